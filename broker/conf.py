@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Final, Self
@@ -89,9 +89,18 @@ def _spark_master(text: str) -> str:
 
 
 def _http_url(text: str) -> str:
+    return _url_of(text, ("http", "https"), "http://host:port")
+
+
+def _client_url(text: str) -> str:
+    schemes = ("http", "https", "ws", "wss", "pulsar", "pulsar+ssl")
+    return _url_of(text, schemes, "ws://host:port, http://host:port or pulsar://host:port")
+
+
+def _url_of(text: str, schemes: Sequence[str], example: str) -> str:
     scheme, separator, rest = text.partition("://")
-    if scheme not in ("http", "https", "ws", "wss") or not separator or not rest.split("/")[0]:
-        raise ValueError("it takes http://host:port")
+    if scheme not in schemes or not separator or not rest.split("/")[0]:
+        raise ValueError(f"it takes {example}")
     return text
 
 
@@ -153,10 +162,13 @@ class BrokerSettings(AccessSettings):
         AfterValidator(_pulsar_tls_url),
         Variable("VELA_ADVERTISED_TLS_URL", "URL", "the address that clients with TLS get from LOOKUP"),
     ] = ""
-    url: Annotated[
+    advertised_http_url: Annotated[
         str,
         AfterValidator(_http_url),
-        Variable("VELA_URL", "URL", "where handlers find the broker's HTTP port"),
+        Variable("VELA_ADVERTISED_HTTP_URL", "URL", "the HTTP address that clients get from the admin API"),
+    ] = ""
+    url: Annotated[
+        str, AfterValidator(_client_url), Variable("VELA_URL", "URL", "where handlers find the broker")
     ] = ""
     database_name: Annotated[
         str, Variable("VELA_DATABASE_NAME", "name", "another database on the configured server")
@@ -526,6 +538,7 @@ class BrokerSettings(AccessSettings):
         plain_url = tls_url if self.pulsar_port is None else f"pulsar://{host}:{self.pulsar_port}"
         set_(self, "advertised_url", self.advertised_url or plain_url)
         set_(self, "advertised_tls_url", self.advertised_tls_url or tls_url)
+        set_(self, "advertised_http_url", self.advertised_http_url or self.local_http_url)
         set_(self, "url", self.url or self.local_http_url)
         # A message that the broker accepts uncompressed must also be deliverable.
         set_(self, "max_uncompressed_bytes", max(self.max_message_bytes, self.max_uncompressed_bytes))
@@ -550,8 +563,8 @@ class BrokerSettings(AccessSettings):
     @property
     def https_url(self) -> str:
         """The broker's HTTP port with TLS, as a URL; "" if it is not open."""
-        if self.url.startswith("https:"):
-            return self.url
+        if self.advertised_http_url.startswith("https:"):
+            return self.advertised_http_url
         port = self.open_ports.get("VELA_HTTP_TLS_PORT")
         return "" if port is None else f"https://{_local_host(self.bind)}:{port}"
 

@@ -41,7 +41,7 @@ _WEBSOCKET_SCHEMES: Final = {"http": "ws", "https": "wss"}
 
 
 def client_of(settings: BrokerSettings) -> Client:
-    """Return a client of the broker whose HTTP port is at VELA_URL, with the settings' token and certificate.
+    """Return a client of the broker at VELA_URL, with the settings' token and certificate.
 
     Raises SettingInvalid for a bad URL, for a bad TLS file, and if both a token and a file with a token are set.
     """

@@ -46,7 +46,7 @@ def _text(text: str) -> HttpResponse:
 
 
 def _broker_id(request: AdminRequest) -> str:
-    return request.broker.settings.url.partition("://")[2].rstrip("/")
+    return request.broker.settings.advertised_http_url.partition("://")[2].rstrip("/")
 
 
 def _require_cluster(cluster: str) -> None:
@@ -66,7 +66,7 @@ async def get_cluster(request: AdminRequest, cluster: str) -> ClusterData:
     _require_cluster(cluster)
     settings = request.broker.settings
     return ClusterData(
-        service_url=settings.url,
+        service_url=settings.advertised_http_url,
         broker_service_url=settings.advertised_url,
         broker_service_url_tls=settings.advertised_tls_url,
     )
@@ -102,7 +102,7 @@ async def get_brokers(request: AdminRequest) -> list[str]:
 @operation(router, "GET", f"{_BROKERS}/leaderBroker", Action.RULE)
 async def get_leader_broker(request: AdminRequest) -> BrokerInfo:
     """Return this broker."""
-    return BrokerInfo(broker_id=_broker_id(request), service_url=request.broker.settings.url)
+    return BrokerInfo(broker_id=_broker_id(request), service_url=request.broker.settings.advertised_http_url)
 
 
 @operation(router, "GET", f"{_BROKERS}/health", None, media_type="text/plain")

@@ -53,7 +53,7 @@ async def lookup_topic(
     return LookupData(
         broker_url=settings.advertised_url,
         broker_url_tls=settings.advertised_tls_url,
-        http_url=settings.url,
+        http_url=settings.advertised_http_url,
         http_url_tls=settings.https_url,
         native_url=settings.advertised_url,
     )

@@ -258,8 +258,11 @@ async def test_a_call_that_does_not_end_in_time_is_left_unacked() -> None:
         ("http://127.0.0.1:8080", "ws://127.0.0.1:8080/ws/binary"),
         ("https://vela.example", "wss://vela.example:443/ws/binary"),
         ("ws://vela.example:81", "ws://vela.example:81/ws/binary"),
+        ("pulsar://vela.example:66", "pulsar://vela.example:66"),
     ],
 )
-async def test_the_client_speaks_websocket_to_the_brokers_http_port(url: str, connects_to: str) -> None:
-    (address,) = client_of(BrokerSettings(url=url))._service_url.addresses
+async def test_the_client_connects_to_the_address_as_vela_does(url: str, connects_to: str) -> None:
+    settings = BrokerSettings(url=url)
+    (address,) = client_of(settings)._service_url.addresses
     assert address.url == connects_to
+    assert settings.advertised_http_url == "http://127.0.0.1:8080"  # what other clients are told

@@ -109,7 +109,7 @@ async def topic_stats(broker: AdminPort, topic: Topic, asked: Asked, *, created_
             each.nonContiguousDeletedMessagesRanges for each in subscriptions.values()
         ),
         compaction=_compaction(compaction),
-        ownerBroker=broker.settings.url.partition("://")[2],
+        ownerBroker=broker.settings.advertised_http_url.partition("://")[2],
         topicCreationTimeStamp=created_ms,
         lastPublishTimeStamp=topic.last_append_ms
         or max((each.last_append_ms for each in ledgers), default=0),
@@ -200,7 +200,7 @@ def non_persistent_stats(broker: AdminPort, topic: NonPersistentTopic, asked: As
         msgOutCounter=sum(each.msgOutCounter for each in subscriptions.values()),
         publishers=publishers if asked.publishers else [],
         subscriptions=subscriptions,
-        ownerBroker=broker.settings.url.partition("://")[2],
+        ownerBroker=broker.settings.advertised_http_url.partition("://")[2],
     )
 
 
