@@ -16,8 +16,9 @@ def origin_of(request: HttpRequest) -> str:
 
 
 def api_origin_of(request: HttpRequest) -> str:
-    """Return `api` and the client's address."""
-    return f"api {client_address(request)}".strip()
+    """Return `api` for a user, or `token` for a bearer token, and the client's address."""
+    has_token = request.headers.get("Authorization", "")[:7].lower() == "bearer "
+    return f"{'token' if has_token else 'api'} {client_address(request)}".strip()
 
 
 def client_address(request: HttpRequest) -> str:

@@ -7,7 +7,7 @@ from django.urls import path
 
 import console.addresses  # noqa: F401 - registers the converters for names
 from console.help.view import help_page
-from console.views.act import act, apply, undo
+from console.views.act import act, apply, refuse, undo
 from console.views.act_form import act_form
 from console.views.acts import acts
 from console.views.acts_export import acts_export
@@ -108,6 +108,7 @@ urlpatterns = [
     path("acts/export", acts_export, name="acts_export"),
     path("acts/<int:act_id>", act, name="act"),
     path("acts/<int:act_id>/apply", apply, name="act_apply"),
+    path("acts/<int:act_id>/refuse", refuse, name="act_refuse"),
     path("acts/<int:act_id>/undo", undo, name="act_undo"),
     path("views", saved_views, name="views"),
     path("views/<int:view_id>/<name:change>", change_view, name="change_view"),

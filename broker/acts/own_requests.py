@@ -9,6 +9,7 @@ from broker.acts.kinds.base import ActConflict, Scope
 from broker.acts.kinds.drift import MOST_DRIFT_MESSAGES
 from broker.acts.kinds.parameters import ActInvalid, NothingToActOn
 from broker.acts.kinds.registry import find_kind
+from broker.acts.second_person import SecondPersonNeeded, without_account
 from broker.storage.acts import acts as store
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ class OwnRequests:
         `topic` is a full name, tenant/namespace, or tenant/*. The caller gets no preview, so messages published between
         plan and apply do not stop the act. If another act changes the same thing in between, this one is planned again,
         at most twice. Raises NothingToActOn if there is no such topic, subscription or namespace, ReasonMissing if the
-        namespace is protected and `reason` is empty, and the BrokerError with which the act was refused.
+        namespace is protected and `reason` is empty, SecondPersonNeeded if it asks for two users, and the BrokerError
+        with which the act was refused.
         """
         asked = find_kind(kind)
         given = dict(parameters or {})
@@ -85,16 +87,28 @@ class OwnRequests:
                 return act_id
 
     async def _apply(self, act_id: int, topic: str, who: str, origin: str, reason: str) -> None:
+        refusal: ActInvalid = ReasonMissing(
+            f"the namespace of {topic} is protected: give a reason (policy protected)"
+        )
+
         async def apply(connection: Connection) -> int | None:
-            is_asked = await store.request_apply(
+            nonlocal refusal
+            if await store.request_apply(
                 connection,
                 act_id,
                 who=who,
                 origin=origin,
                 reason=reason,
                 allowed_drift_messages=MOST_DRIFT_MESSAGES,
-            )
-            return act_id if is_asked else None
+            ):
+                return act_id
+            if await store.needs_second_person(connection, act_id):
+                # This door has no users, so nobody could ever apply the plan.
+                refusal = SecondPersonNeeded(without_account(topic))
+                await store.refuse(
+                    connection, act_id, who=who, origin=origin, error=str(refusal), error_code=refusal.code
+                )
+            return None
 
         if await self._runner.ask(apply) is None:
-            raise ReasonMissing(f"the namespace of {topic} is protected: give a reason (policy protected)")
+            raise refusal

@@ -16,6 +16,13 @@ from broker.acts.kinds.drift import MOST_DRIFT_MESSAGES, TYPED_ABOVE_MESSAGES
 from broker.acts.kinds.parameters import json_schema
 from broker.acts.kinds.partition_choice import PARTITIONS, PARTITIONS_SCHEMA
 from broker.acts.kinds.registry import KINDS, find_kind
+from broker.acts.second_person import (
+    SecondPersonNeeded,
+    complaint,
+    is_user,
+    namespace_of,
+    without_account,
+)
 from broker.core.errors import BrokerError, InvalidTopicName
 from broker.core.topic_name import TopicName, parse_namespace
 from broker.storage.acts import requests as store
@@ -34,6 +41,7 @@ __all__ = [
     "other_topics",
     "plan",
     "plan_undo",
+    "refuse",
 ]
 
 WAIT_S = 2.0
@@ -81,6 +89,17 @@ class ActView:
     part_of: int | None = None  # the act on several partitions to which this one belongs
     moved_by: int | None = None  # a later act that moved one of its cursors
     is_cursor_gone: bool = False  # one of its subscriptions was deleted
+    needs_second_person: bool = False  # it is planned, and another user than the planner must apply it
+
+    @property
+    def planned_by(self) -> str:
+        """Return who planned it; `who` may be the person who applied or refused it."""
+        return str((self.plan or {}).get("planned_by", self.who))
+
+    @property
+    def planned_from(self) -> str:
+        """Return the origin of the plan."""
+        return str((self.plan or {}).get("planned_from", self.origin))
 
     @property
     def is_waiting(self) -> bool:
@@ -134,8 +153,8 @@ def plan(
     """Plan an act: return what it would do, and change nothing.
 
     `topic` is a full name, or tenant/namespace for an act on a namespace. `subscription` is only for acts on a
-    subscription. Raises ActRefused if the kind is unknown, a parameter is wrong, or the topic, subscription or
-    namespace does not exist.
+    subscription. Raises ActRefused if the kind is unknown, a parameter is wrong, the topic, subscription or namespace
+    does not exist, or the namespace asks for two users and the request is not made by one.
     """
     try:
         asked = find_kind(kind)
@@ -187,7 +206,8 @@ def apply(
     `allowed_drift_messages` is the number of messages beyond the plan that may be delivered again, or lost by a delete.
     None means as many as the plan allows, 0 means none. If there would be more, the act is refused, and its `new_plan`
     is the id of the act with the new preview. Raises ActRefused if the act is not planned, the number is out of range,
-    or the namespace is protected and neither the plan nor this call has a reason.
+    the namespace asks for a second person who did not plan it, or the namespace is protected and neither the plan nor
+    this call has a reason.
     """
     if allowed_drift_messages is not None and not 0 <= allowed_drift_messages <= MOST_DRIFT_MESSAGES:
         raise ActRefused(
@@ -196,15 +216,38 @@ def apply(
     if not store.request_apply(
         act_id, who=who, origin=origin, reason=reason, allowed_drift_messages=allowed_drift_messages
     ):
-        act = get(act_id)
-        if act.state == "planned" and act.needs_reason:
-            namespace = "/".join(act.topic.rpartition("://")[2].split("/")[:2])
-            raise ActRefused(
-                f"namespace {namespace} is protected: give a reason for this act (policy protected)",
-                code="ReasonMissing",
-            )
-        raise ActRefused(f"act {act_id} is {act.state}: only a planned act can be applied", code="WrongState")
+        raise _why_not_applied(get(act_id), who, origin)
     return _view(store.wait(act_id, wait_s), act_id)
+
+
+def _why_not_applied(act: ActView, who: str, origin: str) -> ActRefused:
+    if act.needs_second_person and (
+        alone := complaint(
+            act.id, act.topic, planner=act.who, planned_from=act.origin, who=who, origin=origin
+        )
+    ):
+        return ActRefused(alone, code=SecondPersonNeeded.code)
+    if act.state == "planned" and act.needs_reason:
+        return ActRefused(
+            f"namespace {namespace_of(act.topic)} is protected: give a reason for this act (policy protected)",
+            code="ReasonMissing",
+        )
+    return ActRefused(f"act {act.id} is {act.state}: only a planned act can be applied", code="WrongState")
+
+
+def refuse(act_id: int, *, who: str, origin: str, reason: str = "") -> ActView:
+    """Refuse a plan, or withdraw one's own, so that nobody can apply it. Return the act.
+
+    Raises ActRefused if the act is not planned.
+    """
+    act = get(act_id)
+    verdict = f"user {who} {'withdrew' if who == act.who else 'refused'} the plan"
+    words = f"{verdict}: {reason.strip()}" if reason.strip() else verdict
+    if not store.refuse(act_id, who=who, origin=origin, error=words, error_code="NotApproved"):
+        raise ActRefused(
+            f"act {act_id} is {get(act_id).state}: only a planned act can be refused", code="WrongState"
+        )
+    return get(act_id)
 
 
 def full_name(kind: str, name: str) -> str:
@@ -299,7 +342,12 @@ def _ask(
             else f"there is no {scope} {topic}",
             code="NothingToActOn",
         )
-    return _view(store.wait(act_id, wait_s), act_id)
+    act = _view(store.wait(act_id, wait_s), act_id)
+    if act.needs_second_person and not is_user(origin):
+        words = without_account(topic)
+        store.refuse(act_id, who=who, origin=origin, error=words, error_code=SecondPersonNeeded.code)
+        raise ActRefused(words, code=SecondPersonNeeded.code)
+    return act
 
 
 def _view(row: store.Row | None, act_id: int) -> ActView:
@@ -332,4 +380,5 @@ def _view(row: store.Row | None, act_id: int) -> ActView:
         part_of=row[23],
         moved_by=row[24],
         is_cursor_gone=row[25],
+        needs_second_person=row[26],
     )

@@ -37,6 +37,7 @@ _STATUS = {
     "TopicNotFound": 404,
     "InvalidParameters": 422,
     "WrongState": 409,
+    "SecondPersonNeeded": 403,
     "CannotUndo": 409,
 }
 _MOST_ACTS = 10**18 - 1
@@ -117,6 +118,14 @@ class Application(BaseModel):
     ] = None
 
 
+class Refusal(BaseModel):
+    """Why a plan is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: Annotated[StorableText, Field(max_length=500, description="kept in the log")] = ""
+
+
 class Nothing(BaseModel):
     """An object without members."""
 
@@ -125,6 +134,7 @@ class Nothing(BaseModel):
 
 # Bodies that may be left out.
 _AS_PLANNED = Application()
+_REFUSED = Refusal()
 _NOTHING = Nothing()
 
 
@@ -193,6 +203,8 @@ def apply_act(
 
     202: under way, or no broker has answered yet; follow Location.
 
+    403, SecondPersonNeeded: the namespace has the policy second_person, and another user must apply the plan.
+
     409: something else moved the cursor since, so plan again; or more would be done than was planned, and new_plan is
     the act with the new preview.
     """
@@ -208,6 +220,16 @@ def apply_act(
     except acts.ActRefused as refused:
         raise _problem(refused) from refused
     return _answer(view, response, done=200)
+
+
+@router.post("/acts/{int:act_id}/refuse", auth=ACTS, response=Act)
+def refuse_act(request: AuthorizedRequest, act_id: int, asked: Body[Refusal] = _REFUSED) -> acts.ActView:
+    """Refuse a plan, or withdraw your own, so that nobody can apply it."""
+    _check_may_do(request, _found(request, act_id))
+    try:
+        return acts.refuse(act_id, who=request.auth.name, origin=api_origin_of(request), reason=asked.reason)
+    except acts.ActRefused as refused:
+        raise _problem(refused) from refused
 
 
 @router.post("/acts/{int:act_id}/undo", auth=ACTS, response={201: Act, 202: Act})

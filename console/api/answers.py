@@ -78,6 +78,10 @@ class Act(_Answer):
     origin: str
     reason: str
     needs_reason: bool = Field(description="its namespace is protected, and the act has no reason yet")
+    planned_by: str = Field(description="who planned it; who is the person who applied or refused it")
+    needs_second_person: bool = Field(
+        description="it is planned, and another user than the planner must apply it"
+    )
     cursor_version: int | None
     undo_of: int | None
     undo_until: datetime | None
@@ -440,6 +444,7 @@ class Namespace(_Answer):
 
     name: str = Field(description="tenant/namespace")
     protected: bool = Field(description="every act in it needs a reason")
+    second_person: bool = Field(description="one user plans every act in it, and another user applies it")
     topics: int = Field(description="partitions not counted")
     subscriptions: int = Field(description="durable ones, each partition's counted, as last reported")
     backlog_messages: int | None = Field(description="of the worst subscription of each topic")

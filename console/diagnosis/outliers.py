@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Final, Protocol
 
+from console.diagnosis.pace import SHARED
 from console.words.numerals import count, rate, span
 
 __all__ = ["outliers"]
@@ -15,7 +16,6 @@ _TIMES: Final = 4.0  # how far a value must be from the median
 _LEAST_MESSAGES: Final = 10.0
 _LEAST_AGE_S: Final = 5.0
 _LEAST_PER_S: Final = 1.0
-_SHARED_TYPES: Final = ("Shared", "Key_Shared")  # with other types, only one consumer gets messages
 
 
 class Compared(Protocol):
@@ -42,9 +42,7 @@ def outliers(consumers: Sequence[Compared], *, now_ms: int) -> Mapping[int, Mapp
 
     `consumers` are those of one subscription. Empty unless its type is shared and there are at least three.
     """
-    if len(consumers) < _LEAST_CONSUMERS or any(
-        each.subscription_type not in _SHARED_TYPES for each in consumers
-    ):
+    if len(consumers) < _LEAST_CONSUMERS or any(each.subscription_type not in SHARED for each in consumers):
         return {}
     found: dict[int, dict[str, str]] = {}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from broker.acts.second_person import PEOPLE
 from console.queries.database import containing, fetch, fetch_text, statement
 from console.queries.rights import Scope
 
@@ -19,6 +20,7 @@ __all__ = [
     "acts_of_partitioned",
     "acts_page",
     "latest_acts",
+    "plans_for_second_person",
     "waiting_acts",
 ]
 
@@ -74,6 +76,14 @@ def acts_of_partitioned(topic_id: int, subscription: str, ids: list[int]) -> lis
 def latest_acts(scope: Scope) -> list[ActRow]:
     """Return the latest 8 acts on everything in scope. One query."""
     return _log(ActsAsked(), scope, None, RECENT)
+
+
+def plans_for_second_person(scope: Scope) -> list[ActRow]:
+    """Return the latest 8 plans in scope that wait for a second person. One query.
+
+    It looks at the latest 500 acts of each namespace that asks for two people.
+    """
+    return _acts("for_second_person", {"people": list(PEOPLE), "limit": RECENT, **scope.of_acts})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Final
 
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from broker.acts import requests as acts
 from broker.acts.requests import ActView
+from broker.acts.second_person import SECOND_PERSON_S, is_user
 from broker.conf import broker_settings
 from console.access import Rights, check_may_act, named_by, operator_only, viewer
+from console.access.roles import namespace_of, role_for
 from console.addresses import past_url, short_name
 from console.blocks import Source, answer
 from console.forms import ApplyForm
 from console.origin import origin_of
 from console.queries.chrome import chrome
+from console.queries.people.users import others_with
 from console.topic_forms.refused import form_address, refusal_in_form
 from console.words.numerals import in_utc
 from console.words.same_act import same_act
 
-__all__ = ["act", "apply", "undo"]
+__all__ = ["act", "apply", "refuse", "undo"]
 
+_LONGEST_REASON: Final = 500  # characters
 _APPLIED_ONCE: Final = ("apply_requested", "applying", "applied")
 
 
@@ -56,6 +62,19 @@ def apply(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
             reason=form.cleaned_data["reason"],
             allowed_drift_messages=form.cleaned_data["allowed_drift_messages"],
         )
+    except acts.ActRefused as refused:
+        return _answer(request, rights, _get(act_id), refusal=refused.text, status=409)
+    return redirect("console:act", act_id)
+
+
+@require_POST
+@operator_only
+def refuse(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
+    """Refuse a plan, or withdraw one's own. 409 if it is not planned any more."""
+    rights = _found_to_act_on(act_id, rights)[1]
+    reason = request.POST.get("why", "").replace("\0", "")[:_LONGEST_REASON]
+    try:
+        acts.refuse(act_id, who=rights.name, origin=origin_of(request), reason=reason)
     except acts.ActRefused as refused:
         return _answer(request, rights, _get(act_id), refusal=refused.text, status=409)
     return redirect("console:act", act_id)
@@ -120,6 +139,25 @@ def _to_apply(view: ActView) -> ActView | None:
     return new_plan if new_plan.state == "planned" else None
 
 
+def _second_person(view: ActView | None, rights: Rights) -> dict[str, object]:
+    """Return what the page says about the second person whom a plan needs: nothing if it needs none."""
+    if view is None or not view.needs_second_person:
+        return {}
+    since = view.finished_at or view.requested_at
+    waits_s = max(SECOND_PERSON_S, broker_settings().plan_expiry_s)
+    is_own, role = view.who == rights.name, role_for(view.kind)
+    namespaces = [namespace_of(name) for name in _names(view)]
+    return {
+        "is_own": is_own,
+        "is_by_user": is_user(view.origin),
+        "planner": view.who,
+        "until": since + timedelta(seconds=waits_s),
+        "role": role.label,
+        "namespace": namespaces[0],
+        "others": others_with(role, namespaces, without=rights.name) if is_own else (),
+    }
+
+
 def _past(view: ActView) -> str:
     """Return the address of the page about the act's subject at the moment of the act, or "" if there is none.
 
@@ -142,6 +180,7 @@ def _answer(
     status: int = 200,
 ) -> HttpResponse:
     to_apply = _to_apply(view)
+    is_followed = view.is_waiting or view.state == "applying" or view.needs_second_person
     context = {
         "act": view,
         "to_apply": to_apply,
@@ -153,13 +192,15 @@ def _answer(
         "error": refusal_in_form(view),
         "form_address": form_address(view) if view.state == "refused" else "",
         "same": same_act(view, f"{request.scheme}://{request.get_host()}"),
+        "second_person": _second_person(to_apply, rights),
+        "address": request.build_absolute_uri(reverse("console:act", args=[(to_apply or view).id])),
         "may_act": all(rights.may_act_on(name, view.kind) for name in _names(view)),
         "nav": "acts",
     }
     source = Source(
         name="state",
         template="console/parts/act/state.html",
-        live=(f"act:{view.id}",) if view.is_waiting or view.state == "applying" else (),
+        live=(f"act:{view.id}",) if is_followed else (),
         context=lambda: {
             **context,
             "is_running": chrome().broker_runs,
@@ -167,6 +208,6 @@ def _answer(
         },
     )
     response = answer(request, rights, "console/pages/act.html", [source], context, status=status)
-    if "part" in request.GET and not view.is_waiting and view.state != "applying":
+    if "part" in request.GET and not is_followed:
         response["HX-Refresh"] = "true"  # the next step is outside the block, so htmx loads the whole page
     return response

@@ -22,7 +22,7 @@ from console.diagnosis.rules.system import no_broker
 from console.diagnosis.words import spoken_finding
 from console.history.tiles import counted_until_ms, tiles
 from console.history.windows import window_of
-from console.queries.acts import latest_acts
+from console.queries.acts import latest_acts, plans_for_second_person
 from console.queries.alerts import firing_alerts
 from console.queries.chrome import chrome
 from console.queries.diagnosis import read_snapshots
@@ -84,6 +84,12 @@ def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
             live=tuple(f"sub:{row.id}" for row in rows),
             every_s=EVERY_S,
             context=lambda: _worst(rows, rights),
+        ),
+        Source(
+            name="plans",
+            template="console/parts/overview/plans.html",
+            live=("acts",),
+            context=lambda: {"rows": plans_for_second_person(rights.scope)},
         ),
         Source(
             name="decisions",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from functools import cached_property
 from itertools import islice
@@ -20,6 +21,7 @@ from console.cursor_map.strip import cursor_map
 from console.diagnosis.diagnose import diagnose
 from console.diagnosis.findings import Finding, Severity
 from console.diagnosis.outliers import outliers
+from console.diagnosis.what_if import what_if
 from console.diagnosis.words import severity_word, spoken_finding
 from console.history.series import Level
 from console.messages.peek import PEEK_MESSAGES, PeekedMessage, peek
@@ -33,6 +35,7 @@ from console.queries.topics.log import EntryAt, Log, Place, entries_at, log_of
 from console.views.clients.asked import key_of
 from console.views.history import history_sources
 from console.views.partitioned_subscription import partitioned_subscription
+from console.words.said import Said, spoken
 from console.words.subscriptions import Standing, standing
 from pipeline.errors import OffloadUnavailable
 
@@ -41,13 +44,14 @@ __all__ = ["subscription"]
 PENDING_MAPPED = PENDING_READ
 HOLES_SHOWN = 12
 _ALARMING = (Severity.STOPPED, Severity.SLOW)
+_NOTHING_TO_DRAIN = ("keeping up", "paused", "idle")
 WHY_EVERY_S = 10  # a consumer that does nothing causes no event
 
 
 @require_safe
 @viewer
 def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
-    """Show one subscription: ten blocks, at most 16 queries. On a partitioned topic, show sums instead."""
+    """Show one subscription: eleven blocks, at most 16 queries. On a partitioned topic, show sums instead."""
     head = queries.subscription_head(topic, name)
     if head is None:
         return partitioned_subscription(request, rights, topic, name)
@@ -56,6 +60,7 @@ def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) ->
         head,
         pending_shown=queries.PENDING_MOST if is_long else queries.PENDING_SHOWN,
         consumer_key=key_of(request.GET.get("consumer", "")),
+        what_if_consumers=key_of(request.GET.get("with", "")),
     )
     live = (f"sub:{head.id}",)
     sources = [
@@ -70,6 +75,7 @@ def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) ->
             ("standing", reading.badge),
             ("why", reading.why),
             ("numbers", reading.numbers),
+            ("what_if", reading.what_if),
             ("cursor", reading.cursor),
             ("consumers", reading.consumers),
             ("pending", reading.pending_acks),
@@ -99,10 +105,18 @@ def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) ->
 class _Reading:
     """The data of one request. Each part is read at most once."""
 
-    def __init__(self, head: queries.SubscriptionHead, *, pending_shown: int, consumer_key: int) -> None:
+    def __init__(
+        self,
+        head: queries.SubscriptionHead,
+        *,
+        pending_shown: int,
+        consumer_key: int,
+        what_if_consumers: int,  # 0: the page chooses
+    ) -> None:
         self.head = head
         self.pending_shown = pending_shown
         self.consumer_key = consumer_key
+        self.what_if_consumers = what_if_consumers
         self._trouble = ""  # why offloaded messages cannot be read
 
     @cached_property
@@ -200,6 +214,32 @@ class _Reading:
             "backlog_bytes": self.log.total_bytes - head.acked_bytes,
             "oldest": first,
             "standing": self.standing,
+        }
+
+    def what_if(self) -> dict[str, Any]:
+        """Estimate the time to drain with other numbers of consumers; nothing if nothing is left to drain."""
+        head = self.head
+        if not self.backlog_messages or self.standing.state in _NOTHING_TO_DRAIN:
+            return {}
+        found = what_if(
+            type_=head.type,
+            backlog_messages=self.backlog_messages,
+            rate_in=head.message_rate_in,
+            rate_acked=head.message_rate_acked,
+            connected=head.consumers or 0,
+            consumers=self.connected,
+            now_ms=int(time.time() * 1000),
+        )
+        if isinstance(found, Said):
+            return {"why_not": spoken(found)}
+        chosen = found.chosen(self.what_if_consumers or None)
+        return {
+            "head": head,
+            "found": found,
+            "last": found.choices[-1].consumers,
+            "chosen": chosen,
+            "answer": spoken(chosen.words),
+            "answers": json.dumps([spoken(each.words) for each in found.choices], ensure_ascii=False),
         }
 
     def cursor(self) -> dict[str, Any]:

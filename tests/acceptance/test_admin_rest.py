@@ -570,6 +570,24 @@ def test_a_protected_namespace_asks_for_a_reason(admin: Admin, shared_vela: Vela
     assert "protected" in refused.reason
 
 
+def test_a_namespace_for_two_people_takes_no_act_by_this_api(admin: Admin, shared_vela: VelaProcess) -> None:
+    admin.done("PUT", "namespaces/acme/two")
+    admin.done("PUT", "persistent/acme/two/x")
+    admin.done("PUT", "persistent/acme/two/x/subscription/a", "earliest")
+    shared_vela.manage("setpolicy", "acme/two", "second_person=true", "--yes")
+    for method, path, body in (
+        ("POST", "persistent/acme/two/x/subscription/a/skip_all", None),
+        ("POST", "persistent/acme/two/x/subscription/a/resetcursor/0", None),
+        ("DELETE", "persistent/acme/two/x", None),
+        ("POST", "namespaces/acme/two/messageTTL", 60),
+    ):
+        refused = admin(method, path, body)
+        assert refused.status == 412
+        assert "asks for a second person" in refused.reason
+    with pytest.raises(AssertionError, match="only users with an account count"):
+        shared_vela.manage("setpolicy", "acme/two", "--unset", "second_person", "--yes")
+
+
 def test_every_operation_answers_in_pulsars_shape(admin: Admin) -> None:
     """No operation fails inside: for names that do not exist there is a refusal with a reason."""
     names = {

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 
 import psycopg
 import pulsar
@@ -10,7 +13,7 @@ import pytest
 
 from tests.support.api import act, ask, create_topic
 from tests.support.console import ConsoleSession
-from tests.support.vela import VelaProcess
+from tests.support.vela import ADMIN_PASSWORD, VelaProcess
 from tests.support.waiting import wait_until
 
 NAMESPACE = "paged/orders"
@@ -81,3 +84,37 @@ def test_a_protected_namespace_refuses_an_act_without_a_reason_at_every_door(
     status, done = ask(shared_vela, f"acts/{act_id}/apply", {"reason": "a drill"})
     assert (status, done["reason"]) == (200, "a drill")
     shared_vela.manage("setpolicy", "guarded/all", "--unset", "protected", "--yes", "--reason", "over")
+
+
+def vela_as(vela: VelaProcess, name: str, password: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `vela …` as a user of the console."""
+    return subprocess.run(
+        [sys.executable, "-m", "vela.cli", "--console-url", vela.console_url, "--user", name, *arguments],
+        env={**os.environ, "VELA_PASSWORD": password},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_one_user_plans_and_another_applies(shared_vela: VelaProcess) -> None:
+    topic = "persistent://two/all/t"
+    session = ConsoleSession.logged_in(shared_vela)
+    create_topic(shared_vela, topic)
+    act(shared_vela, "set_namespace_policies", "two/all", set={"second_person": "true"})
+    given = {"name": "ben", "password": "ben-has-a-long-one", "pattern": "two/*", "role": "operator"}
+    session.get("/users/new")
+    assert session.post("/users/new", given).status == 200
+    planned = vela_as(shared_vela, "admin", ADMIN_PASSWORD, "acts", "plan", "unload", topic, "--yes")
+    assert planned.returncode == 4, planned
+    found = re.search(r"act (\d+) waits for a second person", planned.stderr)
+    assert found, planned
+    number = found[1]
+    alone = session.post(f"/acts/{number}/apply", {"reason": "alone"})
+    assert (alone.status, "waits for a second person" in alone.text) == (409, True)
+    applied = vela_as(shared_vela, "ben", given["password"], "acts", "apply", number, "--yes")
+    assert applied.returncode == 0, applied
+    assert f"applied act {number}" in applied.stdout
+    shown = ask(shared_vela, f"acts/{number}")[1]
+    assert (shown["state"], shown["planned_by"], shown["who"]) == ("applied", "admin", "ben")

@@ -190,7 +190,7 @@ COMMANDS = (
     Lazy(
         name="acts",
         where=f"{_COMMANDS}.acts:acts",
-        summary="List, export, show, plan, apply and undo acts.",
+        summary="List, export, show, plan, apply, refuse and undo acts.",
         section=_MANAGE,
     ),
     Lazy(

@@ -232,6 +232,11 @@ class Policies:
     protected: bool = _policy(
         False, "true: every act on the namespace and its topics needs a reason", levels=_NAMESPACE_ONLY
     )
+    second_person: bool = _policy(
+        False,
+        "true: one user plans each act on the namespace and its topics, and another user applies it",
+        levels=_NAMESPACE_ONLY,
+    )
 
 
 _KINDS: Final[dict[str, type[bool | int | StrEnum]]] = {

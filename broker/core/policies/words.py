@@ -17,6 +17,7 @@ _OVER_QUOTA: Final = {
 _TEXTS: Final[Mapping[str, str]] = {
     "acked": "messages that every subscription has acked are {kept}",
     "protected": "every act on this namespace and its topics needs a reason",
+    "second person": "one user plans each act on this namespace and its topics, and another user applies it",
     "not kept": "not kept",
     "for ever": "kept for ever",
     "for a time": "kept {limit}",
@@ -37,7 +38,7 @@ _Say = Callable[[str], str]
 
 
 def in_words(policies: Policies, say: _Say = str) -> tuple[str, ...]:
-    """Return sentences on how long messages stay, what a backlog quota does, and whether acts need a reason.
+    """Return sentences on how long messages stay, what a backlog quota does, and what acts need.
 
     `say` translates a text.
     """
@@ -48,6 +49,8 @@ def in_words(policies: Policies, say: _Say = str) -> tuple[str, ...]:
     ]
     if policies.protected:
         sentences.append(say(_TEXTS["protected"]))
+    if policies.second_person:
+        sentences.append(say(_TEXTS["second person"]))
     return tuple(sentences)
 
 

@@ -25,7 +25,9 @@ from broker.storage.cursors.chunk_codec import (
 from broker.storage.queries import query
 
 __all__ = [
+    "PEOPLE",
     "PLAN_REQUESTS",
+    "SECOND_PERSON_S",
     "OpenUndo",
     "UndoSource",
     "WaitingAct",
@@ -34,11 +36,13 @@ __all__ = [
     "finish",
     "inside_to_json",
     "latest_move",
+    "needs_second_person",
     "open_undos",
     "record_change",
     "record_client_act",
     "record_commit",
     "recorded_acks",
+    "refuse",
     "replan",
     "report",
     "request_apply",
@@ -96,6 +100,11 @@ class OpenUndo:
     acked_since: AckOverlay
 
 
+PEOPLE: Final = ("console", "api")
+"""The first word of the origin of a request by a logged-in user. Tokens and commands have other origins."""
+SECOND_PERSON_S: Final = 24 * 3600
+"""How long a plan waits for a second person, unless VELA_PLAN_EXPIRY_S is longer: over a night, for a colleague."""
+
 PLAN_REQUESTS: Final = {  # scope → the query of acts.sql that inserts the request
     "subscription": "request_plan",
     "topic": "request_topic_plan",
@@ -149,7 +158,7 @@ async def request_apply(
     reason: str,
     allowed_drift_messages: int | None,
 ) -> bool:
-    """Request to apply a plan. Return False if the plan cannot be applied now, or needs a reason and has none."""
+    """Request to apply a plan. Return False if the plan cannot be applied now, or needs a reason or a second person."""
     cursor = await connection.execute(
         query("acts", "request_apply"),
         {
@@ -158,9 +167,26 @@ async def request_apply(
             "origin": origin,
             "reason": reason,
             "allowed_drift_messages": allowed_drift_messages,
+            "people": list(PEOPLE),
         },
     )
     return await cursor.fetchone() is not None
+
+
+async def needs_second_person(connection: Connection, act_id: int) -> bool:
+    """Return whether an act is planned, and its namespace has the policy second_person."""
+    row = await (await connection.execute(query("acts", "get"), (act_id,))).fetchone()
+    return row is not None and bool(row[-1])
+
+
+async def refuse(
+    connection: Connection, act_id: int, *, who: str, origin: str, error: str, error_code: str
+) -> None:
+    """Refuse a plan for its requester. Safe to repeat."""
+    await connection.execute(
+        query("acts", "refuse"),
+        {"id": act_id, "who": who, "origin": origin, "error": error, "error_code": error_code},
+    )
 
 
 async def waiting(connection: Connection, *, most: int) -> list[WaitingAct]:

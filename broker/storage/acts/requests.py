@@ -11,11 +11,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from broker.storage.acts.acts import PLAN_REQUESTS
+from broker.storage.acts.acts import PEOPLE, PLAN_REQUESTS
 from broker.storage.queries import query
 from broker.storage.short_connection import short_connection
 
-__all__ = ["get", "request_apply", "request_plan", "wait"]
+__all__ = ["get", "refuse", "request_apply", "request_plan", "wait"]
 
 _POLL_S = 0.1
 _WAITING = ("plan_requested", "apply_requested")
@@ -61,7 +61,7 @@ def request_plan(
 def request_apply(
     act_id: int, *, who: str, origin: str, reason: str, allowed_drift_messages: int | None
 ) -> bool:
-    """Request to apply a plan. Return False if the plan cannot be applied now, or needs a reason and has none.
+    """Request to apply a plan. Return False if the plan cannot be applied now, or needs a reason or a second person.
 
     `allowed_drift_messages` replaces the drift that the plan allows; None keeps it.
     """
@@ -74,7 +74,18 @@ def request_apply(
                 "origin": origin,
                 "reason": reason,
                 "allowed_drift_messages": allowed_drift_messages,
+                "people": list(PEOPLE),
             },
+        ).fetchone()
+        return row is not None
+
+
+def refuse(act_id: int, *, who: str, origin: str, error: str, error_code: str) -> bool:
+    """Refuse a plan. Return False if the act is not planned."""
+    with short_connection("vela act") as connection:
+        row = connection.execute(
+            query("acts", "refuse"),
+            {"id": act_id, "who": who, "origin": origin, "error": error, "error_code": error_code},
         ).fetchone()
         return row is not None
 

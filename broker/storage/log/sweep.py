@@ -65,10 +65,16 @@ def lifetime() -> None:
         connection.execute(query("sweep", "lifetime"))
 
 
-def expire_plans(plan_expiry_s: int) -> int:
-    """Expire plans that were not applied for `plan_expiry_s` seconds. Return how many. Safe to repeat."""
+def expire_plans(plan_expiry_s: int, *, second_person_s: int) -> int:
+    """Expire plans that were not applied for `plan_expiry_s` seconds. Return how many. Safe to repeat.
+
+    A plan that waits for a second person expires after `second_person_s` if that is longer.
+    """
     with task_connection("vela task") as connection:
-        row = connection.execute(query("sweep", "expire_plans"), {"plan_expiry_s": plan_expiry_s}).fetchone()
+        row = connection.execute(
+            query("sweep", "expire_plans"),
+            {"plan_expiry_s": plan_expiry_s, "second_person_s": second_person_s},
+        ).fetchone()
         return 0 if row is None else int(str(row[0]))
 
 

@@ -49,14 +49,35 @@ VALUES (%(kind)s, 'plan_requested', %(topic)s, '', %(parameters)s, '', %(who)s, 
 RETURNING id
 
 -- name: request_apply
--- The plan's reason stays unless there is a new one. Without a reason, an act on a protected namespace is not applied.
-UPDATE vela_act SET state = 'apply_requested', requested_at = now(), who = %(who)s, origin = %(origin)s,
+-- The plan's reason stays unless there is a new one. Without a reason, an act on a protected namespace is not applied. With
+-- the policy second_person, planner and applier must be two users: `people` has the origins of logged-in users' requests.
+UPDATE vela_act a SET state = 'apply_requested', requested_at = now(), who = %(who)s, origin = %(origin)s,
        reason = coalesce(nullif(btrim(%(reason)s), ''), reason),
        plan = plan || CASE WHEN %(allowed_drift_messages)s::bigint IS NULL THEN '{}'::jsonb
                       ELSE jsonb_build_object('allowed_drift_messages', %(allowed_drift_messages)s::bigint) END
+            || CASE WHEN a.who = %(who)s THEN '{}'::jsonb
+               ELSE jsonb_build_object('planned_by', a.who, 'planned_from', a.origin) END
 WHERE id = %(id)s AND state = 'planned'
       AND (btrim(%(reason)s || reason) <> '' OR NOT vela_needs_reason_v1(topic_name))
+      AND ((a.who <> %(who)s AND split_part(a.origin, ' ', 1) = ANY(%(people)s::text[])
+            AND split_part(%(origin)s, ' ', 1) = ANY(%(people)s::text[]))
+           OR NOT EXISTS (
+               SELECT FROM vela_tenant t JOIN vela_namespace n ON n.tenant_id = t.id
+               WHERE t.name = split_part(a.namespace, '/', 1) AND n.name = split_part(a.namespace, '/', 2)
+               AND n.policies @> '{"second_person": true}'))
 RETURNING id
+
+-- name: refuse
+-- A plan that somebody does not want, so that nobody applies it. Pages that wait for it are told.
+WITH refused AS (
+    UPDATE vela_act a SET state = 'refused', error = %(error)s, error_code = %(error_code)s, message = NULL, who = %(who)s,
+           origin = %(origin)s, finished_at = now(),
+           plan = plan || CASE WHEN a.who = %(who)s THEN '{}'::jsonb
+                          ELSE jsonb_build_object('planned_by', a.who, 'planned_from', a.origin) END
+    WHERE id = %(id)s AND state = 'planned'
+    RETURNING id
+)
+SELECT id, pg_notify('vela_act_done', id::text) FROM refused
 
 -- name: wake_owner
 SELECT pg_notify('vela_act', %s::text)
@@ -70,7 +91,11 @@ SELECT a.id, a.kind, a.state, a.topic_name, a.subscription_name, a.parameters, a
        coalesce(a.state = 'applied' AND a.undo_until > now(), false) AND moved.by_act IS NULL AND NOT moved.is_cursor_gone
            AS undoable,
        btrim(a.reason) = '' AND vela_needs_reason_v1(a.topic_name) AS needs_reason,
-       a.part_of_id, moved.by_act AS moved_by, moved.is_cursor_gone
+       a.part_of_id, moved.by_act AS moved_by, moved.is_cursor_gone,
+       a.state = 'planned' AND EXISTS (
+           SELECT FROM vela_tenant t JOIN vela_namespace n ON n.tenant_id = t.id
+           WHERE t.name = split_part(a.namespace, '/', 1) AND n.name = split_part(a.namespace, '/', 2)
+           AND n.policies @> '{"second_person": true}') AS needs_second_person
 FROM vela_act a CROSS JOIN LATERAL (
     SELECT max(coalesce(z.part_of_id, z.id)) FILTER (WHERE z.id <> m.id) AS by_act,
            coalesce(bool_or(z.id IS NULL), false) AS is_cursor_gone

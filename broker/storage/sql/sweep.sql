@@ -73,11 +73,16 @@ RETURNING set_config('synchronous_commit', 'off', true)
 SELECT extract(epoch FROM now() - at)::float8 FROM vela_heartbeat WHERE name = %s
 
 -- name: expire_plans
--- A plan that was not applied in time no longer describes the current state.
+-- A plan that was not applied in time no longer describes the current state. One that waits for a second person waits longer.
 WITH expired AS (
-    UPDATE vela_act SET state = 'expired', error = 'the plan was not applied in time; plan again', error_code = 'ActExpired',
+    UPDATE vela_act a SET state = 'expired', error = 'the plan was not applied in time; plan again', error_code = 'ActExpired',
            message = NULL, finished_at = now()
     WHERE state = 'planned' AND coalesce(finished_at, requested_at) < now() - make_interval(secs => %(plan_expiry_s)s)
+      AND (coalesce(finished_at, requested_at) < now() - make_interval(secs => %(second_person_s)s)
+           OR NOT EXISTS (
+               SELECT FROM vela_tenant t JOIN vela_namespace n ON n.tenant_id = t.id
+               WHERE t.name = split_part(a.namespace, '/', 1) AND n.name = split_part(a.namespace, '/', 2)
+               AND n.policies @> '{"second_person": true}'))
     RETURNING id
 )
 SELECT count(*) FROM expired

@@ -9,6 +9,7 @@ from typing import Final
 from celery import shared_task
 
 from broker.conf import broker_settings
+from broker.storage.acts.acts import SECOND_PERSON_S
 from broker.storage.log import sweep
 
 __all__ = ["sweep_acts", "sweep_dead_sessions"]
@@ -38,7 +39,7 @@ def sweep_acts() -> None:
     VELA_ACT_LOG_CLIENT_ROWS is the number of clients' acts that stay. Safe to repeat.
     """
     settings = broker_settings()
-    expired = sweep.expire_plans(settings.plan_expiry_s)
+    expired = sweep.expire_plans(settings.plan_expiry_s, second_person_s=SECOND_PERSON_S)
     trimmed = sweep.trim_acts(settings.act_log_days) if settings.act_log_days else 0
     if settings.act_log_client_rows:
         for _ in range(_MOST_PRUNINGS):

@@ -41,7 +41,12 @@ def namespaces(request: AuthorizedRequest, asked: Query[ListedNamespaces]) -> di
     return {
         "namespaces": [
             asdict(numbers)
-            | {"name": row.full_name, "protected": row.is_protected, "created_at": row.created_at}
+            | {
+                "name": row.full_name,
+                "protected": row.is_protected,
+                "second_person": row.needs_second_person,
+                "created_at": row.created_at,
+            }
             for row, numbers in page.rows
         ],
         "next_after": None if page.next_name is None else next_token(page.next_name),

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.contrib.auth.models import User
-from django.db.models import F, Prefetch, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet
 
 from console.models import Grant, Role
 
-__all__ = ["PAGE_ROWS", "UserGrant", "UserRow", "user_named", "users_page"]
+__all__ = ["PAGE_ROWS", "UserGrant", "UserRow", "others_with", "user_named", "users_page"]
 
 PAGE_ROWS = 100
+_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,16 @@ def users_page(search: str, after: str) -> tuple[list[UserRow], str]:
 def user_named(name: str) -> UserRow | None:
     """Return a user, None if there is none. At most two queries."""
     return next((_row(each) for each in _with_grants(User.objects.filter(username=name))), None)
+
+
+def others_with(role: Role, namespaces: Iterable[str], *, without: str) -> list[str]:
+    """Return at most 5 names of active users other than `without` who have the role in each namespace. One query."""
+    found = User.objects.filter(is_active=True).exclude(username=without)
+    for namespace in set(namespaces):
+        patterns = ("*", f"{namespace.partition('/')[0]}/*", namespace)
+        granted = Grant.objects.filter(user=OuterRef("pk"), role__gte=role, pattern__in=patterns)
+        found = found.filter(Q(is_superuser=True) | Exists(granted))
+    return list(found.order_by("username").values_list("username", flat=True)[:_NAMED])
 
 
 def _with_grants(users: QuerySet[User]) -> Iterable[User]:

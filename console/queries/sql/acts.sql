@@ -35,9 +35,23 @@ FROM vela_act a
 WHERE a.part_of_id IS NULL AND (%(before)s::bigint IS NULL OR a.id < %(before)s)
   AND (%(kind)s = '' OR a.kind = %(kind)s) AND (%(state)s = '' OR a.state = %(state)s)
   AND (%(pattern)s = '' OR a.topic_name ILIKE %(pattern)s OR a.subscription_name ILIKE %(pattern)s
-       OR a.who ILIKE %(pattern)s)
+       OR a.who ILIKE %(pattern)s OR a.plan->>'planned_by' ILIKE %(pattern)s)
   AND (%(namespaces)s::text[] IS NULL OR a.namespace = ANY(%(namespaces)s)
        OR split_part(a.namespace, '/', 1) = ANY(%(tenants)s::text[]))
+ORDER BY a.id DESC LIMIT %(limit)s
+
+-- name: for_second_person
+-- Relies on vela_act_namespace, which alone has the latest ids of a namespace. Before a vacuum, the planner may read all its
+-- acts instead: 20 ms for 40,000 of them.
+SELECT {columns}
+FROM vela_act a
+WHERE a.id = ANY(ARRAY(
+    SELECT l.id FROM vela_tenant t JOIN vela_namespace n ON n.tenant_id = t.id CROSS JOIN LATERAL (
+        SELECT o.id FROM vela_act o WHERE o.namespace = t.name || '/' || n.name ORDER BY o.id DESC LIMIT 500) l
+    WHERE n.policies @> '{{"second_person": true}}'
+      AND (%(namespaces)s::text[] IS NULL OR t.name || '/' || n.name = ANY(%(namespaces)s)
+           OR t.name = ANY(%(tenants)s::text[]))))
+  AND a.state = 'planned' AND split_part(a.origin, ' ', 1) = ANY(%(people)s::text[])
 ORDER BY a.id DESC LIMIT %(limit)s
 
 -- name: waiting

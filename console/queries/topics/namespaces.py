@@ -52,6 +52,11 @@ class NamespaceRow:
         """Whether every act in it needs a reason."""
         return self.policies.get("protected") is True
 
+    @property
+    def needs_second_person(self) -> bool:
+        """Whether one user plans every act in it, and another applies it."""
+        return self.policies.get("second_person") is True
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceNumbers:

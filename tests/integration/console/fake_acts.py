@@ -108,6 +108,11 @@ class FakeActs:
         )
         return self.acts[act.id]
 
+    def refuse(self, act_id: int, *, who: str, origin: str, reason: str = "") -> ActView:
+        self._ask("refuse", (act_id, who, origin, reason))
+        self.acts[act_id] = replace(self.get(act_id), state="refused", error=reason)
+        return self.acts[act_id]
+
     def plan_undo(self, act_id: int, *, who: str, origin: str, wait_s: float = 2.0) -> ActView:
         self._ask("plan_undo", (act_id, who, origin))
         act = self.get(act_id)

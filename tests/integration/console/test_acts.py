@@ -184,6 +184,7 @@ def test_a_line_of_the_export_says_everything(looker: Client, shop: Shop) -> Non
         "finished_at": "2026-03-01T12:30:00.000Z",
         "kind": "reset",
         "state": "applied",
+        "planned_by": "ada",
         "who": "ada",
         "role": "operator",
         "origin": "console 10.0.0.1",

@@ -31,6 +31,7 @@ NAMES = {
 BODIES: dict[str, Any] = {
     "plan_act": {"kind": "clear", "topic": "orders", "subscription": "billing"},
     "apply_act": {"reason": "tested"},
+    "refuse_act": {"reason": "too late"},
     "undo_act": None,
     "create_alert_rule": {"name": "behind", "measure": "backlog", "threshold": 10},
     "change_alert_rule": {"name": "far behind", "threshold": 1000},
@@ -72,7 +73,7 @@ def check(answer: Any, responses: dict[str, Any], **changed: Any) -> None:
 def broker(monkeypatch: pytest.MonkeyPatch) -> FakeActs:
     """A broker that answers from memory, with one act planned and applied."""
     fake = FakeActs()
-    for name in ("plan", "apply", "plan_undo", "get"):
+    for name in ("plan", "apply", "refuse", "plan_undo", "get"):
         monkeypatch.setattr(acts, name, getattr(fake, name))
     for act in (BODIES["plan_act"], BODIES["plan_act"]):
         acts.plan(**act, parameters={}, who="ada", origin="test")

@@ -8,10 +8,12 @@ import pytest
 from django.test import Client
 
 from broker.acts import access
+from broker.acts import requests as acts
 from broker.conf import BrokerSettings
 from broker.core.access.permissions import Subject
 from broker.models import Namespace, Tenant, Topic
 from console.api import bearer
+from tests.integration.console.fake_acts import FakeActs
 from tests.support.tokens import ENVIRONMENT, FOREIGN_SECRET, token
 
 pytestmark = pytest.mark.django_db
@@ -88,3 +90,16 @@ def test_a_change_needs_json_as_with_basic(nobody: Client) -> None:
 def test_tokens_count_only_if_the_broker_takes_them(nobody: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bearer, "broker_settings", lambda: BrokerSettings.from_environment({}))
     assert get(nobody, STATS, token("root"))[0] == 401
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer"])
+def test_the_log_tells_an_act_by_a_token_from_one_by_a_user(
+    scheme: str, nobody: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two people decide by their accounts. A token has none, although it is used at the same address."""
+    fake = FakeActs()
+    monkeypatch.setattr(acts, "plan", fake.plan)
+    asked = {"kind": "unload", "topic": "shop/eu/orders"}
+    headers = {"authorization": f"{scheme} {token('root')}"}
+    assert nobody.post("/api/v1/acts", asked, "application/json", headers=headers).status_code == 201
+    assert fake.asked[0][1][-2:] == ("root (token)", "token 127.0.0.1")

@@ -16,7 +16,7 @@ ORDERS = "/t/persistent/public/default/orders"
 BILLING = f"{ORDERS}/s/billing"
 # By address: the number of queries. Session, user and group take three, the frame one.
 PAGES = {
-    "/": 4 + 22,
+    "/": 4 + 23,
     "/topics": 4 + 5,
     "/topics?sort=backlog&backlog=1&q=ord&ns=public/default": 4 + 6,
     ORDERS: 4 + 8,

@@ -169,7 +169,7 @@ def people(admin: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Client
     """An admin whose plans are answered at once, and whose errors are answers as in production. Act 1 is planned."""
     fake = FakeActs()
     fake.plan("skip", topic=ORDERS, subscription="billing", parameters={}, who="anna", origin="console")
-    for name in ("plan", "apply", "plan_undo", "get"):
+    for name in ("plan", "apply", "refuse", "plan_undo", "get"):
         monkeypatch.setattr(acts, name, getattr(fake, name))
     admin.raise_request_exception = False
     return admin

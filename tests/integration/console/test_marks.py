@@ -115,7 +115,7 @@ def test_titles_say_it_in_text_and_links_and_parts_keep_the_true_name(
     assert "<" not in title
     assert f'href="{PLACE}"' in html
     parts = re.findall(r'hx-get="([^"]*)"', html)
-    assert [operator.get(part.replace("&amp;", "&")).status_code for part in parts] == [200] * 10
+    assert [operator.get(part.replace("&amp;", "&")).status_code for part in parts] == [200] * 11
 
 
 @pytest.mark.parametrize(("typed", "status"), [(NAME, 302), (shown(NAME), 302), ("billing", 422)])

@@ -40,7 +40,7 @@ def test_what_would_change_something_is_refused(route: str, operator: Client, sh
         assert "read-only" in answer.content.decode()
 
 
-@pytest.mark.parametrize("address", ["/acts/1/apply", "/acts/1/undo"])
+@pytest.mark.parametrize("address", ["/acts/1/apply", "/acts/1/refuse", "/acts/1/undo"])
 def test_an_act_is_refused_before_it_is_looked_up(address: str, operator: Client, shop: Shop) -> None:
     assert operator.post(address).status_code == 403
     assert operator.post(f"{API}{address}", content_type="application/json").json()["code"] == "ReadOnly"

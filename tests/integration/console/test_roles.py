@@ -65,6 +65,7 @@ NEEDS = {
     "/n/<name:tenant>/<name:namespace>/delete": Role.ADMIN,
     "/n/<name:tenant>/<name:namespace>/policies": Role.ADMIN,
     "/acts/<int:act_id>/apply": Role.OPERATOR,
+    "/acts/<int:act_id>/refuse": Role.OPERATOR,
     "/acts/<int:act_id>/undo": Role.OPERATOR,
     "/alerts/new": Role.OPERATOR,
     "/alerts/<int:rule_id>": Role.OPERATOR,
@@ -72,6 +73,7 @@ NEEDS = {
     f"{API}/alerts/rules/<int:rule_id>/silence": Role.OPERATOR,
     f"{API}/alerts/rules/<int:rule_id>/test": Role.OPERATOR,
     f"{API}/acts/<int:act_id>/apply": Role.OPERATOR,
+    f"{API}/acts/<int:act_id>/refuse": Role.OPERATOR,
     f"{API}/acts/<int:act_id>/undo": Role.OPERATOR,
 }
 """Every other address requires the role viewer."""
@@ -127,7 +129,7 @@ def walked(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeActs]:
     )
     fake = FakeActs()
     fake.plan("clear", topic=ORDERS, subscription="billing", parameters={}, who="ada", origin="console")
-    for name in ("plan", "apply", "plan_undo", "get"):
+    for name in ("plan", "apply", "refuse", "plan_undo", "get"):
         monkeypatch.setattr(acts, name, getattr(fake, name))
     return iter([fake])
 

@@ -226,3 +226,35 @@ def test_without_a_report_the_unknown_is_a_dash(operator: Client, shop: Shop) ->
     assert "– consumers" in words
     assert "In flight –" in words
     assert f"{shop.backlog} left" in words
+
+
+def fall_behind(shop: Shop) -> None:
+    """Let one consumer, which is no longer new, ack 2 of 3 messages a second."""
+    SubscriptionSummary.objects.update(state=SubscriptionState.FALLING_BEHIND, message_rate_acked=2.0)
+    TopicSummary.objects.update(message_rate_in=3.0)
+    ConsumerSession.objects.update(connected_ms=shop.now_ms - 60_000)
+
+
+def test_another_number_of_consumers_is_tried_out(operator: Client, shop: Shop) -> None:
+    fall_behind(shop)
+    words = part(operator, "what_if")
+    assert "With 2 consumers: about 12 s to go." in words
+    assert "1 consumer works now and acks 2.0/s" in words
+    page = operator.get(f"{BILLING}?with=1")
+    assert "With 1 consumer: the backlog grows by 1.0/s." in text_of(page)
+    html = page.content.decode()
+    assert 'name="with" type="number" min="1" max="10" value="1"' in re.sub(r"\s+", " ", html)
+    assert "With 3 consumers: about 4 s to go." in part(operator, "what_if&with=3")
+    for nonsense in ("x", "-1", "9" * 30, ""):
+        assert "With 2 consumers" in part(operator, f"what_if&with={nonsense}")
+
+
+def test_where_there_is_no_estimate_the_page_says_why(operator: Client, shop: Shop) -> None:
+    assert "No estimate yet: a consumer connected less than 20 s ago" in part(operator, "what_if")
+    fall_behind(shop)
+    SubscriptionSummary.objects.update(state=SubscriptionState.STUCK, message_rate_acked=0.0)
+    assert "No estimate: hardly anything is acked" in part(operator, "what_if")
+    ConsumerSession.objects.all().delete()
+    assert "No estimate: no consumer is connected" in part(operator, "what_if")
+    SubscriptionSummary.objects.update(state=SubscriptionState.KEEPING_UP)
+    assert part(operator, "what_if").strip() == ""

@@ -44,8 +44,8 @@ def an_act(
 def test_an_unapplied_plan_expires(url: str) -> None:
     old, young = an_act(url, "planned", 100), an_act(url, "planned", 10)
     done, waiting = an_act(url, "applied", 100), an_act(url, "apply_requested", 100)
-    assert sweep.expire_plans(60) == 1
-    assert sweep.expire_plans(60) == 0
+    assert sweep.expire_plans(60, second_person_s=3600) == 1
+    assert sweep.expire_plans(60, second_person_s=3600) == 0
     states = dict(rows(url, "SELECT id, state FROM vela_act"))
     assert states == {old: "expired", young: "planned", done: "applied", waiting: "apply_requested"}
     assert one_row(url, "SELECT error_code FROM vela_act WHERE id = %s", old) == ("ActExpired",)

@@ -139,8 +139,13 @@ def _own_switch(found: re.Match[str]) -> str:
     return next((f"add {option}" for option in options if option.startswith("-")), found[0])
 
 
-def settle(api: ConsoleApi, plan: Callable[[], Answer], consent: Consent) -> Act | None:
-    """Do as `carry_out` does with the plan that `plan` returns: that of an undo, or one made earlier."""
+def settle(
+    api: ConsoleApi, plan: Callable[[], Answer], consent: Consent, *, is_own: bool = True
+) -> Act | None:
+    """Do as `carry_out` does with the plan that `plan` returns: that of an undo, or one made earlier.
+
+    `is_own` is whether this command has made the plan. If the plan needs a second person, the command then ends.
+    """
     planned = api.settled(plan(), wait_s=consent.wait_s)
     as_json = as_json_is_asked()
     if not as_json:
@@ -151,6 +156,14 @@ def settle(api: ConsoleApi, plan: Callable[[], Answer], consent: Consent) -> Act
         else:
             say(f"nothing was changed; `vela acts apply {planned['id']}` applies it")
         return None
+    if is_own and planned["needs_second_person"]:
+        raise CliError(
+            f"act {planned['id']} waits for a second person (policy second_person): another user applies it with"
+            f" `vela acts apply {planned['id']}` or on its page, /acts/{planned['id']}, or refuses it",
+            Exit.REFUSED,
+            code="SecondPersonNeeded",
+            act=planned["id"],
+        )
     if not consent.yes:
         _require_agreement(planned, consent.allowed_drift)
     body: dict[str, Any] = {"reason": consent.reason} if consent.reason else {}

@@ -28,7 +28,7 @@ _STATES = (
 
 @click.group(cls=OrderedGroup)
 def acts() -> None:
-    """List, export, show, plan, apply and undo acts."""
+    """List, export, show, plan, apply, refuse and undo acts."""
 
 
 @acts.command("list")
@@ -151,6 +151,7 @@ def show(act_id: int) -> None:
             [
                 ("state", act["state"]),
                 ("by", f"{act['who']}, {act['origin']}"),
+                *((("planned by", act["planned_by"]),) if act["planned_by"] != act["who"] else ()),
                 ("when", moment_of(act["created_at"])),
                 *((("reason", act["reason"]),) if act["reason"] else ()),
                 *((("refused because", act["error"]),) if act["error"] else ()),
@@ -213,7 +214,21 @@ def apply(act_id: int, consent: Consent) -> None:
                 Exit.REFUSED,
                 code="WrongState",
             )
-        settle(api, lambda: Answer(200, act, ""), consent)
+        settle(api, lambda: Answer(200, act, ""), consent, is_own=False)
+
+
+@acts.command()
+@click.argument("act_id", metavar="ACT", type=click.IntRange(min=1))
+@click.option("--reason", default="", help="Why not, stored in the log of acts.")
+@json_option
+def refuse(act_id: int, reason: str) -> None:
+    """Refuse an act that is planned, or withdraw your own, so that nobody can apply it."""
+    with console_api() as api:
+        act = api.post(f"acts/{act_id}/refuse", {"reason": reason}).body
+    if as_json_is_asked():
+        emit(act)
+    else:
+        click.echo(one_line(f"act {act_id}: {act['error']}"))
 
 
 @acts.command()

@@ -6,15 +6,14 @@ from math import ceil
 from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.pace import SHARED, WINDOW_S, are_known, idle_among
 from console.diagnosis.snapshot import STILL_PER_S, Consumer, Snapshot
 from console.words.numerals import count
 from console.words.said import said, said_many
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 20.0  # before rates count, and before a silent consumer is idle
 _MOST_MORE: Final = 20  # consumers to add; if more are needed, the cure names no number
-_SHARED: Final = ("Shared", "Key_Shared")  # with other types, only one consumer gets messages
 _BACKLOG_S: Final = 5.0  # of publishing: a smaller backlog is only messages in transit
 
 
@@ -27,9 +26,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     is_judged = subscription.state == "falling behind"
     if not is_judged and not _grows(snapshot, rate_in, rate_acked):
         return None
-    idle = [each for each in snapshot.consumers if _takes_nothing(snapshot, each)]
-    if len(idle) == len(snapshot.consumers) or subscription.type not in _SHARED:
-        idle = []  # somebody acks if all look idle; on other types, a standby is idle by design
+    idle = idle_among(snapshot.consumers, subscription.type, snapshot.now_ms)
     each_acks = rate_acked / (len(snapshot.consumers) - len(idle))
     return Finding(
         rule=RULE.id,
@@ -50,18 +47,9 @@ def find(snapshot: Snapshot) -> Finding | None:
     )
 
 
-def _takes_nothing(snapshot: Snapshot, consumer: Consumer) -> bool:
-    return consumer.permits <= 0 and snapshot.seconds_since(consumer.last_sign_ms) >= WINDOW_S
-
-
-def _is_known(snapshot: Snapshot) -> bool:
-    """Return whether all consumers were connected for the whole window, so that their rates show how fast they are."""
-    return all(snapshot.seconds_since(each.connected_ms) >= WINDOW_S for each in snapshot.consumers)
-
-
 def _missing(snapshot: Snapshot, too_many_per_s: float, each_acks_per_s: float) -> int:
     """Return how many more consumers like these would be enough. 0 = unknown, or more than `_MOST_MORE`."""
-    if each_acks_per_s < STILL_PER_S or not _is_known(snapshot):
+    if each_acks_per_s < STILL_PER_S or not are_known(snapshot.consumers, snapshot.now_ms):
         return 0
     more = max(1, ceil(too_many_per_s / each_acks_per_s))
     return more if more <= _MOST_MORE else 0
@@ -81,7 +69,7 @@ def _grows(snapshot: Snapshot, rate_in: float, rate_acked: float) -> bool:
     return (
         snapshot.subscription.state in ("watching", "unknown")
         and snapshot.seconds_since(snapshot.subscription.state_since_ms) >= WINDOW_S
-        and _is_known(snapshot)
+        and are_known(snapshot.consumers, snapshot.now_ms)
         and rate_acked >= STILL_PER_S
         and rate_in - rate_acked >= STILL_PER_S
         and snapshot.subscription.backlog_messages > rate_in * _BACKLOG_S
@@ -90,7 +78,7 @@ def _grows(snapshot: Snapshot, rate_in: float, rate_acked: float) -> bool:
 
 def _cure(type_: str, more: int) -> Cure:
     """Return the cure. `more` is the number of consumers to add; 0 = unknown."""
-    if type_ in _SHARED:
+    if type_ in SHARED:
         if not more:
             return Cure(text=said("Make each consumer faster, or add consumers."))
         return Cure(

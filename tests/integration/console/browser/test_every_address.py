@@ -24,7 +24,7 @@ LEAST_TARGET: Final = 44
 MOST_SCREENS: Final = 3  # of a subscription's page on a phone
 NOT_PAGES: Final = {
     "logout", "theme", "language", "troubles", "messages_export", "message_raw", "delete_namespace", "act_apply",
-    "act_undo",
+    "act_refuse", "act_undo",
     "set_own_password", "set_own_zone", "set_user_password", "set_user_role", "set_user_active",
     "act_on_alert_rule", "act_on_run", "unschedule", "acts_export", "change_view", "begin_oidc", "end_oidc",
     "login_code", "login_second_factor", "remove_own_second_factor", "renew_own_recovery_codes", "remove_user_factor",

@@ -102,6 +102,8 @@ def an_act(**changes: Any) -> dict[str, Any]:
         "who": "ada",
         "origin": "api 127.0.0.1",
         "reason": "",
+        "planned_by": "ada",
+        "needs_second_person": False,
         "cursor_version": 2,
         "undo_of": None,
         "undo_until": "2026-01-01T01:00:00Z",

@@ -327,3 +327,30 @@ def test_a_refusal_names_the_option_of_the_command(
     as_json = json.loads(vela(f"{line} --yes --json").stderr)
     assert (as_json["act"], as_json["code"]) == (7, "NotAllowedError")
     assert as_json["error"].endswith(said)
+
+
+@pytest.mark.parametrize("command", [f"{RESET} --yes", RESET, "acts undo 5"])
+def test_a_plan_that_needs_a_second_person_is_shown_and_left(
+    command: str, vela: Vela, console: FakeConsole
+) -> None:
+    waits = an_act(plan=a_plan(), needs_second_person=True)
+    console.answers |= {"POST acts": waits, "POST acts/5/undo": waits}
+    done = vela(command)
+    assert done.exit_code == 4
+    assert "4 messages are delivered again" in done.stdout
+    assert "act 7 waits for a second person (policy second_person)" in done.stderr
+    assert "`vela acts apply 7`" in done.stderr
+    assert "acts/7/apply" not in console.paths("POST")
+
+
+def test_the_second_person_applies_or_refuses_it(vela: Vela, console: FakeConsole) -> None:
+    console.answers["GET acts/7"] = an_act(plan=a_plan(), needs_second_person=True)
+    assert vela("acts apply 7 --yes").exit_code == 0
+    assert console.paths("POST") == ["acts/7/apply"]
+    refused = {"state": "refused", "error": "user ben refused the plan: no", "who": "ben"}
+    console.answers["POST acts/7/refuse"] = an_act(**refused)
+    done = vela("acts refuse 7 --reason no")
+    assert (done.exit_code, done.stdout) == (0, "act 7: user ben refused the plan: no\n")
+    assert console.asked[-1].body == {"reason": "no"}
+    console.answers["GET acts/7"] = an_act(**refused)
+    assert "planned by" in vela("acts show 7").stdout

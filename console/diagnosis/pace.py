@@ -1,0 +1,48 @@
+"""How fast the consumers of a subscription work, from what the broker reports of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol, TypeVar
+
+__all__ = ["SHARED", "WINDOW_S", "Connected", "are_known", "idle_among"]
+
+WINDOW_S: Final = 20.0  # before rates count, and before a silent consumer is idle
+SHARED: Final = ("Shared", "Key_Shared")  # with other types, only one consumer gets messages
+
+
+class Connected(Protocol):
+    """A consumer, as the diagnosis and `console.queries.clients` read it."""
+
+    @property
+    def connected_ms(self) -> int: ...
+    @property
+    def permits(self) -> int: ...
+    @property
+    def last_flow_ms(self) -> int: ...
+    @property
+    def last_delivery_ms(self) -> int: ...
+    @property
+    def last_ack_ms(self) -> int: ...
+
+
+C = TypeVar("C", bound=Connected)
+
+
+def idle_among(consumers: Sequence[C], type_: str, now_ms: int) -> list[C]:
+    """Return the consumers that take no messages out of their full queues, so that the others do all the work.
+
+    Empty if all look idle, because somebody acks, and for types whose standbys are idle by design.
+    """
+    idle = [each for each in consumers if each.permits <= 0 and _silent_s(each, now_ms) >= WINDOW_S]
+    return [] if len(idle) == len(consumers) or type_ not in SHARED else idle
+
+
+def are_known(consumers: Sequence[Connected], now_ms: int) -> bool:
+    """Return whether all consumers were connected for the whole window, so that their rates show how fast they are."""
+    return all(now_ms - each.connected_ms >= WINDOW_S * 1000 for each in consumers)
+
+
+def _silent_s(consumer: Connected, now_ms: int) -> float:
+    signs = (consumer.connected_ms, consumer.last_flow_ms, consumer.last_delivery_ms, consumer.last_ack_ms)
+    return max(0, now_ms - max(signs)) / 1000

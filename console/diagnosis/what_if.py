@@ -1,0 +1,128 @@
+"""In what time a backlog would drain with another number of consumers. Pure arithmetic on rates that a page has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import floor
+from typing import Final
+
+from console.diagnosis.pace import SHARED, Connected, are_known, idle_among
+from console.diagnosis.snapshot import STILL_PER_S
+from console.words.numerals import count, rate, span
+from console.words.said import Said, said, said_many
+
+__all__ = ["Choice", "WhatIf", "what_if"]
+
+_LEAST_CHOICES: Final = 10
+_MOST_CHOICES: Final = 40
+_FEWER: Final = 9  # choices below the present number
+_NOISE: Final = 0.01  # of the rates: a smaller difference neither drains nor grows a backlog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A number of consumers, and what becomes of the backlog with them."""
+
+    consumers: int
+    drain_s: float | None  # None: it does not drain
+    grows_per_s: float  # 0: it does not grow
+
+    @property
+    def words(self) -> Said:
+        """What becomes of the backlog, in a sentence."""
+        n, number = self.consumers, count(self.consumers)
+        if self.drain_s is not None:
+            return said_many(
+                "With {number} consumer: about {time} to go.",
+                "With {number} consumers: about {time} to go.",
+                n=n,
+                number=number,
+                time=span(self.drain_s),
+            )
+        if self.grows_per_s:
+            return said_many(
+                "With {number} consumer: the backlog grows by {rate}.",
+                "With {number} consumers: the backlog grows by {rate}.",
+                n=n,
+                number=number,
+                rate=rate(self.grows_per_s),
+            )
+        return said_many(
+            "With {number} consumer: the backlog stays about as it is.",
+            "With {number} consumers: the backlog stays about as it is.",
+            n=n,
+            number=number,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """The estimates for several numbers of consumers, without a gap."""
+
+    working: int  # consumers that work now
+    needed: int  # the least with which the backlog drains; it may be beyond the choices
+    each_acks_per_s: float
+    choices: tuple[Choice, ...]
+
+    def chosen(self, asked: int | None) -> Choice:
+        """Return the choice nearest to the number asked for. None asks for as many as are needed, or as work now."""
+        number = max(self.working, self.needed) if asked is None else asked
+        first, last = self.choices[0].consumers, self.choices[-1].consumers
+        return self.choices[min(max(number, first), last) - first]
+
+
+def what_if(
+    *,
+    type_: str,
+    backlog_messages: int,
+    rate_in: float | None,
+    rate_acked: float | None,
+    connected: int,
+    consumers: Sequence[Connected],
+    now_ms: int,
+) -> WhatIf | Said:
+    """Estimate when the backlog drains with other numbers of consumers, at most 40 of them around the present number.
+
+    Each is as fast as those that work now, and as many messages arrive as now. `connected` is the number of consumers;
+    `consumers` may have only the first of them. Rates are per second, None if the broker has not reported them. Return
+    a sentence that says why, if there is no estimate.
+    """
+    if type_ and type_ not in SHARED:
+        return said(
+            "No estimate: this type of subscription gives everything to one consumer, so more consumers do not help."
+        )
+    if not consumers:
+        return said("No estimate: no consumer is connected that shows how fast one works.")
+    if rate_in is None or rate_acked is None:
+        return said("No estimate yet: the broker has not reported the rates.")
+    if not are_known(consumers, now_ms):
+        return said(
+            "No estimate yet: a consumer connected less than 20 s ago, and how fast it works is not known."
+        )
+    working = max(connected, len(consumers)) - len(idle_among(consumers, type_, now_ms))
+    each = rate_acked / working
+    if each < STILL_PER_S:
+        return said("No estimate: hardly anything is acked, so how fast a consumer works is not known.")
+    noise = _NOISE * max(rate_in, each)
+    needed = floor((rate_in + noise) / each) + 1
+    first = max(1, working - _FEWER)
+    last = 2 * max(working, needed)  # as far as that, within the limits on choices
+    choices = min(max(last - first + 1, _LEAST_CHOICES), _MOST_CHOICES)
+    return WhatIf(
+        working=working,
+        needed=needed,
+        each_acks_per_s=each,
+        choices=tuple(
+            _choice(number, backlog_messages, number * each - rate_in, noise)
+            for number in range(first, first + choices)
+        ),
+    )
+
+
+def _choice(consumers: int, backlog_messages: int, drains_per_s: float, noise_per_s: float) -> Choice:
+    return Choice(
+        consumers=consumers,
+        drain_s=backlog_messages / drains_per_s if drains_per_s > noise_per_s else None,
+        grows_per_s=-drains_per_s if drains_per_s < -noise_per_s else 0.0,
+    )
