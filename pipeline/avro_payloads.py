@@ -8,30 +8,32 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import fastavro
 import pyarrow as pa
 
 from vela.schema.avro_schema import named_like
 
-if TYPE_CHECKING:
-    from pipeline.schemas import TopicSchema
-
 __all__ = ["as_json", "decoder"]
 
 
-def decoder(schema: TopicSchema) -> Callable[[pa.Array, pa.Array], pa.Array]:
-    """Return the function that decodes a column of payloads by a column of versions. Executors run it."""
-    definition, version, writers = schema.definition, schema.version, dict(schema.writers)
+def decoder(
+    reader: str, *, version: int, writers: Mapping[int, str]
+) -> Callable[[pa.Array, pa.Array], pa.Array]:
+    """Return the function that decodes a column of payloads by a column of versions. Executors run it.
+
+    `reader` and `writers` are Avro schemas as JSON. A payload without a version has `version`.
+    """
+    of_versions = dict(writers)
 
     def decode(payloads: pa.Array, versions: pa.Array) -> pa.Array:
         texts = [
             None
             if payload is None
-            else as_json(payload, writers.get(version if of is None else of), definition)
+            else as_json(payload, of_versions.get(version if of is None else of), reader)
             for payload, of in zip(payloads.to_pylist(), versions.to_pylist(), strict=True)
         ]
         return pa.array(texts, pa.string())

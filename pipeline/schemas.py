@@ -126,8 +126,9 @@ def json_payload(frame: DataFrame, schema: TopicSchema) -> Column:
         raise SchemaUnusable(
             f"{schema.topic} has an Avro schema, and fastavro is not installed here: install vela[pipeline]"
         ) from None
-    decode = sf.arrow_udf(decoder(schema), "string")  # type: ignore[attr-defined]  # Spark's stubs leave it out
-    text: Column = decode(sf.col("value"), sf.col("__schemaVersion"))
+    decode = decoder(schema.definition, version=schema.version, writers=schema.writers)
+    as_column = sf.arrow_udf(decode, "string")  # type: ignore[attr-defined]  # Spark's stubs leave it out
+    text: Column = as_column(sf.col("value"), sf.col("__schemaVersion"))
     return text
 
 

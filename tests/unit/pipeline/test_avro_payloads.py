@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from pipeline.avro_payloads import as_json, decoder
-from pipeline.schemas import TopicSchema
 
 
 def definition(*fields: dict[str, Any], name: str = "Order") -> str:
@@ -30,11 +29,11 @@ OLD, NEW = definition(PIECES, name="OldOrder"), definition(ARTICLE, PIECES)
 
 
 def test_each_payload_is_read_with_its_own_version() -> None:
-    schema = TopicSchema(topic="t", version=1, kind="avro", definition=NEW, writers={0: OLD, 1: NEW})
+    decode = decoder(NEW, version=1, writers={0: OLD, 1: NEW})
     old, new = written(OLD, {"pieces": 3}), written(NEW, {"article": "tea", "pieces": 5})
     payloads = pa.array([old, new, new, None, new], pa.binary())
     versions = pa.array([0, 1, None, 0, 7], pa.int64())
-    texts = decoder(schema)(payloads, versions).to_pylist()
+    texts = decode(payloads, versions).to_pylist()
     tea = {"article": "tea", "pieces": 5}
     assert [None if text is None else json.loads(text) for text in texts] == [
         {"article": "none", "pieces": 3},
