@@ -47,7 +47,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print on which old PostgreSQL tests ran."""
+    """Print which old PostgreSQL the tests ran on."""
     for line in sorted(_said):
         terminalreporter.write_line(line)
 

@@ -91,5 +91,5 @@ def line_words(line: StoryLine) -> str:
 
 
 def recorded(kept: Kept) -> str:
-    """Return the sentences about which events the story can contain."""
+    """Return the sentences that say which events the story can contain."""
     return _(_RECORDED[kept.mode]).format(kept=span(kept.keep_ms / 1000))

@@ -56,7 +56,7 @@ async def test_a_topic_begins_with_its_policies(run: BrokerRun) -> None:
         ({"name": "t", "partitions": 3}, "already exists, not partitioned"),
         ({"name": "x-partition-2"}, "leave out -partition-2"),
         ({"name": "shop/x"}, "give only what comes after public/default/"),
-        ({"name": "with blank"}, "without blanks"),
+        ({"name": "with space"}, "without spaces"),
         ({"name": ""}, "must be set"),
     ],
 )
