@@ -101,7 +101,7 @@ _SAID: Final = re.compile(r"^pipeline\.errors\.\w+: (?P<sentence>.+)$", re.MULTI
 
 
 def sentence_of(error: BaseException) -> str | None:
-    """Return the sentence of a PipelineError, also if Spark passes it on as the text of a worker's traceback.
+    """Return the sentence of a PipelineError, even if Spark passes it on as the text of a worker's traceback.
 
     There are sentences for a full disk and for a machine that is too busy too, because Spark names only the task that
     could not write, and the Python that did not start. Return None for every other error.

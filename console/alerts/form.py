@@ -159,9 +159,7 @@ class RuleForm(forms.Form):
             self.add_error(field, f"{str(error)[:1].upper()}{str(error)[1:]}.")
             return None
         if value > most:
-            too_much = (
-                _("This is too much.") if most == _LARGEST else _("This is too much: at most {most}.")
-            )
+            too_much = _("This is too much.") if most == _LARGEST else _("This is too much: at most {most}.")
             self.add_error(field, too_much.format(most=write_length(most)))
             return None
         return value

@@ -61,7 +61,7 @@ class TerminalReporter:
         """Write nothing: a terminal shows only the stages."""
 
     def pin(self, pinned: Mapping[str, Any]) -> None:
-        """Store nothing: a later run in a terminal pins its range anew."""
+        """Store nothing: a later run in a terminal pins a new range."""
 
 
 @contextmanager

@@ -149,7 +149,7 @@ def _stored(vela: VelaProcess, topic: str) -> int:
 
 
 def _compare(vela: VelaProcess, published: Checksum, messages: int) -> None:
-    """Copy the topic in a batch, and again with the same write id. Compare all three with the published messages."""
+    """Copy the topic twice in a batch with one write id. Compare it and both copies with the published messages."""
     spark = spark_session("vela soak", master="")
     reader = spark.read.format("vela").option("url", vela.database_url)
     try:

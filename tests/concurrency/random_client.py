@@ -27,7 +27,9 @@ class SubscriptionModel:
     left: dict[Position, int] = field(default_factory=dict)
     done: set[Position] = field(default_factory=set)  # wholly acked with a receipt
     hoped: set[Position] = field(default_factory=set)  # wholly acked, without a receipt so far
-    hoped_left: dict[Position, int] = field(default_factory=dict)  # like `left`, but counts acks without a receipt
+    hoped_left: dict[Position, int] = field(
+        default_factory=dict
+    )  # like `left`, but counts acks without a receipt
     consumers: list[CheckingConsumer] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     order: Order = field(init=False)

@@ -1,5 +1,4 @@
-"""`make faults` runs these tests. `make test` does not: most wait until an alert rule's condition has held long enough.
-"""
+"""`make faults` runs these tests. `make test` does not: most wait until an alert's condition has held long enough."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class AuthenticationOauth2(Authentication):
         return self._token
 
     async def _new_token(self) -> tuple[bytes, float]:
-        """Return a token and its lifetime in seconds. The key file is read anew, so a new secret takes effect."""
+        """Return a token and its lifetime in seconds. The key file is read again, so a new secret takes effect."""
         import httpx  # a client without OAuth 2.0 does not load it
 
         client_id, client_secret = self._client()

@@ -217,7 +217,7 @@ async def test_a_letter_that_fails_brings_the_message_again_at_once_and_then_les
     owner.receive(message(2, redeliveries=2))
     await owner.settled()
     owner.timers.advance(1)
-    assert owner.said() == [("again", 2)], "after a success it begins anew"
+    assert owner.said() == [("again", 2)], "after a success it begins again"
 
 
 async def test_a_letter_under_way_is_not_begun_twice() -> None:

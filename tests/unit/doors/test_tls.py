@@ -173,7 +173,7 @@ async def test_a_new_certificate_is_used_for_new_connections_and_open_ones_go_on
             certificates.reload_if_changed()
             await producer.send(b"after")
             assert await asyncio.to_thread(served_name, url, authority) == "renewed"
-            # Half of a renewal, and a file that is no certificate, change nothing.
+            # Half of a renewal, and a file that is not a certificate, change nothing.
             shutil.copy(__file__, environment["VELA_TLS_KEY_FILE"])
             certificates.reload_if_changed()
             assert await asyncio.to_thread(served_name, url, authority) == "renewed"

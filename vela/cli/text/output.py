@@ -150,7 +150,7 @@ def _fitting(
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Table:
-    """Return a table of names and values, one pair a line. A value that may have several lines is rich's Text."""
+    """Return a table of names and values, one pair per line. A value that may have several lines is rich's Text."""
     from rich.table import Table
     from rich.text import Text
 

@@ -36,7 +36,7 @@ class BatchAcks:
     """The batches of one topic that are partly acked here.
 
     A message id is enough, even one that was stored and read back: the state of a batch is found by its position and
-    is not part of its ids. A batch is forgotten when it is wholly acked, and tracked anew when it is delivered again.
+    is not part of its ids. A batch is forgotten when it is wholly acked, and tracked again when it is delivered again.
     """
 
     __slots__ = ("_open",)

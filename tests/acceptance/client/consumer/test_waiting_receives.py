@@ -55,7 +55,9 @@ async def test_cancelled_receives_are_passed_over(client: Client, topic: str, qu
 
 
 @pytest.mark.row("S0.22")
-def test_receives_that_race_with_deliveries_neither_repeat_nor_lose_messages(service_url: str, topic: str) -> None:
+def test_receives_that_race_with_deliveries_neither_repeat_nor_lose_messages(
+    service_url: str, topic: str
+) -> None:
     """Some threads receive, often with too short a time limit, while others publish. A small queue makes many Flows."""
     with vela.Client(service_url) as client:
         consumer = client.subscribe(topic, "s", receiver_queue_size=16)

@@ -30,7 +30,7 @@ class Asked:
 
 @dataclass(slots=True)
 class FakeConsole:
-    """Answers requests by method and path. If the answer is a list, each request gets the next item; the last one stays.
+    """Answers requests by method and path. If the answer is a list, each request gets the next item; the last stays.
 
     Requests without an answer here plan and apply acts.
     """
