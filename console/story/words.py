@@ -53,8 +53,8 @@ _RECORDED: Final = {
     "redelivered": (
         gettext_noop(
             "Only messages that came back are recorded, from the delivery before their first return to their ack: the"
-            " policy delivery_story is redelivered. Events are missing here if the message did not come back, if they are"
-            " older than {kept}, or if the broker ended before it stored them."
+            " policy delivery_story is redelivered. Events are missing here if the message did not come back, if they"
+            " are older than {kept}, or if the broker ended before it stored them."
         )
     ),
     "all": (

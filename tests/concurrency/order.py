@@ -50,7 +50,7 @@ class LogOrder:
         self._last: dict[CheckingConsumer, Position] = {}
 
     def complaint(self, consumer: CheckingConsumer, entry: StoredEntry, position: Position) -> str:
-        """Complain if the delivery is out of order, skips an unacked entry, or goes to a consumer that is not active."""
+        """Complain if a delivery is out of order, skips an unacked entry, or goes to a consumer that is not active."""
         if self._model.type is SubscriptionType.FAILOVER:
             told = [each for each in self._model.consumers if each.active and each.active[-1]]
             if told not in ([], [consumer]) or not consumer.active or not consumer.active[-1]:
