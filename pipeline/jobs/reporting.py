@@ -19,7 +19,7 @@ _POLL_S: Final = 0.5
 
 
 class JsonReporter:
-    """Writes one JSON object a line. The worker stores them in the run's row."""
+    """Writes one JSON object per line. The worker stores them in the run's row."""
 
     def __init__(self, out: TextIO, is_stored: threading.Event) -> None:
         """`is_stored` is set when the worker has stored the pinned data."""

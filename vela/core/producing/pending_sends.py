@@ -55,7 +55,7 @@ class PendingSend(Generic[T]):
         chunked: ChunkedSend | None = None,
     ) -> None:
         self.frame = frame  # the bytes to send, and to send again after a reconnect
-        self.tokens = tokens  # one a message; a chunk that is not the last has none
+        self.tokens = tokens  # one per message; a chunk that is not the last has none
         self.sequence_id = sequence_id  # of the first message
         self.last_sequence_id = last_sequence_id  # of the last message
         self.is_batch = is_batch
