@@ -1,4 +1,4 @@
-"""Check that there is a Java that Spark can use."""
+"""Check that there is a Java runtime that Spark can use."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class Probed(ProducerProbe):
         return False
 
 
-async def test_of_two_that_take_over_a_dead_producers_name_one_gets_it(run: BrokerRun) -> None:
+async def test_only_one_producer_takes_over_the_name_of_a_dead_one(run: BrokerRun) -> None:
     dead = Probed()
     await run.open(dead, name="p")
     both = [asyncio.ensure_future(run.open(ProducerProbe(), name="p")) for _ in range(2)]

@@ -89,7 +89,7 @@ def test_plan_apply_undo(operator: Client, broker: FakeActs) -> None:
 @pytest.mark.parametrize(
     "address", ["acts/-1", "nosuch", "", "topics/persistent/public/default/%00/subscriptions/s/peek"]
 )
-def test_an_address_that_is_none_is_a_problem_too(address: str, operator: Client) -> None:
+def test_an_invalid_address_is_a_problem_too(address: str, operator: Client) -> None:
     answer = operator.get(f"/api/v1/{address}")
     assert (answer.status_code, answer["Content-Type"]) == (404, "application/problem+json")
     assert answer.json()["code"] == "NotFound"

@@ -136,7 +136,7 @@ def topic_id_of(name: str) -> int:
     return head.id
 
 
-def test_what_was_trimmed_since_is_no_error(log: Written) -> None:
+def test_messages_that_were_trimmed_since_are_not_an_error(log: Written) -> None:
     first = looked()
     old, new = log.ledgers
     append(new, [single(30)])

@@ -337,7 +337,7 @@ def test_a_new_secret_key_leaves_the_recovery_codes(
         ("nobody", Role.ADMIN, False),
     ],
 )
-def test_whom_the_setting_asks(
+def test_which_users_the_setting_asks(
     whom: str, role: Role, asked: bool, nobody: Client, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada = granted(User.objects.create_user("ada", password="tested-7"), {"garden/*": role})
@@ -356,7 +356,7 @@ def test_a_superuser_counts_as_an_admin(nobody: Client, ada: User, monkeypatch: 
     assert with_password(nobody)["Location"] == SET_UP
 
 
-def test_who_needs_one_sets_it_up_to_get_in(
+def test_a_user_who_needs_a_factor_sets_it_up_to_get_in(
     nobody: Client, ada: User, phone: Phone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     required_of("everybody", monkeypatch)
@@ -374,7 +374,7 @@ def test_who_needs_one_sets_it_up_to_get_in(
     assert not is_in(nobody)
 
 
-def test_who_has_one_cannot_set_up_another_instead_of_the_code(
+def test_a_user_with_a_factor_cannot_set_up_another_instead_of_the_code(
     nobody: Client, phone: Phone, codes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     required_of("everybody", monkeypatch)
@@ -407,7 +407,7 @@ def by_basic(password: str = "tested-7") -> Any:
     return Client().get("/api/v1/stats", headers={"authorization": f"Basic {token}"})
 
 
-def test_basic_authentication_refuses_who_needs_a_code(
+def test_basic_authentication_refuses_users_who_need_a_code(
     ada: User, phone: Phone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     basic._remembered.clear()
@@ -424,7 +424,7 @@ def test_basic_authentication_refuses_who_needs_a_code(
     basic._remembered.clear()
 
 
-def test_django_admin_is_no_way_around_the_code(nobody: Client, ada: User, phone: Phone) -> None:
+def test_django_admin_is_not_a_way_around_the_code(nobody: Client, ada: User, phone: Phone) -> None:
     User.objects.filter(pk=ada.pk).update(is_staff=True, is_superuser=True)
     given = {"username": "ada", "password": "tested-7"}
     assert Client().post("/django-admin/login/", given).status_code == 302

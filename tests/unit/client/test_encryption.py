@@ -148,7 +148,7 @@ def test_changed_bytes_are_refused(where: str) -> None:
         Decryptor(Keys(alice=ALICE)).decrypt(metadata, payload)
 
 
-def test_keys_that_are_none_are_named(tmp_path: Path) -> None:
+def test_invalid_keys_are_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfiguration, match="encryption_key"):
         Encryptor([], Keys())
     with pytest.raises(CryptoError, match="no key carol"):

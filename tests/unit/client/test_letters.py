@@ -198,7 +198,7 @@ async def test_a_message_acked_after_its_letter_failed_is_not_asked_for() -> Non
 
 
 @pytest.mark.row("I16")
-async def test_a_letter_that_fails_brings_the_message_again_at_once_and_then_less_often() -> None:
+async def test_after_a_failed_letter_the_message_comes_again_at_once_and_then_less_often() -> None:
     owner = dead_after(1)
     owner.box.fails = 3
     said = []

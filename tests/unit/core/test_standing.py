@@ -384,7 +384,7 @@ def test_a_message_after_a_pause_between_looks_is_stuck_only_after_it_has_waited
     assert words[95] is STUCK
 
 
-def test_a_pause_between_looks_is_no_gap_between_acks() -> None:
+def test_a_pause_between_looks_is_not_a_gap_between_acks() -> None:
     def at(time_s: float, messages: int, waiting: int = 0) -> Sample:
         return Sample(START_MS + int(time_s * 1000), messages, messages - waiting, waiting, 0, False)
 

@@ -74,7 +74,7 @@ def answer(client: WireClient, made: str) -> None:
     ],
     ids=["foreign", "expired", "none", "nonsense", "another method"],
 )
-async def test_a_client_without_good_credentials_is_refused_at_connect(
+async def test_a_client_without_valid_credentials_is_refused_at_connect(
     broker: FakeBroker, credentials: Mapping[str, str]
 ) -> None:
     client = connect(broker, **credentials)
@@ -179,7 +179,7 @@ async def test_a_revoked_token_closes_its_connections_and_no_other(broker: FakeB
     assert connect(broker, token("app", token_id="stolen")).is_closed()
 
 
-async def test_a_permission_that_is_taken_closes_those_who_use_it(broker: FakeBroker) -> None:
+async def test_taking_a_permission_away_closes_the_connections_that_use_it(broker: FakeBroker) -> None:
     writer, reader, idle = (connect(broker, token("app", token_id=each)) for each in "abc")
     for each in (writer, reader, idle):
         each.heard()

@@ -436,7 +436,7 @@ async def test_a_wss_peer_that_does_not_read_pauses_its_deliveries(
             await consumer.send(json.dumps({"messageId": message["messageId"]}))
 
 
-def test_a_connection_too_many_is_told_so_on_http_and_counted(
+def test_a_connection_over_the_limit_is_refused_on_http_and_counted(
     daphne: DaphneThread, environment: dict[str, str]
 ) -> None:
     certificates = certificates_of(environment)

@@ -101,7 +101,7 @@ def test_the_cursor_of_a_reader_goes_with_its_last_consumer_unless_that_seeks() 
         assert machine.machine.gone(member, machine.now_ms) == ()
 
 
-def test_the_end_of_a_topic_is_told_once_when_all_is_acked_to_consumers_with_permits() -> None:
+def test_consumers_with_permits_learn_once_of_the_end_when_all_is_acked() -> None:
     machine = Machine()
     member, _ = machine.attach(1, permits=10)
     machine.attach(2)

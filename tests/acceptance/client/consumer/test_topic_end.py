@@ -44,7 +44,7 @@ async def vela_read(service_url: str, topic: str) -> tuple[int | None, bytes]:
     return process.returncode, printed
 
 
-async def test_the_last_entry_is_thrown_away(client: Client, topic: str, service_url: str) -> None:
+async def test_the_last_entry_is_discarded(client: Client, topic: str, service_url: str) -> None:
     await publish_entries(
         client, topic, (compose(metadata(partition_key="k"), b"kept"), 1), (UNREADABLE, 10), (UNREADABLE, 10)
     )

@@ -68,7 +68,7 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize(("entry", "messages"), UNREADABLE)
-async def test_a_last_entry_that_brings_no_message_is_the_end(
+async def test_a_last_entry_without_a_message_is_the_end(
     desk: Desk, has: Topic, entry: bytes, messages: int
 ) -> None:
     reader = await desk.client.create_reader(TOPIC, MessageId.earliest)

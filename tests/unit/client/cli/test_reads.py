@@ -331,7 +331,7 @@ def test_the_log_of_acts_as_a_file(vela: Vela, console: FakeConsole) -> None:
         (httpx.Response(200, json={"acts": []}), "is not Vela's console"),
     ],
 )
-def test_what_is_no_file_of_acts_is_an_error(
+def test_a_file_without_acts_is_an_error(
     answer: httpx.Response, says: str, vela: Vela, console: FakeConsole
 ) -> None:
     console.answers["GET acts/export"] = answer
