@@ -1,4 +1,4 @@
-"""Failover in a running broker: the wait, the switch, who is told, and that nothing is lost or reordered."""
+"""Failover in a running broker: the wait, the switch, the notifications, and that nothing is lost or reordered."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ async def read_up_to(run: BrokerRun, entry_id: int) -> None:
 
 
 async def test_churn_keeps_order_and_tells_everybody(run: BrokerRun, clock: ManualClock) -> None:
-    """Whoever comes and goes, entries sent between two switches ascend from mark-delete on (I11, I12)."""
+    """Whichever consumers come and go, entries sent between two switches ascend from mark-delete on (I11, I12)."""
     producer = await run.producer()
     here: list[ConsumerProbe] = []
     got: set[Position] = set()
