@@ -1,4 +1,4 @@
-"""What becomes a letter, and what then becomes of the original; never is a message neither (I16)."""
+"""Which messages become letters, and when the original is acked. No message is lost (I16)."""
 
 from __future__ import annotations
 
