@@ -491,9 +491,7 @@ class BrokerSettings(AccessSettings):
     pipeline_read_bytes_per_s: Annotated[
         int,
         Between(0),
-        Variable(
-            "VELA_PIPELINE_READ_RATE", "bytes/s", "the most that one job reads in a second; 0: no limit"
-        ),
+        Variable("VELA_PIPELINE_READ_RATE", "bytes/s", "the most that one job reads per second; 0: no limit"),
     ] = 0
     pipeline_statement_timeout_ms: Annotated[
         int,
