@@ -34,9 +34,9 @@ class AuthenticationOauth2(Authentication):
             "audience": "vela",
         }))
 
-    The argument is Apache's: JSON with `issuer_url`, and `private_key`, the path or `file:` or `data:` URL of a JSON
-    file with `client_id` and `client_secret`; or these two themselves; and `audience` and `scope`, if the server needs
-    them. The client gets a new token before the old one ends, and when the broker asks for one.
+    The argument is that of Apache's client, in JSON. `private_key` is the path, or a `file:` or `data:` URL, of a JSON
+    file with `client_id` and `client_secret`. You may give these two instead of it. Add `audience` and `scope` if the
+    server needs them. The client gets a new token before the old one ends, and when the broker asks for one.
     """
 
     method = "token"

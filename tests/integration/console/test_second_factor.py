@@ -106,7 +106,7 @@ def test_a_user_sets_one_up(ada: User, phone: Phone) -> None:
         ({"code": "right"}, "This is not your password"),
     ],
 )
-def test_what_does_not_fit_sets_up_nothing(
+def test_a_wrong_code_or_password_sets_up_nothing(
     given: dict[str, str], words: str, ada: User, phone: Phone
 ) -> None:
     hers = Client()
@@ -162,7 +162,7 @@ def test_nobody_gets_to_the_code_without_the_password(nobody: Client, phone: Pho
     assert not is_in(nobody)
 
 
-def test_a_code_counts_once(phone: Phone, codes: list[str]) -> None:
+def test_a_code_works_once(phone: Phone, codes: list[str]) -> None:
     code = phone.code()
     for status in (302, 422):
         client = Client()
@@ -179,7 +179,7 @@ def test_a_clock_may_be_half_a_minute_off(
     assert nobody.post(CODE, {"code": phone.code(early_s=early_s)}).status_code == status
 
 
-def test_a_recovery_code_counts_once_however_it_is_written(phone: Phone, codes: list[str]) -> None:
+def test_a_recovery_code_works_once_however_it_is_written(phone: Phone, codes: list[str]) -> None:
     for written in (codes[0], codes[1].upper().replace("-", " "), codes[2].replace("-", "")):
         client = Client()
         with_password(client)
@@ -337,7 +337,7 @@ def test_a_new_secret_key_leaves_the_recovery_codes(
         ("nobody", Role.ADMIN, False),
     ],
 )
-def test_which_users_the_setting_asks(
+def test_which_users_the_setting_applies_to(
     whom: str, role: Role, asked: bool, nobody: Client, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada = granted(User.objects.create_user("ada", password="tested-7"), {"garden/*": role})

@@ -1,4 +1,4 @@
-"""Parameters of acts: what is wrong is said, and nothing else gets through."""
+"""Parameters of acts: an error names what is wrong, and only valid values are accepted."""
 
 from __future__ import annotations
 
