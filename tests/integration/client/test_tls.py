@@ -117,7 +117,7 @@ async def test_a_trust_file_replaces_the_systems_which_are_the_default(
 
 
 @pytest.mark.row("S0.8")
-async def test_the_hosts_name_is_checked_when_told_so(authority: Authority, websocket: bool) -> None:
+async def test_the_hosts_name_is_checked_if_the_option_is_set(authority: Authority, websocket: bool) -> None:
     elsewhere = authority.issue("elsewhere", "broker.example")
     async with ScriptedPeer.started(websocket=websocket, tls=elsewhere.server_context()) as peer:
         async with Client(peer.url, tls_trust_certs_file_path=authority.file) as client:
