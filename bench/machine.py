@@ -1,4 +1,4 @@
-"""Describe the machine that the figures were measured on. Without that they mean nothing."""
+"""Describe the machine that the figures were measured on. Without this description the figures mean nothing."""
 
 from __future__ import annotations
 

@@ -260,7 +260,7 @@ class BrokerSettings(AccessSettings):
         int,
         Between(1),
         Variable(
-            "VELA_COMPACTION_RATE_BYTES", "bytes", "most that compaction reads in a second, over all topics"
+            "VELA_COMPACTION_RATE_BYTES", "bytes", "most that compaction reads per second, over all topics"
         ),
     ] = 32 * MIB
     compaction_max_keys: Annotated[
