@@ -1,4 +1,4 @@
-"""Describe the machine that the figures were measured on. Without that they mean nothing."""
+"""Describe the machine that the figures were measured on. Without this description the figures mean nothing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def describe(database_url: str, folder: Path) -> dict[str, str]:
 
 
 def describe_machine(folder: Path) -> dict[str, str]:
-    """Return the date, the machine, how busy it is, and how fast `folder` can be made durable."""
+    """Return the date, the machine, how busy it is, and how fast it makes writes to `folder` durable."""
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": f"{os.cpu_count()} × {_cpu_model()}, {_memory_gib():.0f} GiB",

@@ -78,7 +78,9 @@ class AccessSettings(DoorSettings):
     openid_issuers: Annotated[
         tuple[str, ...],
         PlainValidator(_issuers),
-        Variable("VELA_OPENID_ISSUERS", "URLs, by commas", "the OpenID Connect issuers whose tokens count"),
+        Variable(
+            "VELA_OPENID_ISSUERS", "URLs, by commas", "the OpenID Connect issuers whose tokens are accepted"
+        ),
     ] = ()
     openid_audiences: Annotated[
         Names,
@@ -107,7 +109,7 @@ class AccessSettings(DoorSettings):
     openid_keys_expiry_s: Annotated[
         int,
         Between(1),
-        Variable("VELA_OPENID_KEYS_EXPIRY_S", "s", "how long keys count if they cannot be read again"),
+        Variable("VELA_OPENID_KEYS_EXPIRY_S", "s", "how long keys are used if they cannot be read again"),
     ] = 24 * 3600
     openid_unknown_key_refresh_s: Annotated[
         int,
@@ -154,7 +156,7 @@ class AccessSettings(DoorSettings):
 
     @property
     def takes_openid_tokens(self) -> bool:
-        """Whether tokens of OpenID Connect issuers count."""
+        """Whether the broker accepts tokens of OpenID Connect issuers."""
         return "openid" in self.authentication
 
     def check_access(self) -> None:
@@ -178,7 +180,7 @@ class AccessSettings(DoorSettings):
         if self.takes_openid_tokens and not (self.openid_issuers and self.openid_audiences):
             raise SettingInvalid(
                 "VELA_AUTHENTICATION is openid, which needs VELA_OPENID_ISSUERS and VELA_OPENID_AUDIENCES: without an"
-                " audience, every token of an issuer would count, whatever it was made for"
+                " audience, every token of an issuer would be accepted, whatever it was made for"
             )
         if self.openid_keys_refresh_s > self.openid_keys_expiry_s:
             raise SettingInvalid(

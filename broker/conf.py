@@ -272,7 +272,7 @@ class BrokerSettings(AccessSettings):
         int,
         Between(1),
         Variable(
-            "VELA_COMPACTION_RATE_BYTES", "bytes", "most that compaction reads in a second, over all topics"
+            "VELA_COMPACTION_RATE_BYTES", "bytes", "most that compaction reads per second, over all topics"
         ),
     ] = 32 * MIB
     compaction_max_keys: Annotated[
@@ -503,9 +503,7 @@ class BrokerSettings(AccessSettings):
     pipeline_read_bytes_per_s: Annotated[
         int,
         Between(0),
-        Variable(
-            "VELA_PIPELINE_READ_RATE", "bytes/s", "the most that one job reads in a second; 0: no limit"
-        ),
+        Variable("VELA_PIPELINE_READ_RATE", "bytes/s", "the most that one job reads per second; 0: no limit"),
     ] = 0
     pipeline_statement_timeout_ms: Annotated[
         int,

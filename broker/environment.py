@@ -54,7 +54,7 @@ class Between:
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """Split at commas, without blanks and empty parts."""
+    """Split at commas. Strip spaces and drop empty parts."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 

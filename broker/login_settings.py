@@ -57,7 +57,7 @@ def issuer_url(url: str) -> str:
 def _scopes(text: str) -> str:
     scopes = text.split()
     if "openid" not in scopes:
-        raise ValueError("it takes scopes separated by blanks, openid among them")
+        raise ValueError("it takes scopes separated by spaces, openid among them")
     return " ".join(scopes)
 
 
@@ -114,7 +114,7 @@ class LoginSettings:
     oidc_scopes: Annotated[
         str,
         AfterValidator(_scopes),
-        Variable("VELA_OIDC_SCOPES", "names, separated by blanks", "what to ask the login server for"),
+        Variable("VELA_OIDC_SCOPES", "names, separated by spaces", "what to ask the login server for"),
     ] = "openid profile email"
     oidc_groups_claim: Annotated[
         str, Variable("VELA_OIDC_GROUPS_CLAIM", "name", "the claim that has a user's groups")

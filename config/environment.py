@@ -56,7 +56,7 @@ def database_options(url: str) -> dict[str, str]:
 
 
 def libpq_option(value: str) -> str:
-    """Return a value for libpq's `options`, where a blank would end it: blanks and backslashes get a backslash."""
+    """Return a value for libpq's `options`, where a backslash escapes each space and backslash."""
     return re.sub(r"([\\\s])", r"\\\1", value)
 
 

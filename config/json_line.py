@@ -1,4 +1,4 @@
-"""One JSON object a line, with the fields that docs/reference/logs.md describes and no others.
+"""One JSON object per line, with the fields that docs/reference/logs.md describes and no others.
 
 This is a separate module, so that a process that logs text does not import the library.
 """

@@ -100,7 +100,7 @@ TEMPLATES = [
 _DATABASE_URL = _vela.database_address
 # The console watches the disk of the embedded server. None: the database is elsewhere.
 EMBEDDED_DATABASE_DIR = _vela.embedded_database_dir
-# Pages that open their connections anew spend most of their time on it (docs/decisions/0026-a-pool-of-connections.md).
+# Pages that open new connections spend most of their time on it (docs/decisions/0026-a-pool-of-connections.md).
 _POOL = {
     "min_size": 0,
     "max_size": 8,

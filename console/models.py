@@ -67,7 +67,7 @@ class SavedView(models.Model):
     path = models.TextField()  # of the list
     name = models.TextField()
     query = models.TextField()  # filters and order, without the place of a page
-    # Patterns of namespaces, separated by blanks. Operators in all of them see the view. Empty: only its owner does.
+    # Patterns of namespaces, separated by spaces. Operators in all of them see the view. Empty: only its owner does.
     shared_in = models.TextField(default="")
     is_default = models.BooleanField(default=False)  # opened when its owner opens the list without filters
     created_at = models.DateTimeField(auto_now_add=True)

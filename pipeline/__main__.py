@@ -220,7 +220,7 @@ def _add_options(parser: argparse.ArgumentParser, job: Job) -> None:
         "--read-bytes-per-s",
         type=_whole(0),
         default=0,
-        help="the most bytes to read in a second; 0: no limit (0)",
+        help="the most bytes to read per second; 0: no limit (0)",
     )
     parser.add_argument(
         "--offload-url",

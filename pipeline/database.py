@@ -41,7 +41,7 @@ def reading(options: DatabaseOptions, what: str) -> Iterator[Connection]:
     """Open a read-only connection for the block. Errors begin with `what`, which describes the block's work.
 
     The connection is in autocommit mode: an open transaction's snapshot would prevent vacuum from removing dead rows in
-    the whole database. Raises DatabaseUnavailable, also for errors of the statements in the block.
+    the whole database. Raises DatabaseUnavailable, even for errors of the statements in the block.
     """
     with _connected(options, what, "on") as connection:
         yield connection

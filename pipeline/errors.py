@@ -102,7 +102,7 @@ _SAID: Final = re.compile(r"^pipeline\.errors\.\w+: (?P<sentence>.+)$", re.MULTI
 
 
 def sentence_of(error: BaseException) -> str | None:
-    """Return the sentence of a PipelineError, also if Spark passes it on as the text of a worker's traceback.
+    """Return the sentence of a PipelineError, even if Spark passes it on as the text of a worker's traceback.
 
     A full disk, and a Python that did not start or was killed, have sentences too, because Spark's own text names only
     the task. Return None for every other error.

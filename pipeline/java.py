@@ -1,4 +1,4 @@
-"""Check that there is a Java that Spark can use."""
+"""Check that there is a Java runtime that Spark can use."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def require_java() -> Path:
 
 
 def has_ended(spark: SparkSession) -> bool:
-    """Return whether the Java of a session is gone, perhaps killed."""
+    """Return whether the Java process of a session has ended or was killed."""
     gateway = spark.sparkContext._gateway  # noqa: SLF001 - PySpark has no public state of its Java process
     if gateway is None:
         return True

@@ -12,7 +12,7 @@ _MOST_LATE_S: Final = 1.0
 
 
 class Pace:
-    """Computes waits so that at most `per_s` units are spent in a second, counted from the first call."""
+    """Computes waits so that at most `per_s` units are spent per second, counted from the first call."""
 
     def __init__(self, per_s: int) -> None:
         """`per_s` 0 means no limit."""

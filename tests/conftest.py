@@ -18,7 +18,7 @@ from tests.matrix.marks import pytest_collection_modifyitems as pytest_collectio
 from tests.support.postgres import fresh_database, migrate, postgres_15, started_postgres
 from tests.support.vela import VelaProcess, made_data, started_vela
 
-# `make test` tries the same examples each time, `make soak` others. An example may take long on a busy machine.
+# `make test` tries the same examples each time, `make soak` others. An example may take a long time on a busy machine.
 settings.register_profile(
     "vela",
     derandomize="VELA_SOAK_EXAMPLES" not in os.environ,
@@ -47,7 +47,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print on which old PostgreSQL tests ran."""
+    """Print which old PostgreSQL the tests ran on."""
     for line in sorted(_said):
         terminalreporter.write_line(line)
 

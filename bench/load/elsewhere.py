@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 
 __all__ = ["elsewhere"]
 
-_PATIENCE_S = 120.0  # a busy machine takes long to start a process
+_PATIENCE_S = 120.0  # a busy machine takes a long time to start a process
 
 
 @contextmanager

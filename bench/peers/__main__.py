@@ -62,7 +62,7 @@ def _compare(name: str, options: argparse.Namespace) -> None:
 
 
 def _measure(work: Work, server: Server, generator: Generator, options: argparse.Namespace) -> list[Figure]:
-    """Return a figure for each that the work names. Their note is the CPU time of the last run, per message."""
+    """Return the figures that the work names. The note of each is the CPU time per message of the last run."""
     runs: dict[str, list[float]] = {figure: [] for figure in work.figures}
     note = ""
     for _ in range(options.repeats):
@@ -94,7 +94,7 @@ def _options() -> argparse.Namespace:
         prog="python -m bench.peers",
         description="See bench/METHODOLOGY.md. Needs Go; Java with Maven for Pulsar; rabbitmq-server.",
     )
-    parser.add_argument("--server", action="append", choices=_SERVERS, help="measure this one (repeatable)")
+    parser.add_argument("--server", action="append", choices=_SERVERS, help="only this server (repeatable)")
     parser.add_argument("--work", action="append", choices=WORKS, help="only this work (repeatable)")
     parser.add_argument("--repeats", type=int, default=3, help="runs for each figure")
     parser.add_argument("--quick", action="store_true", help="short runs, which only show that it works")

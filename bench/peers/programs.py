@@ -58,7 +58,7 @@ def serving(
             wait_until(ready, f"{command[0]} to get ready", timeout_s=patience_s)
             yield lambda: {"server": cpu_s(child.pid, ended_children=False)}
         finally:
-            # Nobody needs the server's data, and Pulsar takes long to stop.
+            # Nobody needs the server's data, and Pulsar takes a long time to stop.
             child.kill()
 
 

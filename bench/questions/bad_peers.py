@@ -79,7 +79,7 @@ def ask(setting: Setting) -> list[Figure]:
 
 
 def _run(setting: Setting, peer: Callable[[], AbstractContextManager[None]]) -> tuple[float, float]:
-    """Return how much the broker's memory grew at most while the peer misbehaved, in MiB, and the others' p99 in ms."""
+    """Return the most that the broker's memory grew while the peer misbehaved, in MiB, and the others' p99 in ms."""
     pid = setting.processes.broker_pid
     before = rss_bytes(pid)
     with peak_rss(pid) as peak, peer():

@@ -1,6 +1,6 @@
 """How long do the console's pages take with a million subscriptions, and with ten million messages in one topic?
 
-And how much CPU time does a page cost that somebody leaves open?
+And how much CPU time does an open page cost?
 """
 
 from __future__ import annotations

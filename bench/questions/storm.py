@@ -49,7 +49,7 @@ def ask(setting: Setting) -> list[Figure]:
         )
         cpu_s = (setting.processes.cpu() - before_cpu).broker_s
         cost_us = 1e6 * cpu_s / (PER_S * (setting.warm_up_s + setting.run_s))
-        setting.say(f"storm, arriving: {runs[-1]}; broker {cost_us:.0f} µs a connection")
+        setting.say(f"storm, arriving: {runs[-1]}; broker {cost_us:.0f} µs per connection")
     return [
         Figure(
             name=f"memory of one of {connections:,} connections",

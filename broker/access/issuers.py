@@ -119,7 +119,7 @@ class Issuers:
         if reading is None:
             loop = asyncio.get_running_loop()
             reading = self._refreshes[url] = loop.create_future()
-            # A daemon thread: the process must not wait at its end for an issuer that takes long to answer.
+            # A daemon thread: the process must not wait at its end for an issuer that is slow to answer.
             Thread(target=self._read, args=(url, loop), name="issuer", daemon=True).start()
         return reading
 

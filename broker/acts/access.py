@@ -135,7 +135,7 @@ def role_of_token(settings: AccessSettings, token: str) -> str:
     origin = issuers.origin(token)
     if origin is None and TOKEN_METHOD not in settings.authentication:
         raise TokenRefused(
-            "the token is from no issuer of VELA_OPENID_ISSUERS, and tokens of Vela's own keys count only with"
+            "the token is from no issuer of VELA_OPENID_ISSUERS, and tokens of Vela's own keys are accepted only with"
             " VELA_AUTHENTICATION=token: send HTTP Basic credentials"
         )
     try:

@@ -1,4 +1,4 @@
-"""Topic names that the broker accepts: Pulsar's, with at most 1,024 bytes and no blanks."""
+"""Topic names that the broker accepts: Pulsar's, with at most 1,024 bytes and no spaces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["TopicName", "parse_namespace"]
 _LOCAL: Final = re.compile(r"[^\s\x00-\x1f\x7f]+")
 _MAX_BYTES: Final = 1024
 _MAX_NAMESPACE_CHARACTERS: Final = 255  # of a tenant, and of a namespace without its tenant
-_LOCAL_RULE: Final = "the local name must be set, without blanks or /"
+_LOCAL_RULE: Final = "the local name must be set, without spaces or /"
 
 
 class TopicName(wire.TopicName):

@@ -17,7 +17,7 @@ class Origin(NamedTuple):
 
     scheme: str
     host: str  # in lower case, an IPv6 address in brackets
-    port: int  # 0 where the origin names none and its scheme has no default
+    port: int  # 0 if the origin names none and its scheme has no default
 
 
 def parse_host(text: str) -> tuple[str, int | None] | None:

@@ -31,7 +31,7 @@ _BASIC_FIELD: Final = (b"WWW-Authenticate", b'Basic realm="Vela", charset="UTF-8
 async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = "") -> Principal:
     """Return the client that sent a request, identified by its headers or by its connection's client certificate.
 
-    `token` comes from the query of the address. It counts only if the request has no header Authorization.
+    `token` comes from the query of the address. It is used only if the request has no header Authorization.
 
     Raises AuthenticationFailed for wrong credentials, NotAuthorized if a proxy names no client or another proxy, or if
     a client that is not a proxy names another role, and TooManyRequests if the role sends too many requests.

@@ -197,7 +197,7 @@ class ConsumerPort(Protocol):
         """Return the last message that this consumer can get, and the subscription's mark-delete position."""
 
     async def unsubscribe(self, *, force: bool) -> None:
-        """Delete the subscription. Raises BrokerError, also while other consumers are attached unless `force`."""
+        """Delete the subscription. Raises BrokerError, for example if other consumers are attached, unless `force`."""
 
     def writable_again(self) -> None:
         """Resume delivery: the peer can receive bytes again."""

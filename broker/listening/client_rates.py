@@ -1,4 +1,4 @@
-"""Limits on the requests, messages and bytes of a client in a second: by connection, by address and by role."""
+"""Limits on the requests, messages and bytes of a client per second: by connection, by address and by role."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_WAIT_MS: Final = 1000  # the broker notices within this time that a client
 
 
 class _By(IntEnum):
-    """The kind of sender for which a limit counts."""
+    """The kind of sender whose requests a limit counts together."""
 
     CONNECTION = 0
     ADDRESS = 1

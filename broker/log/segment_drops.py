@@ -122,7 +122,7 @@ class SegmentDrops:
     async def _copy(self, log: TopicLog, ledger: store.LedgerToMove, source: int, target: int) -> bool:
         """Copy the entries that `target` lacks. Return False if the copy must be tried again later.
 
-        Returns True also if the ledger was trimmed or moved meanwhile.
+        Also returns True if the ledger was trimmed or moved meanwhile.
         """
         loop = asyncio.get_running_loop()
         async with self._pool.use() as connection:

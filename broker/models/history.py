@@ -34,12 +34,12 @@ class _StatsPoint(models.Model):
     messages_out = models.BigIntegerField()
     messages_acked = models.BigIntegerField()
     messages_redelivered = models.BigIntegerField()
-    # Of a topic, the backlog of its worst subscription; of all topics, the sum over subscriptions. NULL = unknown.
+    # For a topic, the backlog of its worst subscription; for all topics, the sum over subscriptions. NULL = unknown.
     backlog_before = models.BigIntegerField(null=True)  # when the bucket began
     backlog = models.BigIntegerField(null=True)  # when it ended
-    backlog_most = models.BigIntegerField(null=True)  # the most that was seen in it, begin and end included
+    backlog_most = models.BigIntegerField(null=True)  # the largest seen in it, start and end included
     stored_bytes = models.BigIntegerField(null=True)  # when it ended; NULL for a subscription
-    # Of a subscription, messages by the time from delivery to ack: below 1 ms, below 2 ms, 4 ms, 8 ms and so on.
+    # For a subscription, messages by the time from delivery to ack: below 1 ms, below 2 ms, 4 ms, 8 ms and so on.
     ack_latencies = ArrayField(models.BigIntegerField(), null=True)
 
     class Meta:

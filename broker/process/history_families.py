@@ -76,14 +76,14 @@ HISTORY: Final[list[Family[Topic]]] = [
     Family(
         "pulsar_compaction_read_throughput",
         "gauge",
-        "bytes that the latest compaction read in a second",
+        "bytes that the latest compaction read per second",
         _counted(lambda counters: counters.per_s(counters.read_bytes)),
         adds_up=False,
     ),
     Family(
         "pulsar_compaction_write_throughput",
         "gauge",
-        "bytes that the latest compaction stored in a second",
+        "bytes that the latest compaction stored per second",
         _counted(lambda counters: counters.per_s(counters.written_bytes)),
         adds_up=False,
     ),

@@ -3,7 +3,7 @@
 The page is made in slices of about a millisecond, so that the broker serves messages between two slices.
 With `VELA_TOPIC_METRICS=0` the page has a line for each namespace, with sums, and none for topics and subscriptions:
 its length then does not grow with them.
-prometheus_client makes the process's part. It takes 10 µs a line and can only make a whole page at once. A large
+prometheus_client makes the process's part. It takes 10 µs per line and can only make a whole page at once. A large
 broker has a hundred thousand lines for topics and subscriptions, so this module writes those itself.
 """
 

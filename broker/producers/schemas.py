@@ -55,7 +55,7 @@ class Schemas:
     async def of_producer(self, topic: str, schema: SchemaDefinition | None, policies: Policies) -> bytes:
         """Return the version of a producer's schema; b"" for a producer without one. Store a new schema if allowed.
 
-        Raises IncompatibleSchema, also if the producer has no schema and the policy requires one.
+        Raises IncompatibleSchema if the schema is not allowed, or if the producer has none and the policy requires one.
         """
         if schema is not None and schema.type is not SchemaType.NONE:
             return await self.add(topic, schema, policies)

@@ -2,8 +2,8 @@
 
 A client commits the smallest offset that it has not finished, as RocketMQ's clients do. A commit is a cumulative ack:
 it never goes back (an operator's reset does), retention keeps the messages after it, and the console shows the group's
-backlog like any other. The act log records the commits that move an offset, as one act a day for each group and client
-address, because a consumer commits every few seconds.
+backlog like any other. The act log records the commits that move an offset, as one act per day for each group and
+client address, because a consumer commits every few seconds.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Pulls:
         self._is_ready = is_ready
 
     async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
-        """Answer a long-poll pull or park it. Raises TopicNotFound (also if there is no such queue), BrokerError."""
+        """Answer a long-poll pull or park it. Raises TopicNotFound for an unknown topic or queue, and BrokerError."""
         return await self._parked.pull(await self._queue(ask.topic, ask.queue), ask)
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:

@@ -1,6 +1,6 @@
 """Connections of Celery's tasks. A process of Celery keeps them, since it runs a task every second.
 
-A new connection takes 15 ms of CPU time on both sides, most of it for the password, and plans each statement anew.
+A new connection takes 15 ms of CPU time on both sides, most of it for the password, and plans each statement again.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ __all__ = ["Tracing"]
 
 logger = logging.getLogger(__name__)
 
-MOST_SPANS_PER_S: Final = 1000  # a span takes about 50 µs, so these are 5 % of the broker's time
+MOST_SPANS_PER_S: Final = 1000  # a span takes about 50 µs, so this many take 5 % of the broker's time
 STOP_TIMEOUT_S: Final = 2.0
 _PARENT: Final = "traceparent"
 _STATE: Final = "tracestate"

@@ -31,7 +31,7 @@ _SWEPT_KEYS: Final = 20_000  # deleted in one round
 
 
 class CompactionDuty:
-    """Starts compactions as tasks, because they take long and the round must not wait for them."""
+    """Starts compactions as tasks, because they take a long time and the round must not wait for them."""
 
     def __init__(
         self, compactor: Compactor, topics: Topics, pool: ConnectionPool, clock: Clock, tasks: BackgroundTasks

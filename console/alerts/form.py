@@ -82,7 +82,7 @@ class RuleForm(forms.Form):
         return _pattern(self.cleaned_data["subscriptions"])
 
     def clean_webhook_url(self) -> str:
-        """Check that it is an HTTP or HTTPS URL in ASCII, without blanks, a user name or a password."""
+        """Check that it is an HTTP or HTTPS URL in ASCII, without spaces, a user name or a password."""
         url = str(self.cleaned_data["webhook_url"])
         try:
             parts = urlsplit(url)
@@ -92,9 +92,9 @@ class RuleForm(forms.Form):
         except ValueError:
             is_bad = True
         if is_bad or re.search(r"[\x00-\x20\x7f-\U0010ffff]", url):
-            raise ValidationError(_("Write a URL that begins with http:// or https://, without blanks."))
+            raise ValidationError(_("Write a URL that begins with http:// or https://, without spaces."))
         if "@" in (parts.netloc if url else ""):
-            raise ValidationError(_("Write the URL without a user name and a password."))
+            raise ValidationError(_("Write the URL without a user name or password."))
         return url
 
     def clean(self) -> dict[str, Any]:
@@ -159,9 +159,7 @@ class RuleForm(forms.Form):
             self.add_error(field, f"{str(error)[:1].upper()}{str(error)[1:]}.")
             return None
         if value > most:
-            too_much = (
-                _("This is too much.") if most == _LARGEST else _("This is too much. {most} is the most.")
-            )
+            too_much = _("This is too much.") if most == _LARGEST else _("This is too much: at most {most}.")
             self.add_error(field, too_much.format(most=write_length(most)))
             return None
         return value

@@ -47,7 +47,7 @@ def save_rule(rule: AlertRule | None, values: Mapping[str, Any], *, who: str, or
         else:
             found = AlertRule.objects.select_for_update().filter(pk=rule.pk).first()
             if found is None:
-                raise RuleRefused(_("somebody deleted this rule meanwhile: create it anew"))
+                raise RuleRefused(_("somebody deleted this rule meanwhile: create it again"))
             kept = found
             for name, value in values.items():
                 setattr(kept, name, value)

@@ -20,7 +20,7 @@ class PlacedPart:
 
 
 def placed_parts(drawn: CursorMap | None, log: Log) -> list[PlacedPart]:
-    """Return the parts of a strip that was drawn of this log."""
+    """Return the parts of a strip that was drawn from this log."""
     parts = () if drawn is None else drawn.parts
     return [
         PlacedPart(part=part, begin=_text(begin), end=_text(end))

@@ -72,7 +72,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A pure function of a snapshot. `window_s`: the time that the symptom must last before it counts; 0 = at once."""
+    """A pure function of a snapshot. `window_s`: how long the symptom must last before it is reported; 0 = at once."""
 
     id: str
     window_s: float

@@ -86,7 +86,7 @@ def frame_of(window: Window, now_ms: int) -> Frame:
 
 
 def spans(frame: Frame, until_ms: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """Return for each resolution the time that is read from its points: begin and end, end excluded.
+    """Return for each resolution the time that is read from its points: start and end, end excluded.
 
     Long buckets come first, as far as points are rolled up (`until_ms`). Shorter ones fill the rest of the frame.
     """

@@ -30,7 +30,7 @@ _LOCK: Final = 0x5657  # first key of the lock on one user's views; the second k
 
 
 class ViewRefused(Exception):
-    """Nothing is changed; the text says what to change."""
+    """The change is refused and nothing is stored; the text says what the user can do."""
 
 
 def save_view(

@@ -47,21 +47,20 @@ _TAKEN_OUT: Final = {"send_to_dead_letters": gettext_noop("sent to the dead lett
 _RECORDED: Final = {
     "off": (
         gettext_noop(
-            "Deliveries and acks are not recorded here: the policy delivery_story is off. Acts are told from the act"
-            " log."
+            "Deliveries and acks are not recorded here: the policy delivery_story is off. Acts come from the act log."
         )
     ),
     "redelivered": (
         gettext_noop(
             "Only messages that came back are recorded, from the delivery before their first return to their ack: the"
-            " policy delivery_story is redelivered. What is not told here did not come back, is older than {kept}, or"
-            " happened in a process of the broker that ended before it had stored it."
+            " policy delivery_story is redelivered. Events are missing here if the message did not come back, if they"
+            " are older than {kept}, or if the broker ended before it stored them."
         )
     ),
     "all": (
         gettext_noop(
-            "Every delivery and ack is recorded: the policy delivery_story is all. What is not told here is older than"
-            " {kept} or than the policy, or happened in a process of the broker that ended before it had stored it."
+            "Every delivery and ack is recorded: the policy delivery_story is all. Events are missing here if they are"
+            " older than {kept} or than the policy, or if the broker ended before it stored them."
         )
     ),
 }
@@ -91,5 +90,5 @@ def line_words(line: StoryLine) -> str:
 
 
 def recorded(kept: Kept) -> str:
-    """Return the sentences about which events the story can contain."""
+    """Return the sentences that say which events the story can contain."""
     return _(_RECORDED[kept.mode]).format(kept=span(kept.keep_ms / 1000))

@@ -92,7 +92,7 @@ def _newer(lanes: Sequence[Lane], since: Since) -> tuple[Lane, ...]:
     """Cut the lanes to the entries that came since the last look. A partition added since then is new as a whole."""
     if len(since.places) > len(lanes):
         raise AskedInvalid(
-            "since", _("This topic has fewer partitions than the address says: follow it anew.")
+            "since", _("This topic has fewer partitions than the address says: follow it again.")
         )
     known = (*since.places, *[(0, 0)] * (len(lanes) - len(since.places)))
     return tuple(

@@ -1,4 +1,4 @@
-"""Lines of `name = value`, in which forms accept policies and the properties of a message."""
+"""Lines of `name = value`. Users write policies and the properties of a message in this form."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_lines(text: str) -> dict[str, str]:
 
 
 def as_lines(labels: Mapping[str, str]) -> str:
-    """Return the text that `read_lines` reads as these labels. A JSON object if lines cannot express them."""
+    """Return the text that `read_lines` reads as these labels: a JSON object if lines cannot express them."""
     lines = "\n".join(f"{name} = {value}" for name, value in sorted(labels.items()))
     try:
         is_the_same = is_plain(lines) and "\r" not in lines and read_lines(lines) == dict(labels)

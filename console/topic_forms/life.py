@@ -67,7 +67,7 @@ class CreateTopicForm(_TopicForm):
     )
     policies = forms.CharField(
         label=gettext_lazy("First policies"),
-        help_text=gettext_lazy("optional, one in a line, for example message_ttl_ms = 60000"),
+        help_text=gettext_lazy("optional, one per line, for example message_ttl_ms = 60000"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
     )
@@ -114,7 +114,7 @@ class AddPartitionsForm(_TopicForm):
 
     partitions = forms.IntegerField(
         label=gettext_lazy("Partitions"),
-        help_text=gettext_lazy("in all, with those it has"),
+        help_text=gettext_lazy("in all, including the existing ones"),
         min_value=1,
         max_value=_MOST_PARTITIONS,
         error_messages={**_PARTITIONS_ERRORS, "min_value": gettext_lazy("At least 1 partition.")},

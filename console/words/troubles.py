@@ -1,4 +1,4 @@
-"""Problems of the processes behind a page, found by signs of life and the database's clock, and their words."""
+"""Problems of the processes behind a page, and the words for them. A problem shows when signs of life are missing."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class Signs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TroubleWords:
-    """A trouble's sentence around its time, its meaning for an operator, and its effects on the page.
+    """A trouble's title, its meaning for an operator, and its effects on the page.
 
-    `unsure`: states are unknown and reported numbers are old. `unread`: every number on the page is old.
+    The effect `unsure`: states are unknown and reported numbers are old. `unread`: every number on the page is old.
     """
 
     title: str

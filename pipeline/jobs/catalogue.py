@@ -130,7 +130,7 @@ _UNTIL: Final = Option(
 )
 _RATE: Final = Option(
     name="messages_per_s",
-    doc="the most messages to publish in a second",
+    doc="the most messages to publish per second",
     kind="number",
     default="1000",
     least=1,

@@ -18,7 +18,7 @@ COLUMNS: Final = (
     "value, text, key, properties, topic, publish_time, append_time, event_time, ledger_id, entry_id, batch_index,"
     " producer, size"
 )
-UNREADABLE: Final = "unreadable"  # in an observation: how many payloads the condition cannot read
+UNREADABLE: Final = "unreadable"  # name of an observed number: the payloads that the condition cannot read
 _COLUMN_NAMES: Final = frozenset(COLUMNS.split(", "))
 # Spark has functions that call Java methods, read files and send requests, and every version adds some. The functions
 # listed here compute from their arguments alone. They do not depend on the time either, because a continued run must
@@ -72,9 +72,9 @@ _MOST_NODES: Final = 1_000
 def matching(
     spark: SparkSession, frame: DataFrame, where: str, *, url: str, topic: str
 ) -> tuple[DataFrame, Observation | None]:
-    """Return the rows that match a condition over COLUMNS, and an observation that their first query fills.
+    """Return the rows that match a condition over COLUMNS, and an observation that the first query of the rows fills.
 
-    The observation has the number UNREADABLE. It is None if the condition does not use payloads. Raises InvalidOption
+    The observation has one number, UNREADABLE. It is None if the condition does not use payloads. Raises InvalidOption
     for a condition that is not allowed.
 
     `value` is a struct if the topic has a JSON or Avro schema, else a variant: `value:pieces::int`.
@@ -84,7 +84,8 @@ def matching(
 
     if not where:
         return frame, None
-    # Otherwise Spark replaces ${env:NAME} before it parses, and a condition could read passwords from the environment.
+    # With substitution, Spark would replace ${env:NAME} before it parses, and a condition could read passwords from
+    # the environment.
     spark.conf.set("spark.sql.variable.substitute", "false")
     used = _columns_of_safe(spark, where)
     value, is_unreadable, hint = _value(frame, url, topic) if "value" in used else (sf.lit(None), "", "")
@@ -120,7 +121,7 @@ def _value(frame: DataFrame, url: str, topic: str) -> tuple[Column, str, str]:
 
 
 def _columns_of_safe(spark: SparkSession, where: str) -> set[str]:
-    """Return the columns that a condition uses. Raises InvalidOption if it could do more than compute from them."""
+    """Return the columns that a condition uses. Raises InvalidOption if the condition could do more than compute."""
     used: set[str] = set()
     parser = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - Spark's Python has no parser of its own
     try:

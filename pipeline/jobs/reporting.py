@@ -19,7 +19,7 @@ _POLL_S: Final = 0.5
 
 
 class JsonReporter:
-    """Writes one JSON object a line. The worker stores them in the run's row."""
+    """Writes one JSON object per line. The worker stores them in the run's row."""
 
     def __init__(self, out: TextIO, is_stored: threading.Event) -> None:
         """`is_stored` is set when the worker has stored the pinned data."""
@@ -61,7 +61,7 @@ class TerminalReporter:
         """Write nothing: a terminal shows only the stages."""
 
     def pin(self, pinned: Mapping[str, Any]) -> None:
-        """Store nothing: a later run in a terminal pins its range anew."""
+        """Store nothing: a later run in a terminal pins a new range."""
 
 
 @contextmanager

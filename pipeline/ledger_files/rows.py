@@ -45,7 +45,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: bytes, name: str) -> Manifest:
-        """Read the manifest of the file `name`. Raises LedgerFileDamaged, also for a newer format."""
+        """Read the manifest of the file `name`. Raises LedgerFileDamaged if it cannot, or if the format is newer."""
         try:
             found = cls(**json.loads(text))
         except (ValueError, TypeError):

@@ -24,7 +24,7 @@ _MORE_FOLLOW: Final = bytes(range(_LOW_BITS + 1, 256))
 _PAYLOAD_SIZE: Final = 0x18
 _SEQUENCE_ID: Final = 0x40
 _HEAD_BYTES: Final = 4
-_MOST_VARINT_BYTES: Final = 9  # a tenth byte would be a negative number
+_MOST_VARINT_BYTES: Final = 9  # a tenth byte would make the number negative
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

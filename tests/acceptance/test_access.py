@@ -207,7 +207,7 @@ BAD_TOKENS = {
 }
 
 
-def test_apaches_client_publishes_and_consumes_with_a_good_token(vela: VelaProcess) -> None:
+def test_apaches_client_publishes_and_consumes_with_a_valid_token(vela: VelaProcess) -> None:
     client = client_of(vela, token("app"))
     consumer = client.subscribe(ORDERS.full, "billing")
     producer = client.create_producer(ORDERS.full)
@@ -388,7 +388,7 @@ def test_a_connection_whose_token_is_revoked_is_closed_and_cannot_come_back(vela
     assert status_of(lambda: websocket(vela, "producer", made)) == 401
 
 
-def test_a_permission_that_is_taken_closes_those_who_use_it(vela: VelaProcess) -> None:
+def test_taking_a_permission_away_closes_the_connections_that_use_it(vela: VelaProcess) -> None:
     allow(vela, "leaver", Permission.CONSUME)
     wait_until(lambda: may(vela, "leaver", "consumer") == 101, "the permission is in force")
     with RawPulsar(vela.pulsar_url, connect=False) as peer:

@@ -315,7 +315,7 @@ def test_partitioned_topic_made_by_the_command(
     assert len({message.topic_name() for message in messages}) == 3
 
 
-def test_ack_timeout_brings_messages_again(forgetful: pulsar.Consumer) -> None:
+def test_an_ack_timeout_redelivers_messages(forgetful: pulsar.Consumer) -> None:
     again = forgetful.receive(RECEIVE_MS)
     assert again.data() == b"slow"
     assert again.redelivery_count() == 1

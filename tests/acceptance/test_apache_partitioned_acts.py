@@ -28,7 +28,7 @@ def client(shared_vela: VelaProcess) -> Iterator[pulsar.Client]:
     client.close()
 
 
-def test_a_rewind_brings_back_what_its_plan_counts_and_an_undo_takes_it_back(
+def test_a_rewind_redelivers_what_its_plan_counts_and_an_undo_reverses_it(
     shared_vela: VelaProcess, client: pulsar.Client
 ) -> None:
     create_topic(shared_vela, TOPIC, partitions=3)

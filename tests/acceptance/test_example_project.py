@@ -82,9 +82,7 @@ def invoices(environment: dict[str, str]) -> int:
     return int(row[0])
 
 
-def test_orders_become_invoices_also_across_the_death_of_a_worker(
-    shop: dict[str, str], tmp_path: Path
-) -> None:
+def test_orders_become_invoices_even_if_a_worker_dies(shop: dict[str, str], tmp_path: Path) -> None:
     with started(shop, tmp_path / "broker.log", "runbroker"):
         with started(shop, tmp_path / "worker.log", "runhandlers") as worker:
             run(shop, "placeorder", "tea", "3")

@@ -82,7 +82,7 @@ def test_a_message_that_always_fails_is_found_on_the_dead_letter_topic(
         socket.recv(0.5)
 
 
-def test_reconsume_later_brings_a_message_back_after_its_delay(shared_vela: VelaProcess, topic: str) -> None:
+def test_reconsume_later_redelivers_a_message_after_its_delay(shared_vela: VelaProcess, topic: str) -> None:
     publish(shared_vela, topic, b"later")
     with consumer(shared_vela, topic, "retryEnable=true&ackTimeoutMillis=30000") as socket:
         push = receive(socket)

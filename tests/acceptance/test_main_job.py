@@ -1,5 +1,5 @@
-"""The main job on real input: the standard library's own lines in over Apache's client, out over WebSocket, byte for
-byte; then the cursor rewound in the console and all of it consumed again."""
+"""The main job on real input: publish the lines of the standard library with Apache's client, and consume them over
+WebSocket, byte for byte. Then rewind the cursor in the console, and consume everything again."""
 
 from __future__ import annotations
 

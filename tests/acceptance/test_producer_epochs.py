@@ -1,4 +1,4 @@
-"""Topic epochs that clients claim over the wire: only one that the broker gave counts."""
+"""Topic epochs that clients claim over the wire: only an epoch that the broker gave is valid."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def test_a_client_that_leaves_while_parked_is_forgotten(wheel_less: VelaProcess)
         ("/pull/v1/public/default/orders?offset=0&filter=a%20like%20b", "GET", 400, "filter"),
         ("/pull/v1/public/default/orders?offset=0", "POST", 405, "GET"),
         ("/pull/v1-offset/public/default/orders?subscription=g&offset=x", "PUT", 400, "offset"),
-        ("/pull/v1-offset/public/default/orders?subscription=%20g&offset=1", "PUT", 400, "blanks"),
+        ("/pull/v1-offset/public/default/orders?subscription=%20g&offset=1", "PUT", 400, "spaces"),
         ("/pull/v2/public/default/orders?offset=0", "GET", 400, "path"),
     ],
 )

@@ -112,9 +112,7 @@ def test_each_message_has_its_own_result(admin: Admin, topic: str) -> None:
     assert (bad["errorCode"], "limit is 5" in bad["errorMsg"], "messageId" in bad) == (2, True, False)
 
 
-def test_a_name_or_sequence_ids_that_cannot_be_are_refused(
-    admin: Admin, apache: pulsar.Client, topic: str
-) -> None:
+def test_invalid_names_and_sequence_ids_are_refused(admin: Admin, apache: pulsar.Client, topic: str) -> None:
     producer = apache.create_producer(topic, producer_name="taken")
     taken = {"producerName": "taken", "messages": [{"payload": "x"}]}
     assert admin("POST", f"{PLACE}/{topic}", taken).status == 409

@@ -197,7 +197,7 @@ def test_a_console_of_the_wheel_finds_its_templates(python: Path, tmp_path: Path
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    """A Django project of somebody else, outside the checkout."""
+    """Somebody else's Django project, outside the checkout."""
     return shutil.copytree(PROJECT_DIR / "docs/examples/shop", tmp_path / "shop")
 
 

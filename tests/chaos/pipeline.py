@@ -33,7 +33,7 @@ __all__ = ["run_pipeline_soak"]
 SOURCE = "persistent://public/soak/from"
 TARGET = "persistent://public/soak/to"
 BATCH_TARGET = "persistent://public/soak/to-in-a-batch"
-PROGRESS_S = 600.0  # until a started driver has copied something; it starts a Java first
+PROGRESS_S = 600.0  # until a started driver has copied something; it starts Java first
 END_S = 1800.0
 
 
@@ -63,7 +63,7 @@ def run_pipeline_soak(
             with _driver(vela, cluster, Path(folder)) as driver:
                 target = ""
                 while target != "driver" and sum(done.values()) < kills:
-                    # Spread over the whole copy: all shares together are less than all messages.
+                    # The kills spread over the whole copy: the waits add up to less than all messages.
                     _wait_for_copies(
                         vela, driver, _stored(vela, TARGET) + rng.randrange(messages // (kills + 2))
                     )
@@ -149,7 +149,7 @@ def _stored(vela: VelaProcess, topic: str) -> int:
 
 
 def _compare(vela: VelaProcess, published: Checksum, messages: int) -> None:
-    """Copy the topic twice with the same batch. Then compare it, and both copies, with what was published."""
+    """Copy the topic twice in a batch with one write id. Compare it and both copies with the published messages."""
     spark = spark_session("vela soak", master="")
     reader = spark.read.format("vela").option("url", vela.database_url)
     try:

@@ -9,7 +9,7 @@ KINDS = (Kind(batching=True), Kind(batching=False), Kind(deduplicated=True))
 
 
 def test_kill_9_loses_nothing_and_with_deduplication_stores_nothing_twice() -> None:
-    with started_vela() as vela:  # its PostgreSQL keeps what it commits, as that of `make run` does
+    with started_vela() as vela:  # its PostgreSQL keeps commits through a crash, like the one of `make run`
         found = run_chaos(vela, kills=2, messages=6000, seed=1, kinds=KINDS)
     for findings in found:
         print(findings)

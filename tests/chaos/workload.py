@@ -1,4 +1,4 @@
-"""The load while processes are killed: Apache's client publishes and consumes numbered messages. All is recorded."""
+"""The load while processes are killed: Apache's client sends and receives numbered messages, and records everything."""
 
 from __future__ import annotations
 

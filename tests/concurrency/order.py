@@ -50,11 +50,11 @@ class LogOrder:
         self._last: dict[CheckingConsumer, Position] = {}
 
     def complaint(self, consumer: CheckingConsumer, entry: StoredEntry, position: Position) -> str:
-        """Return whether it is out of order, skips an unacked entry, or goes to a consumer that is not active."""
+        """Complain if a delivery is out of order, skips an unacked entry, or goes to a consumer that is not active."""
         if self._model.type is SubscriptionType.FAILOVER:
             told = [each for each in self._model.consumers if each.active and each.active[-1]]
             if told not in ([], [consumer]) or not consumer.active or not consumer.active[-1]:
-                return "it is not the only one that was told that it is active"
+                return "the consumer is not the only one that was told it is active"
         last = self._last.get(consumer)
         self._last[consumer] = position
         passed: Iterable[Position]
@@ -75,10 +75,10 @@ class LogOrder:
 
 
 class KeyOrder:
-    """The order of Key_Shared: of each key, one consumer holds messages, and gets them in the log's order.
+    """The order of Key_Shared: one consumer at a time holds a key's messages, and gets them in the log's order.
 
     No message overtakes an earlier one of its key that will be delivered again. Delayed messages do not count, because
-    others of their key may overtake them.
+    other messages of their key may overtake them.
     """
 
     def __init__(self, model: SubscriptionModel) -> None:
@@ -86,7 +86,7 @@ class KeyOrder:
         self._of_key: dict[int, list[Position]] = {}  # delivered so far, in the order of first deliveries
 
     def complaint(self, consumer: CheckingConsumer, entry: StoredEntry, position: Position) -> str:
-        """Return whether another consumer holds the key, or an earlier message of the key must come first."""
+        """Complain if another consumer holds the key, or if an earlier message of the key must come first."""
         key, model = entry.key_hash, self._model
         if not key:
             return ""

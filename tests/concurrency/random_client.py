@@ -22,12 +22,14 @@ class SubscriptionModel:
 
     name: str
     type: SubscriptionType
-    seen: dict[Position, int] = field(default_factory=dict)  # deliveries
-    # Members not acked with a receipt, of partly acked entries.
+    seen: dict[Position, int] = field(default_factory=dict)  # how often the entry was delivered
+    # For each partly acked entry, the set of members that are not acked with a receipt.
     left: dict[Position, int] = field(default_factory=dict)
     done: set[Position] = field(default_factory=set)  # wholly acked with a receipt
     hoped: set[Position] = field(default_factory=set)  # wholly acked, without a receipt so far
-    hoped_left: dict[Position, int] = field(default_factory=dict)  # the same of partly acked ones, as `left`
+    hoped_left: dict[Position, int] = field(
+        default_factory=dict
+    )  # like `left`, but counts acks without a receipt
     consumers: list[CheckingConsumer] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     order: Order = field(init=False)
@@ -122,7 +124,7 @@ class CheckingConsumer(ConsumerProbe):
         )
 
     def give_back(self, positions: Sequence[Position] | None) -> None:
-        """Ask the broker to deliver these entries again, or all."""
+        """Ask the broker to deliver these entries again; None asks for all that this consumer holds."""
         assert self.consumer is not None
         self.model.order.begins_again(self)
         if positions is None or not self.model.has_many:
@@ -145,7 +147,7 @@ class CheckingConsumer(ConsumerProbe):
         self.model.order.begins_again(self)
 
     def on_consumer_closed(self, reason: str) -> None:
-        """Record that the broker closed the consumer, which may subscribe again."""
+        """Record that the broker closed the consumer. The client may subscribe again."""
         super().on_consumer_closed(reason)
         self.is_gone = True
         if self in self.model.consumers:

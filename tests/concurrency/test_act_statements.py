@@ -119,7 +119,7 @@ async def test_a_bookmark_whose_answer_is_lost_is_created_once_and_removed_once(
     assert rows(run.database_url, BOOKMARKS) == []
 
 
-async def test_of_two_plans_of_one_name_the_second_is_refused(run: BrokerRun) -> None:
+async def test_the_second_of_two_plans_with_one_name_is_refused(run: BrokerRun) -> None:
     positions = await (await run.producer()).publish(2)
     there = {"name": "b", "to": "id", "id": str(positions[1])}
     first, _ = await planned(run, "create_bookmark", {"name": "b", "to": "earliest"}, subscription=None)
@@ -133,7 +133,7 @@ async def test_of_two_plans_of_one_name_the_second_is_refused(run: BrokerRun) ->
     assert state == "refused", error
 
 
-async def test_a_late_store_of_acks_kept_for_an_undo_takes_back_none_that_came_since(broker_url: str) -> None:
+async def test_a_late_store_of_acks_kept_for_an_undo_removes_no_later_ack(broker_url: str) -> None:
     async with running(broker_url) as run:
         positions = await (await run.producer()).publish(6)
         consumer = await run.consumer(permits=10)

@@ -1,4 +1,4 @@
-"""`make faults` runs these tests. `make test` does not, because most wait as long as a rule's condition must hold."""
+"""`make faults` runs these tests. `make test` does not: most wait until an alert's condition has held long enough."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ collect_ignore_glob = [] if os.environ.get("VELA_FAULTS") else ["test_*.py"]
 
 @pytest.fixture
 def place(vela: VelaProcess, request: pytest.FixtureRequest) -> Iterator[Place]:
-    """The Vela, and a topic that no other test uses."""
+    """A whole Vela, and a topic that no other test uses."""
     with ExitStack() as stack:
         yield Place(vela=vela, topic=f"fault-{abs(hash(request.node.name)):x}", stack=stack)

@@ -136,7 +136,7 @@ def test_messages_that_come_together_are_all_taken(
 def test_a_message_without_a_notification_is_found(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker that is killed while it takes a message puts it back like that."""
+    """A worker that is killed while it takes a message puts it back without a notification."""
     taken: list[Any] = []
     monkeypatch.setattr(celery_transport, "_LOOK_EVERY_S", math.inf)
     with (
@@ -215,7 +215,7 @@ def test_a_worker_comes_back_after_its_sessions_or_itself_were_killed(database_u
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND application_name LIKE 'vela %'"
             ).fetchall()
-            assert len(ended) >= 2, "that of its queue and that of its tasks"
+            assert len(ended) >= 2, "the session of its queue and the one of its tasks"
             send_tick(database_url)
             wait_until(lambda: ticked_at(operator) > first, "a tick in new sessions", timeout_s=PATIENCE_S)
             assert worker.poll() is None

@@ -65,7 +65,7 @@ IN_DOCS: Final[Mapping[str, tuple[str, int]]] = {
     "dead-letters": ("dead-letter-topic", 1100),
     "messages": ("messages", 900),
 }
-"""The pictures in the docs: of which page each is, and its height in pixels."""
+"""The pictures in the docs: the page that each one shows, and its height in pixels."""
 
 
 def addresses(vela: VelaProcess) -> Mapping[str, str]:

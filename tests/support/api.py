@@ -1,4 +1,4 @@
-"""Use `/api/v1` of a whole Vela as the admin. It is quicker than manage.py, which starts a Python for each command."""
+"""Use `/api/v1` of a whole Vela as the admin. It is quicker than manage.py, which starts a process for each command."""
 
 from __future__ import annotations
 

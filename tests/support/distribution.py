@@ -9,7 +9,7 @@ from xdist.scheduler import LoadFileScheduling
 __all__ = ["FilesAndFolders"]
 
 _ONE_WORKER: Final = ("tests/integration/pipeline/",)
-"""Folders whose files share something that takes long to start: a Spark and a Vela."""
+"""Folders whose files share something that is slow to start: a Spark session and a Vela."""
 
 
 class FilesAndFolders(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types

@@ -23,7 +23,7 @@ CLIENT_SECRET = "hush/ü%"
 
 
 class LoginServer:
-    """Answers as the test says. `person` are the claims of who logs in; `change` may spoil the claims of the token."""
+    """Answers as the test says. `person` are the claims of the user; `change` may spoil the claims of the token."""
 
     def __init__(self) -> None:
         self.issuer = ""

@@ -34,9 +34,9 @@ class AuthenticationOauth2(Authentication):
             "audience": "vela",
         }))
 
-    The argument is Apache's: JSON with `issuer_url`, and `private_key`, the path or `file:` or `data:` URL of a JSON
-    file with `client_id` and `client_secret`; or these two themselves; and `audience` and `scope`, if the server needs
-    them. The client gets a new token before the old one ends, and when the broker asks for one.
+    The argument is that of Apache's client, in JSON. `private_key` is the path, or a `file:` or `data:` URL, of a JSON
+    file with `client_id` and `client_secret`. You may give these two instead of it. Add `audience` and `scope` if the
+    server needs them. The client gets a new token before the old one ends, and when the broker asks for one.
     """
 
     method = "token"
@@ -76,7 +76,7 @@ class AuthenticationOauth2(Authentication):
         return self._token
 
     async def _new_token(self) -> tuple[bytes, float]:
-        """Return a token and its lifetime in seconds. The key file is read anew, so a new secret takes effect."""
+        """Return a token and its lifetime in seconds. The key file is read again, so a new secret takes effect."""
         import httpx  # a client without OAuth 2.0 does not load it
 
         client_id, client_secret = self._client()

@@ -127,7 +127,7 @@ class LoopThread:
                     raise  # else another thread stopped the loop meanwhile
 
     def stop(self, refusal: str, *, wait_s: float = _STOP_S) -> None:
-        """Stop the loop after the posted calls, and cancel remaining tasks. Wait for that `wait_s`. Safe to repeat."""
+        """Stop the loop after the posted calls, and cancel remaining tasks. Wait at most `wait_s`. Safe to repeat."""
         with self._guard:
             if self._refusal is not None:
                 return
@@ -160,7 +160,7 @@ class LoopThread:
             self._loop.run_forever()
             if self._drop is not None:
                 self._loop.run_until_complete(self._drop())
-            _cancel_all(self._loop)  # also those that have begun to reconnect
+            _cancel_all(self._loop)  # also tasks that have begun to reconnect
         finally:
             self._loop.close()
 

@@ -54,7 +54,7 @@ class Producer(Facade[AioProducer]):
         return self.aio.producer_name()
 
     def last_sequence_id(self) -> int:
-        """Return the highest sequence id with a receipt, also of an earlier producer of this name; -1 = none."""
+        """Return the highest sequence id with a receipt, even of an earlier producer of this name; -1 = none."""
         return self.aio.last_sequence_id()
 
     def is_connected(self) -> bool:

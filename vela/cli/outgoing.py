@@ -16,7 +16,7 @@ from vela.cli.pipes import TooMuch, lines_of, read_whole
 
 __all__ = ["Outgoing", "Source", "messages_of"]
 
-# Members that a JSON line may have. `_PASSED_OVER` are others that `vela consume --json` prints.
+# Members that a JSON line may have. `_PASSED_OVER` has the members that only `vela consume --json` prints.
 _TAKEN: Final = frozenset(
     ("payload", "payload_base64", "key", "ordering_key", "properties", "event_ms", "deliver_at_ms")
 )

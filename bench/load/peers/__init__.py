@@ -1,1 +1,1 @@
-"""Clients that do so little work that the figures show the broker's."""
+"""Clients that do so little work that the figures are those of the broker."""

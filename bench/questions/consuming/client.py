@@ -1,7 +1,7 @@
 """How fast does an application consume with Vela's client, compared with Apache's Python client?
 
-One client at a time, in this process: on two cores it has one, broker and PostgreSQL the other. The backlog lies in
-batches of 1,000, as both libraries' producers make them of small messages.
+One client at a time runs in this process. On a machine with two cores, the client uses one, and broker and PostgreSQL
+share the other. The backlog consists of batches of 1,000, as both libraries' producers make them from small messages.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def ask(setting: Setting) -> list[Figure]:
             "JSON messages in",
             lambda topic: json_singles(setting.http_port, topic),
             None,
-            f"published as JSON, one frame a message, {PAYLOAD_BYTES} B",
+            f"published as JSON, one frame per message, {PAYLOAD_BYTES} B",
         ),
     ]
 

@@ -1,4 +1,4 @@
-"""How many messages a second does the broker make durable that arrive as JSON, one frame per message?"""
+"""How many JSON messages a second, one in each frame, does the broker make durable?"""
 
 from __future__ import annotations
 

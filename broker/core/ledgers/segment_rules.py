@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 __all__ = ["MAX_SEGMENTS", "SegmentUse", "closing_factor", "worth_copying"]
 
-MAX_SEGMENTS = 64  # with more segments, PostgreSQL takes long to plan each query over the views
+MAX_SEGMENTS = 64  # with more segments, PostgreSQL takes a long time to plan each query over the views
 _CROWDED = 48  # from this number on, segments grow larger
 _DOUBLES_EVERY = 4
 _MOSTLY_DEAD = 4  # copying one byte must free at least three

@@ -32,7 +32,7 @@ def check_name(name: str) -> None:
         raise NotAllowed("a subscription needs a name")
     check_storable("subscription", name)
     if name != name.strip():
-        raise NotAllowed(f"subscription name {name!r} begins or ends with blanks; remove them")
+        raise NotAllowed(f"subscription name {name!r} begins or ends with spaces; remove them")
     if name in RESERVED_NAMES or name.startswith(_RESERVED_PREFIXES):
         raise NotAllowed(f"subscription name {name!r} is reserved; choose another")
 

@@ -66,7 +66,7 @@ class Described:
 
 
 class _Segment:
-    """One part of a path, form-decoded once: %2F is a slash and + is a blank, as Pulsar decodes topics."""
+    """One part of a path, form-decoded once: %2F is a slash and + is a space, as Pulsar decodes topics."""
 
     regex = "[^/]+"
 

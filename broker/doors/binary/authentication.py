@@ -58,7 +58,7 @@ class ConnectionAuthentication:
     def on_connect(self, event: events.Connect) -> None:
         """Answer CONNECTED, at once or after a thread has checked the credentials.
 
-        Raises AuthenticationFailed or NotAuthorized. Either error closes the connection, also after the thread's check.
+        Raises AuthenticationFailed or NotAuthorized. Either error closes the connection, even after the thread's check.
         """
         self._can_refresh = event.supports_auth_refresh
         self._credentials = replace(

@@ -16,7 +16,7 @@ class ByteLink(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """Return an upper bound of the written bytes that still wait in this process."""
+        """Return an upper bound on the written bytes that still wait in this process."""
 
     def is_writable(self) -> bool:
         """Return False from the write that passed the high-water mark until the peer has received most of the bytes."""

@@ -110,7 +110,7 @@ class LookupAnswers:
 
 
 def _pattern(event: GetTopicsOfNamespace) -> TopicPattern | None:
-    """Return the client's pattern; None if there is none, or if the broker cannot apply it. Clients filter again."""
+    """Return the client's pattern; None if there is none, or if the broker cannot apply it: the client filters too."""
     try:
         return TopicPattern(event.pattern) if event.pattern else None
     except NotAllowed:

@@ -1,4 +1,4 @@
-"""The limit on how many requests one binary connection sends in a second.
+"""The limit on how many requests one binary connection sends per second.
 
 SEND, ACK, FLOW, redelivery, authentication and pings do not count.
 """

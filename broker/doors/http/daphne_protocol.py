@@ -155,7 +155,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     # -- in ------------------------------------------------------------------------------------------------------
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Do what Autobahn does, without its line for the log, which costs more than reading a frame."""
+        """Do what Autobahn does, without its log line, which costs more than reading a frame."""
         self._dataReceived(data)
 
     def consumeData(self) -> None:  # noqa: N802 - Autobahn's name
@@ -299,7 +299,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
 
     @property
     def unsent_bytes(self) -> int:
-        """An upper bound of the written bytes that still wait in this process."""
+        """An upper bound on the written bytes that still wait in this process."""
         return self._unsent_bytes
 
     def is_writable(self) -> bool:

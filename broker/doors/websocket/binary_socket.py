@@ -71,7 +71,7 @@ class _WebSocketLink:
 
     @property
     def unsent_bytes(self) -> int:
-        """An upper bound of the written bytes that still wait in this process."""
+        """An upper bound on the written bytes that still wait in this process."""
         return self._transport.unsent_bytes
 
     def is_writable(self) -> bool:

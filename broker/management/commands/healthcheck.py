@@ -47,7 +47,7 @@ def _check(role: str) -> None:
         limit_s = max(_LEAST_AGE_S, _TICKS_MISSED * settings.tick_ms / 1000)
         if age_s is None or age_s > limit_s:
             last = "no tick yet" if age_s is None else f"the last tick was {age_s:.0f} s ago"
-            raise CommandError(f"{role}: {last}; healthy is a tick in the last {limit_s:.0f} s")
+            raise CommandError(f"{role}: {last}; a healthy {role} has one in the last {limit_s:.0f} s")
 
 
 def _ready(role: str, port: int, has_tls: bool) -> None:

@@ -55,7 +55,7 @@ class Reporter:
         self._clock = clock
         self._topics: set[Topic] = set()
         self._subscriptions: set[Subscription] = set()
-        self._anew: Iterator[tuple[Topic, Subscription | None]] = iter(())  # not yet reported anew
+        self._anew: Iterator[tuple[Topic, Subscription | None]] = iter(())  # not yet reported again
         # By key, in the order in which they left. None: the departure is not shown, because its cursor is a reader's.
         self._gone_consumers: dict[int, obstacle_store.DepartureRow | None] = {}
         self._gone_producers: list[int] = []

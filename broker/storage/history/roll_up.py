@@ -26,8 +26,8 @@ __all__ = ["RESOLUTIONS_S", "expire", "roll_up"]
 logger = logging.getLogger(__name__)
 
 RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of buckets, the finest first
-# A minute is complete this long after its end, even if no bucket after it was stored. A bucket that comes later counts
-# in the first minute that is not rolled up.
+# A minute is complete this long after its end, even if no bucket after it was stored. A bucket that comes later is
+# added to the first minute that is not rolled up.
 _LATE_MS: Final = 30_000
 _RECENT_MS: Final = 120_000  # a minute that ended this recently gets the current backlog and size
 _EXPIRED_AT_ONCE: Final = 10_000  # points

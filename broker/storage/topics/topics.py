@@ -233,7 +233,7 @@ async def set_producer_epoch(
 
 
 async def ledgers_of(connection: Connection, topic_id: int) -> list[LedgerRow]:
-    """Return every open or sealed ledger of a topic, oldest first, also those without entries."""
+    """Return every open or sealed ledger of a topic, oldest first, including those without entries."""
     cursor = await connection.execute(query("topics", "ledgers"), (topic_id,))
     return [
         LedgerRow(

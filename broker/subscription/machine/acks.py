@@ -104,7 +104,7 @@ class Acks:
         return (Say(_WARNING, "%s discarded a message: %s (%s so far)", (member.name, reason, count)),)
 
     def _ignore(self, command: AckCommand) -> Effects:
-        """Warn about a cumulative ack that is malformed or not allowed on this type; its receipt still says success."""
+        """Warn about a cumulative ack that is malformed or that this type forbids; its receipt still says success."""
         counters = self._state.counters
         counters.ignored_acks += 1
         effects: list[Effect] = []
@@ -116,7 +116,7 @@ class Acks:
         return effects
 
     def _apply(self, command: AckCommand) -> Effects:
-        """Apply a command. Raises IndexMissing when counts are not in memory; it is safe to repeat."""
+        """Apply a command. Raises IndexMissing if counts are not in memory; the caller can then repeat the call."""
         member, acks, cumulative, receipt, returns_permits, _ = command
         state = self._state
         cursor, dispatcher, deadlines, counters = (
@@ -172,9 +172,9 @@ class Acks:
         return self._applied(receipt, wrong, said)
 
     def _record_cumulative(self, member: Member, position: Position, newly: list[Range]) -> None:
-        """Record a cumulative ack up to `position` of the runs `newly`, which were not acked before."""
+        """Record a cumulative ack through `position`. `newly` has the runs of entries that were not acked before."""
         story, now_ms = self._state.story, member.last_ack_ms
-        if newly and not self._state.cursor.is_acked(position):  # the last one is acked in part
+        if newly and not self._state.cursor.is_acked(position):  # the last entry is acked in part
             ledger_id, first, last = newly.pop()
             if first < last:
                 newly.append((ledger_id, first, last - 1))

@@ -118,18 +118,18 @@ class State:
         self._unstored_place: tuple[Position, Position] | None = None  # see `begin_at`
         self.read_position = cursor.read_from()
         self.deadlines = DeliveryDeadlines()
-        # After a filter's verdict.
+        # Entries that a filter rescheduled, until they are due.
         self.rescheduled: TimingWheel[Position] = TimingWheel(tick_ms=_RESCHEDULE_TICK_MS)
-        # Until then an entry, and all behind it, wait for a filter; 0 = none.
+        # Until this time an entry that a filter rescheduled, and all entries after it, are not sent; 0 = none.
         self.waits_for_filter_until_ms = 0
         self.limit: DispatchLimit | None = None  # dispatch rates
         self.counters = Counters()
         self.gap = ""  # what is missing from the log; nothing beyond it is sent
         self.is_terminated = is_terminated  # the topic accepts no more messages
-        self.is_paused = False  # by an operator: nothing is dispatched, acks still count
+        self.is_paused = False  # by an operator: nothing is dispatched, but acks apply
         self.is_deleted = False
-        self.is_moving = False  # nothing is dispatched meanwhile, and acks wait
-        self.ignores_acks = False  # the move under way forgets their entries
+        self.is_moving = False  # while the cursor moves, nothing is dispatched and acks wait
+        self.ignores_acks = False  # whether acks are refused until the move ends
         self.stored_mark_delete = cursor.mark_delete  # where a crash would return the cursor
         self.undo_act_id = 0
         self.undo_until_ms = 0  # until then acks at or below mark-delete are recorded for an undo of that act

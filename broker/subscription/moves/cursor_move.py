@@ -111,7 +111,7 @@ class CursorMove:
         self._runner.carry_out(self._machine.forget_acks())
 
     async def seek(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
-        """Carry out a client's seek: close the consumers but for other standbys, reset the cursor, and write an act.
+        """Carry out a client's seek: close the consumers except other standbys, reset the cursor, and write an act.
 
         A reader's seek writes none.
 

@@ -87,9 +87,7 @@ def _address(host: str, port: int, *, allows_local: bool) -> str:
         raise WebhookFailed(f"the host {host} was not found: {error}") from None
     for text in found:
         if not allows_local and _is_local(text):
-            raise WebhookFailed(
-                f"{host} is {text}, an address of this machine or its link; VELA_ALERT_LOCAL_WEBHOOKS=1 allows it"
-            )
+            raise WebhookFailed(f"{host} is {text}, a local address; VELA_ALERT_LOCAL_WEBHOOKS=1 allows it")
     return found[0]
 
 

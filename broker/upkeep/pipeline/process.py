@@ -24,7 +24,7 @@ _GRACE_S: Final = 5.0
 
 
 class JobProcess:
-    """Starts the job in a separate process group, with Java and Python's workers, and ends all of them.
+    """Starts the job in a separate process group, with Java and the Python workers, and ends all of them.
 
     The request goes through standard input, not through arguments or the environment, because it contains the
     password of the database. Standard input then stays open: if this process dies, the job ends itself.

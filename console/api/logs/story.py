@@ -77,7 +77,7 @@ class DeliveryStory(BaseModel):
 def story(request: AuthorizedRequest, topic: Path[TopicPath], spot: str) -> dict[str, Any]:
     """Show who got a message on each subscription, why it came back, who acked it and which acts moved past it.
 
-    It needs the role viewer, because it shows neither key nor payload.
+    The role viewer is enough, because it shows neither key nor payload.
     """
     # About ten queries.
     head, found = found_message(topic.full_name, spot)

@@ -64,7 +64,7 @@ def schema_of(topic: str, version: bytes) -> SchemaAt | None:
 
 
 def decode_primitive(data: bytes, schema: SchemaAt) -> Any:
-    """Decode a value of a primitive schema. Raises CannotDecode, also if the schema is of another kind."""
+    """Decode a value of a primitive schema. Raises CannotDecode for a wrong value, and for schemas of other kinds."""
     if schema.kind == "string":
         try:
             return data.decode()

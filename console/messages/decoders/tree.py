@@ -1,4 +1,4 @@
-"""A decoded value as a tree of a bounded number of nodes."""
+"""Show a decoded value as a tree with a limited number of nodes."""
 
 from __future__ import annotations
 

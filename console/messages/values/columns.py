@@ -69,7 +69,7 @@ def values_of(columns: Iterable[Column], message: Message, *, has_payload: bool 
 def cells_of(
     columns: Iterable[Column], message: Message, *, has_payload: bool = True
 ) -> tuple[str | None, ...]:
-    """Return the values of a message as texts of at most 200 characters; None where it has none."""
+    """Return the values of a message as texts of at most 200 characters; None if it has none."""
     columns = tuple(columns)
     values = values_of(columns, message, has_payload=has_payload)
     return tuple(_text(values[column.name]) if column.name in values else None for column in columns)

@@ -51,7 +51,7 @@ class LetterTopicRow:
     id: int
     name: str
     messages_in: int | None  # letters ever published
-    waiting_messages: int | None  # of the worst subscription; None also if there is no subscription
+    waiting_messages: int | None  # of the worst subscription; None = not reported, or no subscription
     stored_bytes: int | None
     last_append_ms: int | None  # 0 = never
     updated_ms: int | None

@@ -62,7 +62,7 @@ class TopicRow:
     consumers: int | None
     message_rate_acked: float | None  # per second, all subscriptions
     worst_subscription: str | None  # the one with the largest backlog, in one partition; None = nothing waits
-    state: int | None  # the worst of its subscriptions', None = it has no durable subscription
+    state: int | None  # the worst state of its subscriptions; None = it has no durable subscription
     state_since_ms: int | None
 
 

@@ -49,7 +49,9 @@ class TopicHead:
     last_append_ms: int | None  # 0 = never
     backlog_messages: int | None  # of the worst subscription
     updated_ms: int | None
-    state: int | None  # the worst of its subscriptions', those of partitions included; None = it has none
+    state: (
+        int | None
+    )  # the worst state of its subscriptions and its partitions' subscriptions; None = it has none
     state_since_ms: int | None
 
 
@@ -66,7 +68,7 @@ class PartitionRow:
     backlog_messages: int | None
     last_append_ms: int | None
     updated_ms: int | None
-    state: int | None  # the worst of its subscriptions', None = it has none
+    state: int | None  # the worst state of its subscriptions; None = it has none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

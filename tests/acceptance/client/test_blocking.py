@@ -73,8 +73,8 @@ def test_interrupts_at_any_moment_lose_no_message(client: vela.Client, topic: st
 
     seen: list[int] = []
     interrupts = 0
-    # What is handed over by the return of `receive` is the caller's to keep: the interrupt that comes then is caught
-    # by a handler that looks whether it came inside.
+    # A message that `receive` has returned belongs to the caller, and an interrupt at that moment would lose it here.
+    # So the handler raises only while the call runs.
     inside = False
 
     def handle(_signal: int, _frame: object) -> None:
@@ -204,7 +204,7 @@ def test_a_full_queue_is_a_result_or_a_wait(client: vela.Client, topic: str) -> 
     assert {results.get(timeout=WAIT_MS / 1000) for _ in range(20)} == {vela.Result.Ok}
 
 
-def test_a_wrong_argument_is_told_at_once(client: vela.Client, topic: str) -> None:
+def test_a_wrong_argument_raises_at_once(client: vela.Client, topic: str) -> None:
     producer = client.create_producer(topic)
     with pytest.raises(TypeError, match="bytes"):
         producer.send_async("text", lambda _, __: None)

@@ -40,7 +40,7 @@ async def test_no_more_connections_than_allowed_carry_lookups_producers_and_cons
 
 
 @pytest.mark.row("S0.1")
-async def test_without_pooling_everyone_has_a_connection_and_lookups_leave_none(
+async def test_without_pooling_each_producer_and_consumer_has_a_connection_and_lookups_leave_none(
     relay: FrameRelay, topic: str
 ) -> None:
     async with Client(relay.service_url, connections_per_broker=0) as client:

@@ -1,4 +1,4 @@
-"""Publish messages for tests of acts, and read those that an act left."""
+"""Publish messages for tests of acts, and receive those that are left after an act."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from tests.support.broker_harness import (
 
 # -- concurrency
 @pytest.mark.row("I18")
-async def test_of_ten_resets_at_once_one_wins_and_the_others_are_busy(run: BrokerRun) -> None:
+async def test_one_of_ten_concurrent_resets_wins_and_the_others_are_busy(run: BrokerRun) -> None:
     positions = await ten(run)
     consumers = [await run.consumer(name=f"c{n}", permits=100) for n in range(10)]
     await eventually(

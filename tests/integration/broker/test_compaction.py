@@ -69,7 +69,7 @@ async def test_a_second_compaction_goes_on_from_the_first(run: BrokerRun) -> Non
 
 @pytest.mark.row("I26")
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZLIB])
-async def test_of_a_batch_only_the_messages_that_stay_have_content(
+async def test_in_a_batch_only_the_messages_that_stay_have_content(
     run: BrokerRun, compression: Compression
 ) -> None:
     producer = await run.producer()

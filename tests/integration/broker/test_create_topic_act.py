@@ -1,4 +1,4 @@
-"""The act create_topic: in a namespace that there is, never over what exists, safe to repeat."""
+"""The act create_topic: in an existing namespace, never over an existing topic, safe to repeat."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_a_topic_begins_with_its_policies(run: BrokerRun) -> None:
         ({"name": "t", "partitions": 3}, "already exists, not partitioned"),
         ({"name": "x-partition-2"}, "leave out -partition-2"),
         ({"name": "shop/x"}, "give only what comes after public/default/"),
-        ({"name": "with blank"}, "without blanks"),
+        ({"name": "with space"}, "without spaces"),
         ({"name": ""}, "must be set"),
     ],
 )
@@ -68,13 +68,15 @@ async def test_wrong_parameters_change_nothing(parameters: dict[str, Any], says:
     assert rows(run.database_url, "SELECT * FROM vela_topic") == before
 
 
-async def test_a_namespace_that_is_not_there_is_named(run: BrokerRun) -> None:
+async def test_a_missing_namespace_is_named(run: BrokerRun) -> None:
     with pytest.raises(acts.ActRefused, match="there is no namespace shop/eu"):
         await plan("create_topic", "shop/eu", name="orders")
 
 
 @pytest.mark.parametrize(("partitions", "state"), [(1, "applied"), (2, "refused")])
-async def test_one_that_somebody_made_meanwhile_is_kept(partitions: int, state: str, run: BrokerRun) -> None:
+async def test_a_topic_that_was_created_after_the_plan_is_kept(
+    partitions: int, state: str, run: BrokerRun
+) -> None:
     await run.producer()
     planned = await plan("create_topic", HERE, name="orders", partitions=1)
     connection = await connect(run.database_url, name="test")

@@ -33,7 +33,7 @@ EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
 NO_CACHE: dict[str, Any] = {"tail_cache_bytes": 0}
 BAD_METADATA = with_checksum(
     b"\x00\x00\x00\x02\xff\xff"
-)  # the checksum is right, but these bytes are no metadata
+)  # the checksum is right, but these bytes are not metadata
 FILTER = ("tests.support.plugins.ByPayload",)
 
 

@@ -1,4 +1,4 @@
-"""Time to live: what is too old is acked by the broker, per subscription, and counted."""
+"""Time to live: the broker acks messages that are too old, for each subscription, and counts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failover in a running broker: the wait, the switch, who is told, and that nothing is lost or reordered."""
+"""Failover in a running broker: the wait, the switch, the notifications, and that nothing is lost or reordered."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ async def tick(run: BrokerRun, clock: ManualClock, by_ms: int = DELAY_MS) -> Non
     await asyncio.sleep(0)
 
 
-async def test_the_first_one_waits_is_told_and_gets_everything(run: BrokerRun, clock: ManualClock) -> None:
+async def test_the_first_consumer_waits_then_becomes_active_and_gets_everything(
+    run: BrokerRun, clock: ManualClock
+) -> None:
     positions = await (await run.producer()).publish(5)
     consumer = await run.consumer(type_=FAILOVER, permits=100)
     await tick(run, clock, DELAY_MS - 1)
@@ -78,7 +80,7 @@ async def test_a_switch_loses_and_reorders_nothing_and_the_old_one_is_silent(
     assert len(old.deliveries) == 10
 
 
-async def test_priority_decides_and_a_joiner_that_changes_nothing_is_told_so(
+async def test_priority_decides_and_a_joiner_that_changes_nothing_learns_its_state(
     run: BrokerRun, clock: ManualClock
 ) -> None:
     best = await run.consumer(type_=FAILOVER, name="z", priority=0, permits=10)
@@ -161,7 +163,7 @@ async def test_redelivery_begins_at_mark_delete_with_the_clients_epoch(
     assert active.consumer.epoch == 5
 
 
-async def test_a_due_negative_ack_brings_all_of_it_to_the_active_one(
+async def test_a_due_negative_ack_redelivers_everything_to_the_active_consumer(
     run: BrokerRun, clock: ManualClock
 ) -> None:
     positions = await (await run.producer()).publish(3)
@@ -190,7 +192,7 @@ async def read_up_to(run: BrokerRun, entry_id: int) -> None:
 
 
 async def test_churn_keeps_order_and_tells_everybody(run: BrokerRun, clock: ManualClock) -> None:
-    """Whoever comes and goes, entries sent between two switches ascend from mark-delete on (I11, I12)."""
+    """Whichever consumers come and go, entries sent between two switches ascend from mark-delete on (I11, I12)."""
     producer = await run.producer()
     here: list[ConsumerProbe] = []
     got: set[Position] = set()

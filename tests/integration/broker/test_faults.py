@@ -69,7 +69,7 @@ class Traffic:
     old: list[Position]
 
     def flow(self) -> None:
-        """Start the traffic, of which every call can be made to fail."""
+        """Start the traffic. A test can make each of its calls fail."""
         for position in self.old:
             self.late.acknowledge(position)
         self.producer.publish_all(NEW)

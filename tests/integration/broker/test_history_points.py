@@ -1,4 +1,4 @@
-"""The points that a broker writes every 10 s: what was published and acked in each, and nothing for what is idle."""
+"""The points that a broker writes every 10 s: the messages published and acked, and no points for idle topics."""
 
 from __future__ import annotations
 

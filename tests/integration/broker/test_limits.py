@@ -40,7 +40,7 @@ async def test_subscriptions_of_a_topic(run: BrokerRun) -> None:
     await run.consumer(subscription="a")
 
 
-async def test_connecting_makes_no_subscription_where_it_may_not(run: BrokerRun) -> None:
+async def test_connecting_makes_no_subscription_where_that_is_not_allowed(run: BrokerRun) -> None:
     await run.consumer(subscription="a")
     await set_policies(run, auto_create_subscriptions=False)
     with pytest.raises(SubscriptionNotFound, match="auto_create_subscriptions"):
@@ -55,7 +55,7 @@ async def set_namespace(run: BrokerRun, **values: object) -> None:
     await run.broker.policies.change(holder, before=state.document, after={**state.document, **values})
 
 
-async def test_connecting_makes_no_topic_where_it_may_not(run: BrokerRun) -> None:
+async def test_connecting_makes_no_topic_where_that_is_not_allowed(run: BrokerRun) -> None:
     await run.producer("known")
     await set_namespace(run, auto_create_topics=False)
     for connect in (run.producer, run.consumer):

@@ -76,7 +76,7 @@ async def test_published_messages_arrive_in_order_and_leave_the_outbox(run: Brok
     assert run.broker.outbox.moved == 1200
 
 
-async def test_an_ordering_key_is_told_from_a_key(run: BrokerRun) -> None:
+async def test_an_ordering_key_is_distinguished_from_a_key(run: BrokerRun) -> None:
     consumer = await run.consumer(permits=10)
     with session(run.database_url) as connection:
         for ordering_key in (None, b"o"):

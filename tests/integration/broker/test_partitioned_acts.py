@@ -249,7 +249,7 @@ async def test_a_broker_killed_after_the_request_leaves_the_act_to_the_next_one(
         ("resume", {}, "s is not paused: there is nothing to resume"),
     ],
 )
-async def test_what_cannot_be_planned_says_why(
+async def test_an_act_that_cannot_be_planned_says_why(
     run: BrokerRun, kind: str, parameters: dict[str, Any], why: str
 ) -> None:
     await three(run)
@@ -285,7 +285,7 @@ async def test_one_message_is_skipped_on_its_partition(run: BrokerRun) -> None:
     assert "is in partition 1, which the parameter partitions does not name" in why
 
 
-async def test_pause_and_resume_leave_out_the_partitions_that_are_so_already(run: BrokerRun) -> None:
+async def test_pause_and_resume_leave_out_the_partitions_that_need_no_change(run: BrokerRun) -> None:
     await three(run)
     await done(run, "pause", topic=of(1))
     act_id, plan = await planned(run, "pause", topic="p")

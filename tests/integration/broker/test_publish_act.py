@@ -228,7 +228,7 @@ async def test_what_makes_no_message_is_refused_and_leaves_no_act(
     assert rows(run.database_url, "SELECT 1 FROM vela_act") == []
 
 
-async def test_a_terminated_topic_takes_no_message_also_if_it_ended_after_the_plan(run: BrokerRun) -> None:
+async def test_a_terminated_topic_takes_no_message_even_if_it_ended_after_the_plan(run: BrokerRun) -> None:
     await run.producer()
     early = await plan("publish", value="a")
     await done("terminate")

@@ -173,7 +173,7 @@ async def test_a_refused_cursor_leaves_the_common_flush(run: BrokerRun) -> None:
     assert all(each == [guilty] for each in flushed if guilty in each), "it is tried alone"
 
 
-async def test_a_refused_cursor_is_told_on_its_page_until_the_database_takes_it(run: BrokerRun) -> None:
+async def test_a_refused_cursor_is_shown_on_its_page_until_the_database_takes_it(run: BrokerRun) -> None:
     producer = await run.producer()
     consumer = await run.consumer(permits=10)
     positions = await producer.publish(2)

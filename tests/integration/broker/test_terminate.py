@@ -112,7 +112,7 @@ async def test_a_nack_before_the_last_ack_delays_the_end(run: BrokerRun) -> None
 
 
 @pytest.mark.row("I23")
-async def test_every_consumer_is_told_also_one_that_comes_later(run: BrokerRun) -> None:
+async def test_every_consumer_is_notified_even_one_that_comes_later(run: BrokerRun) -> None:
     producer = await run.producer()
     first = await run.consumer(permits=10, acks=True)
     second = await run.consumer(permits=10, acks=True)

@@ -120,7 +120,7 @@ async def test_policies_of_a_missing_topic_or_namespace(run: BrokerRun, kind: st
         await plan(kind, where, set={"max_consumers": "1"})
 
 
-async def test_of_two_plans_on_one_document_the_second_is_refused(run: BrokerRun) -> None:
+async def test_the_second_of_two_plans_on_one_document_is_refused(run: BrokerRun) -> None:
     await run.producer()
     first = await plan("set_topic_policies", set={"max_consumers": "1"})
     second = await plan("set_topic_policies", set={"max_subscriptions": "1"})

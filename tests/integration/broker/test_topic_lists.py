@@ -1,4 +1,4 @@
-"""Watchers of topics are told over PostgreSQL about topics that are created or deleted in any way."""
+"""PostgreSQL notifies watchers of topics that are created or deleted in any way."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ async def test_watchers_hear_of_every_topic_that_comes_and_goes(run: BrokerRun) 
     await until(lambda: watch.names == {BASE}, "a topic that a client created")
 
 
-async def test_a_lost_notification_is_made_good_with_the_broker_lock(run: BrokerRun) -> None:
+async def test_after_a_lost_notification_the_lists_are_read_again_with_the_broker_lock(
+    run: BrokerRun,
+) -> None:
     broker = run.broker
     watch = await broker.watch_topics(
         "public/default", TopicPattern("public/default/.*"), lambda added, removed: None

@@ -261,7 +261,7 @@ async def test_a_bookmark_pins_its_message_and_later_ones_but_not_beyond_the_quo
         run.broker.topics.loaded.clear()
         await run.broker.topics.open_named("persistent://public/default/t")
         await look(run)
-        assert len(kept(run)) == 2, "so much is within the quota"
+        assert len(kept(run)) == 2, "this size is within the quota"
         rows(broker_url, "UPDATE vela_bookmark SET until = now()")
         await look(run)
         assert len(kept(run)) == 1

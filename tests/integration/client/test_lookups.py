@@ -22,7 +22,7 @@ from vela.wire.binary.enums import ServerError
 TOPIC = "persistent://public/default/t"
 
 
-async def test_more_lookups_than_allowed_are_refused_here(tcp_peer: ScriptedPeer) -> None:
+async def test_the_client_refuses_more_lookups_than_it_allows(tcp_peer: ScriptedPeer) -> None:
     tcp_peer.on(events.Lookup, silent)
     async with Client(tcp_peer.url, concurrent_lookup_requests=2) as client:
         waiting = [asyncio.create_task(client.connection_for(TOPIC)) for _ in range(2)]
@@ -36,7 +36,7 @@ async def test_more_lookups_than_allowed_are_refused_here(tcp_peer: ScriptedPeer
         await client.connection_for(TOPIC)
 
 
-async def test_redirected_lookups_are_followed_with_the_flag_repeated(tcp_peer: ScriptedPeer) -> None:
+async def test_redirected_lookups_repeat_the_authoritative_flag(tcp_peer: ScriptedPeer) -> None:
     async with ScriptedPeer.started() as other:
 
         def redirect(link: Link, event: events.Lookup) -> None:
@@ -53,7 +53,7 @@ async def test_redirected_lookups_are_followed_with_the_flag_repeated(tcp_peer: 
             assert [each.authoritative for each in other.of(events.Lookup)] == [True]
 
 
-async def test_an_encrypted_broker_is_not_spoken_to_in_clear(tcp_peer: ScriptedPeer) -> None:
+async def test_a_client_without_tls_does_not_connect_to_a_tls_address(tcp_peer: ScriptedPeer) -> None:
     tcp_peer.on(
         events.Lookup,
         lambda link, event: link.engine.send_lookup(
@@ -107,7 +107,7 @@ async def test_behind_a_proxy_the_broker_is_named_in_connect(tcp_peer: ScriptedP
     assert [each.proxy_to_broker_url for each in tcp_peer.of(events.Connect)] == [None, "b1:6650"]
 
 
-async def test_retriable_refusals_are_asked_again_and_others_raised(tcp_peer: ScriptedPeer) -> None:
+async def test_requests_are_repeated_after_a_retriable_refusal_alone(tcp_peer: ScriptedPeer) -> None:
     refusals = [ServerError.SERVICE_NOT_READY, ServerError.METADATA_ERROR]
 
     def refuse(link: Link, event: events.PartitionMetadata) -> None:
@@ -152,7 +152,7 @@ async def test_challenges_are_answered_before_the_client_is_admitted(tcp_peer: S
     ]
 
 
-async def test_credentials_that_cannot_be_had_are_an_error_of_their_own(tcp_peer: ScriptedPeer) -> None:
+async def test_a_failure_to_get_credentials_has_its_own_error(tcp_peer: ScriptedPeer) -> None:
     def broken() -> str:
         raise OSError("no such file")
 
@@ -207,7 +207,7 @@ def commands_that_must_not_be_built(_request_id: int) -> bytes:
     raise AssertionError("nothing is asked of a connection that is lost")
 
 
-async def test_closing_does_not_wait_for_a_peer_that_reads_nothing_more(
+async def test_closing_does_not_wait_for_a_peer_that_stopped_reading(
     peer: ScriptedPeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("vela.aio.connections.connection._CLOSE_TIMEOUT_S", 0.1)
@@ -237,7 +237,7 @@ def test_a_client_whose_loop_is_closed_does_no_harm() -> None:
     connection.write(commands.ping())
     with pytest.raises(errors.InvalidConfiguration, match="belongs to another event loop"):
         asyncio.run(client.close())
-    with warnings.catch_warnings():  # asyncio's own: transports that nobody closed
+    with warnings.catch_warnings():  # asyncio warns about transports that nobody closed
         warnings.simplefilter("ignore", ResourceWarning)
         del client, connection, _peer
         gc.collect()

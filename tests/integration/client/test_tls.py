@@ -33,7 +33,7 @@ def websocket(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.mark.row("S0.6")
-async def test_a_client_without_tls_gets_nowhere_at_a_door_with_it(server: KeyPair, websocket: bool) -> None:
+async def test_a_client_without_tls_cannot_use_a_port_with_tls(server: KeyPair, websocket: bool) -> None:
     async with ScriptedPeer.started(websocket=websocket, tls=server.server_context()) as peer:
         plain = peer.url.replace("+ssl", "").replace("wss", "ws")
         async with Client(plain) as client:
@@ -95,7 +95,7 @@ async def test_an_untrusted_certificate_is_accepted_if_the_option_allows_it(
 
 
 @pytest.mark.row("S0.8")
-async def test_a_trust_file_counts_alone_and_none_means_the_systems(
+async def test_a_trust_file_replaces_the_systems_which_are_the_default(
     server: KeyPair, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = Authority(tmp_path, "Another")
@@ -117,7 +117,7 @@ async def test_a_trust_file_counts_alone_and_none_means_the_systems(
 
 
 @pytest.mark.row("S0.8")
-async def test_the_hosts_name_is_checked_when_told_so(authority: Authority, websocket: bool) -> None:
+async def test_the_hosts_name_is_checked_if_the_option_is_set(authority: Authority, websocket: bool) -> None:
     elsewhere = authority.issue("elsewhere", "broker.example")
     async with ScriptedPeer.started(websocket=websocket, tls=elsewhere.server_context()) as peer:
         async with Client(peer.url, tls_trust_certs_file_path=authority.file) as client:
@@ -172,7 +172,7 @@ def test_unusable_files_raise_at_once(server: KeyPair) -> None:
         Client("wss://h", tls_certificate_file_path=server.certificate)
 
 
-def test_old_versions_of_tls_are_not_spoken() -> None:
+def test_old_versions_of_tls_are_refused() -> None:
     context = Client("pulsar+ssl://h").settings.tls
     assert context is not None
     assert context.minimum_version >= ssl.TLSVersion.TLSv1_2

@@ -52,7 +52,7 @@ def furnish_everything(shop: Shop, word: str) -> dict[str, list[str]]:
 
 
 def furnish(shop: Shop, word: str) -> None:
-    """Fill the shop's tables. `word` is every name and every text that people choose."""
+    """Fill the shop's tables. Every name and text that users choose is `word`."""
     shop.topic.refresh_from_db()
     shop.billing.refresh_from_db()
     put_message(shop, word)

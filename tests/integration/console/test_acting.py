@@ -85,7 +85,7 @@ def test_the_tabs_offer_only_acts_that_can_do_something(operator: Client, shop: 
     assert tabs(f"{BILLING.replace('orders', 'orders-billing-DLQ')}/act/reset") == {"resume", "redrive"}
 
 
-def test_what_cannot_be_read_is_said_beside_the_field(operator: Client, broker: FakeActs) -> None:
+def test_an_unreadable_value_has_its_error_beside_the_field(operator: Client, broker: FakeActs) -> None:
     response = operator.post(f"{BILLING}/act/reset", {"to": "id", "id": "oops"})
     assert response.status_code == 422
     assert "Write the message id as ledger:entry" in text_of(response)
@@ -166,7 +166,7 @@ def test_the_name_is_typed_for_what_may_come_again_beyond_the_plan_too(
 
 
 @pytest.mark.parametrize("allowed", ["-1", "many", "9" * 30])
-def test_a_drift_that_is_no_number_is_said_beside_the_field(
+def test_a_drift_that_is_not_a_number_has_its_error_beside_the_field(
     allowed: str, operator: Client, broker: FakeActs
 ) -> None:
     operator.post(f"{BILLING}/act/rewind", {"back": "1h"})
@@ -211,7 +211,9 @@ def test_an_act_that_cannot_be_undone_says_why_where_the_button_would_be(
     assert "Preview undo" not in words
 
 
-def test_who_may_not_undo_an_act_learns_who_can(looker: Client, operator: Client, broker: FakeActs) -> None:
+def test_a_user_who_may_not_undo_an_act_learns_who_can(
+    looker: Client, operator: Client, broker: FakeActs
+) -> None:
     operator.post(f"{BILLING}/act/clear")
     operator.post("/acts/1/apply")
     assert "Your role does not let you undo this act." in text_of(looker.get("/acts/1"))

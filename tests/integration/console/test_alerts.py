@@ -107,14 +107,14 @@ def test_a_preview_says_what_would_fire_and_keeps_nothing(operator: Client, shop
         ({"measure": "age", "limit": "10"}, "is not a length of time"),
         ({"measure": "stored", "limit": "9" * 25 + "GB"}, "This is too much."),
         ({"measure": "dead_letters"}, "Write the time in which they grew"),
-        ({"measure": "dead_letters", "within": "7d"}, "6 hours is the most"),
+        ({"measure": "dead_letters", "within": "7d"}, "at most 6 hours"),
         ({"measure": "stuck", "lasts": ""}, "Write how long this must last"),
         ({"measure": "broker", "namespaces": "public/default"}, "The broker serves every namespace"),
         ({"namespaces": "public"}, "Write *, tenant/* or tenant/namespace."),
         ({"topics": "*a*b*c*d*"}, "At most 4 asterisks."),
         ({"webhook_url": "file:///etc/passwd"}, "Write a URL that begins with http"),
         ({"webhook_url": "https://"}, "Write a URL that begins with http"),
-        ({"webhook_url": "https://a:b@x/"}, "without a user name and a password"),
+        ({"webhook_url": "https://a:b@x/"}, "without a user name or password"),
         ({"webhook_url": "https://x:99999/"}, "Write a URL"),
         ({"email": "nobody"}, "Enter a valid email address."),
         ({"measure": "nonsense"}, "Select a valid choice"),
@@ -201,7 +201,7 @@ def test_a_rule_is_tested_silenced_and_deleted(operator: Client, shop: Shop) -> 
     assert "delete alert rule kept" in text_of(operator.get("/acts"))
 
 
-def test_tests_are_few(operator: Client, shop: Shop) -> None:
+def test_the_number_of_tests_is_limited(operator: Client, shop: Shop) -> None:
     rule = rule_of()
     statuses = [operator.post(f"/alerts/{rule.pk}/test").status_code for _ in range(5)]
     assert statuses == [302] * 4 + [409]

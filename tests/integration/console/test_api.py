@@ -1,4 +1,4 @@
-"""`/api/v1`: who may, what is answered, and what goes wrong, as problem documents."""
+"""`/api/v1`: who may call it, its answers, and its errors as problem documents."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def staff(db: None) -> dict[str, str]:
     return basic("root", "tested-7")
 
 
-def test_an_apply_says_how_much_more_may_come_again_and_a_refusal_names_the_new_plan(
+def test_an_apply_allows_more_redelivered_messages_and_a_refusal_names_the_new_plan(
     operator: Client, broker: FakeActs
 ) -> None:
     body = {"kind": "reset", "topic": "orders", "subscription": "billing", "parameters": {"to": "earliest"}}
@@ -89,7 +89,7 @@ def test_plan_apply_undo(operator: Client, broker: FakeActs) -> None:
 @pytest.mark.parametrize(
     "address", ["acts/-1", "nosuch", "", "topics/persistent/public/default/%00/subscriptions/s/peek"]
 )
-def test_an_address_that_is_none_is_a_problem_too(address: str, operator: Client) -> None:
+def test_an_invalid_address_is_a_problem_too(address: str, operator: Client) -> None:
     answer = operator.get(f"/api/v1/{address}")
     assert (answer.status_code, answer["Content-Type"]) == (404, "application/problem+json")
     assert answer.json()["code"] == "NotFound"

@@ -63,7 +63,7 @@ def test_a_number_is_in_the_unit_of_the_measure(
         ({"threshold": True}, "threshold is True: it takes a number, or text such as 15m or 10GB"),
         ({"threshold": -5}, "threshold: '-5' is not a number"),
         ({"for_ms": "soon"}, "for_ms: 'soon' is not a length of time"),
-        ({"for_ms": "31d"}, "for_ms: This is too much. 30 days is the most."),
+        ({"for_ms": "31d"}, "for_ms: This is too much: at most 30 days."),
         ({"namespaces": "public"}, "namespaces: Write *, tenant/* or tenant/namespace."),
         ({"webhook_url": "ftp://x"}, "webhook_url: Write a URL"),
         ({"name": "\ud800"}, "name is"),

@@ -93,6 +93,6 @@ def test_no_such_message(spot: str, operator: Client, shop: Shop) -> None:
     assert (answer.status_code, answer.json()["code"]) == (404, "MessageNotFound")
 
 
-def test_who_may_not_see_payloads_finds_nothing(looker: Client, shop: Shop) -> None:
+def test_a_user_who_may_not_see_payloads_finds_nothing(looker: Client, shop: Shop) -> None:
     for address in ("messages", f"messages/{shop.sealed.pk}:1"):
         assert looker.get(f"{ORDERS}/{address}").status_code == 403

@@ -377,7 +377,7 @@ def test_everybody_who_logged_in_may_read_and_nobody_else(
         (f"{TOPICS}/persistent/shop/eu/dates/subscriptions/slow/peek", 404, "dates-partition-0"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said(
+def test_the_error_says_what_is_wrong(
     address: str, status: int, says: str, operator: Client, shop: Shop, partitioned: Topic
 ) -> None:
     answer = operator.get(address)

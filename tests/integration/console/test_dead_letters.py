@@ -271,7 +271,7 @@ def test_a_topic_that_nobody_reads_says_how_to_keep_its_letters(operator: Client
     assert "letter 0" in words
 
 
-def test_who_may_not_read_payloads_sees_numbers_only(looker: Client, shop: Shop) -> None:
+def test_a_user_who_may_not_read_payloads_sees_numbers_only(looker: Client, shop: Shop) -> None:
     written = write_log(
         DLQ, [letter(0, exception="secret reason", ORIGIN_MESSAGE_ID=f"{shop.sealed.pk}:5:-1")]
     )

@@ -95,7 +95,7 @@ def test_a_cure_is_one_button_from_its_preview(operator: Client, shop: Shop) -> 
     assert f'value="{shop.sealed.pk}:5"' in form
 
 
-def test_a_viewer_is_told_what_helps_without_a_button(looker: Client, shop: Shop) -> None:
+def test_a_viewer_sees_what_helps_without_a_button(looker: Client, shop: Shop) -> None:
     why = looker.get(f"{BILLING}?part=why").content.decode()
     assert "Redeliver the messages that clerk has" in why
     assert "/act/" not in why
@@ -264,7 +264,7 @@ def test_the_dead_letter_topic_of_a_partition_is_its_topics(shop: Shop) -> None:
     assert snapshot(shop).dead_letters is not None
 
 
-def test_only_the_subscription_that_pins_the_oldest_segment_is_told(shop: Shop) -> None:
+def test_only_the_subscription_that_pins_the_oldest_segment_has_the_finding(shop: Shop) -> None:
     found = snapshot(shop).oldest_segment
     assert found is not None
     assert found.ledgers == 2

@@ -1,4 +1,4 @@
-"""`/django-admin/`: it must not take the last admin away. And sessions that have expired go when somebody logs in."""
+"""`/django-admin/` must not remove the last admin. And a login deletes the sessions that have expired."""
 
 from __future__ import annotations
 

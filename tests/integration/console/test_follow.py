@@ -136,7 +136,7 @@ def topic_id_of(name: str) -> int:
     return head.id
 
 
-def test_what_was_trimmed_since_is_no_error(log: Written) -> None:
+def test_messages_that_were_trimmed_since_are_not_an_error(log: Written) -> None:
     first = looked()
     old, new = log.ledgers
     append(new, [single(30)])
@@ -206,7 +206,7 @@ def test_an_address_that_was_changed_is_refused(since: str, operator: Client, lo
 
 def test_more_places_than_partitions_are_refused(operator: Client, log: Written) -> None:
     page = operator.get(f"{PAGE}?since=0-0@1:1,2:2")
-    assert (page.status_code, "follow it anew" in text_of(page)) == (400, True)
+    assert (page.status_code, "follow it again" in text_of(page)) == (400, True)
 
 
 def test_the_browser_leads_to_it_with_its_filters_and_back(operator: Client, log: Written) -> None:

@@ -56,7 +56,7 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(
     assert not Act.objects.exists()
 
 
-def test_who_loses_a_role_loses_the_schedules_that_take_it(db: None) -> None:
+def test_a_user_who_loses_a_role_loses_the_schedules_that_need_it(db: None) -> None:
     granted(User.objects.create_user("ada"), {"shop/*": Role.OPERATOR, "yard/*": Role.ADMIN})
     granted(User.objects.create_user("bob"), {"shop/*": Role.OPERATOR})
     for who, topic in (("ada", "shop/a/orders"), ("ada", "yard/a/orders"), ("bob", "shop/a/paid")):

@@ -191,7 +191,7 @@ def bracketed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.django_db(transaction=True)  # acts are read over a separate connection
 def test_no_word_goes_untranslated(admin: Client, nobody: Client, shop: Shop, bracketed: None) -> None:
     found = {}
-    furnished = furnish_everything(shop, "4711")  # names without a letter, whoever chooses them
+    furnished = furnish_everything(shop, "4711")  # names without letters, because users choose names
     addresses = {*PAGES, *(each for some in furnished.values() for each in some), "/nothing"}
     # The documentation is in English only.
     addresses -= {each for each in addresses if each.startswith("/help")}

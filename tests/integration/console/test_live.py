@@ -86,7 +86,7 @@ class Stream:
         return int(start["status"])
 
     async def text(self) -> str:
-        """Return the next piece of the answer that is no finding about what is wrong."""
+        """Return the next piece of the answer that is not a `health` event."""
         while (text := await self.piece()).startswith("event: health"):
             pass
         return text
@@ -130,7 +130,7 @@ async def opened(own_feed: Feed, query: str, session: str) -> Stream:
     assert await stream.open() == 200
     assert await stream.text() == "retry: 3000\n\n"
     text = await stream.text()
-    while text == HEARTBEAT:  # on a busy machine the first one comes before the first look has ended
+    while text == HEARTBEAT:  # on a busy machine the first heartbeat comes before the first look has ended
         text = await stream.text()
     assert text == events(*sorted(query.replace("key=", "").split("&")))
     return stream
@@ -188,7 +188,7 @@ def held(observer: Observer) -> int:
     return int(found[0])
 
 
-async def test_what_changes_meanwhile_is_told_together(
+async def test_changes_during_a_pause_are_sent_together(
     vera: str, observer: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []

@@ -262,7 +262,7 @@ def test_a_topic_with_more_subscriptions_than_one_page_shows(
     assert [state["subscription"] for state in cut["states"]] == ["audit"]
 
 
-def test_entries_whose_key_cannot_be_read_are_said_beside_the_same_key(operator: Client, db: None) -> None:
+def test_entries_whose_key_cannot_be_read_are_counted_beside_the_same_key(operator: Client, db: None) -> None:
     log = write_log(ODD, [b"\x0e\x01garbage", single(b"x", key="tea"), single(b"y", key="milk")])
     words = text_of(operator.get(f"{ODD_PAGE}/{log.spot(1)}"))
     assert "Newer, with the same key none is stored" in words

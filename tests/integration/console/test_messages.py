@@ -239,7 +239,7 @@ def test_a_subscription_that_has_acked_everything(operator: Client, mixed: Writt
     assert "No message is stored" not in words
 
 
-def test_messages_that_were_trimmed_during_the_search_are_said_to_be_gone(
+def test_a_search_says_how_many_messages_were_trimmed_meanwhile(
     operator: Client, mixed: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = iter([reader.Piece(entries=(), steps=(), gone=10)])
@@ -318,7 +318,9 @@ def test_partitions_are_merged_by_the_time_at_which_they_were_stored(operator: C
         ("column=key&" + "&".join(f"column=%24.a{number}" for number in range(8)), "at most 8 columns"),
     ],
 )
-def test_what_cannot_be_asked_is_said(query: str, words: str, operator: Client, mixed: Written) -> None:
+def test_the_page_says_why_a_search_is_not_possible(
+    query: str, words: str, operator: Client, mixed: Written
+) -> None:
     page = operator.get(f"{MIXED_PAGE}?{query}")
     assert page.status_code == 400
     assert words in text_of(page)
@@ -661,7 +663,7 @@ def test_a_filter_that_needs_the_payload_cannot_judge_metadata() -> None:
 @pytest.mark.parametrize(
     "text", ["1", "1:", ":1", "1:2:3:4:5", "-1:0", "1:-1", "1:2:-3", "1:2:99999999999", "²:1", "1:2\n3"]
 )
-def test_what_is_no_position(text: str) -> None:
+def test_text_that_is_not_a_position(text: str) -> None:
     with pytest.raises(ValueError, match="position"):
         read_spot(text)
 

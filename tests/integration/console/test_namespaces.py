@@ -185,7 +185,7 @@ def test_only_an_empty_namespace_can_be_deleted(admin: Client, broker: FakeActs,
     assert broker.asked[0][1][:2] == ("delete_namespace", "shop/eu")
 
 
-def test_a_refusal_is_said(admin: Client, broker: FakeActs) -> None:
+def test_a_refusal_is_shown(admin: Client, broker: FakeActs) -> None:
     broker.refusal = "there is no namespace public/default"
     for address, filled in (
         (f"{HERE}/policies", {"max_consumers": "1"}),
@@ -200,7 +200,7 @@ def test_a_refusal_is_said(admin: Client, broker: FakeActs) -> None:
 @pytest.mark.parametrize(
     "address", [f"{HERE}/policies", f"{TOPIC}/policies", "/namespaces/new", f"{HERE}/delete"]
 )
-def test_who_only_looks_changes_nothing(
+def test_a_user_who_only_looks_changes_nothing(
     address: str, looker: Client, nobody: Client, broker: FakeActs
 ) -> None:
     assert looker.post(address, {"max_consumers": "1", "name": "a/b"}).status_code == 403

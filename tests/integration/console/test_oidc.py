@@ -130,7 +130,7 @@ def test_a_good_login(browser: Client, server: LoginServer) -> None:
     assert 12 * 3600 - 60 < browser.session.get_expiry_age() <= 12 * 3600
 
 
-def test_the_next_login_finds_the_same_user_and_takes_the_roles_anew(
+def test_the_next_login_finds_the_same_user_and_reads_the_roles_again(
     browser: Client, server: LoginServer
 ) -> None:
     server.person |= {"groups": ["shop-team", "auditors"]}
@@ -180,7 +180,9 @@ def test_the_users_page_says_what_is_of_the_login(browser: Client, server: Login
     assert browser.post("/account/second-factor", {"password": "", "code": "0"}).status_code == 422
 
 
-def test_who_has_no_group_with_a_role_is_told_what_to_ask_for(browser: Client, server: LoginServer) -> None:
+def test_a_user_without_a_group_that_gives_a_role_learns_what_to_ask_for(
+    browser: Client, server: LoginServer
+) -> None:
     server.person |= {"groups": ["kitchen", "<b>bold</b>"]}
     assert go(browser, server)["Location"] == "/"
     answer = browser.get("/")
@@ -371,7 +373,7 @@ def test_a_server_may_change_its_keys(
     assert server.asked.count("/.well-known/openid-configuration") == 1
 
 
-def test_what_the_server_refuses_is_said(browser: Client, server: LoginServer) -> None:
+def test_the_page_shows_the_servers_refusal(browser: Client, server: LoginServer) -> None:
     state = parse_qs(urlsplit(browser.get("/login/oidc")["Location"]).query)["state"][0]
     answer = browser.get("/login/oidc/callback", {"state": state, "error": "access_denied<script>"})
     assert "It says: access_denied&lt;script&gt;" in refusal(answer)
@@ -388,7 +390,7 @@ def _query(address: str) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
 
 
-def test_a_wrong_secret_is_said_in_the_log_without_the_secret(
+def test_the_log_reports_a_wrong_secret_without_the_secret(
     browser: Client, server: LoginServer, configure: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     configure(oidc_client_secret="wrong-hush")

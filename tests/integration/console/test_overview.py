@@ -193,7 +193,7 @@ def test_a_poison_message_beside_good_ones_is_one_button_from_its_preview(
     assert parameters == {"id": f"{shop.sealed.pk}:5"}
 
 
-def test_a_message_that_came_back_twice_is_no_poison(operator: Client, shop: Shop) -> None:
+def test_a_message_that_came_back_twice_is_not_poison(operator: Client, shop: Shop) -> None:
     poison(shop.billing, 2)
     assert "billing" not in text_of(operator.get("/?part=decisions"))
 
@@ -235,7 +235,9 @@ def test_each_has_its_cause_and_it_says_where_the_rest_is(looker: Client, shop: 
     assert "There are more: all topics, the worst first" in shown
 
 
-def test_that_no_broker_runs_is_said_once_and_each_row_has_its_own_cause(looker: Client, shop: Shop) -> None:
+def test_the_page_says_once_that_no_broker_runs_and_each_row_has_its_own_cause(
+    looker: Client, shop: Shop
+) -> None:
     for number in range(3):
         subscribe(f"s{number}", SubscriptionState.STUCK, since_ms=number)
     BrokerProcess.objects.update(seen_at=now() - timedelta(minutes=1))

@@ -100,7 +100,7 @@ def test_a_topic_lists_each_subscription_once(looker: Client, dates: Topic) -> N
     assert f'href="{SLOW}"' in page.content.decode()
 
 
-def test_a_row_a_partition_with_its_state(looker: Client, dates: Topic) -> None:
+def test_each_partition_has_a_row_with_its_state(looker: Client, dates: Topic) -> None:
     words = text_of(looker.get(f"{DATES}?tab=partitions"))
     assert "dates-partition-0 ● draining 100 2.0/s 1 000" in words
     assert "dates-partition-1 ✕ stuck 600 2.0/s 1 000" in words

@@ -143,7 +143,7 @@ def test_a_chart_a_row_and_a_receipt_lead_to_the_moment(
     assert f'href="{BILLING}/past?at=2026-01-01T00:00:00.000Z"' in operator.get("/acts/1").content.decode()
 
 
-def test_what_is_no_time_and_what_does_not_exist(looker: Client, shop: Shop) -> None:
+def test_invalid_times_and_unknown_subjects(looker: Client, shop: Shop) -> None:
     refused = looker.get(f"{BILLING}/past?at=yesterday")
     assert (refused.status_code, "Write the time as" in text_of(refused)) == (422, True)
     assert looker.get(f"{ORDERS}/s/nobody/past").status_code == 404

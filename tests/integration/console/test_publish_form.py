@@ -105,7 +105,7 @@ def test_an_empty_message_is_a_message(operator: Client, broker: FakeActs) -> No
         ({"ordering_key": "é"}, "This is not base64."),
     ],
 )
-def test_wrong_input_is_said_beside_its_field(
+def test_wrong_input_has_its_error_beside_its_field(
     changes: dict[str, str], words: str, operator: Client, broker: FakeActs
 ) -> None:
     answer = operator.post(FORM, {**EMPTY, **changes})

@@ -176,7 +176,7 @@ def test_everybody_has_an_account_and_nobody_else_has_it(
 
 
 @pytest.mark.parametrize("route", GUARDED)
-def test_who_rules_another_tenant_sees_nothing_of_this_one(route: str, walked: object, shop: Shop) -> None:
+def test_the_admin_of_another_tenant_sees_nothing_of_this_one(route: str, walked: object, shop: Shop) -> None:
     stranger = person("greta", {"garden/*": Role.ADMIN, "public/else": Role.ADMIN})
     status, text = asked(route, stranger, shop)
     if names_a_place(route):

@@ -261,7 +261,7 @@ def test_nobody_changes_the_view_of_another(shop: Shop) -> None:
     assert list(SavedView.objects.values_list("name", flat=True)) == ["private"]
 
 
-def test_views_go_with_their_user_and_are_no_acts(operator: Client, shop: Shop) -> None:
+def test_views_are_deleted_with_their_user_and_are_not_acts(operator: Client, shop: Shop) -> None:
     save(operator, "/topics", "q=x", share="on")
     assert not Act.objects.exists()
     User.objects.get(username="ada").delete()

@@ -106,7 +106,7 @@ def test_a_user_sets_one_up(ada: User, phone: Phone) -> None:
         ({"code": "right"}, "This is not your password"),
     ],
 )
-def test_what_does_not_fit_sets_up_nothing(
+def test_a_wrong_code_or_password_sets_up_nothing(
     given: dict[str, str], words: str, ada: User, phone: Phone
 ) -> None:
     hers = Client()
@@ -162,7 +162,7 @@ def test_nobody_gets_to_the_code_without_the_password(nobody: Client, phone: Pho
     assert not is_in(nobody)
 
 
-def test_a_code_counts_once(phone: Phone, codes: list[str]) -> None:
+def test_a_code_works_once(phone: Phone, codes: list[str]) -> None:
     code = phone.code()
     for status in (302, 422):
         client = Client()
@@ -179,7 +179,7 @@ def test_a_clock_may_be_half_a_minute_off(
     assert nobody.post(CODE, {"code": phone.code(early_s=early_s)}).status_code == status
 
 
-def test_a_recovery_code_counts_once_however_it_is_written(phone: Phone, codes: list[str]) -> None:
+def test_a_recovery_code_works_once_however_it_is_written(phone: Phone, codes: list[str]) -> None:
     for written in (codes[0], codes[1].upper().replace("-", " "), codes[2].replace("-", "")):
         client = Client()
         with_password(client)
@@ -337,7 +337,7 @@ def test_a_new_secret_key_leaves_the_recovery_codes(
         ("nobody", Role.ADMIN, False),
     ],
 )
-def test_whom_the_setting_asks(
+def test_which_users_the_setting_applies_to(
     whom: str, role: Role, asked: bool, nobody: Client, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada = granted(User.objects.create_user("ada", password="tested-7"), {"garden/*": role})
@@ -356,7 +356,7 @@ def test_a_superuser_counts_as_an_admin(nobody: Client, ada: User, monkeypatch: 
     assert with_password(nobody)["Location"] == SET_UP
 
 
-def test_who_needs_one_sets_it_up_to_get_in(
+def test_a_user_who_needs_a_factor_sets_it_up_to_get_in(
     nobody: Client, ada: User, phone: Phone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     required_of("everybody", monkeypatch)
@@ -374,7 +374,7 @@ def test_who_needs_one_sets_it_up_to_get_in(
     assert not is_in(nobody)
 
 
-def test_who_has_one_cannot_set_up_another_instead_of_the_code(
+def test_a_user_with_a_factor_cannot_set_up_another_instead_of_the_code(
     nobody: Client, phone: Phone, codes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     required_of("everybody", monkeypatch)
@@ -407,7 +407,7 @@ def by_basic(password: str = "tested-7") -> Any:
     return Client().get("/api/v1/stats", headers={"authorization": f"Basic {token}"})
 
 
-def test_basic_authentication_refuses_who_needs_a_code(
+def test_basic_authentication_refuses_users_who_need_a_code(
     ada: User, phone: Phone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     basic._remembered.clear()
@@ -424,7 +424,7 @@ def test_basic_authentication_refuses_who_needs_a_code(
     basic._remembered.clear()
 
 
-def test_django_admin_is_no_way_around_the_code(nobody: Client, ada: User, phone: Phone) -> None:
+def test_django_admin_is_not_a_way_around_the_code(nobody: Client, ada: User, phone: Phone) -> None:
     User.objects.filter(pk=ada.pk).update(is_staff=True, is_superuser=True)
     given = {"username": "ada", "password": "tested-7"}
     assert Client().post("/django-admin/login/", given).status_code == 302

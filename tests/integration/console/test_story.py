@@ -145,7 +145,7 @@ def test_acts_on_one_message_of_a_batch(operator: Client, shop: Shop) -> None:
     assert "orders-billing-DLQ" in words
 
 
-def test_what_was_left_out_is_said(operator: Client, shop: Shop) -> None:
+def test_the_page_says_how_much_was_left_out(operator: Client, shop: Shop) -> None:
     for at_ms, first, events in ((-5000, 0, 1200), (-4000, 2, 34), (-4000, 6, 7)):
         row(
             shop,
@@ -166,7 +166,7 @@ def test_what_was_left_out_is_said(operator: Client, shop: Shop) -> None:
     assert "Not everything was recorded" in text_of(operator.get(f"{ORDERS}/m/{shop.sealed.pk}:5"))
 
 
-def test_only_the_newest_events_of_a_long_story_are_told(operator: Client, shop: Shop) -> None:
+def test_a_long_story_has_only_its_newest_events(operator: Client, shop: Shop) -> None:
     for number in range(101):
         row(shop, StoryEvent.TIMED_OUT, -5000 + number)
     told = billing(operator, f"{shop.sealed.pk}:5")

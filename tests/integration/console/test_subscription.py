@@ -125,7 +125,7 @@ def test_in_flight_parts_have_the_colour_of_their_consumer(operator: Client, sho
     assert "<clerk" not in html
 
 
-def test_what_went_wrong_is_said_with_its_count(operator: Client, shop: Shop) -> None:
+def test_errors_are_shown_with_their_counts(operator: Client, shop: Shop) -> None:
     assert "4 × messages that consumers discarded: CHECKSUM_MISMATCH" in part(operator, "numbers")
     SubscriptionSummary.objects.update(problems={})
     assert "went wrong" not in part(operator, "numbers")

@@ -94,7 +94,7 @@ def test_a_topic_without_anything(looker: Client, db: None) -> None:
     assert "Nothing is stored" in text_of(looker.get("/t/persistent/public/default/quiet?tab=ledgers"))
 
 
-def test_a_topic_of_which_everything_was_trimmed_keeps_its_counts(looker: Client, db: None) -> None:
+def test_a_topic_whose_messages_were_all_trimmed_keeps_its_counts(looker: Client, db: None) -> None:
     topic = make_topic("persistent://public/default/emptied")
     ledger = Ledger.objects.create(
         topic=topic, segment=None, state="sealed", entries_before=5, messages_before=7, opened_ms=1

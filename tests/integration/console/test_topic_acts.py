@@ -91,7 +91,7 @@ def test_each_form_asks_for_its_act(
         ("delete-bookmark", {}, "Name the bookmark to delete."),
     ],
 )
-def test_wrong_input_is_said_beside_its_field(
+def test_wrong_input_has_its_error_beside_its_field(
     name: str, filled: dict[str, str], words: str, operator: Client, broker: FakeActs
 ) -> None:
     answer = operator.post(f"{PAGE}/act/{name}", filled)
@@ -162,9 +162,7 @@ def test_a_topic_that_cannot_be_created(
     assert broker.asked == []
 
 
-def test_what_the_broker_refuses_is_said_and_the_form_keeps_its_values(
-    operator: Client, broker: FakeActs
-) -> None:
+def test_the_form_shows_the_brokers_refusal_and_keeps_its_values(operator: Client, broker: FakeActs) -> None:
     broker.refusal = "orders already has a subscription audit"
     answer = operator.post(f"{PAGE}/act/subscription", {"name": "audit", "type": "Shared", "to": "latest"})
     assert answer.status_code == 409

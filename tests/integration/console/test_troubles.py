@@ -30,7 +30,9 @@ def silence_broker() -> None:
 
 
 @pytest.mark.parametrize("address", PAGES)
-def test_a_silent_broker_is_said_and_states_are_unknown(address: str, operator: Client, shop: Shop) -> None:
+def test_pages_say_that_the_broker_is_silent_and_states_are_unknown(
+    address: str, operator: Client, shop: Shop
+) -> None:
     assert body_class(operator, address) == ""
     assert "silent" not in text_of(operator.get(address))
     silence_broker()
@@ -54,7 +56,7 @@ def test_findings_from_old_numbers_are_marked_as_old(operator: Client, shop: Sho
     assert 'class="finding reported"' in html
 
 
-def test_a_stopped_broker_is_said_at_once(looker: Client, shop: Shop) -> None:
+def test_pages_say_at_once_that_the_broker_was_stopped(looker: Client, shop: Shop) -> None:
     BrokerProcess.objects.update(seen_at=now(), stopped_at=now())
     assert "The broker was stopped at" in text_of(looker.get("/topics"))
     body = looker.get("/api/v1/stats").json()

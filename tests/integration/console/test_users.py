@@ -237,7 +237,7 @@ def test_an_unknown_user_is_not_found(address: str, admin: Client) -> None:
     assert logged() == []
 
 
-def test_the_act_log_tells_it(admin: Client, ada: User) -> None:
+def test_the_act_log_records_every_change(admin: Client, ada: User) -> None:
     admin.post("/users/new", {"name": "bob", "password": GOOD_PASSWORD})
     admin.post("/users/u/bob/password", {"password": GOOD_PASSWORD + "!"})
     admin.post("/users/u/bob/active", {"active": "no"})

@@ -60,7 +60,7 @@ def test_a_token_can_be_for_ever_and_signed_by_a_private_key(tmp_path: Path) -> 
     assert "never expires" in run("token", "list")
 
 
-def test_a_token_is_revoked_once_also_one_from_elsewhere() -> None:
+def test_a_token_is_revoked_once_even_if_it_was_made_elsewhere() -> None:
     run("token", "create", "app")
     (row,) = AccessToken.objects.all()
     assert run("token", "revoke", row.id) == f"token {row.id} is revoked\n"
@@ -125,7 +125,7 @@ def test_permissions_are_set_replaced_and_taken() -> None:
         (("persistent://x", "app", "consume"), "is not a topic name"),
     ],
 )
-def test_what_cannot_be_granted_is_refused(words: tuple[str, ...], says: str) -> None:
+def test_a_permission_that_cannot_be_granted_is_refused(words: tuple[str, ...], says: str) -> None:
     with pytest.raises(CommandError, match=says):
         run("permission", "set", *words)
     assert not GrantedPermission.objects.exists()

@@ -55,7 +55,7 @@ def test_a_rolled_back_transaction_publishes_nothing() -> None:
     assert published() == []
 
 
-def test_a_rolled_back_savepoint_takes_its_messages_along_and_no_others() -> None:
+def test_a_rolled_back_savepoint_discards_its_messages_and_no_others() -> None:
     with transaction.atomic():
         publish("orders", b"kept")
         rolled_back(b"never")
@@ -69,7 +69,7 @@ def test_outside_a_transaction_it_is_committed_at_once() -> None:
 
 
 @pytest.mark.parametrize("messages", [1, 50])
-def test_the_broker_is_told_once_a_transaction_and_after_it(messages: int) -> None:
+def test_the_broker_is_notified_once_per_transaction_after_the_commit(messages: int) -> None:
     told: list[str] = []
     with connection.cursor() as cursor:
         cursor.execute("LISTEN vela_outbox")
@@ -131,4 +131,4 @@ def test_an_invalid_message_is_refused_and_the_transaction_continues(
 async def test_from_asynchronous_code() -> None:
     await apublish("orders", b"x")
     assert await Outbox.objects.acount() == 1
-    await sync_to_async(connections.close_all)()  # those of the thread that ran them
+    await sync_to_async(connections.close_all)()  # the connections of the thread that ran the statements

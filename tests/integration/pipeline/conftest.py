@@ -1,4 +1,4 @@
-"""One database and one Spark for the whole folder: a Spark needs seconds to start and half a gigabyte."""
+"""One database and one Spark session for the whole folder: Spark needs seconds to start, and half a gigabyte."""
 
 from __future__ import annotations
 

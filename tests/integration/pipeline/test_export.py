@@ -28,7 +28,7 @@ from tests.integration.pipeline.publishing import (
 from tests.integration.pipeline.test_spark_read import fill
 from vela.wire.entry import OutgoingMessage, encode_single
 
-# Values that text formats change if nobody takes care: empty ones, blanks, quotes, line ends, marks, no UTF-8.
+# Values that text formats change if nobody takes care: empty ones, spaces, quotes, line ends, marks, no UTF-8.
 AWKWARD = (
     b"",
     b" blank ",
@@ -193,7 +193,7 @@ def test_what_cannot_be_written_is_refused_before_spark_starts(log_url: str, tmp
 
 
 @pytest.mark.parametrize("name", ["march[1]", "{a,b}", "what?*", "2026:03", "50%20"])
-def test_a_name_is_no_pattern(job: JobRunner, log_url: str, name: str) -> None:
+def test_a_name_is_not_a_pattern(job: JobRunner, log_url: str, name: str) -> None:
     topic = create_topic(log_url, f"named-{len(name)}-{ord(name[0])}")
     topic.open_ledger(1)
     topic.publish(OutgoingMessage(payload=b"one"))

@@ -1,4 +1,4 @@
-"""The job offload without a broker, and reads of what it has moved: with Spark and without."""
+"""The job offload without a broker, and reads of the messages that it moved: with Spark and without."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_a_lost_row_fails_the_job_and_the_ledger_stays(log_url: str, files_url: 
     assert states == [("deleting",)]
 
 
-def test_what_is_missing_is_said(log_url: str, files_url: str) -> None:
+def test_the_error_names_what_is_missing(log_url: str, files_url: str) -> None:
     with pytest.raises(TopicNotFound, match="nowhere does not exist"):
         offload.run(job_request(log_url, files_url, "nowhere"), Silent(), lambda: None)
     with pytest.raises(OffloadUnavailable, match="VELA_OFFLOAD_URL is not set"):

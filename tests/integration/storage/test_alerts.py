@@ -366,7 +366,7 @@ def test_a_rule_tells_once_in_one_notification(url: str, receiver: Receiver) -> 
     assert receiver.got[1][1]["title"] == "too much: 30 cleared"
 
 
-def test_what_clears_too_soon_to_tell_is_told_later(url: str, receiver: Receiver) -> None:
+def test_a_clearing_within_the_send_limit_is_notified_later(url: str, receiver: Receiver) -> None:
     topic = a_topic(url)
     billing = a_subscription(url, topic)
     a_rule(url, name="r", webhook_url=receiver.url)

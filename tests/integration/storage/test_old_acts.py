@@ -70,7 +70,7 @@ def test_old_acts_go_unless_something_needs_them(url: str) -> None:
     assert one_row(url, "SELECT undo_of_id FROM vela_act WHERE id = %s", kept[1]) == (None,)
 
 
-def test_of_the_acts_of_clients_only_the_latest_stay(url: str) -> None:
+def test_only_the_latest_acts_of_clients_stay(url: str) -> None:
     operators = an_act(url, "applied", 10)
     clients = [an_act(url, "applied", 10, undo_s=60, origin="client 127.0.0.1:5") for _ in range(5)]
     running = an_act(url, "client", 10, origin="client 127.0.0.1:5")

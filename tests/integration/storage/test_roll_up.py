@@ -107,7 +107,7 @@ def test_every_resolution_has_the_same_sums_and_a_second_run_changes_nothing(url
     assert dump(url) == before
 
 
-def test_a_rolled_up_backlog_has_its_begin_its_end_and_its_most(url: str) -> None:
+def test_a_rolled_up_backlog_has_the_first_the_last_and_the_largest_value(url: str) -> None:
     add(url, [(BEGIN_MS, 7, 1, 3, 9), (BEGIN_MS + 10_000, 7, 1, 9, 4), (BEGIN_MS + 50_000, 7, 1, 4, 5)])
     complete(BEGIN_MS + 90_000)
     found = one_row(
@@ -132,7 +132,7 @@ def test_ack_latencies_are_added_up_bucket_by_bucket(url: str) -> None:
     assert rows(url, found) == [(None,), ([6, 4, 2],)]
 
 
-def test_a_minute_waits_until_the_broker_has_nothing_more_to_say_about_it(url: str) -> None:
+def test_a_minute_waits_until_the_broker_cannot_change_it_any_more(url: str) -> None:
     busy(url, 7)
     assert roll_up(BEGIN_MS + 89_999, budget_s=9) == 0
     rows(url, "UPDATE vela_stats_progress SET until_ms = %s WHERE resolution_s = 10", BEGIN_MS + 70_000)
@@ -165,7 +165,7 @@ NOT_KILLING = "DROP FUNCTION IF EXISTS test_kill() CASCADE"
 
 
 @pytest.mark.parametrize("table", ["vela_stats_point_60s", "vela_stats_point_600s", "vela_stats_progress"])
-def test_a_run_that_is_killed_half_way_leaves_right_sums(url: str, table: str) -> None:
+def test_a_run_that_is_killed_half_way_leaves_correct_sums(url: str, table: str) -> None:
     busy(url, 360)
     roll_up(BEGIN_MS + 200_000, budget_s=9)
     now_ms = BEGIN_MS + HOUR_MS + 30_000

@@ -223,7 +223,7 @@ async def test_a_nack_ends_the_ack_timeout_and_a_second_nack_changes_nothing(sti
 
 @pytest.mark.row("S4.20")
 @pytest.mark.parametrize(("option", "again"), [("", "1"), ("&batchIndexAck=false", "012")])
-async def test_a_nack_of_one_member_brings_the_entry_again(still: BrokerRun, option: str, again: str) -> None:
+async def test_a_nack_of_one_member_redelivers_the_entry(still: BrokerRun, option: str, again: str) -> None:
     await publish_batch(still, *"012")
     peer = await JsonPeer.open(still, f"{SHARED}&negativeAckRedeliveryDelay=100{option}")
     pushes = await peer.has(3)
@@ -291,7 +291,7 @@ async def test_an_entry_pending_at_one_consumer_goes_to_no_other(still: BrokerRu
 
 
 @pytest.mark.row("S4.24")
-async def test_a_nack_on_exclusive_brings_everything_unacked_in_order(still: BrokerRun) -> None:
+async def test_a_nack_on_exclusive_redelivers_everything_unacked_in_order(still: BrokerRun) -> None:
     await publish(still, *"123456789")
     peer = await JsonPeer.open(still, f"{EXCLUSIVE}&negativeAckRedeliveryDelay=100")
     pushes = await peer.has(9)

@@ -1,4 +1,4 @@
-"""What is kept of a run, and the tables made of it."""
+"""The stored results of a run, and the tables made from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters of acts: what is wrong is said, and nothing else gets through."""
+"""Parameters of acts: an error names what is wrong, and only valid values are accepted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from broker.acts.kinds.registry import KINDS, find_kind
         ("disconnect", {}, "give exactly one of consumer and consumer_key"),
         ("disconnect", {"consumer": "a", "consumer_key": 1}, "give exactly one of consumer and consumer_key"),
         ("create_subscription", {"name": "a", "to": "shift", "messages": 1}, "there is none yet"),
-        ("create_subscription", {"name": " ", "to": "latest"}, "blanks"),
+        ("create_subscription", {"name": " ", "to": "latest"}, "spaces"),
         ("create_subscription", {"name": "x" * 1025, "to": "latest"}, "at most 1024"),
         ("create_bookmark", {"name": "x" * 1025, "to": "latest"}, "at most 1024"),
         (

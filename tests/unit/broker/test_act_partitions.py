@@ -36,7 +36,7 @@ def test_the_allowed_drift_is_of_the_whole_act_and_needs_no_typed_name() -> None
     assert (still["drift"], still["allowed_drift_messages"]) == (None, 0)
 
 
-def test_what_is_said_of_one_partition_names_it() -> None:
+def test_words_about_one_partition_name_it() -> None:
     plan = merged_plan(
         [
             {**a_plan(notes=["both", "only here"]), "partition": 0},

@@ -75,7 +75,7 @@ class Shop:
         return found
 
     def ack_some(self, data: st.DataObject) -> set[Message]:
-        """Ack random messages, as consumers do, and return those."""
+        """Ack random messages, as consumers do, and return them."""
         done: set[Message] = set()
         for position in data.draw(st.lists(st.sampled_from(self.positions), max_size=6)):
             part = data.draw(st.none() | st.integers(0, 15))
@@ -192,7 +192,7 @@ def test_undo_restores_exactly_and_keeps_acks_made_since(
     assert overlay is not None
     if restarts:  # only what the act's row keeps is left
         overlay = recorded_acks(encode_overlay(overlay), {"after": str(act_mark_delete)})
-    # Of a batch that the act took a part of, an ack of that part cannot be told from one of the rest (cursor/undo.py).
+    # If the act took part of a batch, an ack of that part looks like an ack of the rest (see cursor/undo.py).
     of_the_act = {m for m in passed if inside is not None and inside[1] and m[0] == inside[0]} - before
     preview_of_undo = preview(shop.subscription, lambda c: c.undo(snapshot, act_mark_delete, overlay))
     now = shop.acked_now()

@@ -71,7 +71,7 @@ def test_an_alert_clears_after_as_long_below_the_limit() -> None:
     assert cleared == [None] * 6 + [START_MS + 70_000]
 
 
-def test_a_firing_alert_that_comes_back_begins_to_clear_anew() -> None:
+def test_a_firing_alert_that_comes_back_starts_to_clear_again() -> None:
     below = next_alert(firing(), None, for_ms=FOR_MS, now_ms=START_MS)
     again = next_alert(below, over(START_MS + 50_000, 70), for_ms=FOR_MS, now_ms=START_MS + 50_000)
     assert again == replace(firing(), value=70)

@@ -1,4 +1,4 @@
-"""What is counted for a bucket: each change once, however many slices it takes and wherever the counting stops."""
+"""Buckets count each change once, however many slices the counting takes and wherever it stops."""
 
 from __future__ import annotations
 

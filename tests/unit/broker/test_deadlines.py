@@ -57,7 +57,7 @@ def test_a_turn_looks_only_at_due_parts_however_many_wait(others: int) -> None:
     assert deadlines.run_due() == others
 
 
-def test_a_fault_in_one_keeps_no_other_waiting_and_is_tried_again() -> None:
+def test_a_fault_in_one_part_delays_no_other_and_the_part_runs_again() -> None:
     clock = ManualClock()
     now_ms = clock.now_ms()
     deadlines, (bad, good) = watching(clock, now_ms, now_ms)
@@ -70,7 +70,7 @@ def test_a_fault_in_one_keeps_no_other_waiting_and_is_tried_again() -> None:
     assert deadlines.run_due() == 1
 
 
-def test_one_that_was_forgotten_is_not_run() -> None:
+def test_a_forgotten_part_is_not_run() -> None:
     clock = ManualClock()
     deadlines, (one,) = watching(clock, clock.now_ms())
     deadlines.forget(one)

@@ -262,7 +262,7 @@ async def _move(run: MemoryRun, world: World, kind: str, name: str, at: int) -> 
 
 
 def _trimmed(run: MemoryRun, world: World, time_ms: int) -> None:
-    """Check that every trimmed entry was acked by all, also in the storage, and was older than retention keeps."""
+    """Check that every trimmed entry was acked by all, in the storage too, and was older than retention keeps."""
     ledgers = run.topic().log.ledgers
     before, world.gone = world.gone, sum(not ledgers.contains(each.position) for each in world.log)
     assert all(not ledgers.contains(each.position) for each in world.log[: world.gone]), "from the oldest on"

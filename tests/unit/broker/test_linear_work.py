@@ -46,5 +46,5 @@ async def test_answering_receipts_costs_time_only_for_due_answers() -> None:
     assert await steps_of_flush(160) < MOST_GROWTH * await steps_of_flush(80)
 
 
-async def test_topics_that_need_a_ledger_are_not_looked_at_at_every_turn() -> None:
+async def test_topics_that_need_a_ledger_are_not_checked_at_every_turn() -> None:
     assert await steps_of_appends(160) < MOST_GROWTH * await steps_of_appends(80)

@@ -1,4 +1,4 @@
-"""/metrics: what it says, and that making it never keeps the loop for long."""
+"""/metrics: what it says, and that making it never blocks the event loop for a long time."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_disk_has_series_only_if_the_database_is_embedded(tmp_path: Path) ->
     assert values(None) == values(tmp_path / "missing") == []
 
 
-async def test_latencies_are_counted_once_a_group() -> None:
+async def test_latencies_are_counted_once_for_each_group() -> None:
     async with memory_broker() as run:
         producer = await run.producer()
         consumer = await run.consumer(permits=100)

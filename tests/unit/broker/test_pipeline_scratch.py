@@ -27,7 +27,7 @@ def test_a_folder_exists_as_long_as_its_job(parent: Path) -> None:
 
 def test_the_next_job_removes_what_a_killed_worker_left(parent: Path) -> None:
     pid = os.fork()
-    if not pid:  # a worker that is killed: nothing of its `with` block ends
+    if not pid:  # like a worker that is killed: its `with` block never ends
         with scratch_folder() as folder:
             (folder / "spill").write_text("messages")
             os._exit(0)

@@ -33,7 +33,9 @@ async def settled(run: MemoryRun) -> None:
         max_size=30,
     )
 )
-def test_flows_and_appends_that_race_neither_double_nor_lose(steps: list[tuple[str, int, int]]) -> None:
+def test_flows_and_appends_that_race_neither_repeat_nor_lose_messages(
+    steps: list[tuple[str, int, int]],
+) -> None:
     async def run_steps() -> None:
         async with memory_broker(tail_cache_bytes=2000) as run:
             producer = await run.producer()
@@ -76,7 +78,7 @@ async def test_nothing_is_sent_without_permits_and_sent_messages_stay_with_their
 
 @pytest.mark.row("S0.24")
 async def test_a_caller_that_has_left_is_skipped_in_its_turn() -> None:
-    """It leaves while its neighbour is being written to: after it was chosen, before it is sent anything."""
+    """The caller leaves while its neighbour is written to: it was chosen already, and was sent nothing yet."""
     async with memory_broker() as run:
 
         class Pusher(ConsumerProbe):

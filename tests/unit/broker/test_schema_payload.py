@@ -60,7 +60,7 @@ def test_values_of_a_record(value: object) -> None:
         ({"id": 1, "parent": {"id": "x"}}, "parent is an object"),
     ],
 )
-def test_what_is_no_value_says_where(value: object, says: str) -> None:
+def test_an_invalid_value_says_where_it_is(value: object, says: str) -> None:
     with pytest.raises(IncompatibleSchema) as error:
         check_payload(of_json(ORDER), json.dumps(value).encode())
     assert says in str(error.value)
@@ -86,7 +86,7 @@ def test_no_part_of_a_payload_is_shown(value: object) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[" * 100_000])
-def test_what_is_no_json(data: bytes) -> None:
+def test_text_that_is_not_json(data: bytes) -> None:
     with pytest.raises(IncompatibleSchema, match="it is not JSON"):
         check_payload(of_json(ORDER), data)
 

@@ -69,7 +69,7 @@ def test_any_other_message_is_not_traced(
     assert caplog.text == ""
 
 
-def test_bytes_that_are_no_entry_are_not_traced(tracing: Tracing) -> None:
+def test_bytes_that_are_not_an_entry_are_not_traced(tracing: Tracing) -> None:
     data = entry({"traceparent": SAMPLED}).data
     for cut in range(len(data)):
         tracing.parent_of(data[:cut])

@@ -113,7 +113,9 @@ class World(FakeConsumer):
             message = self.taken[which % len(self.taken)]
             if which % 2:  # else it may be acked after all
                 self.taken.remove(message)
-            self.acked[message.entry.entry_id] = 0  # whoever refuses a copy of what it acked wants it again
+            self.acked[message.entry.entry_id] = (
+                0  # an application that nacks a message it has acked wants it again
+            )
             self.acks.negative_acknowledge(message)
 
     def wait(self, ms: int) -> None:

@@ -1,4 +1,4 @@
-"""Whether a topic has something behind what was taken, from what the broker says."""
+"""Decide from the broker's answer whether a topic has messages after the last one that was taken."""
 
 from __future__ import annotations
 

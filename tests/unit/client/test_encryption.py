@@ -1,4 +1,4 @@
-"""vela.encryption: what Apache's client encrypted is read, what is encrypted here comes back, and nothing else does."""
+"""vela.encryption decrypts entries of Apache's client and its own, and refuses changed bytes and wrong keys."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_data_key_is_renewed_after_four_hours() -> None:
     assert Decryptor(Keys(alice=ALICE)).decrypt(metadata, payload) == b"payload"
 
 
-def test_an_entry_that_is_sent_again_is_encrypted_afresh() -> None:
+def test_an_entry_that_is_sent_again_is_encrypted_again() -> None:
     encryptor = Encryptor(["alice"], Keys(alice=ALICE))
     metadata, _ = encrypted(encryptor)
     payload = encryptor.encrypt(metadata, b"other")
@@ -148,7 +148,7 @@ def test_changed_bytes_are_refused(where: str) -> None:
         Decryptor(Keys(alice=ALICE)).decrypt(metadata, payload)
 
 
-def test_keys_that_are_none_are_named(tmp_path: Path) -> None:
+def test_invalid_keys_are_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfiguration, match="encryption_key"):
         Encryptor([], Keys())
     with pytest.raises(CryptoError, match="no key carol"):

@@ -1,4 +1,4 @@
-"""What becomes a letter, and what then becomes of the original; never is a message neither (I16)."""
+"""Which messages become letters, and when the original is acked. No message is lost (I16)."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ async def test_a_message_acked_after_its_letter_failed_is_not_asked_for() -> Non
 
 
 @pytest.mark.row("I16")
-async def test_a_letter_that_fails_brings_the_message_again_at_once_and_then_less_often() -> None:
+async def test_after_a_failed_letter_the_message_comes_again_at_once_and_then_less_often() -> None:
     owner = dead_after(1)
     owner.box.fails = 3
     said = []
@@ -217,7 +217,7 @@ async def test_a_letter_that_fails_brings_the_message_again_at_once_and_then_les
     owner.receive(message(2, redeliveries=2))
     await owner.settled()
     owner.timers.advance(1)
-    assert owner.said() == [("again", 2)], "after a success it begins anew"
+    assert owner.said() == [("again", 2)], "after a success it begins again"
 
 
 async def test_a_letter_under_way_is_not_begun_twice() -> None:

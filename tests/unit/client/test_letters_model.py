@@ -113,7 +113,7 @@ class World(FakeConsumer):
         self.remaining = [full(entry) for entry in range(len(SIZES))]
         self.counts = list(COUNTS)
         self.links = 0
-        self.rounds = 0  # raised when everything unacked is delivered anew
+        self.rounds = 0  # raised when everything unacked is delivered again
         self.charged = 0  # permits that are not given back
         self.acked = [0] * len(SIZES)  # bits that the application has ever acked
         self.stored = [0] * len(SIZES)  # bits of which a letter has ever been stored
@@ -159,7 +159,9 @@ class World(FakeConsumer):
         bits = sum(map(bit, shown))
         self.shown_here[entry] &= ~bits
         self.unhandled[entry] = bits
-        if not self.batch_index_acks and count <= LIMIT:  # the whole batch comes, also what was put off
+        if (
+            not self.batch_index_acks and count <= LIMIT
+        ):  # the whole batch comes, including the messages put off
             self.stored_here[entry] &= ~bits
         if count > LIMIT:
             self.bypassing[entry] |= bits

@@ -72,7 +72,7 @@ def test_where_no_message_matched_it_goes_on_behind_them_at_once() -> None:
 
 
 @pytest.mark.parametrize("code", [PullCode.PULL_NOT_FOUND, PullCode.PULL_RETRY_IMMEDIATELY])
-def test_an_answer_that_brings_nothing_at_once_is_not_asked_for_without_end(code: PullCode) -> None:
+def test_an_answer_that_brings_nothing_at_once_is_not_requested_endlessly(code: PullCode) -> None:
     """A broker that holds nothing, since it stops or long polling is off, would be asked a thousand times a second."""
     loop = begun(7)
     assert loop.answered(answer(code, 7), waited_ms=1).pause_ms == EMPTY_MS

@@ -1,4 +1,4 @@
-"""What is put off to the retry letter topic, and what then becomes of the original (I16)."""
+"""Which messages go to the retry letter topic, and when the original is acked (I16)."""
 
 from __future__ import annotations
 

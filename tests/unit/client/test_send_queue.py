@@ -333,7 +333,7 @@ async def test_only_a_failure_to_encrypt_is_a_crypto_error(batching: bool) -> No
     ("cause", "kind"), [(TypeError("bad field"), InvalidConfiguration), (MemoryError("full"), UnknownError)]
 )
 @pytest.mark.parametrize("batching", [False, True])
-async def test_another_failure_is_told_by_its_cause(
+async def test_another_failure_is_reported_with_its_cause(
     cause: Exception, kind: type[VelaError], batching: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*args: object) -> bytes:

@@ -17,7 +17,7 @@ import vela
 import vela.aio
 import vela.schema
 
-INSIDE: Final[dict[str, set[str]]] = {  # of vela.aio, for what a client makes
+INSIDE: Final[dict[str, set[str]]] = {  # methods of vela.aio that a client's own objects call
     "Client": {
         "connection_for",
         "forget",
@@ -54,9 +54,9 @@ LEFT_OUT: Final = {
     "policy",
     "wrap",
 }
-"""Of Apache's module; docs/how-to/move-from-pulsar.md says so."""
+"""Names of Apache's module that Vela leaves out, as docs/how-to/move-from-pulsar.md says."""
 NO_NAMES: Final = {"schema", "schema_avro", "schema_protobuf", "definition", "tableview", "asyncio"}
-"""Modules that Apache's are cut into."""
+"""Modules of Apache's package that show among its names."""
 CLASSES: Final = (
     "Client",
     "Consumer",
@@ -142,7 +142,7 @@ def test_names_defaults_and_order_are_apaches(name: str) -> None:
         assert list(here)[: len(there)] == list(there), method
         for parameter, default in there.items():
             if parameter == "schema" or default is inspect.Parameter.empty:
-                continue  # None is bytes; what has to be given there may have a default here
+                continue  # Apache's None means bytes; an argument that it requires may have a default here
             assert repr(here[parameter]) == repr(default), f"{method}({parameter})"
 
 

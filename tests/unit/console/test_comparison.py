@@ -42,7 +42,7 @@ def test_a_value_beside_a_text_is_compared_as_text() -> None:
     assert bodies(b'{"a": 1}', b"{not JSON").form == "text"
 
 
-def test_keys_that_cannot_be_sorted_are_no_obstacle() -> None:
+def test_keys_that_cannot_be_sorted_do_no_harm() -> None:
     assert bodies(b"\x82\x01\x02\xa1a\x03", b"\x82\x01\x02\xa1a\x04").form == "hex"  # {1: 2, "a": 3}
 
 

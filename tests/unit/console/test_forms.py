@@ -1,4 +1,4 @@
-"""What an operator fills in becomes what the broker takes, or a sentence that says what to change."""
+"""The values of a form become the parameters of an act, or an error that says what to change."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_a_time_that_the_clock_shows_twice_or_never_takes_an_offset(text: str) -
 
 
 @pytest.mark.parametrize("far_ms", [-62_135_510_400_001, 253_402_214_399_001])
-def test_a_time_that_some_zone_cannot_show_is_no_time(far_ms: int) -> None:
+def test_a_time_that_some_zone_cannot_show_is_refused(far_ms: int) -> None:
     assert not numerals.is_time(far_ms)
 
 

@@ -1,4 +1,4 @@
-"""Which namespaces a pattern covers, and which of several roles counts."""
+"""Which namespaces a pattern covers, and which of several roles applies."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_topic_is_in_its_namespace(name: str, namespace: str) -> None:
     assert namespace_of(name) == namespace
 
 
-def test_the_highest_role_counts() -> None:
+def test_the_highest_role_applies() -> None:
     pia = rights(all=Role.VIEWER, shop_all=Role.OPERATOR, shop_orders=Role.READER)
     assert pia.role_in("persistent://shop/orders/new") is Role.OPERATOR
     assert pia.role_in("a/b") is Role.VIEWER
@@ -76,7 +76,7 @@ def test_without_a_role_there_are_no_rights() -> None:
     assert not rights().sees_anything
 
 
-def test_acts_take_different_roles() -> None:
+def test_acts_require_different_roles() -> None:
     assert {
         kind: role_for(kind) for kind in ("reset", "create_topic", "truncate", "unheard_of")
     } == dict.fromkeys(("reset", "create_topic", "truncate", "unheard_of"), Role.OPERATOR)

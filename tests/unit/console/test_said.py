@@ -49,7 +49,7 @@ def test_a_name_stays_as_it_is(in_another_language: None) -> None:
     assert not isinstance(spoken("the broker"), Said)
 
 
-def test_a_diagnosis_is_said_in_chinese() -> None:
+def test_a_diagnosis_is_translated_into_chinese() -> None:
     with translation.override("zh-hans"):
         assert spoken(said("Start a consumer.")) == "请启动一个消费者。"
     assert spoken(said("Start a consumer.")) == "Start a consumer."

@@ -1,4 +1,4 @@
-"""What is wrong is judged by the age of heartbeats, with the database's clock, and said in words."""
+"""Troubles: they are found by the age of heartbeats, by the database's clock, and described in words."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def test_permits_of_standby_consumers_are_kept() -> None:
 
 
 @pytest.mark.row("S4.24")
-def test_only_the_active_one_is_heard_and_not_while_it_waits() -> None:
+def test_only_the_active_consumer_may_request_redelivery_and_not_while_it_waits() -> None:
     active, standby = consumer(1, "a"), consumer(2, "b")
     dispatcher = failover(active, standby)
     send(dispatcher, 0, 1)

@@ -143,7 +143,7 @@ def test_the_line_leaves_half_of_a_turn_to_connections_that_did_not_wait() -> No
         assert fair.may_go_on(newcomer)
 
 
-def test_a_connection_that_is_gone_takes_nobodys_place() -> None:
+def test_a_connection_that_is_gone_does_not_take_a_turn() -> None:
     fair, gone, other = FairTurns(part_ns=PART, turn_ns=TURN), Share(), Share()
     fair.wait(gone)
     fair.wait(other)

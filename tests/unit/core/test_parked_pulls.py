@@ -108,7 +108,7 @@ def test_an_offset_ahead_of_the_end_stays() -> None:
 
 
 @pytest.mark.row("S3.7")
-def test_every_queue_is_looked_at_each_five_seconds() -> None:
+def test_every_queue_is_checked_every_five_seconds() -> None:
     table = parked(request(5, park_ms=60_000), request(5, key=OTHER, park_ms=60_000))
     assert len(table.check(FULL_CHECK_MS, lambda _: 5, lambda *_: None)) == 0
     assert table.check(2 * FULL_CHECK_MS - 1, lambda _: 6, lambda *_: None) == []
@@ -116,7 +116,7 @@ def test_every_queue_is_looked_at_each_five_seconds() -> None:
 
 
 @pytest.mark.row("S3.7")
-def test_the_first_look_comes_five_seconds_after_the_first_request() -> None:
+def test_the_first_check_comes_five_seconds_after_the_first_request() -> None:
     table = parked(request(5, parked_ms=90_000, park_ms=60_000))
     assert table.next_check_ms() == 95_000
     table.park(request(5, parked_ms=93_000, park_ms=60_000))

@@ -137,7 +137,7 @@ def test_a_value_written_as_text_is_the_value(data: st.DataObject) -> None:
         ("schema_compatibility", "full", "FULL"),
     ],
 )
-def test_text_that_is_no_value_is_refused(name: str, text: str, takes: str) -> None:
+def test_text_that_is_not_a_value_is_refused(name: str, text: str, takes: str) -> None:
     with pytest.raises(PolicyInvalid, match=f"{name} is .*{takes}"):
         FIELDS[name].parse(text)
 

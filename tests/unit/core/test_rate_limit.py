@@ -1,4 +1,4 @@
-"""The token bucket: bursts of a second, debts paid by time, the average held."""
+"""The token bucket allows a burst of one second, pays off a debt with time, and keeps the average rate."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def test_a_newcomer_takes_half_of_the_largest_range_and_a_leavers_goes_to_a_neig
     assert split.select(0) is None
 
 
-def test_sticky_ranges_are_the_consumers_own_and_the_rest_is_nobodys() -> None:
+def test_sticky_ranges_belong_to_their_consumers_and_the_others_to_none() -> None:
     sticky = StickyRanges()
     low, high = consumer(1, "low", (0, 9), (20, 29)), consumer(2, "high", (30, 65535))
     sticky.add(low)

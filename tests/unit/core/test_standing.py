@@ -1,4 +1,4 @@
-"""The state shown for a subscription: a steady workload keeps one, and what goes wrong gets its own in time."""
+"""The state shown for a subscription: a steady workload keeps one state, and a fault gets its own state in time."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ IDLE = SubscriptionState.IDLE
 
 START_MS = 1_700_000_000_000
 SETTLED_S = 120
-# Where nobody looks while nothing happens, a state may be found this much earlier or later at most: 5 s, plus the 8 s
-# between two acks.
+# A subscription that is sampled only when something happens may get its state this much earlier or later: 5 s, plus the
+# 8 s between two acks.
 RESTED_S = 5 + 8
 EXAMPLES = 30  # each is a quarter of an hour in seconds
 Total = Callable[[float], float]  # messages by a time in seconds
@@ -282,7 +282,7 @@ def test_an_operator_pauses_a_subscription_for_which_nothing_waits() -> None:
 
 
 def act(watched: Watched, skipped: int) -> None:
-    """Skip messages, or deliver them again where the number is negative."""
+    """Skip messages, or deliver them again if the number is negative."""
     watched.skipped += skipped
     watched.version += 1
 
@@ -384,7 +384,7 @@ def test_a_message_after_a_pause_between_looks_is_stuck_only_after_it_has_waited
     assert words[95] is STUCK
 
 
-def test_a_pause_between_looks_is_no_gap_between_acks() -> None:
+def test_a_pause_between_looks_is_not_a_gap_between_acks() -> None:
     def at(time_s: float, messages: int, waiting: int = 0) -> Sample:
         return Sample(START_MS + int(time_s * 1000), messages, messages - waiting, waiting, 0, False)
 

@@ -87,7 +87,7 @@ def test_a_public_key_verifies_what_its_private_key_signed(pair: RSAKey | ECKey,
     assert verify(made, [SECRET, public], now_ms=NOW_MS).role == "app"
 
 
-def test_a_public_key_is_no_secret() -> None:
+def test_a_public_key_is_not_a_secret() -> None:
     """The attack: sign with HMAC, and take the public key, which everybody knows, for the secret."""
     public_pem = RSA.as_pem(private=False)
     with pytest.raises(TokenKeyInvalid, match="no secret"):
@@ -131,6 +131,6 @@ def test_a_short_secret_is_refused(raw: bytes) -> None:
 @pytest.mark.parametrize(
     "raw", [b"", b"nonsense", b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----"]
 )
-def test_bytes_that_are_no_key_are_refused(raw: bytes) -> None:
+def test_bytes_that_are_not_a_key_are_refused(raw: bytes) -> None:
     with pytest.raises(TokenKeyInvalid, match="RSA or EC"):
         asymmetric_key(raw)

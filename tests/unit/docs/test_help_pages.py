@@ -44,7 +44,7 @@ def test_every_page_is_served_and_its_links_lead_to_pages_and_anchors(name: str)
 
 
 @pytest.mark.parametrize("address", ["/help/nonsense", "/help/../../manage.py", "/help/how-to/", "/help/%00"])
-def test_what_is_no_page_is_not_found(address: str) -> None:
+def test_an_unknown_page_is_not_found(address: str) -> None:
     assert Client().get(address).status_code == 404
 
 

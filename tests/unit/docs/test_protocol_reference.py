@@ -104,14 +104,14 @@ def test_the_limits_of_the_websocket_api() -> None:
 def test_the_limits_of_the_binary_protocol() -> None:
     documented = {cells[0]: cells[1] for cells in rows(section(BINARY, "Limits"))}
     pending = f"{read_gate.MAX_PENDING_SENDS}, or {_amount(read_gate.MAX_PENDING_BYTES)};"
-    assert documented["sends without a receipt, a connection"].startswith(pending)
-    assert documented["requests under way, a connection"].startswith(f"{read_gate.MAX_PENDING_REQUESTS};")
+    assert documented["sends without a receipt, per connection"].startswith(pending)
+    assert documented["requests under way, per connection"].startswith(f"{read_gate.MAX_PENDING_REQUESTS};")
     unread = _amount(peer.MAX_UNREAD_ANSWER_BYTES)
     assert documented["answers the peer has not read"].startswith(f"{unread};")
     assert documented["bytes of messages the peer has not taken"].startswith(
         f"{_amount(tcp.HIGH_WATER_BYTES)};"
     )
-    assert documented["frame"].startswith(f"that and {_amount(FRAME_PADDING_BYTES)};")
+    assert documented["frame"].startswith(f"`VELA_MAX_MESSAGE_BYTES` and {_amount(FRAME_PADDING_BYTES)};")
     assert documented["handshake"] == (
         f"CONNECT within {SETTINGS.handshake_timeout_s} s (`VELA_HANDSHAKE_TIMEOUT_S`)"
     )

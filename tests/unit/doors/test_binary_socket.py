@@ -34,7 +34,7 @@ class Recorded:
 made: list[Recorded] = []
 
 
-async def test_a_paused_link_takes_no_frames_and_the_end_is_told_once(
+async def test_a_paused_link_takes_no_frames_and_reports_the_end_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made.clear()

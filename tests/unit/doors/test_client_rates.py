@@ -1,4 +1,4 @@
-"""How much a client may ask and send in a second, by connection, address and role."""
+"""How much a client may ask and send per second, by connection, address and role."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Credentials that end while a client is connected: they expire, are revoked, or a permission is taken."""
+"""Credentials that end while a client is connected: they expire, are revoked, or a permission is taken away."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def answer(client: WireClient, made: str) -> None:
     ],
     ids=["foreign", "expired", "none", "nonsense", "another method"],
 )
-async def test_a_client_without_good_credentials_is_refused_at_connect(
+async def test_a_client_without_valid_credentials_is_refused_at_connect(
     broker: FakeBroker, credentials: Mapping[str, str]
 ) -> None:
     client = connect(broker, **credentials)
@@ -179,7 +179,7 @@ async def test_a_revoked_token_closes_its_connections_and_no_other(broker: FakeB
     assert connect(broker, token("app", token_id="stolen")).is_closed()
 
 
-async def test_a_permission_that_is_taken_closes_those_who_use_it(broker: FakeBroker) -> None:
+async def test_taking_a_permission_away_closes_the_connections_that_use_it(broker: FakeBroker) -> None:
     writer, reader, idle = (connect(broker, token("app", token_id=each)) for each in "abc")
     for each in (writer, reader, idle):
         each.heard()
@@ -193,7 +193,9 @@ async def test_a_permission_that_is_taken_closes_those_who_use_it(broker: FakeBr
     assert not idle.is_closed()
 
 
-async def test_a_permission_taken_while_a_producer_is_being_opened_counts(broker: FakeBroker) -> None:
+async def test_a_producer_is_refused_if_its_permission_is_taken_away_while_it_is_being_opened(
+    broker: FakeBroker,
+) -> None:
     client = connect(broker, token("app"))
     client.heard()
     broker.opening.clear()
@@ -207,7 +209,7 @@ async def test_a_permission_taken_while_a_producer_is_being_opened_counts(broker
     assert not broker.topic(TOPIC).producers
 
 
-async def test_what_a_client_has_closed_does_not_count_any_more(broker: FakeBroker) -> None:
+async def test_a_closed_producer_needs_no_permission_any_more(broker: FakeBroker) -> None:
     client = connect(broker, token("app"))
     client.heard()
     await client.open_producer()
@@ -228,7 +230,7 @@ async def socket(broker: FakeBroker, target: str, made: str) -> Peer:
 
 
 @pytest.mark.parametrize("target", [PRODUCER, CONSUMER])
-async def test_a_socket_is_closed_by_revocation_and_by_a_taken_permission(
+async def test_a_socket_is_closed_if_its_token_is_revoked_or_its_permission_taken_away(
     broker: FakeBroker, target: str
 ) -> None:
     first, second = [

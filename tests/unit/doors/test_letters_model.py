@@ -1,4 +1,4 @@
-"""I16 under any order of negative acks, acks, refused letters and lost sockets: every message ends in some place."""
+"""I16 under any order of negative acks, acks, refused letters and lost sockets: no message is lost."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ async def test_a_wrong_combination_is_refused_at_every_door(role: str, original:
     assert (await Peer(websocket_application(broker), PRODUCER, headers=headers).refused())[0] == 403
 
 
-async def test_a_superuser_behind_a_proxy_is_none_unless_the_proxy_is_one() -> None:
+async def test_a_superuser_behind_a_proxy_counts_as_one_only_if_the_proxy_does() -> None:
     headers = (b"authorization", b"Bearer " + token("proxy").encode()), (b"x-original-principal", b"root")
     assert (await ask(proxy_broker(), "GET", "/metrics", *headers))[0] == 403
     both = proxy_broker(VELA_SUPERUSER_ROLES="root,proxy")

@@ -123,7 +123,7 @@ def test_a_text_becomes_the_bytes_of_its_schema(type_: SchemaType, text: str, da
         (SchemaType.JSON, "{"),
     ],
 )
-def test_a_text_that_is_no_value_of_the_schema_is_refused(type_: SchemaType, text: str) -> None:
+def test_a_text_that_is_not_a_value_of_the_schema_is_refused(type_: SchemaType, text: str) -> None:
     with pytest.raises(IncompatibleSchema):
         given(type_).encoded(text)
 

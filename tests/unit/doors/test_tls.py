@@ -173,7 +173,7 @@ async def test_a_new_certificate_is_used_for_new_connections_and_open_ones_go_on
             certificates.reload_if_changed()
             await producer.send(b"after")
             assert await asyncio.to_thread(served_name, url, authority) == "renewed"
-            # Half of a renewal, and a file that is no certificate, change nothing.
+            # Half of a renewal, and a file that is not a certificate, change nothing.
             shutil.copy(__file__, environment["VELA_TLS_KEY_FILE"])
             certificates.reload_if_changed()
             assert await asyncio.to_thread(served_name, url, authority) == "renewed"
@@ -436,7 +436,7 @@ async def test_a_wss_peer_that_does_not_read_pauses_its_deliveries(
             await consumer.send(json.dumps({"messageId": message["messageId"]}))
 
 
-def test_a_connection_too_many_is_told_so_on_http_and_counted(
+def test_a_connection_over_the_limit_is_refused_on_http_and_counted(
     daphne: DaphneThread, environment: dict[str, str]
 ) -> None:
     certificates = certificates_of(environment)

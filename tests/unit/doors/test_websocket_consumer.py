@@ -259,7 +259,9 @@ async def test_end_of_topic_is_a_boolean(broker: FakeBroker) -> None:
 
 
 @pytest.mark.parametrize("target", [TARGET, READER], ids=["consumer", "reader"])
-async def test_end_of_topic_is_told_when_every_partition_has_ended(broker: FakeBroker, target: str) -> None:
+async def test_the_client_learns_of_the_end_when_every_partition_has_ended(
+    broker: FakeBroker, target: str
+) -> None:
     broker.partitions["persistent://public/default/orders"] = 2
     peer = await connect(broker, target=target).opened()
     for partition, ended in ((1, False), (0, True)):

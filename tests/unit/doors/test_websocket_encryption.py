@@ -104,7 +104,7 @@ async def test_a_message_that_could_not_be_decrypted_is_refused(
 
 
 @pytest.mark.parametrize("keys", ["one,two", text(b"[]"), text(b"{}"), text(b'{"a": {}}'), "%FF"])
-async def test_keys_that_the_broker_would_have_to_have_are_refused(broker: FakeBroker, keys: str) -> None:
+async def test_names_of_keys_that_the_broker_does_not_have_are_refused(broker: FakeBroker, keys: str) -> None:
     target = f"{PRODUCER}?encryptionKeys={keys if keys == '%FF' else quote(keys, safe='')}"
     status, _ = await Peer(websocket_application(broker), target).refused()
     assert status == (400 if keys == "%FF" else 500)

@@ -102,7 +102,7 @@ async def test_a_binary_frame_closes_with_unsupported_data(broker: FakeBroker) -
     assert peer.transport.closed[0] == 1003
 
 
-async def test_a_send_that_cannot_be_stored_is_told(broker: FakeBroker) -> None:
+async def test_a_send_that_cannot_be_stored_gets_an_error(broker: FakeBroker) -> None:
     broker.refuse_sends = PersistenceFailed("disk full")
     peer = await connect(broker).opened()
     await peer.tell(message("a", context="1"), message("b", context="2"))
@@ -180,7 +180,7 @@ async def test_pending_messages_are_limited_when_batching(broker: FakeBroker) ->
     assert (refused["result"], refused["context"]) == ("send-error:8", "3")
 
 
-async def test_a_slow_send_is_told_once_and_its_receipt_is_then_dropped(broker: FakeBroker) -> None:
+async def test_a_slow_send_times_out_once_and_its_receipt_is_then_dropped(broker: FakeBroker) -> None:
     broker.commits = False
     peer = await connect(broker, "?producerName=web&sendTimeoutMillis=1").opened()
     await peer.tell(message("a", context="1"))

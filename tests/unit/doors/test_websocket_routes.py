@@ -124,7 +124,7 @@ async def test_a_path_is_wrong_before_an_option_is(broker: FakeBroker) -> None:
     assert "domain" in reason
 
 
-async def test_a_wrong_option_is_told_before_the_broker_is_ready(broker: FakeBroker) -> None:
+async def test_a_wrong_option_is_reported_before_the_broker_is_ready(broker: FakeBroker) -> None:
     broker.ready = (False, "waiting for the lock")
     assert (await refusal(broker, f"/ws/v2/producer/{ORDERS}?compressionType=RAR"))[0] == 400
     assert await refusal(broker, "/ws/pingpong") == (503, "waiting for the lock")

@@ -1,4 +1,4 @@
-"""Files of a parallel run stay together where they share what takes long to start."""
+"""Files of a parallel run stay together if they share something that is slow to start."""
 
 from __future__ import annotations
 

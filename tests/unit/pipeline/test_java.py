@@ -1,4 +1,4 @@
-"""The check for a Java that Spark can use."""
+"""The check for a Java runtime that Spark can use."""
 
 from __future__ import annotations
 

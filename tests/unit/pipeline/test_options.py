@@ -115,7 +115,7 @@ def test_limits_are_for_streams_and_ends_for_batch_reads() -> None:
         ("path", "/tmp/x", "unknown option 'path'"),
     ],
 )
-def test_an_error_is_told_in_one_sentence(name: str, value: str, said: str) -> None:
+def test_an_error_is_one_sentence(name: str, value: str, said: str) -> None:
     with pytest.raises(InvalidOption) as caught:
         ReadOptions.parse({"topic": "orders", "url": URL, name: value})
     assert said in str(caught.value)

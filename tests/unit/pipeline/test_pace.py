@@ -27,5 +27,5 @@ def test_a_pace_that_was_interrupted_does_not_catch_up(monkeypatch: pytest.Monke
     assert pace.pause_s(10) == pytest.approx(1.0)
 
 
-def test_zero_is_no_limit() -> None:
+def test_zero_means_no_limit() -> None:
     assert Pace(0).pause_s(1 << 60) == 0.0

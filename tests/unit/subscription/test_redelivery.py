@@ -34,7 +34,7 @@ def test_an_unacked_delivery_is_overdue_in_time_and_an_acked_one_is_not() -> Non
     assert redelivery.time_passed(START_MS + 5000) == (0, [])
 
 
-def test_a_consumer_that_leaves_takes_its_deadlines_along() -> None:
+def test_the_deadlines_of_a_consumer_that_leaves_are_forgotten() -> None:
     machine = Machine()
     member, _ = machine.attach(1, permits=10, ack_timeout_ms=1000)
     machine.attach(2)
@@ -45,7 +45,7 @@ def test_a_consumer_that_leaves_takes_its_deadlines_along() -> None:
     assert machine.machine.redelivery.next_due_ms() is None
 
 
-def test_on_exclusive_a_request_brings_everything_unacked_again_in_order() -> None:
+def test_on_exclusive_a_request_redelivers_everything_unacked_in_order() -> None:
     machine = Machine(EXCLUSIVE)
     member, _ = machine.attach(1, permits=10)
     positions = machine.publish(1, 1, 1)
@@ -91,7 +91,7 @@ def test_failover_switches_in_time_tells_all_consumers_first_and_starts_at_mark_
     assert machine.sent[2] == machine.sent[1]
 
 
-def test_the_last_consumer_of_a_reader_takes_its_cursor_along_unless_it_seeks() -> None:
+def test_the_cursor_of_a_reader_goes_with_its_last_consumer_unless_that_seeks() -> None:
     for is_moving in (False, True):
         machine = Machine(EXCLUSIVE, is_durable=False)
         member, _ = machine.attach(1)
@@ -101,7 +101,7 @@ def test_the_last_consumer_of_a_reader_takes_its_cursor_along_unless_it_seeks() 
         assert machine.machine.gone(member, machine.now_ms) == ()
 
 
-def test_the_end_of_a_topic_is_told_once_when_all_is_acked_to_consumers_with_permits() -> None:
+def test_consumers_with_permits_learn_once_of_the_end_when_all_is_acked() -> None:
     machine = Machine()
     member, _ = machine.attach(1, permits=10)
     machine.attach(2)

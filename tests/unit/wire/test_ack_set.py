@@ -16,7 +16,7 @@ def test_words_invert(value: int) -> None:
     assert ack_set.from_words(words) == value
 
 
-def test_of_an_entry_that_is_not_acked_every_member_counts() -> None:
+def test_every_member_of_an_unacked_entry_counts() -> None:
     assert ack_set.full(3) == 0b111
     assert ack_set.full(70).bit_count() == 70
 

@@ -1,4 +1,4 @@
-"""The newest entry that a consumer has received, and waits for the next one."""
+"""The newest entry that a consumer has received. Calls can wait for the next one."""
 
 from __future__ import annotations
 

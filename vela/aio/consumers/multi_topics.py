@@ -210,7 +210,7 @@ class MultiTopicsConsumer(Consumer):
         return self._name
 
     def is_connected(self) -> bool:
-        """Return whether it is subscribed to all its topics now."""
+        """Return whether the consumer is subscribed to all its topics now."""
         return self._state is ConsumerState.READY and all(
             each.is_connected() for each in self._consumers.values()
         )

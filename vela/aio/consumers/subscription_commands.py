@@ -61,6 +61,6 @@ def seek_command(consumer_id: int, position: MessageId | int, *, request_id: int
 
 
 def _wire_id(message_id: MessageId) -> wire.MessageId:
-    """Return the entry at which reading begins: of a chunked message the first. The consumer skips the rest."""
+    """Return the entry at which reading begins: the first chunk of a chunked message. The consumer skips the others."""
     first = message_id.first_chunk() or message_id
     return wire.MessageId(first.ledger_id(), first.entry_id(), first.partition())

@@ -230,7 +230,7 @@ class TopicConsumer(Consumer):
 
     @property
     def is_active(self) -> bool | None:
-        """Return whether it is the active consumer on Failover; None if the broker has not told yet."""
+        """Return whether this is the active consumer on Failover; None if the broker has not said so yet."""
         return self._is_active
 
     @property

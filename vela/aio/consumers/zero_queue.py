@@ -24,8 +24,9 @@ logger = logging.getLogger(__name__)
 class ZeroQueueConsumer(TopicConsumer):
     """A consumer that fetches no message in advance, so that the broker can give messages to other consumers.
 
-    Only a message that a cancelled receive has left waits here. A batch cannot be taken one message at a time: it
-    closes this consumer, receives fail with InvalidMessage, and another consumer gets the batch.
+    A message waits here only if the receive that asked for it was cancelled. A batch cannot be taken one message at a
+    time. When one arrives, this consumer closes, its receives fail with InvalidMessage, and another consumer gets the
+    batch.
     """
 
     def __init__(self, client: ClientPorts, topic: str, options: ConsumerOptions, **kwargs: Any) -> None:
@@ -42,8 +43,8 @@ class ZeroQueueConsumer(TopicConsumer):
     async def receive(self, timeout_millis: float | None = None) -> Message:
         """Ask the broker for a message and return it. Concurrent calls take turns, with one permit at a time.
 
-        Safe to cancel: the next call gets the permit, and also the message if it arrives late. It takes no time limit,
-        because the message might arrive after it. Raises the errors of `Consumer.receive`.
+        Safe to cancel: the next call gets the permit, and also the message if it arrives late. This method takes no
+        time limit, because a message might arrive after the limit. Raises the errors of `Consumer.receive`.
         """
         if timeout_millis is not None:
             raise InvalidConfiguration("a consumer without a queue cannot receive with a time limit")
@@ -97,7 +98,7 @@ class ZeroQueueConsumer(TopicConsumer):
     # --- permits
 
     def _wanted(self) -> int:
-        """Return how many messages would be taken at once."""
+        """Return how many messages the listener or the waiting calls would take now."""
         listener = self._listener
         if listener is None:
             return self.queue.waiting

@@ -3,7 +3,7 @@
 The original is acked only after the receipt of its letter. If writing fails, the message is delivered again. So each
 message is acked by the application, or stored on the letter's topic, or both, but never lost.
 
-Of a batch, only messages that the application got become letters. The others stay in the queue and are shown. While
+From a batch, only messages that the application got become letters. The others stay in the queue and are shown. While
 some of them wait, the consumer does not request the batch again, because the broker would send all of it.
 """
 

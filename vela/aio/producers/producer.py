@@ -48,7 +48,7 @@ class Producer(ABC):
 
     @abstractmethod
     def last_sequence_id(self) -> int:
-        """Return the highest sequence id with a receipt, also of an earlier producer of this name; -1 = none."""
+        """Return the highest sequence id with a receipt, even of an earlier producer of this name; -1 = none."""
 
     @abstractmethod
     def is_connected(self) -> bool:

@@ -163,7 +163,7 @@ class PullConsumer:
     # --- life
 
     async def start(self) -> None:
-        """Find the queues and where to begin, then start to pull. Safe to repeat, also after an error.
+        """Find the queues and where to begin, then start to pull. Safe to repeat, even after an error.
 
         Raises TopicNotFound, InvalidConfiguration if a queue does not exist, ConnectError, Timeout, AlreadyClosed and
         the errors of the offset store. Call `close` even after an error.

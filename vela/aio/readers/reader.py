@@ -54,7 +54,7 @@ class Reader:
     async def has_message_available(self) -> bool:
         """Return whether there is a message to read, as `Consumer.has_message_available` does.
 
-        False at the topic's end, also if its last entries were discarded or cannot be decrypted.
+        False at the topic's end, even if its last entries were discarded or cannot be decrypted.
         """
         return await self._consumer.has_message_available()
 

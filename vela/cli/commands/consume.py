@@ -79,8 +79,8 @@ def consume(topic: str, subscription: str, kind: str, start: str, seek: Start | 
     """Consume a subscription's messages and print them.
 
     It creates the subscription and the topic if they do not exist. It acknowledges each message after writing it. It
-    ends with exit code 3 if --timeout passes before --count messages, or any message, arrived; and if --seek names a
-    message that is not stored, in which case it moves nothing.
+    ends with exit code 3 if --timeout passes before --count messages arrived or, without --count, before any message
+    arrived. If --seek names a message that is not stored, it moves nothing and ends with exit code 3.
     """
     printing = Printing(form="json" if as_json_is_asked() else given["form"], most=given["count"])
 

@@ -290,7 +290,7 @@ class _Work:
             say(f"{messages_word(without)} more were sent, but got no receipt")
 
     def say_how_much(self) -> None:
-        """Print how many messages were stored, also after an error."""
+        """Print how many messages were stored, even after an error."""
         seconds = max(time.monotonic() - self._began, 1e-6)
         if as_json_is_asked():
             emit(

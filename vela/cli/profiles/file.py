@@ -54,7 +54,7 @@ def profiles() -> dict[str, dict[str, str]]:
 
 
 def profile(name: str) -> dict[str, str]:
-    """Return one profile, with its paths made whole. Raises CliError if there is none or it cannot be read."""
+    """Return one profile, with "~" in its paths expanded. Raises CliError if there is none or it cannot be read."""
     path = profiles_path()
     found = _read(path)
     if name not in found:
@@ -108,7 +108,7 @@ def used_profile() -> str:
 
 
 def use_profile(name: str) -> None:
-    """Choose the profile that counts without --profile; "" = none. Raises CliError if there is no such profile."""
+    """Choose the profile that applies without --profile; "" = none. Raises CliError if there is no such profile."""
     if name:
         profile(name)
         _write(_used_path(), f"{name}\n")

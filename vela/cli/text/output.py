@@ -29,12 +29,12 @@ __all__ = [
 ]
 
 _TONES: Final = {"good": "green", "calm": "", "warn": "yellow", "bad": "red"}
-_GAP: Final = 2  # blanks between columns
-_LEAST: Final = 12  # letters that are left to the first column, which has names, if it needs them
+_GAP: Final = 2  # spaces between columns
+_LEAST: Final = 12  # letters that a column of text keeps on a narrow terminal, if it needs them
 _MOST_FACT: Final = (
     30  # letters of a name beside a value, on a terminal; a longer one continues in the next line
 )
-_MOST_FACT_IN_A_PIPE: Final = 100  # every line of the table has blanks up to the longest name
+_MOST_FACT_IN_A_PIPE: Final = 100  # every line of the table is padded to the longest name
 # Characters that move the cursor, reverse the order of letters, or end a line without being control characters.
 _CONTROL: Final = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]"
@@ -47,12 +47,12 @@ def emit(document: Any) -> None:
 
 
 def printable(text: str) -> str:
-    """Return a text that a terminal only shows: control characters except line ends and tabs are written as escapes."""
+    """Write control characters, except line ends and tabs, as escapes: a terminal shows those and obeys none."""
     return _CONTROL.sub(_escape, text)
 
 
 def one_line(text: str) -> str:
-    """Return the same as one line, so that a text from elsewhere cannot forge a row of a table or a sentence."""
+    """Return printable text in one line, so that a text from elsewhere cannot forge a row of a table or a sentence."""
     return printable(text).replace("\n", "⏎").replace("\t", "\\x09")
 
 
@@ -84,7 +84,7 @@ def rich_console() -> Console:
 
 
 def print_rich(*what: RenderableType) -> None:
-    """Print for people. In a pipe or a file, leave out the blanks that fill up columns."""
+    """Print for people. In a pipe or a file, leave out the spaces that pad columns."""
     console = rich_console()
     if console.is_terminal:
         console.print(*what, sep="\n")
@@ -150,7 +150,7 @@ def _fitting(
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Table:
-    """Return a table of names and values, one pair a line. A value that may have several lines is rich's Text."""
+    """Return a table of names and values, one pair per line. A value that may have several lines is rich's Text."""
     from rich.table import Table
     from rich.text import Text
 

@@ -12,7 +12,7 @@ Advance = Callable[[int], None]  # called after each sent message, with its byte
 
 @contextmanager
 def no_progress() -> Iterator[Advance]:
-    """Show no bar, where nobody would see it."""
+    """Show no bar, because nobody would see it."""
     yield lambda _: None
 
 

@@ -30,8 +30,8 @@ def length_ms(text: str) -> int:
 def moment_ms(text: str) -> int:
     """Return an ISO time in milliseconds since 1970. Without a zone, it is in this computer's zone.
 
-    The text may also be the milliseconds: 12 digits or more, or 0. Raises ValueError, also for a time before 1970 or
-    after the year 9999.
+    The text may also be the milliseconds: 12 digits or more, or 0. Raises ValueError for any other text, and for times
+    before 1970 or after the year 9999.
     """
     is_number = _NUMBER.fullmatch(text) is not None
     try:

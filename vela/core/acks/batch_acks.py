@@ -36,7 +36,7 @@ class BatchAcks:
     """The batches of one topic that are partly acked here.
 
     A message id is enough, even one that was stored and read back: the state of a batch is found by its position and
-    is not part of its ids. A batch is forgotten when it is wholly acked, and tracked anew when it is delivered again.
+    is not part of its ids. A batch is forgotten when it is wholly acked, and tracked again when it is delivered again.
     """
 
     __slots__ = ("_open",)
@@ -63,7 +63,7 @@ class BatchAcks:
     def delivered(self, position: Position, size: int, ack_set: int | None) -> None:
         """Note a delivery of the batch. `ack_set` has the bits of the messages to process; None means all.
 
-        Acks that the broker was told of no longer count here: its ack set includes them. The others still count.
+        Forgets the acks that were sent to the broker, because its ack set includes them. Keeps those not sent yet.
         """
         known = self._open.get(position)
         if known is None and ack_set is None:

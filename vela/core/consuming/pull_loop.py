@@ -39,13 +39,15 @@ class PullStep(NamedTuple):
 
     messages: tuple[ReadMessage, ...]  # for the application
     pause_ms: int  # until the next pull
-    moved_from: int | None  # the offset that the queue does not have; earlier messages no longer count
+    moved_from: (
+        int | None
+    )  # the offset that the queue does not have; the messages returned earlier are obsolete
 
 
 class PullLoop:
     """The loop of one queue, from an offset on.
 
-    `epoch` counts how often the broker has moved the offset. Messages of an earlier epoch do not count.
+    `epoch` counts how often the broker has moved the offset. Messages of an earlier epoch are obsolete.
     """
 
     __slots__ = (

@@ -36,7 +36,7 @@ class Batch(Generic[T]):
         self.named_by = named_by  # key-based: the message whose keys are the entry's too
         self.payload = bytearray()  # the groups, uncompressed
         self.payload_bytes = 0  # of the messages alone
-        self.tokens: list[T] = []  # one a message
+        self.tokens: list[T] = []  # one per message
 
     def add(self, message: Outgoing, sequence_id: int, token: T) -> None:
         """Append a message."""

@@ -54,8 +54,8 @@ class PendingSend(Generic[T]):
         deadline_ms: int,
         chunked: ChunkedSend | None = None,
     ) -> None:
-        self.frame = frame  # the bytes to send, also after a reconnect
-        self.tokens = tokens  # one a message; a chunk that is not the last has none
+        self.frame = frame  # the bytes to send, and to send again after a reconnect
+        self.tokens = tokens  # one per message; a chunk that is not the last has none
         self.sequence_id = sequence_id  # of the first message
         self.last_sequence_id = last_sequence_id  # of the last message
         self.is_batch = is_batch

@@ -59,7 +59,7 @@ def text_of(value: object) -> str:
 
 
 def properties_of(pairs: Iterable[pb.KeyValue]) -> dict[str, str]:
-    """Return key-value pairs as a dict; the last of equal keys counts."""
+    """Return key-value pairs as a dict. If a key is repeated, its last value is used."""
     return {text_of(pair.key): text_of(pair.value) for pair in pairs}
 
 

@@ -50,7 +50,7 @@ class Message(NamedTuple):
     ledger_id: int
     entry_id: int
     partition: int  # -1 = the broker did not say
-    batch_index: int  # -1 in what brokers send; the batch is split here
+    batch_index: int  # brokers send -1, and the client splits the batch
     redelivery_count: int  # of the entry; 0 = first delivery
     ack_set: int | None  # bit i set = index i is to be processed; None = all
     consumer_epoch: int | None  # of the SUBSCRIBE or REDELIVER this answers, None = none was sent

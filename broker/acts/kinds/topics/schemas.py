@@ -25,7 +25,7 @@ class DeleteSchema(DirectKind[NoParameters]):
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
         name = TopicName.parse(context.act.topic_name).base
         versions = await context.tools.schemas.versions(name)
-        # When the act is applied, it may already be deleted: a broker may have died before it stored the result.
+        # When the act is applied, the schema may be deleted already: a broker may have died before storing the result.
         if not versions and not context.act.is_apply:
             raise SchemaNotFound(f"{name} does not have a schema")
         count = counted(len(versions), "version is", "versions are")

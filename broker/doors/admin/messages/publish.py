@@ -226,7 +226,7 @@ def _outgoing(given: RestMessage, schema: RestSchema, now_ms: int) -> OutgoingMe
 def _check_sequence_ids(messages: Sequence[RestMessage]) -> None:
     ids = [each.sequenceId for each in messages if each.sequenceId is not None]
     if ids and (len(ids) < len(messages) or any(b <= a for a, b in itertools.pairwise(ids))):
-        raise Refused(400, "give every message a sequenceId, each above the one before, or none")
+        raise Refused(400, "give every message a sequenceId, each higher than the one before, or none")
 
 
 def _identity(request: AdminRequest) -> ClientIdentity:

@@ -108,7 +108,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
                 self.credit_share(self.sources[before:], self.prefetched)
 
     def start(self, permits: int) -> None:
-        """Begin to deliver, also from topics that were created while the socket was being opened."""
+        """Begin to deliver, including from topics that were created while the socket was being opened."""
         super().start(permits)
         self._has_started = True
 

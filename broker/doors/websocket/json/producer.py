@@ -41,7 +41,7 @@ class SendError(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     error: WebSocketError  # 3, 7 or 8
     message: str  # text for people
-    context: str | None = None  # None also when the JSON could not be read
+    context: str | None = None  # None if there is none, or if the JSON could not be read
 
     def to_frame(self) -> bytes:
         """Return `{"result":"send-error:<n>","errorMsg":…,"context":…,"errorCode":0,"schemaVersion":0}`."""

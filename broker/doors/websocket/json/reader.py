@@ -1,4 +1,4 @@
-"""A reader's frames to the broker. The frames to a reader are a consumer's: `push_frame`."""
+"""A reader's frames to the broker. In the other direction, readers get the same frames as consumers: `push_frame`."""
 
 from __future__ import annotations
 

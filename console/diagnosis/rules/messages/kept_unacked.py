@@ -31,7 +31,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         rule=RULE.id,
         severity=Severity.SLOW if snapshot.is_draining_at_all else Severity.STOPPED,
         sentence=said(
-            "{name} has had the oldest message for long without an ack, and nothing takes it back: the"
+            "{name} has had the oldest message for a long time without an ack, and nothing takes it back: the"
             " broker keeps no ack timeout for it.",
             name=consumer.name,
         ),

@@ -23,7 +23,7 @@ SHARED = ConsumerType.Shared
 
 
 @pytest.mark.row("S4.16", "S4.20")
-async def test_a_negative_ack_brings_its_message_again(client: Client, topic: str) -> None:
+async def test_a_negative_ack_redelivers_its_message(client: Client, topic: str) -> None:
     await publish(client, topic, NUMBERS[:3], batch=3)
     consumer = await subscribed(
         client,

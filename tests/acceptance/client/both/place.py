@@ -53,11 +53,11 @@ class Place:
 Example = Callable[[Any, Place], Any]
 
 EXAMPLES: dict[str, tuple[Example, Any]] = {}
-"""By name: the example, and what it returns with either client."""
+"""Each example by its name, with the value that it must return with either client."""
 
 
 def example(expected: Any) -> Callable[[Example], Example]:
-    """Decorate an example with what it returns, and add it to EXAMPLES."""
+    """Return a decorator that adds an example to EXAMPLES, with the value that it must return."""
 
     def add(function: Example) -> Example:
         assert function.__name__ not in EXAMPLES

@@ -236,7 +236,7 @@ def encryption(api: Any, place: Place) -> Any:
     producer.send(b"secret")
     message = received(consumer, 1)[0]
     context = message.encryption_context()
-    keys = [key.key for key in context.keys()]  # noqa: SIM118 - it is no dictionary
+    keys = [key.key for key in context.keys()]  # noqa: SIM118 - it is not a dictionary
     client.close()
     return message.data(), context.is_decryption_failed(), keys
 

@@ -62,7 +62,7 @@ def cumulative_on_shared(api: Any, place: Place) -> Any:
 
 
 @example(["InvalidTopicName", "InvalidTopicName"])
-def names_that_are_none(api: Any, place: Place) -> Any:
+def invalid_names(api: Any, place: Place) -> Any:
     client = api.Client(place.url(api))
     found = [
         refusal(lambda: client.subscribe("persistent://a/b", "s")),
@@ -73,7 +73,7 @@ def names_that_are_none(api: Any, place: Place) -> Any:
 
 
 @example(["ValueError"] * 4)
-def arguments_that_cannot_be(api: Any, place: Place) -> Any:
+def invalid_arguments(api: Any, place: Place) -> Any:
     client = api.Client(place.url(api))
     topic = place.topic()
     found = [

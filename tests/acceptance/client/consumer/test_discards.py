@@ -1,7 +1,7 @@
 """Entries that cannot be read, from a whole Vela, are discarded once, with the reason; other messages still arrive.
 
-Damaged entries that the broker accepts are published like that. Those that it would refuse are published sound, and the
-relay damages them on their way to the client.
+If the broker accepts a damaged entry, the test publishes it damaged. If the broker would refuse it, the test publishes
+it sound, and the relay damages it on its way to the client.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ class Scene:
         because: str,
         shows: Sequence[bytes] = (),
     ) -> None:
-        """Of entries, each of so many messages, every one is discarded so, after what it `shows`.
+        """Check that the client discards each entry, a pair of bytes and a number of messages, with the error `as_`.
 
-        A queue of one: a permit too few and nothing comes any more, and every permit is given back at once.
+        `shows` are the messages that it delivers before. The queue has room for one message, so that a permit that is
+        not given back would stop all deliveries.
         """
         consumer = await self.client.subscribe(self.topic, "s", receiver_queue_size=1, ack_group_time_ms=0)
         assert isinstance(consumer, TopicConsumer)
@@ -82,7 +83,7 @@ class Scene:
         assert data(await take(consumer, 1)) == [b"last"]
 
     def discards(self) -> list[ValidationError]:
-        """The reasons that the client gave, each for another entry."""
+        """The reasons that the client gave, one for each discarded entry."""
         found = [ack for ack in self.relay.of(events.Ack) if ack.validation_error is not None]
         positions = [(each.ledger_id, each.entry_id, each.ack_set) for ack in found for each in ack.ids]
         assert len(set(positions)) == len(positions) == len(found)
@@ -133,7 +134,7 @@ async def test_a_payload_with_one_bit_changed(scene: Scene) -> None:
 
 
 @pytest.mark.row("S0.12")
-async def test_the_checksum_is_looked_at_before_the_metadata(scene: Scene) -> None:
+async def test_the_checksum_is_checked_before_the_metadata(scene: Scene) -> None:
     scene.damage(TEN, compose(b"\xff\xff\xff", b"payload", checksum=1))
     await scene.throws_away((TEN, 10), as_=ValidationError.CHECKSUM_MISMATCH, because="checksum")
 
@@ -180,7 +181,7 @@ async def test_a_batch_that_breaks_off_at_its_third_message(scene: Scene) -> Non
 
 
 @pytest.mark.row("S0.17")
-async def test_only_the_first_of_many_damages_acts(scene: Scene) -> None:
+async def test_only_the_first_of_several_damages_counts(scene: Scene) -> None:
     everything = metadata(
         compression=Compression.LZ4.value, uncompressed_size=6 * MIB, num_messages_in_batch=10
     )

@@ -27,7 +27,7 @@ async def test_waiting_receives_are_served_in_the_order_of_their_calls(client: C
     await publish(client, topic, numbers(6), size=3)
     async with asyncio.timeout(20):
         assert data([await each for each in (*first, waiting, last)]) == numbers(4)
-    await until(lambda: len(consumer.queue) == 2, "what nobody waits for")
+    await until(lambda: len(consumer.queue) == 2, "the messages that nobody waits for")
     assert data(await take(consumer, 2)) == numbers(6)[4:]
 
 
@@ -55,8 +55,10 @@ async def test_cancelled_receives_are_passed_over(client: Client, topic: str, qu
 
 
 @pytest.mark.row("S0.22")
-def test_receives_that_race_with_deliveries_neither_double_nor_lose(service_url: str, topic: str) -> None:
-    """Threads take, some of them not waiting long enough, while others publish; a small queue has many Flows."""
+def test_receives_that_race_with_deliveries_neither_repeat_nor_lose_messages(
+    service_url: str, topic: str
+) -> None:
+    """Some threads receive, often with too short a time limit, while others publish. A small queue makes many Flows."""
     with vela.Client(service_url) as client:
         consumer = client.subscribe(topic, "s", receiver_queue_size=16)
         producer = client.create_producer(topic, max_pending_messages=0, batching_enabled=True)

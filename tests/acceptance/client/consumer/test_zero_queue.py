@@ -81,7 +81,7 @@ async def test_closing_fails_the_receives_that_wait(client: Client, topic: str) 
     consumer = await client.subscribe(topic, "s", receiver_queue_size=0)
     calls = [asyncio.create_task(consumer.receive()) for _ in range(2)]
     future = consumer.receive_async()
-    await until(lambda: consumer.available_permits, "the permits of who waits")
+    await until(lambda: consumer.available_permits, "the permits of the waiting receives")
     await asyncio.wait_for(consumer.close(), 10)
     for waiting in (*calls, future):
         with pytest.raises(AlreadyClosed):

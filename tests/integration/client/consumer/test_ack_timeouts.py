@@ -91,7 +91,7 @@ async def test_a_short_ack_timeout_is_refused(desk: Desk, timeout_ms: int) -> No
 
 
 @pytest.mark.row("S4.25", "S4.26")
-async def test_a_consumer_that_hoards_is_told_so(
+async def test_a_consumer_that_hoards_gets_a_warning(
     desk: Desk, timers: ManualTimers, caplog: pytest.LogCaptureFixture
 ) -> None:
     consumer = await desk.subscribe(consumer_type=SHARED, unacked_messages_timeout_ms=1000)

@@ -66,7 +66,7 @@ async def test_acks_of_a_batch_on_the_wire(desk: Desk, timers: ManualTimers, bat
 
 
 @pytest.mark.row("S4.8")
-async def test_of_a_topic_that_stores_nothing_no_ack_is_sent(desk: Desk, timers: ManualTimers) -> None:
+async def test_no_ack_is_sent_for_a_topic_that_stores_nothing(desk: Desk, timers: ManualTimers) -> None:
     consumer = await desk.client.subscribe("non-persistent://public/default/orders", "billing")
     assert isinstance(consumer, TopicConsumer)
     desk.deliver_each(b"x")
@@ -110,7 +110,7 @@ async def test_a_client_that_dies_within_the_window_has_acked_nothing(
     consumer.acknowledge(message)
     timers.advance(99)
     desk.peer.on(events.Subscribe, lambda link, event: None)
-    desk.link.drop()  # and what was gathered goes with the process
+    desk.link.drop()  # the collected acks are lost with the process
     assert acked(desk) == []
 
 
@@ -194,7 +194,7 @@ async def test_closing_waits_once_for_a_broker_that_answers_nothing() -> None:
         desk.deliver_each(b"x")
         (message,) = await take(consumer, 1)
         acked = asyncio.ensure_future(consumer.acknowledge(message))
-        async with asyncio.timeout(3.5):  # twice the two seconds before
+        async with asyncio.timeout(3.5):  # two waits would take 4 s
             await consumer.close()
         with pytest.raises(errors.Timeout):
             await acked

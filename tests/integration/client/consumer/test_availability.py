@@ -68,7 +68,7 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize(("entry", "messages"), UNREADABLE)
-async def test_a_last_entry_that_brings_no_message_is_the_end(
+async def test_a_last_entry_without_a_message_is_the_end(
     desk: Desk, has: Topic, entry: bytes, messages: int
 ) -> None:
     reader = await desk.client.create_reader(TOPIC, MessageId.earliest)
@@ -158,7 +158,7 @@ async def test_a_table_is_whole_although_the_last_entry_cannot_be_read(desk: Des
         pytest.param({"message_listener": print}, id="with a listener"),
     ],
 )
-async def test_where_nothing_comes_by_itself_the_brokers_word_is_the_answer(
+async def test_a_consumer_that_fetches_nothing_in_advance_returns_the_brokers_answer(
     desk: Desk, has: Topic, options: dict[str, object]
 ) -> None:
     consumer = await desk.subscribe(**options)

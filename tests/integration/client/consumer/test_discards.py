@@ -62,7 +62,7 @@ async def test_a_damaged_entry_is_one_ack_with_the_reason_and_its_permits(
 
 
 @pytest.mark.row("S0.17")
-async def test_an_entry_is_thrown_away_once_however_much_is_wrong(desk: Desk) -> None:
+async def test_an_entry_is_discarded_once_however_much_is_wrong(desk: Desk) -> None:
     consumer = await desk.subscribe()
     worst = compose(
         metadata(compression=1, uncompressed_size=6 << 20, num_messages_in_batch=9), b"?", checksum=1

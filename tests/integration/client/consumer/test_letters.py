@@ -174,7 +174,7 @@ async def test_a_dead_letter_goes_where_old_clients_put_it_when_that_exists(
 
 
 @pytest.mark.row("I16")
-async def test_a_letter_that_is_refused_brings_the_message_again(desk: Desk, timers: ManualTimers) -> None:
+async def test_after_a_refused_letter_the_message_comes_again(desk: Desk, timers: ManualTimers) -> None:
     desk.peer.on(events.PartitionMetadata, no_old_names)
 
     def refuse(link: Link, event: events.OpenProducer) -> None:

@@ -179,7 +179,7 @@ async def test_messages_of_a_lost_connection_do_not_reach_the_listener(desk: Des
     await until(lambda: seen == [b"new"], "the new one")
 
 
-async def test_failover_consumers_are_told_when_they_become_active(desk: Desk) -> None:
+async def test_failover_consumers_are_notified_when_they_become_active(desk: Desk) -> None:
     told: list[tuple[str, int]] = []
 
     class Events:

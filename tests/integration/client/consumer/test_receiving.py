@@ -289,7 +289,7 @@ async def test_a_cancelled_batch_receive_takes_nothing(desk: Desk) -> None:
     assert await payloads(consumer, 1) == [b"0"]
 
 
-async def test_a_call_that_waits_is_told_of_the_closing(desk: Desk) -> None:
+async def test_a_waiting_call_fails_when_the_client_closes(desk: Desk) -> None:
     consumer = await desk.subscribe(
         batch_receive_policy=ConsumerBatchReceivePolicy(10, -1, -1),
     )

@@ -15,7 +15,9 @@ from vela.aio import Client
 from vela.wire.binary.enums import ServerError
 
 
-async def test_flush_waits_for_everything_before_it_also_in_line(store: StoringPeer, client: Client) -> None:
+async def test_flush_waits_for_everything_before_it_even_in_the_queue(
+    store: StoringPeer, client: Client
+) -> None:
     producer = await client.create_producer(
         "t", max_pending_messages=2, block_if_queue_full=True, batching_max_publish_delay_ms=60_000, **BATCHED
     )

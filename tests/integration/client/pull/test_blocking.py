@@ -21,7 +21,7 @@ TOPIC = "persistent://public/default/orders"
 
 
 class Offsets:
-    """An offset store with plain methods, which are no coroutines."""
+    """An offset store with plain methods, which are not coroutines."""
 
     def __init__(self) -> None:
         self.saved: dict[int, int] = {}

@@ -158,7 +158,7 @@ def test_a_phone_shows_charts_and_table_without_scrolling_sideways(page: Page, s
     page.wait_for_function("() => document.querySelector('[data-chart] canvas').clientWidth < 500")
 
 
-def test_numbers_that_cannot_be_read_are_said_and_read_again(
+def test_a_page_says_that_numbers_cannot_be_read_and_reads_them_again(
     page: Page, errors: list[str], shop: Shop
 ) -> None:
     page.clock.install()
@@ -172,7 +172,7 @@ def test_numbers_that_cannot_be_read_are_said_and_read_again(
     errors.clear()  # Chromium logs the request that failed
 
 
-def test_the_age_of_charts_is_no_part_of_their_status(page: Page, shop: Shop) -> None:
+def test_the_age_of_charts_is_not_part_of_their_status(page: Page, shop: Shop) -> None:
     """Screen readers read a status out whenever its text changes, and an age changes every second."""
     add_points(shop, minutes=30)
     page.goto(ORDERS)

@@ -30,15 +30,15 @@ class Asked:
 
 @dataclass(slots=True)
 class FakeConsole:
-    """Answers by method and path. Of a list, each request gets the next answer, and the last one stays.
+    """Answers requests by method and path. If the answer is a list, each request gets the next item; the last stays.
 
-    Without an answer, it plans and applies acts.
+    Requests without an answer here plan and apply acts.
     """
 
     answers: dict[str, Any] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
     plan: dict[str, Any] = field(default_factory=dict)
-    fails: Callable[[httpx.Request], None] | None = None  # raises what a connection raises
+    fails: Callable[[httpx.Request], None] | None = None  # raises the errors of a connection
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         if self.fails is not None:
@@ -118,7 +118,7 @@ def an_act(**changes: Any) -> dict[str, Any]:
 
 
 def a_result(**changes: Any) -> dict[str, Any]:
-    """Return the result of such an act."""
+    """Return the result of an applied act as the API has it."""
     return {
         "before": "1:4",
         "after": "1:0",

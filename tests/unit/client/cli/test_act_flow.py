@@ -44,7 +44,7 @@ def test_the_plan_is_shown_in_words_and_as_a_table_before_the_question(
 
 @pytest.mark.usefixtures("zone")
 @pytest.mark.parametrize("kind", ["reset", "undo"])
-def test_an_undo_also_tells_how_to_undo_it(kind: str, vela: Vela, console: FakeConsole) -> None:
+def test_an_undo_also_says_how_to_undo_it(kind: str, vela: Vela, console: FakeConsole) -> None:
     console.answers["POST acts/7/apply"] = an_act(kind=kind, undo_of=5, state="applied", result=a_result())
     says = "to undo it, run `vela acts undo 7` before 2026-01-01 04:30:00+03:30"
     assert says in vela(f"{RESET} --yes").stdout

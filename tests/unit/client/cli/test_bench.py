@@ -24,7 +24,7 @@ def test_percentiles_are_by_nearest_rank(values: list[float], percent: float, ex
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Figures without a broker; the topics that were measured."""
+    """Make `vela bench` print fixed figures without a broker, and return the topics that it measured."""
     topics: list[str] = []
 
     def run(topic: str, work: Callable[[Any], Any]) -> None:

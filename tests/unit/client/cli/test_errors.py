@@ -1,4 +1,4 @@
-"""Whatever goes wrong is one sentence that names what to change, and an exit code of its own."""
+"""Each error is one sentence that names what to change, and has its exit code."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_an_error_about_a_topic_name_says_how_to_write_one(text: str) -> None:
         full_name(text)
 
 
-def test_a_namespace_is_told_from_a_topic() -> None:
+def test_a_namespace_is_distinguished_from_a_topic() -> None:
     assert [is_namespace(each) for each in ("a/b", "a", "a/b/c", "persistent://a/b/c")] == [
         True,
         False,

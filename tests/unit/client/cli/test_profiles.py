@@ -203,7 +203,7 @@ def test_a_token_and_a_file_with_one_are_too_much(vela: Vela) -> None:
     assert "give one of them" in done.stderr
 
 
-def test_the_profile_in_use_counts_unless_something_else_is_said(
+def test_the_profile_in_use_applies_unless_an_option_replaces_it(
     vela: Vela, folder: Path, asked: list[Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(folder, '[shop]\nurl = "wss://shop:1"\ntoken_file = "/t"\n[zoo]\nurl = "wss://zoo:1"\n')

@@ -240,7 +240,7 @@ def test_stats_once(vela: Vela, console: FakeConsole) -> None:
     assert "1 topic: in 2.5/s" in shown
     assert "2 acts wait for a broker" in shown
     assert "there are more topics" in shown
-    document = json.loads(vela("stats --json").stdout)  # printed once, since the output is no terminal
+    document = json.loads(vela("stats --json").stdout)  # printed once, since the output is not a terminal
     assert (document["totals"]["backlog_messages"], len(document["topics"]["topics"])) == (7, 1)
 
 
@@ -257,7 +257,7 @@ def test_stats_of_a_topic(vela: Vela, console: FakeConsole) -> None:
         "subscriptions": [row, {**row, "name": "new"}],
         "next_after": None,
     }
-    lines = vela("stats orders").stdout.splitlines()  # printed once, since the output is no terminal
+    lines = vela("stats orders").stdout.splitlines()  # printed once, since the output is not a terminal
     assert lines[0].startswith("orders: in 2.5/s, acked –, 1 producer")
     assert lines[3].split() == ["billing", "stuck", "12", "–", "1", "2", "998", "4.0/s", "0/s", "3", "–"]
     assert lines[4].split()[:2] == ["new", "stuck"]
@@ -331,7 +331,7 @@ def test_the_log_of_acts_as_a_file(vela: Vela, console: FakeConsole) -> None:
         (httpx.Response(200, json={"acts": []}), "is not Vela's console"),
     ],
 )
-def test_what_is_no_file_of_acts_is_an_error(
+def test_a_file_without_acts_is_an_error(
     answer: httpx.Response, says: str, vela: Vela, console: FakeConsole
 ) -> None:
     console.answers["GET acts/export"] = answer

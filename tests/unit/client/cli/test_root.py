@@ -19,7 +19,7 @@ from vela.cli.options import FiniteRange
 from vela.cli.root import COMMANDS, cli
 
 
-def test_help_imports_nothing_that_takes_long() -> None:
+def test_help_imports_no_slow_module() -> None:
     code = (
         "import sys; from vela.cli.root import cli\n"
         "try: cli(['--help'], prog_name='vela')\n"

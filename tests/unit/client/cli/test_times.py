@@ -26,7 +26,7 @@ def test_lengths(text: str, ms: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "15", "m", "-15m", "15M", "٣m"])
-def test_what_is_no_length(text: str) -> None:
+def test_text_that_is_not_a_length(text: str) -> None:
     with pytest.raises(ValueError, match="write 500ms, 90s"):
         length_ms(text)
 
@@ -48,7 +48,7 @@ def test_moments() -> None:
         ("17672256000", "is too short a number for a time"),
     ],
 )  # fmt: skip
-def test_a_number_that_is_no_milliseconds_says_what_to_write(text: str, says: str) -> None:
+def test_a_number_that_is_not_milliseconds_says_what_to_write(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=re.escape(says)):
         moment_ms(text)
 

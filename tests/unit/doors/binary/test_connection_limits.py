@@ -98,7 +98,7 @@ async def test_a_connection_that_sends_no_connect_is_closed_and_counted() -> Non
     assert broker.connections.times_reached == {"VELA_HANDSHAKE_TIMEOUT_S": 1}
 
 
-async def test_a_connection_too_many_is_told_so_and_a_client_gets_in_when_there_is_room() -> None:
+async def test_a_connection_over_the_limit_is_refused_until_another_closes() -> None:
     broker = broker_with(max_connections=1)
     listener = TcpListener(broker)
     await listener.start("127.0.0.1", 0)

@@ -123,7 +123,7 @@ async def test_text_of_a_client_stays_on_one_short_line_of_the_log(
 
 
 @pytest.mark.parametrize("pieces", [(b"\x16\x03\x01\x02\x00\x01",), (b"\x16", b"\x03\x03\x00\x9a\x01")])
-async def test_a_client_that_begins_with_tls_is_told_that_the_port_is_without(
+async def test_a_client_that_begins_with_tls_learns_that_the_port_has_none(
     broker: FakeBroker, pieces: tuple[bytes, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     client = WireClient(broker, connect=False)

@@ -52,7 +52,7 @@ def test_a_few_at_a_time_gives_the_same_frames(
         before = len(found)
         decoder.feed_into(piece, found, most=most)
         while decoder.has_uncut:
-            # A frame that began in an earlier piece may come on top.
+            # A frame that began in an earlier piece may be found in addition.
             assert len(found) - before <= most + 1
             before = len(found)
             decoder.feed_into(b"", found, most=most)

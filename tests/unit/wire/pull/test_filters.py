@@ -52,7 +52,7 @@ PROPERTIES = {"a": "3", "b": "x", "c": "it's", "t": "true", "word": "north"}
         ("missing = 1 OR a = 3", True),
         ("missing = 1 AND a = 3", False),
         ("NOT (missing = 1 AND a = 4)", True),  # false, whatever the other is
-        ("b > 1", False),  # x is no number
+        ("b > 1", False),  # x is not a number
         ("t = TRUE", True),
         ("t = false", False),
         ("TRUE", True),

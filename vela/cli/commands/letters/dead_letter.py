@@ -29,6 +29,6 @@ def dead_letter(act: Act, id: str, to: str | None) -> None:  # noqa: A002 - the 
     """Copy a message to the dead-letter topic, then acknowledge it for the subscription.
 
     Use it for a message that no consumer can process. The copy has the properties of a client's dead letter, so that
-    `vela redrive` can send it back. An undo gives the message back to the subscription; the letter stays.
+    `vela redrive` can send it back. An undo gives the message back to the subscription; the copy stays.
     """
     act("send_to_dead_letters", {"id": id} if to is None else {"id": id, "to_topic": to})

@@ -44,9 +44,10 @@ __all__ = ["redrive"]
 def redrive(act: Act, to: str | None, wanted: str | None, **given: Any) -> None:
     """Publish the messages of a dead-letter topic to their original topics.
 
-    TOPIC and SUBSCRIPTION name the dead-letter topic and a subscription of it. Name each partition of a partitioned
-    one. The broker publishes each message and then acknowledges it there, so none is lost, and at worst one is
-    published twice. If you interrupt this command, the redrive continues; `vela acts show` shows its progress.
+    TOPIC and SUBSCRIPTION name the dead-letter topic and a subscription of it. If the topic is partitioned, run the
+    command for each partition. The broker publishes each message and then acknowledges it on SUBSCRIPTION, so none is
+    lost, and at worst one is published twice. If you interrupt this command, the redrive continues; `vela acts show`
+    shows its progress.
     """
     parameters = {"to_topic": to, **_property(wanted)}
     parameters |= {

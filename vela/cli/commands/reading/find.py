@@ -92,7 +92,7 @@ def find(
     """Find messages of a topic by key, property, JSON value or text.
 
     This does not consume them. It searches until it has found --count messages or has looked at everything, which may
-    take long on a large topic; Ctrl-C ends it. Standard error says how much it searched.
+    take a long time on a large topic; Ctrl-C ends it. Standard error says how much it searched.
     """
     if only and not subscription:
         raise click.UsageError(f"--{only} needs --subscription.")
