@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from config.run.__main__ import main
 from config.run.children.child import Backoff, Child
 from config.run.errors import StartRefused
 from config.run.options import Options, refuse_taken_ports
@@ -59,6 +60,18 @@ def test_a_foreign_server_needs_no_port_of_ours() -> None:
 def test_doors_open_to_all_are_reached_on_the_loopback_address() -> None:
     assert Options.from_environment({"VELA_BIND": "0.0.0.0"}).local_host == "127.0.0.1"
     assert Options.from_environment({"VELA_BIND": "::"}).local_host == "[::1]"
+
+
+def test_an_address_without_authentication_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "data"
+    monkeypatch.setenv("VELA_DATA_DIR", str(folder))
+    monkeypatch.setenv("VELA_BIND", "0.0.0.0")
+    monkeypatch.delenv("VELA_AUTHENTICATION", raising=False)
+    assert main() == 1
+    assert "VELA_AUTHENTICATION is not set" in capsys.readouterr().err
+    assert not folder.exists()
 
 
 def test_a_long_log_is_cut_and_the_old_one_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
