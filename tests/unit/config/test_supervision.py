@@ -11,6 +11,7 @@ from config.run.__main__ import main
 from config.run.children.child import Backoff, Child
 from config.run.errors import StartRefused
 from config.run.options import Options, refuse_taken_ports
+from config.run.postgres.database import without_password
 
 
 def test_back_off_doubles_to_its_limit_and_forgets_after_health() -> None:
@@ -72,6 +73,20 @@ def test_an_address_without_authentication_is_refused_before_anything_is_made(
     assert main() == 1
     assert "VELA_AUTHENTICATION is not set" in capsys.readouterr().err
     assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("password", "said", "shown"),
+    [
+        ("a", "connection failed: a database is away", "connection failed: a database is away"),
+        ("a", "cannot parse postgresql://u:a@h/d", "cannot parse postgresql://u:***@h/d"),
+        ("a%z", 'invalid percent-encoded token: "a%z"', 'invalid percent-encoded token: "***"'),
+        ("s%40cret", "no s@cret and no s%40cret here", "no *** and no *** here"),
+        ("", "nothing is hidden", "nothing is hidden"),
+    ],
+)
+def test_a_password_is_hidden_and_other_words_are_not(password: str, said: str, shown: str) -> None:
+    assert without_password(said, f"postgresql://u:{password}@h/d") == shown
 
 
 def test_a_long_log_is_cut_and_the_old_one_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
