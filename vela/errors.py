@@ -419,10 +419,9 @@ class ProducerFenced(VelaError):
 
 
 class MemoryBufferIsFull(VelaError):
-    """The client's memory limit is reached."""
+    """Never raised: the memory limit is for consumers. The class exists so that code which imports it still works."""
 
     code = Result.MemoryBufferIsFull
-    retriable = True
 
 
 class Interrupted(VelaError):

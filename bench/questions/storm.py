@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 import time
 from functools import partial
 
 from bench.figures import Figure, Goal
 from bench.load.elsewhere import elsewhere
 from bench.load.many.crowd import arriving, crowd
+from bench.load.many.opened import allow_files
 from bench.setting import Setting
 from bench.usage import rss_bytes
 
@@ -25,7 +25,7 @@ _SETTLING_S = 1.0
 def ask(setting: Setting) -> list[Figure]:
     """Open idle connections of which a hundred ping; then let a thousand clients a second connect and leave."""
     connections = setting.sized(10_000, 2_000)
-    _allow_files(connections + 1000)
+    allow_files(connections + 1000)
     pid = setting.processes.broker_pid
     before = rss_bytes(pid)
     load = partial(crowd, setting.pulsar_port, connections=connections, active=ACTIVE)
@@ -64,9 +64,3 @@ def ask(setting: Setting) -> list[Figure]:
         ),
         Figure(name="CPU of a connect in the broker", unit="µs", runs=(cost_us,)),
     ]
-
-
-def _allow_files(files: int) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < files:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(files, hard), hard))

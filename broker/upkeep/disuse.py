@@ -143,19 +143,13 @@ class Disuse:
                 ),
                 what="writing an act",
             )
-            deleted = await subscription.moves.delete_rows()
-            await repeat_until_done(
-                self._pool,
-                lambda c: act_store.finish(
-                    c,
-                    act_id=act_id,
-                    state="applied" if deleted else "failed",
-                    result=json.dumps({"skipped_messages": backlog}),
-                    error="" if deleted else "the topic moved to another broker",
-                ),
-                what="writing an act's result",
-            )
+            try:
+                await subscription.moves.delete_rows()
+            except BrokerError as error:
+                await self._finish(act_id, state="failed", error=str(error))
+                raise
             topic.subscriptions.forget(subscription)
+            await self._finish(act_id, state="applied", result=json.dumps({"skipped_messages": backlog}))
             logger.warning(
                 "%s: subscription %s expired, unused for more than %s ms; it had a backlog of %s messages",
                 topic.name,
@@ -163,6 +157,13 @@ class Disuse:
                 topic.policies.subscription_expiry_ms,
                 backlog,
             )
+
+    async def _finish(self, act_id: int, *, state: str, result: str | None = None, error: str = "") -> None:
+        await repeat_until_done(
+            self._pool,
+            lambda c: act_store.finish(c, act_id=act_id, state=state, result=result, error=error),
+            what="writing an act's result",
+        )
 
     def _is_inactive(self, topic: Topic) -> bool:
         return is_inactive(

@@ -15,7 +15,7 @@ from broker import service_manager
 from config.environment import PROJECT_DIR
 from config.log_lines import say, use_format
 from config.run.errors import StartRefused
-from config.run.options import Options, refuse_taken_ports
+from config.run.options import Options, refuse_exposure, refuse_taken_ports
 from config.run.postgres.database import embedded_server, refuse_unusable_url, write_private
 from config.run.postgres.server import PostgresServer
 from config.run.processes import child_environment, stages
@@ -27,6 +27,7 @@ def main() -> int:
     try:
         options = Options.from_environment(os.environ)
         use_format(options.log_format)
+        refuse_exposure(os.environ)
         with _sole_owner(options.data_dir):
             return _run(options)
     except StartRefused as refused:

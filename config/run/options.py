@@ -11,7 +11,7 @@ from config.environment import ProjectSettings, SettingInvalid
 from config.log_lines import LogFormat
 from config.run.errors import StartRefused
 
-__all__ = ["Options", "refuse_taken_ports"]
+__all__ = ["Options", "refuse_exposure", "refuse_taken_ports"]
 
 _BROKER_PORTS = ("VELA_HTTP_PORT", "VELA_PULSAR_PORT", "VELA_HTTP_TLS_PORT", "VELA_PULSAR_TLS_PORT")
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
@@ -72,6 +72,19 @@ class Options:
         """Every address that Vela will listen on, by the setting that names its port."""
         doors = {setting: (self.bind, port) for setting, port in self.door_ports.items()}
         return doors if self.database_url else {**doors, "VELA_PG_PORT": ("127.0.0.1", self.pg_port)}
+
+
+def refuse_exposure(environment: Mapping[str, str]) -> None:
+    """Raise StartRefused if other machines could reach a broker that asks nobody for credentials.
+
+    The broker refuses to start then too, but only after a database has been made for it. The other processes of a Vela
+    need no VELA_AUTHENTICATION where each has a container of its own, so `Options` does not ask for it.
+    """
+    try:
+        settings = ProjectSettings.from_environment(environment)
+        settings.check_exposure(settings.bind)
+    except SettingInvalid as error:
+        raise StartRefused(str(error)) from None
 
 
 def refuse_taken_ports(ports: dict[str, tuple[str, int]]) -> None:

@@ -370,6 +370,9 @@ class FoundMessage(Message):
     topic: str = Field(description="the partition, if the topic is partitioned")
     partition: int = Field(description="-1: the topic is not partitioned")
     state: StateOnSubscription | None = Field(description="on the given subscription")
+    columns: dict[str, str | None] = Field(
+        description="the chosen columns, at most 200 characters each; null: the message has no such value"
+    )
 
 
 class LookedAt(_Answer):

@@ -126,7 +126,10 @@ class _Parser(Parser):
         self, data: MultiValueDict[str, Any], list_fields: list[str], request: HttpRequest
     ) -> dict[str, Any]:
         """Return the values of a query string. An empty value counts as left out."""
-        return {name: value for name, value in data.items() if value}
+        lists = {
+            name: [value for value in data.getlist(name) if value] for name in list_fields if name in data
+        }
+        return {name: value for name, value in data.items() if value} | lists
 
 
 def _invalid(request: HttpRequest, invalid: ValidationError) -> HttpResponse:

@@ -56,7 +56,8 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
     if is_incremental and not stored_messages:
         return {
             "messages": 0,
-            "words": f"{request.topic} has no messages that earlier exports have not written",
+            "words": f"{request.topic} has no messages that earlier exports have not written"
+            + (_future(options) if "startingTime" in source else ""),
         }
     # A scheduled export needs another folder each time.
     now = f"{datetime.now(UTC):{_TIME}}"
@@ -143,11 +144,15 @@ def _range(options: Mapping[str, str]) -> str:
         for name, preposition in (("starting_time", "at or after"), ("ending_time", "before"))
         if options[name]
     ]
-    start_ms = (
-        OptionValues(options, tuple(options)).time_ms("starting_time") if options["starting_time"] else None
-    )
-    note = "; starting_time is in the future" if start_ms and start_ms > time.time_ns() // 1_000_000 else ""
-    return f"stored {' and '.join(words)}{note}" if words else "stored"
+    return f"stored {' and '.join(words)}{_future(options)}" if words else "stored"
+
+
+def _future(options: Mapping[str, str]) -> str:
+    """Return a remark if `starting_time` is in the future; empty if not."""
+    if not options["starting_time"]:
+        return ""
+    start_ms = OptionValues(options, tuple(options)).time_ms("starting_time")
+    return "; starting_time is in the future" if (start_ms or 0) > time.time_ns() // 1_000_000 else ""
 
 
 def _written(spark: SparkSession, folder: Path, format_: str) -> Checksum:

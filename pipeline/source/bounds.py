@@ -59,12 +59,24 @@ def require_stored(log: TopicLog, offset: Offset, options: ReadOptions) -> Offse
     problem = _problem(log, offset)
     if problem is None:
         return offset
-    text = f"{log.topic.name} cannot be read from {offset} on: {problem}"
+    _report_loss(f"{log.topic.name} cannot be read from {offset} on: {problem}", options)
+    is_beyond = log.ledgers and offset.position > log.latest.position
+    return log.latest if is_beyond else log.earliest
+
+
+def _report_loss(text: str, options: ReadOptions) -> None:
+    """Raise DataLost, or log a warning if failOnDataLoss is false."""
     if options.fail_on_data_loss:
         raise DataLost(text, _ADVICE)
     logger.warning("%s; failOnDataLoss is false, so the read continues without these messages", text)
-    is_beyond = log.ledgers and offset.position > log.latest.position
-    return log.latest if is_beyond else log.earliest
+
+
+def _is_trimmed(log: TopicLog, end: Offset) -> bool:
+    """Return whether an entry was stored once, and neither it nor an earlier one is stored now."""
+    ledger = log.ledger(end.ledger_id)
+    if ledger is not None:
+        return ledger.is_trimmed and end.entry_id >= 0
+    return end.position < log.earliest.position and log.earliest.messages != 0
 
 
 def _problem(log: TopicLog, offset: Offset) -> str | None:
@@ -154,6 +166,10 @@ def _resolve_one(
         # A cursor keeps everything that it has not acked, so only other offsets can point to trimmed entries.
         if option == "startingOffsets":
             asked = require_stored(log, asked, options)
+    if option == "endingOffsets" and _is_trimmed(log, asked):
+        _report_loss(
+            f"{log.topic.name} cannot be read up to {asked}: retention trimmed everything up to it", options
+        )
     return _at_an_entry(index, log, asked)
 
 

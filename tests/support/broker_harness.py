@@ -52,6 +52,7 @@ __all__ = [
     "new_run",
     "one_row",
     "payload_of",
+    "refusing",
     "rows",
     "running",
 ]
@@ -131,6 +132,23 @@ def rows(url: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         psycopg.errors.AdminShutdown
     ):  # a test ended all connections, including this one, so nothing was committed
         return _rows(url, sql, parameters)
+
+
+@contextmanager
+def refusing(url: str, table: str) -> Iterator[None]:
+    """Let the database refuse to insert rows into a table, and to delete its rows, during the block."""
+    rows(
+        url,
+        "CREATE FUNCTION test_no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not now'; END $$",
+    )
+    try:
+        rows(
+            url,
+            f"CREATE TRIGGER test_no BEFORE INSERT OR DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION test_no()",
+        )
+        yield
+    finally:
+        rows(url, "DROP FUNCTION test_no CASCADE")
 
 
 def _rows(url: str, sql: str, parameters: tuple[object, ...]) -> list[tuple[Any, ...]]:

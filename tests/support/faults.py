@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
 import psycopg
 import pulsar
 
+from tests.support.api import ask
 from tests.support.raw_pulsar import RawPulsar
-from tests.support.vela import ADMIN_PASSWORD, VelaProcess
+from tests.support.vela import VelaProcess
 from tests.support.waiting import wait_until
 from vela.wire.binary import commands
 
@@ -125,10 +123,10 @@ class Place:
     def findings(self) -> list[dict[str, Any]]:
         """Return the console's findings, or none while it cannot answer."""
         try:
-            found: list[dict[str, Any]] = self.api(f"{self._path}/diagnosis")["findings"]
-        except (urllib.error.HTTPError, TimeoutError):
+            status, found = ask(self.vela, f"{self._path}/diagnosis")
+        except TimeoutError:
             return []
-        return found
+        return list(found["findings"]) if status == HTTPStatus.OK else []
 
     def waits_for(self, rule: str, *, timeout_s: float, leads: bool = True) -> dict[str, Any]:
         """Wait until a rule's finding is the first one, or with `leads` False any of them. Return it."""
@@ -151,16 +149,8 @@ class Place:
 
     def api(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ask the console's API as the admin."""
-        request = urllib.request.Request(
-            f"{self.vela.console_url}/api/v1/{path}",
-            data=None if body is None else json.dumps(body).encode(),
-            headers={
-                "Authorization": "Basic " + base64.b64encode(f"admin:{ADMIN_PASSWORD}".encode()).decode(),
-                "Content-Type": "application/json",
-            },
-        )
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            found: dict[str, Any] = json.load(answer)
+        status, found = ask(self.vela, path, body)
+        assert status < HTTPStatus.BAD_REQUEST, (path, status, found)
         return found
 
     def database(self, *, autocommit: bool = True) -> psycopg.Connection[Any]:

@@ -32,6 +32,7 @@ from vela.aio.timers import LoopTimers, Timers
 from vela.authentication import Authentication, AuthenticationDisabled
 from vela.core.acks.negative_acks import NegativeAckTimer
 from vela.core.argument_checks import require_kind, require_number, require_text, require_whole
+from vela.core.backoff import Backoff
 from vela.core.producing.memory_limit import MemoryLimit
 from vela.core.producing.options import MessageRouter, ProducerOptions
 from vela.core.service_url import parse_service_url
@@ -502,7 +503,10 @@ class Client:
             is_read_compacted=True,
             subscription_name=subscription_name,
         )
-        view = TableView(reader)
+        settings = self.settings
+        view = TableView(
+            reader, Backoff(initial_ms=settings.initial_backoff_ms, max_ms=settings.max_backoff_ms)
+        )
         try:
             await view.start()
         except BaseException:

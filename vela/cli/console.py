@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -79,11 +79,11 @@ class ConsoleApi:
     ) -> None:
         self._client.close()
 
-    def get(self, path: str, /, **query: str | int | bool | None) -> JsonObject:
+    def get(self, path: str, /, **query: str | int | bool | Sequence[str] | None) -> JsonObject:
         """Read a JSON object."""
         return self.fetch(path, etag="", **query).body
 
-    def fetch(self, path: str, /, *, etag: str, **query: str | int | bool | None) -> Answer:
+    def fetch(self, path: str, /, *, etag: str, **query: str | int | bool | Sequence[str] | None) -> Answer:
         """Read a JSON object; status 304 and no body if it still has this `etag`."""
         asked = {name: value for name, value in query.items() if value not in (None, "")}
         headers = {"If-None-Match": etag} if etag else {}

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 __all__ = ["RedeliveryBackoff"]
 
-_LARGEST_EXPONENT = 64  # keeps the power within a float; after more redeliveries the wait no longer grows
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedeliveryBackoff:
@@ -23,5 +21,8 @@ class RedeliveryBackoff:
 
     def delay_ms(self, redeliveries: int) -> int:
         """Return the wait after this many redeliveries."""
-        grown = self.min_ms * self.multiplier ** min(max(redeliveries, 0), _LARGEST_EXPONENT)
+        try:
+            grown = self.min_ms * float(self.multiplier) ** max(redeliveries, 0)
+        except OverflowError:
+            return self.max_ms
         return int(min(self.max_ms, grown))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
@@ -10,7 +11,7 @@ from bench.load.peers.binary import BinaryPeer
 from vela.wire.binary import commands
 from vela.wire.binary.enums import InitialPosition, SubType
 
-__all__ = ["Opened", "opened_connections"]
+__all__ = ["Opened", "allow_files", "opened_connections"]
 
 _AT_ONCE: Final = 16
 
@@ -72,3 +73,10 @@ async def _each(count: int, one: Callable[[int], Awaitable[None]]) -> None:
             await one(number)
 
     await asyncio.gather(*(gated(number) for number in range(count)))
+
+
+def allow_files(files: int) -> None:
+    """Let this process open that many files and sockets, as far as its hard limit allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(files, hard), hard))

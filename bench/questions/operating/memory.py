@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,7 +11,7 @@ from typing import Final
 
 from bench.figures import Figure
 from bench.load.delayed import delayed_entry
-from bench.load.many.opened import Opened, opened_connections
+from bench.load.many.opened import Opened, allow_files, opened_connections
 from bench.load.messages import entries
 from bench.load.peers.binary import BinaryPeer
 from bench.load.peers.waiting import until
@@ -44,7 +43,7 @@ def ask(setting: Setting) -> list[Figure]:
     Everything is kept until the end, so that the broker uses no freed memory again. A first round fills caches and does
     not count.
     """
-    _allow_files(20_000)
+    allow_files(20_000)
     return asyncio.run(_ask(setting))
 
 
@@ -175,9 +174,3 @@ async def _opened(setting: Setting) -> Opened:
     peer = await Opened.connect(setting.pulsar_port)
     assert isinstance(peer, Opened)
     return peer
-
-
-def _allow_files(files: int) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < files:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(files, hard), hard))

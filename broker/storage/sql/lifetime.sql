@@ -32,12 +32,13 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: undo_pins
--- Where the cursors were before acts that can still be undone: only the latest act of each subscription can.
+-- Where the cursors were before acts that can still be undone: only the latest act of each subscription can. Sorted by time
+-- of application, because a later plan may be applied first.
 SELECT convert_from(a.cursor_before, 'UTF8')::json -> 'mark_delete'
 FROM (
     SELECT DISTINCT ON (subscription_id) subscription_id, cursor_before, undo_until
     FROM vela_act WHERE topic_id = %s AND subscription_id IS NOT NULL AND state = 'applied' AND cursor_before IS NOT NULL
-    ORDER BY subscription_id, id DESC
+    ORDER BY subscription_id, finished_at DESC, id DESC
 ) a WHERE a.undo_until > now()
 
 -- name: segment_uses

@@ -13,8 +13,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final
 
 import psycopg
@@ -116,7 +116,7 @@ class CursorMove:
         A reader's seek writes none.
 
         Raises SubscriptionBusy during another reset, TopicFenced if another broker has taken the topic, and
-        PersistenceFailed or psycopg.Error if the database refuses. Not safe to cancel.
+        PersistenceFailed if the database refuses. Not safe to cancel.
         """
         cursor, runner = self._state.cursor, self._runner
         async with self.moving(closes_consumers=True):
@@ -183,12 +183,13 @@ class CursorMove:
                 return done or None
 
             try:
-                stored = await self._storing.epochs.write(
-                    self._runner.log, store_move, what="moving a cursor"
-                )
-            except psycopg.Error as error:
+                with _refusal_named("the move"):
+                    stored = await self._storing.epochs.write(
+                        self._runner.log, store_move, what="moving a cursor"
+                    )
+            except PersistenceFailed:
                 staged.take_back()
-                raise PersistenceFailed(f"the database refused the move: {first_line(error)}") from error
+                raise
             except asyncio.CancelledError:
                 staged.abandon()
                 raise
@@ -214,7 +215,8 @@ class CursorMove:
         """Carry out a client's unsubscribe: delete the subscription and its cursor.
 
         Writes an act, unless the subscription is a reader's. Raises SubscriptionBusy during a reset, TopicFenced if
-        another broker has taken the topic, and psycopg.Error if the database refuses. Not safe to cancel.
+        another broker has taken the topic, and PersistenceFailed if the database refuses; the subscription then stays.
+        Not safe to cancel.
         """
         async with self.moving(closes_consumers=True):
             self.forget_acks()
@@ -223,31 +225,35 @@ class CursorMove:
             consumer.departure = DepartureCause.CLOSED
             self._runner.remove_consumer(consumer)
             self._runner.close_consumers("the subscription was removed")
-            if self._state.is_durable:
-                act_id = await self._record_start(consumer, {}, kind="unsubscribe")
-                is_deleted = await self.delete_rows()
-                await self._finish(act_id, error="" if is_deleted else _MOVED)
-                if not is_deleted:
-                    raise TopicFenced(f"{_MOVED}; connect again")
+            if not self._state.is_durable:
+                self._forget()
+                return
+            act_id = await self._record_start(consumer, {}, kind="unsubscribe")
+            try:
+                await self.delete_rows()
+            except BrokerError as error:
+                await self._finish(act_id, error=str(error))
+                raise
             self._forget()
+            await self._finish(act_id)
 
     async def remove(self, reason: str) -> None:
         """Delete a durable subscription for an operator, and notify its clients of the reason.
 
-        Raises SubscriptionBusy during a reset, TopicFenced if another broker has taken the topic, and psycopg.Error if
-        the database refuses. Not safe to cancel.
+        Raises SubscriptionBusy during a reset, TopicFenced if another broker has taken the topic, and PersistenceFailed
+        if the database refuses; the subscription then stays. Not safe to cancel.
         """
         async with self.moving(closes_consumers=True):
             self.forget_acks()
             self._runner.close_consumers(reason)
-            if not await self.delete_rows():
-                raise TopicFenced(_MOVED)
+            await self.delete_rows()
             self._forget()
 
-    async def delete_rows(self) -> bool:
-        """Delete the subscription's rows. Returns False if another broker took the topic. Call this inside `moving`.
+    async def delete_rows(self) -> None:
+        """Delete the subscription's rows. Call this inside `moving`, and forget the subscription afterwards.
 
-        Not safe to cancel.
+        Raises TopicFenced if another broker has taken the topic, and PersistenceFailed if the database refuses. Not
+        safe to cancel.
         """
         log, subscription_id = self._runner.log, self._runner.subscription_id
 
@@ -261,15 +267,19 @@ class CursorMove:
             return deleted or None
 
         async with self._storing.flusher.paused():
+            with _refusal_named("the removal"):
+                is_deleted = await self._storing.epochs.write(log, delete, what="removing a subscription")
+            if not is_deleted:
+                raise TopicFenced(_MOVED)
             self._machine.deleted()
-            return bool(await self._storing.epochs.write(log, delete, what="removing a subscription"))
 
-    async def _finish(self, act_id: int, *, error: str) -> None:
-        await repeat_until_done(
-            self._storing.pool,
-            lambda c: store.finish(c, act_id=act_id, state="failed" if error else "applied", error=error),
-            what="writing an act's result",
-        )
+    async def _finish(self, act_id: int, *, error: str = "") -> None:
+        with _refusal_named("the result of the act"):
+            await repeat_until_done(
+                self._storing.pool,
+                lambda c: store.finish(c, act_id=act_id, state="failed" if error else "applied", error=error),
+                what="writing an act's result",
+            )
 
     async def with_index(self, change: Callable[[], None]) -> None:
         """Run a change of the cursor. Whenever message counts are missing from memory, load them and run it again."""
@@ -285,19 +295,29 @@ class CursorMove:
         self, consumer: Consumer, parameters: Mapping[str, object], *, kind: str = "seek"
     ) -> int:
         runner = self._runner
-        return await repeat_until_done(
-            self._storing.pool,
-            lambda c: store.record_client_act(
-                c,
-                kind=kind,
-                topic_id=runner.log.topic_id,
-                subscription_id=runner.subscription_id,
-                topic_name=runner.log.name.full,
-                subscription_name=runner.name,
-                parameters=json.dumps(dict(parameters)),
-                who=consumer.name,
-                origin=f"client {consumer.identity.address}",
-                cursor_version=self._state.cursor.version,
-            ),
-            what="writing an act",
-        )
+        with _refusal_named("the act"):
+            return await repeat_until_done(
+                self._storing.pool,
+                lambda c: store.record_client_act(
+                    c,
+                    kind=kind,
+                    topic_id=runner.log.topic_id,
+                    subscription_id=runner.subscription_id,
+                    topic_name=runner.log.name.full,
+                    subscription_name=runner.name,
+                    parameters=json.dumps(dict(parameters)),
+                    who=consumer.name,
+                    origin=f"client {consumer.identity.address}",
+                    cursor_version=self._state.cursor.version,
+                ),
+                what="writing an act",
+            )
+
+
+@contextmanager
+def _refusal_named(what: str) -> Iterator[None]:
+    """Raise PersistenceFailed, which says what the database refused, in place of psycopg.Error."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise PersistenceFailed(f"the database refused {what}: {first_line(error)}") from error

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
 
 import psycopg
 
@@ -13,9 +15,10 @@ from config.run.postgres.binaries import EMBEDDED_MAJOR, reachable_binaries
 from config.run.postgres.server import PostgresServer
 from config.run.postgres.system_user import postgres_user
 
-__all__ = ["OLDEST_MAJOR", "embedded_server", "refuse_unusable_url", "write_private"]
+__all__ = ["OLDEST_MAJOR", "embedded_server", "refuse_unusable_url", "without_password", "write_private"]
 
 OLDEST_MAJOR = 15
+_SHORT: Final = 4  # letters; a shorter password is part of many words
 
 
 def embedded_server(data_dir: Path, port: int) -> PostgresServer:
@@ -38,12 +41,26 @@ def refuse_unusable_url(url: str) -> None:
         with psycopg.connect(url, connect_timeout=5) as connection:
             version = connection.info.server_version
     except psycopg.Error as error:
-        said = " ".join(str(error).split()).replace(parts["PASSWORD"] or "\0", "***")
+        said = without_password(" ".join(str(error).split()), url)
         raise StartRefused(f"DATABASE_URL names {where}, which cannot be used: {said}") from None
     if version < OLDEST_MAJOR * 10_000:
         raise StartRefused(
             f"DATABASE_URL names PostgreSQL {version // 10_000} at {where}: Vela needs {OLDEST_MAJOR} or newer"
         )
+
+
+def without_password(said: str, url: str) -> str:
+    """Return a text without the password of a URL, in plain letters and as the URL writes it.
+
+    A short password is hidden only in a URL and in quotation marks. Anywhere else its letters are parts of other words.
+    """
+    written = urlsplit(url).password or ""
+    for password in {written, unquote(written)} - {""}:
+        for before, after in ((":", "@"), ('"', '"')):
+            said = said.replace(f"{before}{password}{after}", f"{before}***{after}")
+        if len(password) >= _SHORT:
+            said = said.replace(password, "***")
+    return said
 
 
 def write_private(path: Path, text: str) -> None:

@@ -23,6 +23,7 @@ from console.messages.form import asked_of
 from console.messages.message import body_of, states_of
 from console.messages.peek import peeked, peeked_whole
 from console.messages.states import MessageState
+from console.messages.values.columns import MOST_COLUMNS, ColumnInvalid, parse_columns
 from console.messages.values.json_path import Operator
 
 __all__ = ["router"]
@@ -48,6 +49,13 @@ class Search(BaseModel):
     op: Operator | None = None
     value: Annotated[str, Field(description="JSON or text")] = ""
     text: Annotated[str, Field(description="somewhere in the payload")] = ""
+    column: Annotated[
+        list[str],
+        Field(
+            description="$.order.id for a value in JSON, property:region, or key; give it once for each column, at most"
+            f" {MOST_COLUMNS} times"
+        ),
+    ] = []
     limit: Annotated[int, Between(1, MOST_ROWS)] = LIMIT
     after: Annotated[str, Field(description="the next_after of the previous page")] = ""
 
@@ -59,9 +67,13 @@ def find_messages(request: AuthorizedRequest, topic: Path[TopicPath], asked: Que
     A search stops after 20,000 opened entries, 64 MiB or about a second; looked_at says why, next_after continues it.
     """
     try:
-        page = browse(found_head(topic.full_name), asked_of(asked.model_dump()))
+        given = asked.model_dump() | {"column": parse_columns(asked.column)}
+        page = browse(found_head(topic.full_name), asked_of(given))
     except AskedInvalid as error:
         raise Problem(400, "BadQuery", f"{error.field}: {error}") from error
+    except ColumnInvalid as error:
+        raise Problem(400, "BadQuery", f"column: {error}") from error
+    columns = [column.name for column in page.columns]
     looked = page.looked
     is_whole = looked.stopped_by in ("end", "cursor") or looked.mark is None
     return {
@@ -72,6 +84,7 @@ def find_messages(request: AuthorizedRequest, topic: Path[TopicPath], asked: Que
                 "topic": row.topic_name,
                 "partition": row.partition,
                 "state": None if row.state is None else _state(asked.sub, row.state),
+                "columns": dict.fromkeys(columns) | dict(zip(columns, row.message.cells, strict=False)),
             }
             for row in page.rows
         ],

@@ -9,7 +9,15 @@ from broker.storage.connection import connect
 from broker.storage.log import sweep
 from broker.storage.topics import topics as topic_store
 from broker.upkeep import disuse
-from tests.support.broker_harness import BrokerRun, ManualClock, eventually, one_row, rows, running
+from tests.support.broker_harness import (
+    BrokerRun,
+    ManualClock,
+    eventually,
+    one_row,
+    refusing,
+    rows,
+    running,
+)
 from tests.support.policies import set_policies
 
 DAY_MS = 86_400_000
@@ -224,3 +232,21 @@ async def test_a_broken_document_stops_no_search(run: BrokerRun) -> None:
     await run.broker.topics.open(TopicName.parse("u"), create=True)
     await run.broker.policy_rounds.run()
     assert names(run.database_url) == ["t", "u"]
+
+
+async def test_an_expiry_that_the_database_refuses_is_tried_again(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock) as run:
+        consumer = await run.consumer()
+        await set_policies(run, subscription_expiry_ms=DAY_MS)
+        assert consumer.consumer is not None
+        consumer.consumer.detach()
+        clock.advance(DAY_MS + 1)
+        with refusing(broker_url, "vela_subscription"):
+            await run.broker.policy_rounds.run()
+        assert one_row(broker_url, "SELECT state, error FROM vela_act") == (
+            "failed",
+            "the database refused the removal: not now",
+        )
+        await run.broker.policy_rounds.run()
+        assert not run.topic().subscriptions

@@ -19,6 +19,7 @@ from tests.support.broker_harness import (
     ManualClock,
     eventually,
     one_row,
+    refusing,
     rows,
     running,
 )
@@ -187,6 +188,41 @@ async def test_a_move_that_the_database_refuses_leaves_the_cursor_where_it_was(r
     assert again.positions == positions[5:]
 
 
+@pytest.mark.parametrize("table", ["vela_act", "vela_subscription"])
+async def test_an_unsubscribe_that_the_database_refuses_leaves_the_subscription(
+    run: BrokerRun, table: str
+) -> None:
+    positions, consumer = await ten_delivered(run)
+    assert await consumer.ack_durably(*positions[:5]) is None
+    assert consumer.consumer is not None
+    with (
+        refusing(run.database_url, table),
+        pytest.raises(PersistenceFailed, match=r"the database refused the (act|removal): not now"),
+    ):
+        await consumer.consumer.unsubscribe(force=False)
+    assert rows(run.database_url, "SELECT state FROM vela_act") == (
+        [] if table == "vela_act" else [("failed",)]
+    )
+    again = await run.consumer(permits=100)
+    await again.has(5)
+    assert again.positions == positions[5:]
+    assert await again.ack_durably(positions[5]) is None
+    assert one_row(run.database_url, "SELECT mark_delete_entry FROM vela_cursor") == (5,)
+
+
+async def test_a_seek_whose_act_the_database_refuses_moves_nothing(run: BrokerRun) -> None:
+    positions, consumer = await ten_delivered(run)
+    assert consumer.consumer is not None
+    with (
+        refusing(run.database_url, "vela_act"),
+        pytest.raises(PersistenceFailed, match="the database refused the act: not now"),
+    ):
+        await consumer.consumer.seek_position(positions[5], None)
+    again = await run.consumer(permits=100)
+    await again.has(10)
+    assert again.positions == positions
+
+
 async def test_unsubscribe_removes_everything_and_needs_force_beside_others(run: BrokerRun) -> None:
     positions, consumer = await ten_delivered(run)
     other = await run.consumer(name="other")
@@ -331,6 +367,17 @@ async def test_an_act_asked_for_while_no_broker_runs_waits_and_an_old_one_expire
         assert (await answered(again, old))[0] == "expired"
         assert (await answered(again, fresh))[0] == "planned"
         assert again.subscription().cursor.backlog_messages == 10
+
+
+async def test_a_deletion_that_the_database_refuses_leaves_the_subscription(run: BrokerRun) -> None:
+    positions, _ = await ten_delivered(run)
+    act_id, _ = await planned(run, "delete_subscription", {"force": True})
+    with refusing(run.database_url, "vela_subscription"):
+        state, _, error = await apply(run, act_id)
+    assert (state, error) == ("refused", "the database refused the removal: not now")
+    again = await run.consumer(permits=100)
+    await again.has(10)
+    assert again.positions == positions
 
 
 async def test_an_act_on_a_deleted_subscription_is_refused(run: BrokerRun) -> None:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from broker.core.ledgers.retention import Retention
-from broker.core.position import EARLIEST
+from broker.core.position import EARLIEST, Position
 from broker.core.subscription.types import SubscriptionType
+from broker.storage.connection import connect
+from broker.storage.log.lifetime import undo_pins
 from tests.support.acting import answered, ask
 from tests.support.broker_harness import BrokerRun, ManualClock, eventually, rows
 from tests.support.lifetime import (
@@ -235,6 +237,20 @@ async def test_messages_for_an_open_undo_window_are_kept_until_it_closes(broker_
         await run.flushed()
         await look(run)
         assert len(kept(run)) == 1
+
+
+async def test_the_act_that_was_applied_last_is_held_although_it_was_planned_first(broker_url: str) -> None:
+    async with keeping(broker_url) as run:
+        positions = await publish_ledgers(await run.producer(), 2)
+        await run.consumer(permits=100)
+        first = await applied(run, "skip", {"messages": ENTRIES})
+        await applied(run, "clear", {})
+        rows(broker_url, "UPDATE vela_act SET finished_at = now() WHERE id = %s", first)
+        connection = await connect(broker_url, name="test")
+        assert await undo_pins(connection, run.topic().topic_id) == [
+            Position(positions[0].ledger_id, -1),
+        ]
+        await connection.close()
 
 
 async def test_a_bookmark_pins_its_message_and_later_ones_but_not_beyond_the_quota(

@@ -36,6 +36,14 @@ def test_found_messages_have_their_place_and_state(operator: Client, shop: Shop)
     assert (looked["by_key_hash"], looked["stopped_by"], answer["next_after"]) == (True, "end", None)
 
 
+def test_chosen_columns_are_members_of_each_message(operator: Client, shop: Shop) -> None:
+    query = "start=oldest&limit=2&key=customer-5&column=key&column=property:region&column=$.nothing"
+    answer = operator.get(f"{ORDERS}/messages?{query}").json()
+    expected = {"key": "customer-5", "property:region": "eu", "$.nothing": None}
+    assert [each["columns"] for each in answer["messages"]] == [expected, expected]
+    assert operator.get(f"{ORDERS}/messages?limit=1").json()["messages"][0]["columns"] == {}
+
+
 def test_pages_go_through_everything(operator: Client, shop: Shop) -> None:
     found: list[str] = []
     after = ""
@@ -56,6 +64,7 @@ def test_pages_go_through_everything(operator: Client, shop: Shop) -> None:
         ("start=sometime", "start is 'sometime': use newest"),
         ("partition=3", "partition: This topic is not partitioned"),
         ("path=a..b", "path: cannot read"),
+        ("column=order", "column: Write 'order' as $.order.id"),
         ("limit=1000000000000000000000000000000", "from 1 to 500"),
         ("op=~&path=a", "op is '~'"),
         ("after=1:1", "after: Take"),

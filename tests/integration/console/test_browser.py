@@ -277,6 +277,20 @@ def test_the_menu_of_a_phone_is_one_row_that_opens_without_scripts(
         plain.close()
 
 
+@pytest.mark.parametrize("language", ["en-GB", "zh-CN"])
+def test_the_menu_of_a_small_desktop_is_one_row(page: Page, shop: Shop, language: str) -> None:
+    page.set_extra_http_headers({"Accept-Language": language})
+    heights = []
+    for width in (1280, 1200, 1101):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.goto("/acts")
+        page.locator(".menu-name").evaluate("(name) => { name.textContent = 'a-long-name-of-a-user' }")
+        box = page.locator(".top").bounding_box()
+        assert box is not None
+        heights.append(box["height"])
+    assert max(heights) < 60
+
+
 def test_each_page_of_the_menu_has_a_key(page: Page, shop: Shop) -> None:
     links = page.locator("[data-go]").evaluate_all(
         "(links) => links.map((each) => [each.dataset.go, each.pathname])"

@@ -139,6 +139,8 @@ def test_times_choose_a_range(job: JobRunner, log_url: str) -> None:
         "/later: persistent://public/default/ranged has none stored at or after 2999-01-01T00:00:00Z"
         "; starting_time is in the future"
     )
+    new = job("export", "ranged", to="{time}/new", only_new="true", starting_time="2999-01-01T00:00:00Z")
+    assert new["words"].endswith("earlier exports have not written; starting_time is in the future")
 
 
 def test_an_empty_topic_makes_files_without_messages(job: JobRunner, log_url: str) -> None:

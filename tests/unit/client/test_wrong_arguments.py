@@ -128,7 +128,7 @@ def test_callbacks_of_consumers_and_table_views() -> None:
         with pytest.raises(vela.InvalidConfiguration, match="callback must be a function"):
             call(wrong)
     with pytest.raises(vela.InvalidConfiguration, match="callback must be a function"):
-        AioTableView(Mock()).for_each_and_listen(wrong)
+        AioTableView(Mock(), Mock()).for_each_and_listen(wrong)
 
 
 WRONG_TIMES: list[Any] = ["5", True, b"", float("nan"), 2**2000]

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from config.run.__main__ import main
 from config.run.children.child import Backoff, Child
 from config.run.errors import StartRefused
 from config.run.options import Options, refuse_taken_ports
+from config.run.postgres.database import without_password
 
 
 def test_back_off_doubles_to_its_limit_and_forgets_after_health() -> None:
@@ -59,6 +61,32 @@ def test_a_foreign_server_needs_no_port_of_ours() -> None:
 def test_doors_open_to_all_are_reached_on_the_loopback_address() -> None:
     assert Options.from_environment({"VELA_BIND": "0.0.0.0"}).local_host == "127.0.0.1"
     assert Options.from_environment({"VELA_BIND": "::"}).local_host == "[::1]"
+
+
+def test_an_address_without_authentication_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "data"
+    monkeypatch.setenv("VELA_DATA_DIR", str(folder))
+    monkeypatch.setenv("VELA_BIND", "0.0.0.0")
+    monkeypatch.delenv("VELA_AUTHENTICATION", raising=False)
+    assert main() == 1
+    assert "VELA_AUTHENTICATION is not set" in capsys.readouterr().err
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("password", "said", "shown"),
+    [
+        ("a", "connection failed: a database is away", "connection failed: a database is away"),
+        ("a", "cannot parse postgresql://u:a@h/d", "cannot parse postgresql://u:***@h/d"),
+        ("a%z", 'invalid percent-encoded token: "a%z"', 'invalid percent-encoded token: "***"'),
+        ("s%40cret", "no s@cret and no s%40cret here", "no *** and no *** here"),
+        ("", "nothing is hidden", "nothing is hidden"),
+    ],
+)
+def test_a_password_is_hidden_and_other_words_are_not(password: str, said: str, shown: str) -> None:
+    assert without_password(said, f"postgresql://u:{password}@h/d") == shown
 
 
 def test_a_long_log_is_cut_and_the_old_one_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import cast
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.database import Connection
 from pipeline.errors import DataLost, InvalidOption
-from pipeline.source.bounds import last_before, require_stored, starts_of
+from pipeline.source.bounds import ends_of, last_before, require_stored, starts_of
 from pipeline.source.offsets import BEGINNING, Offset
 from pipeline.source.options import ReadOptions
 from tests.unit.pipeline.memory_log import (
@@ -25,6 +26,21 @@ STRICT = ReadOptions.parse({"topic": "t", "url": "postgresql://vela@127.0.0.1/ve
 LENIENT = ReadOptions.parse(
     {"topic": "t", "url": "postgresql://vela@127.0.0.1/vela", "failOnDataLoss": "false"}
 )
+
+NAME = "persistent://public/default/t"
+NO_CONNECTION = cast(Connection, None)
+
+
+def until(end: str, **options: str) -> ReadOptions:
+    """Return the options of a read that ends at an offset."""
+    return ReadOptions.parse(
+        {
+            "topic": "t",
+            "url": "postgresql://vela@127.0.0.1/vela",
+            "endingOffsets": f'{{"t": "{end}"}}',
+            **options,
+        }
+    )
 
 
 @given(
@@ -92,9 +108,7 @@ def test_a_ledger_that_was_emptied_has_lost_its_messages(offset: Offset, said: s
 
 
 def test_an_offset_in_an_emptied_ledger_is_lost_and_not_beyond_the_end() -> None:
-    name = "persistent://public/default/t"
-    log = emptied_log(ledger_id=5, messages=10, name=name)
-    no_connection = cast(Connection, None)
+    log = emptied_log(ledger_id=5, messages=10, name=NAME)
     for asked, is_beyond in (("5:4", False), ("6:0", True)):
         options = ReadOptions.parse(
             {
@@ -104,7 +118,35 @@ def test_an_offset_in_an_emptied_ledger_is_lost_and_not_beyond_the_end() -> None
             }
         )
         with pytest.raises(InvalidOption if is_beyond else DataLost, match=asked):
-            starts_of(no_connection, [log], options, default="earliest")
+            starts_of(NO_CONNECTION, [log], options, default="earliest")
+
+
+@pytest.mark.parametrize("asked", ["3:9", "4:-1"])
+def test_an_end_inside_trimmed_messages_is_a_loss(asked: str, caplog: pytest.LogCaptureFixture) -> None:
+    log = memory_log(MemoryIndex(), [[(2, 10)] * 3, [(1, 10)]], name=NAME, first_ledger=5, messages_before=4)
+    with pytest.raises(DataLost, match=f"read up to {asked}: retention trimmed everything up to it"):
+        ends_of(NO_CONNECTION, [log], until(asked))
+    assert ends_of(NO_CONNECTION, [log], until(asked, failOnDataLoss="false")) == {NAME: log.earliest}
+    assert f"up to {asked}" in caplog.text
+
+
+def test_an_end_inside_an_emptied_ledger_is_a_loss() -> None:
+    log = emptied_log(ledger_id=5, messages=10, name=NAME)
+    with pytest.raises(DataLost, match="up to 5:4"):
+        ends_of(NO_CONNECTION, [log], until("5:4"))
+
+
+@pytest.mark.parametrize("asked", ["-1:-1", "5:-1", "5:1", "5:99", "6:0"])
+def test_an_end_that_loses_nothing_is_taken(asked: str) -> None:
+    index = MemoryIndex()
+    log = memory_log(index, [[(2, 10)] * 3, [(1, 10)]], name=NAME, first_ledger=5, messages_before=4)
+    with patch("pipeline.source.bounds.EntryIndex", return_value=index):
+        assert ends_of(NO_CONNECTION, [log], until(asked))[NAME].position <= log.latest.position
+
+
+def test_an_end_before_the_first_message_of_a_new_topic_loses_nothing() -> None:
+    log = memory_log(MemoryIndex(), [[(1, 10)]], name=NAME, first_ledger=5)
+    assert ends_of(NO_CONNECTION, [log], until("3:9")) == {NAME: log.earliest}
 
 
 def test_an_empty_ledger_that_never_had_entries_has_lost_nothing() -> None:

@@ -110,6 +110,11 @@ def test_a_backoff_grows_to_its_limit(min_ms: int, more_ms: int, multiplier: flo
     assert backoff.delay_ms(0) == min_ms
 
 
+def test_a_backoff_with_a_small_multiplier_reaches_its_limit() -> None:
+    backoff = RedeliveryBackoff(min_ms=100, max_ms=600_000, multiplier=1.1)
+    assert [backoff.delay_ms(count) for count in (1, 91, 92)] == [110, 584_432, 600_000]
+
+
 @pytest.mark.parametrize(("least", "most", "factor"), [(0, 5, 2), (5, 4, 2), (1, 5, 0.5), (1, 5, 1001)])
 def test_a_backoff_that_cannot_work_is_refused(least: int, most: int, factor: float) -> None:
     with pytest.raises(ValueError, match="back-off"):

@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from vela.aio.own_loop import require_loop
 from vela.aio.readers.reader import Reader
 from vela.core.argument_checks import require_callable
+from vela.core.backoff import Backoff
 from vela.errors import AlreadyClosed, VelaError
 from vela.message import Message
 
 __all__ = ["TableView"]
 
 logger = logging.getLogger(__name__)
-
-_PAUSE_AFTER_ERROR_S: Final = 1.0
 
 Listener = Callable[[str, Any], None]
 
@@ -32,8 +32,10 @@ class TableView:
     Pulsar's clients.
     """
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, backoff: Backoff) -> None:
+        """`backoff` gives the pauses after failed reads."""
         self._reader = reader
+        self._backoff = backoff
         self._values: dict[str, Any] = {}
         self._listeners: list[Listener] = []
         self._following: asyncio.Task[None] | None = None
@@ -98,16 +100,25 @@ class TableView:
         await self.close()
 
     async def _follow(self) -> None:
+        logged = ""
         while True:
             try:
-                self._apply(await self._reader.read_next())
+                message = await self._reader.read_next()
             except AlreadyClosed:
                 return
-            except VelaError:
-                logger.exception(
-                    "the table view of %s cannot read its topic, will try again", self._reader.topic()
-                )
-                await asyncio.sleep(_PAUSE_AFTER_ERROR_S)
+            except VelaError as error:
+                if str(error) != logged:
+                    logged = str(error)
+                    logger.error(
+                        "the table view of %s cannot read its topic, will try again: %s",
+                        self._reader.topic(),
+                        error,
+                    )
+                await asyncio.sleep(self._backoff.next_ms(random.random()) / 1000)  # noqa: S311 - no secret
+            else:
+                logged = ""
+                self._backoff.reset()
+                self._apply(message)
 
     def _apply(self, message: Message) -> None:
         key = message.partition_key()

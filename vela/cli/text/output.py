@@ -30,11 +30,13 @@ __all__ = [
 
 _TONES: Final = {"good": "green", "calm": "", "warn": "yellow", "bad": "red"}
 _GAP: Final = 2  # spaces between columns
+_AS_WIDE_AS_NEEDED: Final = 1 << 30
 _LEAST: Final = 12  # letters that a column of text keeps on a narrow terminal, if it needs them
 _MOST_FACT: Final = (
     30  # letters of a name beside a value, on a terminal; a longer one continues in the next line
 )
 _MOST_FACT_IN_A_PIPE: Final = 100  # every line of the table is padded to the longest name
+_MOST_CELL_IN_A_PIPE: Final = 100  # a longer cell widens its own row only
 # Characters that move the cursor, reverse the order of letters, or end a line without being control characters.
 _CONTROL: Final = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]"
@@ -79,7 +81,7 @@ def rich_console() -> Console:
     """Return rich's console: with colours on a terminal unless NO_COLOR is set; as wide as needed in a pipe."""
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() else 10_000
+    width = None if sys.stdout.isatty() else _AS_WIDE_AS_NEEDED
     return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
 
 
@@ -101,17 +103,22 @@ def table(
     right: Sequence[str] = (),
     spare: Sequence[str] = (),
     cut: Sequence[str] = (),
-) -> Table:
+) -> Table | Text:
     """Return a plain table; columns named in `right` have numbers. A cell is text, or rich's Text.
 
     On a terminal that is too narrow the columns named in `spare` are left out, the first one first; then columns of
     numbers, from the right, until each column of text has room for a few letters. In columns named in `cut`, a name
-    that is too long ends with an ellipsis; in other columns it continues in the next line.
+    that is too long ends with an ellipsis; in other columns it continues in the next line. In a pipe every row is one
+    line, and a very long cell moves the rest of its own row only.
     """
     from rich.table import Table
     from rich.text import Text
 
     texts = [[cell if isinstance(cell, Text) else Text(one_line(str(cell))) for cell in row] for row in rows]
+    if not sys.stdout.isatty():
+        return _piped(
+            [[Text(name, style="bold") for name in columns], *texts], [name in right for name in columns]
+        )
     widths = [max([len(name), *(row[at].cell_len for row in texts)]) for at, name in enumerate(columns)]
     shown = _fitting(columns, widths, right, spare)
     made = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
@@ -129,13 +136,29 @@ def table(
     return made
 
 
+def _piped(rows: Sequence[Sequence[Text]], are_numbers: Sequence[bool]) -> Text:
+    """Return rows as lines. Cells up to a width stand below each other."""
+    from rich.text import Text
+
+    widths = [
+        max((cell.cell_len for cell in column if cell.cell_len <= _MOST_CELL_IN_A_PIPE), default=0)
+        for column in zip(*rows, strict=True)
+    ]
+    lines = []
+    for row in rows:
+        cells = []
+        for cell, width, is_number in zip(row, widths, are_numbers, strict=True):
+            blanks = Text(" " * (width - cell.cell_len))
+            cells.append(blanks + cell if is_number else cell + blanks)
+        lines.append(Text(" " * _GAP).join(cells))
+    return Text("\n", no_wrap=True, overflow="ignore").join(lines)
+
+
 def _fitting(
     columns: Sequence[str], widths: Sequence[int], right: Sequence[str], spare: Sequence[str]
 ) -> list[int]:
-    """Return the indexes of the columns that have room, in order."""
+    """Return the indexes of the columns that have room on the terminal, in order."""
     shown = list(range(len(columns)))
-    if not sys.stdout.isatty():
-        return shown
     room = shutil.get_terminal_size().columns + _GAP
     for name in (each for each in spare if each in columns):
         if sum(widths[at] + _GAP for at in shown) <= room:

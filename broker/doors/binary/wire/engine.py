@@ -38,7 +38,7 @@ __all__ = ["ServerEngine"]
 _EVERY_COMMAND: Final = 1 << 62  # more than any piece has
 _LONG_COMMAND_BYTES: Final = 1024  # longer ones may have many ids
 _BYTES_LIKE_A_COMMAND: Final = 128  # decoding them takes as long as another short command
-_IDS_LIKE_A_COMMAND: Final = 8
+_IDS_LIKE_A_COMMAND: Final = 8  # of a slice; together they count as another short command
 _ACTIVE_CHANGE_VERSION: Final = 12  # older clients close the connection on ACTIVE_CONSUMER_CHANGE
 _CLOSE_VERSION: Final = 5  # older clients close the connection on CLOSE_PRODUCER and CLOSE_CONSUMER
 # The clients that understand REACHED_END_OF_TOPIC. All others close the connection when they get it.

@@ -24,6 +24,7 @@ class Asked:
     method: str
     path: str  # after /api/v1/
     query: dict[str, str]
+    pairs: list[tuple[str, str]]  # of the query, with those that it has several times
     body: dict[str, Any]
     headers: dict[str, str]
 
@@ -47,6 +48,7 @@ class FakeConsole:
             method=request.method,
             path=request.url.raw_path.decode().removeprefix("/api/v1/").partition("?")[0],
             query=dict(parse_qsl(request.url.query.decode())),
+            pairs=parse_qsl(request.url.query.decode()),
             body=json.loads(request.content or b"{}"),
             headers=dict(request.headers),
         )

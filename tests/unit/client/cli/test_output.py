@@ -6,11 +6,19 @@ import os
 import sys
 
 import pytest
+from rich.table import Table
+from rich.text import Text
 
 from vela.cli.text.output import facts, one_line, print_rich, printable, table
 
 COLUMNS = ("topic", "backlog", "stored", "last")
 ROWS = [("orders", "1", "2 kB", "3 s"), ("a-longer-name", "1,000", "2 kB", "30 min")]
+
+
+def headers(made: Table | Text) -> list[str]:
+    if isinstance(made, Text):
+        return made.plain.splitlines()[0].split()
+    return [str(column.header) for column in made.columns]
 
 
 def shown(monkeypatch: pytest.MonkeyPatch, width: int | None) -> list[str]:
@@ -19,8 +27,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, width: int | None) -> list[str]:
         "vela.cli.text.output.shutil.get_terminal_size",
         lambda *_, **__: os.terminal_size((width or 0, 20)),  # pytest calls it too, with other arguments
     )
-    made = table(COLUMNS, ROWS, right=("backlog",), spare=("last", "unknown", "stored"))
-    return [str(column.header) for column in made.columns]
+    return headers(table(COLUMNS, ROWS, right=("backlog",), spare=("last", "unknown", "stored")))
 
 
 @pytest.mark.parametrize(
@@ -47,7 +54,7 @@ def test_numbers_make_room_for_names(
     monkeypatch.setenv("COLUMNS", "30")
     columns = ("subscription", "backlog", "consumers", "unacked")
     made = table(columns, [("a-name-of-20-letters", 1, 2, 3)], right=columns[1:])
-    assert [str(each.header) for each in made.columns] == ["subscription", "backlog"]
+    assert headers(made) == ["subscription", "backlog"]
     print_rich(made)
     assert "a-name-of-20" in capsys.readouterr().out
 
@@ -79,3 +86,17 @@ def test_one_long_name_does_not_widen_every_line_of_a_pipe(
     assert len(lines[0]) < 110
     assert sum(line.count("n") for line in lines) == 5000
     assert lines[1].endswith("v" * 5000)  # programs read values, so they stay whole
+
+
+def test_one_long_cell_does_not_widen_every_row_of_a_pipe(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
+    rows = [("3:4", "k", "7", "one"), ("3:5", "k" * 20_000, "10", "two"), ("3:6", "", "800", "")]
+    print_rich(table(("id", "key", "size", "payload"), rows, right=("size",)))
+    assert capsys.readouterr().out.splitlines() == [
+        "id   key  size  payload",
+        "3:4  k       7  one",
+        f"3:5  {'k' * 20_000}    10  two",
+        "3:6        800",
+    ]

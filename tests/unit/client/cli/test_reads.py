@@ -429,7 +429,7 @@ def test_a_cure_without_a_place_says_where_to_write_it(vela: Vela, console: Fake
 def a_message(**changes: Any) -> dict[str, Any]:
     return {
         "id": "1:0", "append_ms": 1, "key": "4711", "size_bytes": 3, "preview": "{}", "trouble": "", "state": None,
-        **changes,
+        "columns": {}, **changes,
     }  # fmt: skip
 
 
@@ -466,6 +466,22 @@ def test_a_search_goes_on_until_it_has_enough(vela: Vela, console: FakeConsole) 
         "sub": "billing",
     }
     assert console.asked[2].query["limit"] == "1"
+
+
+def test_chosen_columns_stand_in_place_of_key_and_payload(vela: Vela, console: FakeConsole) -> None:
+    console.answers[f"GET {TOPIC}/messages"] = a_page(
+        a_message(columns={"$.order.id": "7", "property:region": None}),
+        a_message(id="1:1", trouble="encrypted", columns={"$.order.id": None, "property:region": "eu"}),
+    )
+    asked = "find orders --column $.order.id --column property:region"
+    lines = [line.split() for line in vela(asked).stdout.splitlines()]
+    assert lines[0] == ["id", "stored", "$.order.id", "property:region"]
+    assert [(line[0], *line[-2:]) for line in lines[1:]] == [("1:0", "7", "–"), ("1:1", "encrypted", "eu")]
+    assert [value for name, value in console.asked[0].pairs if name == "column"] == [
+        "$.order.id",
+        "property:region",
+    ]
+    assert json.loads(vela(f"{asked} --json").stdout.splitlines()[1])["columns"]["property:region"] == "eu"
 
 
 def test_a_search_that_finds_nothing_says_how_far_it_looked(vela: Vela, console: FakeConsole) -> None:

@@ -40,6 +40,13 @@ _PAGE: Final = 500
 @click.option("--value", metavar="TEXT", help="What to compare with, as JSON or text.")
 @click.option("--text", metavar="TEXT", help="Has this text in its payload.")
 @click.option(
+    "--column",
+    metavar="COLUMN",
+    multiple=True,
+    help="Show this in place of key and payload: $.order.id for a value in JSON, property:region, or key. Give it once"
+    " for each column.",
+)
+@click.option(
     "--from",
     "place",
     type=SEEK_TO,
@@ -87,6 +94,7 @@ def find(
     only: str | None,
     subscription: str | None,
     limit: int,
+    column: tuple[str, ...],
     **asked: str | int | None,
 ) -> None:
     """Find messages of a topic by key, property, JSON value or text.
@@ -100,7 +108,7 @@ def find(
         raise click.UsageError(f"--{only} begins at the cursor: leave out --from.")
     where = _start(place) if only is None else {"start": only}
     with console_api() as api:
-        found, looked = _search(api, topic, limit, {**asked, **where, "sub": subscription})
+        found, looked = _search(api, topic, limit, {**asked, **where, "sub": subscription, "column": column})
     if found and not as_json_is_asked():
         print_rich(_table(found, has_states=subscription is not None))
     say(looked)
@@ -121,7 +129,7 @@ def _start(place: Start | None) -> dict[str, str]:
 
 
 def _search(
-    api: ConsoleApi, topic: str, limit: int, asked: dict[str, str | int | None]
+    api: ConsoleApi, topic: str, limit: int, asked: dict[str, str | int | tuple[str, ...] | None]
 ) -> tuple[list[dict[str, Any]], str]:
     """Search page by page. Print JSON at once. Return the messages for a table, and in words how much was searched."""
     found: list[dict[str, Any]] = []
@@ -152,21 +160,40 @@ def _words(matched: int, entries: int, looked: dict[str, Any], *, is_whole: bool
 
 
 def _table(found: list[dict[str, Any]], *, has_states: bool) -> Any:
+    chosen = tuple(found[0]["columns"])
     return table(
-        ("id", "stored", *(("state",) if has_states else ()), "key", "size", "payload"),
+        ("id", "stored", *(("state",) if has_states else ()), *(chosen or ("key", "size", "payload"))),
         [
             (
                 message["id"],
                 moment(message["append_ms"]),
                 *((_state(message["state"]),) if has_states else ()),
-                UNKNOWN if message["key"] is None else message["key"],
-                size(message["size_bytes"]),
-                message["trouble"] or message["preview"],
+                *(_chosen(message) if chosen else _contents(message)),
             )
             for message in found
         ],
-        right=("size",),
+        right=() if chosen else ("size",),
     )
+
+
+def _contents(message: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        _or_unknown(message["key"]),
+        size(message["size_bytes"]),
+        message["trouble"] or message["preview"],
+    )
+
+
+def _chosen(message: dict[str, Any]) -> list[str]:
+    """Return the chosen columns. Of a message that cannot be read, the first one without a value says why."""
+    values = list(message["columns"].values())
+    if message["trouble"] and None in values:
+        values[values.index(None)] = message["trouble"]
+    return [_or_unknown(value) for value in values]
+
+
+def _or_unknown(value: str | None) -> str:
+    return UNKNOWN if value is None else value
 
 
 def _state(state: dict[str, Any] | None) -> str:
