@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 from pipeline.database import reading
 from pipeline.message_columns import SPARK_SCHEMA, column_names
 from pipeline.source.batch_reader import BatchReader
+from pipeline.source.columns import schema_number
 from pipeline.source.entries import read_entries
 from pipeline.source.options import ReadOptions
 from pipeline.source.ranges import EntryPartition
@@ -68,6 +69,7 @@ class _TupleReader(BatchReader):
                             message.producer_name,
                             message.sequence_id,
                             _time(row.append_ms),
+                            schema_number(message.schema_version),
                         )
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "key_bytes",
     "plain_record_batch",
     "record_batch",
+    "schema_number",
 ]
 
 _ARROW_TYPES: Final = {
@@ -148,7 +149,7 @@ def _timestamp_us(time_ms: int) -> int | None:
     return time_ms * 1000 if 0 < time_ms <= _MAX_TIMESTAMP_MS else None
 
 
-def _schema_version(version: bytes) -> int | None:
+def schema_number(version: bytes) -> int | None:
     """Return the number that the broker gave to the producer's schema; None if it gave none."""
     return int.from_bytes(version, signed=True) if 0 < len(version) <= _LONG_BYTES else None
 
@@ -227,7 +228,7 @@ _OF_PLAIN_RUNS: Final[dict[str, _OfRun]] = _OF_RUNS | {
     "__publishTime": lambda run: _timestamp_us(run.publish_time_ms),
     "__eventTime": lambda run: None,
     "__producerName": lambda run: run.producer_name,
-    "__schemaVersion": lambda run: _schema_version(run.schema_version),
+    "__schemaVersion": lambda run: schema_number(run.schema_version),
 }
 
 
@@ -249,7 +250,7 @@ _COLUMNS: Final[dict[str, _Column]] = {name: _of_runs(name) for name in _OF_RUNS
     "__batchIndex": _of_messages("__batchIndex", lambda each: each.batch_index),
     "__producerName": _of_messages("__producerName", lambda each: each.producer_name),
     "__sequenceId": _of_messages("__sequenceId", lambda each: each.sequence_id),
-    "__schemaVersion": _of_messages("__schemaVersion", lambda each: _schema_version(each.schema_version)),
+    "__schemaVersion": _of_messages("__schemaVersion", lambda each: schema_number(each.schema_version)),
 }
 _PLAIN_COLUMNS: Final[dict[str, _PlainColumn]] = {name: _of_plain_runs(name) for name in _OF_PLAIN_RUNS} | {
     "value": lambda runs: pa.concat_arrays([run.values for run in runs]),
