@@ -43,9 +43,8 @@ class TopicSchema:
     version: int
     kind: str  # json or avro
     definition: str  # an Avro schema as JSON, for both kinds
-    writers: Mapping[int, str] = field(
-        default_factory=dict
-    )  # with which payloads were written, by version; avro only
+    writers: Mapping[int, str] = field(default_factory=dict)
+    """Avro only: the definitions with which payloads were written, by version."""
 
     def spark_type(self) -> StructType:
         """Return the type with which `from_json` reads a payload. Raises SchemaUnusable if Spark has no such type.

@@ -69,9 +69,11 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
         if left_out:
             about += f", besides {left_out} that were replayed before"
         note = f"; {_READ_AS_NULL}: {unreadable}" if unreadable else ""
+        is_over = messages > int(options["limit"])
         if options["preview"] == "true":
-            return {**result, "is_preview": True, "words": f"{about}; nothing was published{note}"}
-        if messages > int(options["limit"]):
+            more = f"; limit = {options['limit']}, so a run would publish none" if is_over else ""
+            return {**result, "is_preview": True, "words": f"{about}; nothing was published{more}{note}"}
+        if is_over:
             raise InvalidOption(
                 f"{about}, more than limit = {options['limit']}, and nothing was published: choose fewer, or raise it"
             )
@@ -89,7 +91,8 @@ def _require_stored(source: dict[str, str]) -> None:
         raise DataLost(error.problem, "start a new run: this one cannot be continued") from None
 
 
-_REPLAYS: Final = f"coalesce(try_cast(__messageProperties['{REPLAYS_PROPERTY}'] AS int), 0)"
+# A publisher can set the property too: a negative number must not let a message go round more often.
+_REPLAYS: Final = f"greatest(coalesce(try_cast(__messageProperties['{REPLAYS_PROPERTY}'] AS int), 0), 0)"
 
 
 def _counted(chosen: DataFrame, fresh: DataFrame, is_fresh: str) -> tuple[int, int, list[dict[str, Any]]]:

@@ -148,6 +148,18 @@ def test_more_than_the_limit_publishes_nothing(job: JobRunner, broker: Broker, o
     with pytest.raises(InvalidOption, match="more than limit = 3, and nothing was published"):
         job("replay", orders, to=target, limit="3", preview="false")
     assert broker.values(target) == []
+    preview = job("replay", orders, to=target, limit="3")
+    assert "limit = 3, so a run would publish none" in preview["words"]
+
+
+@pytest.mark.parametrize("stated", ["-5", "many", "99999999999"])
+def test_a_count_that_a_publisher_made_up_is_not_believed(
+    job: JobRunner, broker: Broker, stated: str
+) -> None:
+    topic, target = broker.topic(f"replay-stated-{stated}"), broker.topic(f"replay-counted-{stated}")
+    broker.client.create_producer(topic).send(b"x", {"REPLAYED_TIMES": stated})
+    job("replay", topic, to=target, preview="false")
+    assert broker.stored(target)[0].properties()["REPLAYED_TIMES"] == "1"
 
 
 def test_the_rate_is_kept(job: JobRunner, broker: Broker, orders: str) -> None:
