@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
+import platform
+import struct
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +15,8 @@ __all__ = ["give_way"]
 logger = logging.getLogger(__name__)
 
 _OF_SESSION: Final = Path("/proc/self/autogroup")
+_SCHED_SETATTR: Final = {"x86_64": 314, "aarch64": 274}  # Linux's number of the system call
+_SLICE_NS: Final = 100_000_000  # the longest that Linux grants
 
 
 def give_way(niceness: int) -> None:
@@ -22,7 +27,9 @@ def give_way(niceness: int) -> None:
     not lead its session leaves the session as it is, because the user's other programs are in it. Call this function
     once, because each call adds to the niceness of the threads.
     """
-    os.nice(niceness)
+    if not niceness:
+        return
+    _ask_for_long_slices(os.nice(niceness))
     if os.getsid(0) != os.getpid():
         return
     try:
@@ -31,3 +38,20 @@ def give_way(niceness: int) -> None:
         return  # a kernel without autogroups
     except OSError as error:  # Linux lets a user change only one autogroup in 0.1 s
         logger.warning("the niceness of the job's session stays as it is: %s", error.strerror)
+
+
+def _ask_for_long_slices(niceness: int) -> None:
+    """Let the threads of others, which have shorter slices, interrupt this thread as soon as they wake.
+
+    Niceness decides only how much each thread gets. When a thread of the broker woke, it waited until the job's thread
+    had used up its slice: beside a full read, half of all messages took 4.5 ms, and with long slices 2.2 ms. Linux
+    before 6.12 takes the call and ignores the slice. Python has no function for this system call.
+    """
+    number = _SCHED_SETATTR.get(platform.machine())
+    if platform.system() != "Linux" or number is None:
+        return
+    # struct sched_attr in its first version: size, policy, flags, nice, priority, runtime, deadline, period
+    attributes = struct.pack("=IIQiIQQQ", 48, os.SCHED_OTHER, 0, niceness, 0, _SLICE_NS, 0, 0)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syscall(number, 0, attributes, 0):  # a container may forbid it
+        logger.warning("the job's time slices stay as they are: %s", os.strerror(ctypes.get_errno()))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,14 +18,20 @@ from pipeline.priority import give_way
 give_way(int(sys.argv[1]))
 session = pathlib.Path("/proc/self/autogroup")
 child = subprocess.run([sys.executable, "-c", "import os; print(os.nice(0))"], capture_output=True, text=True)
-print(json.dumps([os.nice(0), int(child.stdout), session.read_text() if session.exists() else ""]))
+scheduling = subprocess.run(["cat", "/proc/self/sched"], capture_output=True, text=True).stdout
+slices = [line.split()[-1] for line in scheduling.splitlines() if line.startswith("se.slice")]
+print(json.dumps([os.nice(0), int(child.stdout), session.read_text() if session.exists() else "", slices]))
 """
+
+# The kernel release from which a program can choose the slices of an ordinary thread.
+CHOOSES_SLICES = (6, 12)
 
 
 def told(niceness: int, *, leads_a_session: bool) -> list[Any]:
-    """Return the niceness of a process after `give_way`, that of its child, and its session's text in `/proc`.
+    """Return the niceness of a process after `give_way`, that of its child, its session's text, and the child's slice.
 
-    The text is empty where the kernel has autogroups, but they are switched off, as in some containers.
+    Text and slice are read from `/proc`. The text is empty where the kernel has autogroups, but they are switched off,
+    as in some containers. The slice is a list of one number of nanoseconds, or empty if the kernel does not tell it.
     """
     done = subprocess.run(
         [sys.executable, "-c", TELL, str(niceness)],
@@ -39,10 +47,22 @@ def told(niceness: int, *, leads_a_session: bool) -> list[Any]:
 def test_a_process_and_its_children_give_way() -> None:
     mine = os.nice(0)
     session = told(0, leads_a_session=False)[2]
-    assert told(7, leads_a_session=False) == [mine + 7, mine + 7, session]
+    assert told(7, leads_a_session=False)[:3] == [mine + 7, mine + 7, session]
 
 
 def test_a_session_of_its_own_gives_way_too() -> None:
     if not told(0, leads_a_session=True)[2]:
         pytest.skip("this kernel gives a session no group of its own")
     assert told(7, leads_a_session=True)[2].endswith("nice 7\n")
+
+
+def test_a_thread_of_the_broker_that_wakes_interrupts_a_job_and_its_children() -> None:
+    if not Path("/proc/self/sched").exists():
+        pytest.skip("this kernel does not tell the length of slices")
+    if tuple(int(number) for number in platform.release().split(".")[:2]) < CHOOSES_SLICES:
+        pytest.skip("this kernel gives all threads the same slice")
+    assert told(7, leads_a_session=False)[3] == ["100000000"]
+
+
+def test_a_job_that_gives_no_way_keeps_its_slices() -> None:
+    assert told(0, leads_a_session=False)[3] != ["100000000"]
