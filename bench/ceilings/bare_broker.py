@@ -57,8 +57,8 @@ def bare_latency(
         rows_per_s = strain.wal_bytes / (payload_bytes + _ROW_WAL_BYTES) - per_s  # the server writes its own
         if rows_per_s > 0:
             writes = partial(_writing, database_url, payload_bytes, rows_per_s)
-            running.enter_context(elsewhere(writes, is_idle=False))
-        running.enter_context(elsewhere(partial(_burning, strain.broker_cores), is_idle=False))
+            running.enter_context(elsewhere(writes, gives_way=False))
+        running.enter_context(elsewhere(partial(_burning, strain.broker_cores), gives_way=False))
         return run_exactly(
             echo_latency(port, payload_bytes=payload_bytes, per_s=per_s, warm_up_s=warm_up_s, run_s=run_s)
         )

@@ -17,6 +17,7 @@ import psycopg
 
 from bench.load.consuming.drain import drain
 from bench.load.peers.binary import PeerFailed
+from pipeline.priority import give_way
 
 __all__ = ["Disturbance", "Disturbances", "Happened", "checkpoint", "drained", "happening", "vacuum"]
 
@@ -117,7 +118,8 @@ def _drain(port: int, topic: str, subscription: str, entries: int) -> None:
 
 
 def _give_way() -> None:
-    os.nice(_GIVES_WAY)
+    os.setsid()  # Linux divides the processor among sessions first
+    give_way(_GIVES_WAY)
 
 
 def _run(database_url: str, statement: str) -> None:

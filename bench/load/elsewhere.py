@@ -11,22 +11,27 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from multiprocessing.connection import Connection
+from typing import Final
+
+from pipeline.priority import give_way
 
 __all__ = ["elsewhere"]
+
+_NICENESS: Final = 19  # as little CPU time as Linux lets a process have
 
 _PATIENCE_S = 120.0  # a busy machine takes a long time to start a process
 
 
 @contextmanager
-def elsewhere(load: Callable[[], AbstractContextManager[None]], *, is_idle: bool = True) -> Iterator[None]:
+def elsewhere(load: Callable[[], AbstractContextManager[None]], *, gives_way: bool = True) -> Iterator[None]:
     """Enter `load`, which must be picklable, in another process, and leave it at the end.
 
-    `is_idle` is False for a load that stands for a server, which competes for the cores like any other process.
+    `gives_way` is False for a load that stands for a server, which competes for the cores like any other process.
     Raises RuntimeError if the load fails to begin.
     """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(load, theirs, is_idle), daemon=True)
+    process = context.Process(target=_serve, args=(load, theirs, gives_way), daemon=True)
     process.start()
     theirs.close()
     try:
@@ -42,9 +47,10 @@ def elsewhere(load: Callable[[], AbstractContextManager[None]], *, is_idle: bool
         process.join(_PATIENCE_S)
 
 
-def _serve(load: Callable[[], AbstractContextManager[None]], pipe: Connection, is_idle: bool) -> None:
-    if is_idle:
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+def _serve(load: Callable[[], AbstractContextManager[None]], pipe: Connection, gives_way: bool) -> None:
+    if gives_way:
+        os.setsid()  # Linux divides the processor among sessions first
+        give_way(_NICENESS)
     with load():
         pipe.send("running")
         pipe.poll(None)  # until the other end is closed

@@ -52,16 +52,23 @@ IN_DOCS: Final[Mapping[str, tuple[str, int]]] = {
     "console-receipt": ("receipt", 720),
     "console-reset": ("reset", 860),
     "console-clients": ("clients", 760),
+    "console-producers": ("producers", 560),
     "console-acts": ("acts", 640),
     "console-bookmarks": ("bookmarks", 420),
+    "console-namespaces": ("namespaces", 480),
     "console-namespace": ("namespace", 760),
     "console-pipeline": ("pipeline", 800),
     "console-alerts": ("alerts", 1000),
+    "console-users": ("users", 560),
     "console-user": ("user", 760),
     "console-tokens": ("tokens", 620),
     "console-account": ("account", 760),
     "console-views": ("views", 520),
     "console-login": ("login", 560),
+    "console-help": ("help", 760),
+    "console-compare": ("compare", 900),
+    "console-past": ("subscription-past", 900),
+    "console-job": ("job", 860),
     "dead-letters": ("dead-letter-topic", 1100),
     "messages": ("messages", 900),
 }
@@ -112,6 +119,7 @@ def addresses(vela: VelaProcess) -> Mapping[str, str]:
         "messages-found": f"/t/{payments}/messages?start=oldest&text=acc-1007",
         "follow": f"/t/{payments}/messages/follow",
         "message": f"/t/{invoices}/m/{message}",
+        "compare": f"/t/{invoices}/messages/compare?a={_first(vela, invoices)}&b={message}",
         "message-again": f"/t/{invoices}/m/{message}/again",
         "dead-letter-topic": f"/dlq/{letters}",
         "alert": f"/alerts/{_ask(vela, 'alerts/rules')['rules'][0]['id']}",
@@ -134,6 +142,10 @@ _TABS: Final = (
 
 def _first_unacked(vela: VelaProcess, subscription: str) -> str:
     return str(_ask(vela, f"topics/{subscription}/peek?limit=1")["messages"][0]["id"])
+
+
+def _first(vela: VelaProcess, topic: str) -> str:
+    return str(_ask(vela, f"topics/{topic}/messages?start=oldest&limit=1")["messages"][0]["id"])
 
 
 def _latest(vela: VelaProcess, kind: str) -> int:
