@@ -497,7 +497,7 @@ def oauth2(issuer: LoginServer, client_id: str = "app", secret: str = "hush") ->
     )
 
 
-def test_apaches_client_and_velas_come_with_a_password(vela: VelaProcess) -> None:
+def test_both_clients_connect_with_a_password(vela: VelaProcess) -> None:
     client = apache(vela, pulsar.AuthenticationBasic("app", "secret"))
     producer = client.create_producer(ORDERS.full)
     producer.send(b"by password")
@@ -534,7 +534,7 @@ def test_a_refused_handshake_asks_for_a_token_or_a_password(vela: VelaProcess) -
     assert refused.value.response.headers.get_all("WWW-Authenticate") == CHALLENGES
 
 
-def test_guesses_of_passwords_do_not_stop_those_who_publish(vela: VelaProcess) -> None:
+def test_guessing_passwords_does_not_stop_producers(vela: VelaProcess) -> None:
     """Eight guesses at a time, of 50 ms of hashing each, beside a producer."""
     client = client_of(vela, token("app"))
     producer = client.create_producer(ORDERS.full)
@@ -581,7 +581,7 @@ def test_velas_client_renews_its_token_at_the_issuer_and_keeps_its_connection(
         issuer.lifetime_s = 300
 
 
-def test_an_issuers_token_opens_every_door_and_one_for_others_none(
+def test_a_token_that_an_issuer_made_for_vela_opens_every_door_and_other_tokens_none(
     vela: VelaProcess, issuer: LoginServer
 ) -> None:
     mine = issuer.access_token({"sub": "root", "aud": "vela"}, key_id=None)

@@ -180,7 +180,9 @@ async def straggling(run: BrokerRun) -> tuple[int, list[Position]]:
     return segment, positions
 
 
-async def test_stragglers_are_copied_out_and_their_segment_is_dropped(broker_url: str) -> None:
+async def test_the_last_living_ledgers_are_copied_out_of_a_segment_which_is_then_dropped(
+    broker_url: str,
+) -> None:
     async with keeping(broker_url) as run:
         segment, positions = await straggling(run)
         await run.broker.lifetime.look_at_segments()

@@ -60,7 +60,7 @@ def pulls_answered(vela: VelaProcess, outcome: str = "found") -> int:
 
 
 @pytest.mark.row("S3.1")
-async def test_a_hundred_messages_are_four_pulls(shared_vela: VelaProcess, topic: str) -> None:
+async def test_a_hundred_messages_need_four_pulls(shared_vela: VelaProcess, topic: str) -> None:
     publish(shared_vela, topic, *numbers(100))
     before = pulls_answered(shared_vela)
     async with PullConsumer(
@@ -201,7 +201,9 @@ async def test_it_pulls_through_a_door_with_tls(shared_vela: VelaProcess, topic:
                 pass
 
 
-async def test_tags_filters_and_refusals(shared_vela: VelaProcess, topic: str) -> None:
+async def test_tags_and_filters_choose_messages_and_a_wrong_filter_is_refused(
+    shared_vela: VelaProcess, topic: str
+) -> None:
     publish(shared_vela, topic, *numbers(40), tag="A")
     publish(shared_vela, topic, b"mine", tag="B")
     choices: list[dict[str, Any]] = [{"tags": "B || C"}, {"property_filter": "TAGS IN ('B')"}]

@@ -46,7 +46,7 @@ async def test_the_first_consumer_decides_the_subscription_type(
 
 
 @pytest.mark.parametrize("type_", [SHARED, FAILOVER, KEY_SHARED])
-async def test_silent_consumers_of_other_types_are_not_put_out(
+async def test_silent_consumers_of_other_types_are_not_closed(
     run: BrokerRun, type_: SubscriptionType
 ) -> None:
     silent = await run.consumer(type_=type_)

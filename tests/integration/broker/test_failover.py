@@ -97,7 +97,9 @@ async def test_priority_decides_and_a_joiner_that_changes_nothing_learns_its_sta
     await second.has(3)
 
 
-async def test_partitions_are_shared_out_by_their_numbers(run: BrokerRun, clock: ManualClock) -> None:
+async def test_the_number_of_a_partition_chooses_its_active_consumer(
+    run: BrokerRun, clock: ManualClock
+) -> None:
     active = []
     for partition in range(4):
         topic = f"parted-partition-{partition}"
@@ -115,7 +117,9 @@ async def test_the_owners_timer_alone_switches(broker_url: str) -> None:
         await eventually(lambda: consumer.active == [True], "to be told")
 
 
-async def test_without_a_delay_the_answer_still_comes_before_the_news(broker_url: str) -> None:
+async def test_without_a_delay_a_consumer_is_told_that_it_is_active_after_its_subscribe_is_answered(
+    broker_url: str,
+) -> None:
     async with running(broker_url, failover_delay_ms=0, wheel_enabled=False) as run:
         consumer = await run.consumer(type_=FAILOVER, permits=10)
         assert consumer.active == []
@@ -178,7 +182,7 @@ async def test_a_due_negative_ack_redelivers_everything_to_the_active_consumer(
     assert active.positions[3:] == positions
 
 
-async def test_a_cumulative_ack_is_taken(run: BrokerRun, clock: ManualClock) -> None:
+async def test_a_cumulative_ack_moves_mark_delete(run: BrokerRun, clock: ManualClock) -> None:
     positions = await (await run.producer()).publish(3)
     active = await run.consumer(type_=FAILOVER, permits=100)
     await tick(run, clock)

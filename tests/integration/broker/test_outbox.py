@@ -163,7 +163,7 @@ async def test_a_topic_that_goes_away_meanwhile_gets_each_message_once(run: Brok
     assert payloads(consumer) == numbers(900)
 
 
-async def test_a_client_cannot_have_the_outboxs_name(run: BrokerRun) -> None:
+async def test_a_client_cannot_use_the_name_of_the_outbox_producer(run: BrokerRun) -> None:
     with pytest.raises(NotAllowed, match="vela-outbox is the broker's own"):
         await run.producer(name=OUTBOX_PRODUCER)
     committed(run.database_url, b"moved")

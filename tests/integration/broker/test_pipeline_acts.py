@@ -17,7 +17,7 @@ EACH_TIME: dict[str, Any] = {"job": "export", "options": {"to": "orders/{time}"}
 RUNS = "SELECT id, job, subject, state, who, options->>'format', error FROM vela_pipeline_run ORDER BY id"
 
 
-async def test_a_job_waits_for_a_worker_once(run: BrokerRun) -> None:
+async def test_a_job_that_waits_for_a_worker_cannot_be_requested_again(run: BrokerRun) -> None:
     await run.producer()
     planned = await plan("run_job", **EXPORT)
     assert planned.plan is not None
@@ -59,7 +59,7 @@ async def test_a_topic_that_is_not_there_is_named(run: BrokerRun) -> None:
         await plan("run_job", "persistent://public/default/missing", **EXPORT)
 
 
-async def test_cancel_and_continue(run: BrokerRun) -> None:
+async def test_a_run_is_cancelled_and_continued(run: BrokerRun) -> None:
     await run.producer()
     first = (await done("run_job", **EXPORT)).result
     assert first is not None
@@ -88,7 +88,7 @@ async def test_cancel_and_continue(run: BrokerRun) -> None:
     assert f"there is no run 99 over {T}" in missing.error
 
 
-async def test_schedules(run: BrokerRun) -> None:
+async def test_schedules_are_created_changed_and_deleted(run: BrokerRun) -> None:
     await run.producer()
     refused = await plan("schedule_job", every_minutes=60, **EXPORT)
     assert "each run of a schedule needs a new name" in refused.error

@@ -31,7 +31,7 @@ DAY_MS = 24 * 3600 * 1000
 
 
 @pytest.mark.row("S0.47")
-async def test_earliest_gives_all_stored_messages_and_latest_no_earlier_ones(
+async def test_earliest_gives_all_stored_messages_and_latest_only_later_ones(
     broker_url: str,
 ) -> None:
     async with keeping(broker_url) as run:

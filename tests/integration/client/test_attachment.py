@@ -131,7 +131,7 @@ async def test_retriable_refusals_are_tried_again(peer: ScriptedPeer, client: Cl
     await subscriber.attachment.close()
 
 
-async def test_others_are_raised_at_once(peer: ScriptedPeer, client: Client) -> None:
+async def test_refusals_that_are_not_retriable_are_raised_at_once(peer: ScriptedPeer, client: Client) -> None:
     refuse_subscribe(peer, ServerError.CONSUMER_BUSY, 1)
     subscriber = Subscriber(client)
     with pytest.raises(errors.ConsumerBusy, match="refused by the script"):

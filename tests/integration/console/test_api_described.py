@@ -142,8 +142,10 @@ def test_an_answer_is_as_described(method: str, path: str, described: dict[str, 
 
 
 @pytest.mark.parametrize(("method", "path", "described"), operations())
-def test_a_refusal_is_as_described(method: str, path: str, described: dict[str, Any], nobody: Client) -> None:
-    answer = call(nobody, method, path, described["operationId"])
+def test_a_refusal_is_as_described(
+    method: str, path: str, described: dict[str, Any], anonymous: Client
+) -> None:
+    answer = call(anonymous, method, path, described["operationId"])
     assert answer.status_code == 401
     check(answer, described["responses"])
 

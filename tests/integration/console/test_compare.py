@@ -93,7 +93,9 @@ def test_a_payload_that_cannot_be_read_is_compared_as_bytes(operator: Client, sh
         ("a=999:1&b=", "999:1 is not stored on this topic"),
     ],
 )
-def test_a_message_that_does_not_exist(query: str, words: str, operator: Client, shop: Shop) -> None:
+def test_a_message_that_does_not_exist_is_refused_in_words(
+    query: str, words: str, operator: Client, shop: Shop
+) -> None:
     page = operator.get(f"{ORDERS}/messages/compare?{query}")
     assert (page.status_code, words in text_of(page)) == (400, True)
 
@@ -105,7 +107,7 @@ def test_a_message_of_another_topic_is_not_compared(operator: Client, shop: Shop
     assert "is not stored on this topic" in text_of(page)
 
 
-def test_messages_of_two_partitions(operator: Client, shop: Shop) -> None:
+def test_messages_of_two_partitions_can_be_compared(operator: Client, shop: Shop) -> None:
     dates = make_topic("persistent://public/default/dates")
     dates.partitions = 2
     dates.save()

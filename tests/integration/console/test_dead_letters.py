@@ -371,7 +371,7 @@ def test_the_list_walks_the_index_of_dead_letter_topics(db: None) -> None:
         ("persistent://a/b/" + "-" * 200 + "-DLQ", None),
     ],
 )
-def test_the_names_that_a_dead_letter_topic_may_be_made_of(
+def test_the_name_of_a_dead_letter_topic_yields_every_possible_topic_and_subscription(
     name: str, expected: list[tuple[str, str]] | None
 ) -> None:
     found = list(possible_origins(name))

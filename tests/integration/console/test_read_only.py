@@ -1,4 +1,4 @@
-"""A console that is read-only refuses everything that would change something, and offers none of it."""
+"""A read-only console refuses every request that would change something, and offers no form for one."""
 
 from __future__ import annotations
 

@@ -303,7 +303,7 @@ async def test_dead_letters_have_a_subscription_when_it_is_asked_for(still: Brok
     await eventually(lambda: look.cursor.backlog_messages == 1, "the letter waits for whoever looks")
 
 
-async def test_the_old_names_are_kept_to_where_they_exist(still: BrokerRun) -> None:
+async def test_the_old_names_are_used_where_their_topics_exist(still: BrokerRun) -> None:
     await still.producer("s-DLQ")
     await still.producer("s-RETRY")
     await publish(still, "bad")

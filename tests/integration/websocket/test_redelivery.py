@@ -312,7 +312,7 @@ async def test_a_nack_on_exclusive_redelivers_everything_unacked_in_order(still:
         ("&ackTimeoutMillis=1000&ackTimeoutRedeliveryBackoff=500,4000,2", 1500),
     ],
 )
-async def test_which_tracker_runs_is_a_matter_of_the_options(
+async def test_the_options_decide_which_tracker_runs(
     still: BrokerRun, query: str, due_ms: int | None
 ) -> None:
     await publish(still, "a")

@@ -47,7 +47,7 @@ async def test_the_switch_means_a_queue_of_0_for_any_size(desk: Desk) -> None:
 
 
 @pytest.mark.row("S2.2")
-async def test_it_receives(desk: Desk) -> None:
+async def test_a_consumer_without_a_queue_receives(desk: Desk) -> None:
     consumer = await zero(desk)
 
     def give(link: Link, event: events.Flow) -> None:
@@ -72,7 +72,7 @@ async def test_one_flow_of_one_for_each_receive(desk: Desk) -> None:
 
 
 @pytest.mark.row("S2.4", "S2.7")
-async def test_nothing_else_is_asked_for(desk: Desk) -> None:
+async def test_only_a_receive_grants_a_permit(desk: Desk) -> None:
     consumer = await zero(desk)
     waiting = await started(consumer)
     await desk.settled(1)
@@ -168,7 +168,7 @@ async def test_a_message_sent_without_a_permit_is_neither_lost_nor_acked(desk: D
 
 
 @pytest.mark.row("S2.14")
-async def test_looking_past_the_receive_call_is_refused(desk: Desk) -> None:
+async def test_calls_that_look_into_a_queue_are_refused(desk: Desk) -> None:
     consumer = await zero(desk)
     with pytest.raises(InvalidConfiguration, match=r"receive\(\)"):
         consumer.receive_nowait()
