@@ -1,4 +1,4 @@
-"""How growth is told from noise."""
+"""How the benchmark tells growth of memory or files from noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Latency counts from the intended send time, whatever the generator was held up by."""
+"""Latency counts from the intended send time, even if the load generator was late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Key_Shared: a message that waits for its time or a filter does not hold up its key, and goes to its owner then."""
+"""Key_Shared: a message that waits for its time or a filter does not delay its key; then it goes to the key's owner."""
 
 from __future__ import annotations
 

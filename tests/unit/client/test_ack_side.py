@@ -28,7 +28,7 @@ from vela.wire.binary.enums import ValidationError
 
 # -- acks ----------------------------------------------------------------------------------------------------------
 @pytest.mark.row("S4.9")
-def test_acks_of_100_ms_are_one_command() -> None:
+def test_acks_within_100_ms_are_sent_as_one_command() -> None:
     owner = consumer()
     for entry_id in (5, 1, 3):
         owner.acks.acknowledge(message(entry_id))
@@ -43,7 +43,7 @@ def test_acks_of_100_ms_are_one_command() -> None:
 
 
 @pytest.mark.row("S4.9")
-def test_a_thousand_acks_do_not_wait() -> None:
+def test_a_thousand_acks_are_sent_at_once() -> None:
     owner = consumer()
     for entry_id in range(1500):
         owner.acks.acknowledge(message(entry_id))

@@ -35,7 +35,7 @@ def test_a_logger_of_ones_own_is_taken_as_it_is() -> None:
     assert logger_of(None) is logging.getLogger("vela")
 
 
-def test_the_console_from_a_level_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_console_logger_prints_from_its_level_on(capsys: pytest.CaptureFixture[str]) -> None:
     logger_of(ConsoleLogger(LoggerLevel.Warn))
     logging.getLogger("vela.aio.client").info("not this")
     logging.getLogger("vela.aio.client").warning("but this")

@@ -44,7 +44,7 @@ def test_ids_are_written_as_apaches_client_writes_them(
     assert hash(again) == hash(ours)
 
 
-def test_ends_of_a_topic_are_apaches() -> None:
+def test_the_ids_of_both_ends_of_a_topic_are_apaches() -> None:
     assert MessageId.earliest.serialize() == pulsar.MessageId.earliest.serialize()
     assert MessageId.latest.serialize() == pulsar.MessageId.latest.serialize()
     assert MessageId.earliest < MessageId(-1, 0, 0) < MessageId.latest
@@ -146,7 +146,7 @@ def test_a_value_goes_through_the_schema_and_a_null_value_does_not() -> None:
     assert nothing.value() is None
 
 
-def test_a_message_has_no_room_for_more() -> None:
+def test_messages_have_no_dict() -> None:
     assert not hasattr(message(), "__dict__")
     assert not hasattr(message().entry, "__dict__")
 

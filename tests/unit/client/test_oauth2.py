@@ -1,4 +1,4 @@
-"""Tokens by client credentials: vela.aio.oauth2, against a login server of our own."""
+"""Tokens by client credentials: vela.aio.oauth2, against a login server that the test runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def credentials(server: LoginServer, clock: Clock | None = None, **more: str) ->
     return found
 
 
-def test_it_is_one_of_velas_authentications() -> None:
+def test_client_credentials_are_one_of_velas_ways_to_authenticate() -> None:
     assert vela.AuthenticationOauth2 is AuthenticationOauth2
     assert AuthenticationOauth2.method == "token"
 

@@ -70,7 +70,7 @@ def test_a_shorter_back_off_overtakes_a_longer_one() -> None:
 
 
 @pytest.mark.row("S4.17")
-def test_2500_negative_acks_are_three_commands() -> None:
+def test_2500_negative_acks_are_sent_in_three_commands() -> None:
     owner = consumer()
     for entry_id in range(2500):
         owner.acks.negative_acknowledge(message(entry_id))
@@ -174,7 +174,7 @@ def test_a_waiting_message_does_not_time_out() -> None:
 
 @pytest.mark.row("S4.22")
 @pytest.mark.parametrize("how", ["ack", "cumulative", "nack", "all again", "reconnect", "seek", "close"])
-async def test_events_that_end_the_ack_timeout(how: str) -> None:
+async def test_acks_redeliveries_and_lost_links_end_the_ack_timeout(how: str) -> None:
     owner = consumer(is_shared=False, ack_timeout_ms=1000, ack_timeout_tick_ms=100)
     take(owner, 1, 2)
     owner.timers.advance(800)

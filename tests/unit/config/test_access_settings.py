@@ -29,7 +29,7 @@ def test_another_address_needs_authentication_or_a_deliberate_none(bind: str) ->
 
 
 @pytest.mark.parametrize("methods", ["password", "none,token", "token,"])
-def test_a_method_is_known(methods: str) -> None:
+def test_an_unknown_method_is_refused_with_the_list(methods: str) -> None:
     environment = {**ENVIRONMENT, "VELA_AUTHENTICATION": methods}
     if methods == "token,":
         assert BrokerSettings.from_environment(environment).authentication == ("token",)

@@ -16,7 +16,7 @@ def test_bars_stand_where_their_hours_are() -> None:
     assert (drawn.most, drawn.places, drawn.unknown) == (4, 5, 3)
 
 
-def test_nothing_zero_and_very_little() -> None:
+def test_no_value_has_no_bar_and_a_very_small_one_is_still_visible() -> None:
     assert bars({}, first=0, places=3, step=1).path == ""
     assert bars({}, first=0, places=3, step=1).most is None
     empty = bars({0: 0}, first=0, places=3, step=1)

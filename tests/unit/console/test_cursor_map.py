@@ -61,7 +61,7 @@ def test_states_add_up(begin: int, kept: int, moved: int, states: list[str]) -> 
     assert shown.total() == len(flying)
 
 
-def test_nothing_kept_draws_nothing() -> None:
+def test_a_log_without_entries_has_no_strip() -> None:
     assert cursor_map(begin=7, end=7, mark_delete=6, read=7, acked=[], in_flight=[]) is None
 
 

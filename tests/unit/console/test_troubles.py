@@ -25,7 +25,7 @@ def troubles(signs: Signs, *, tick_ms: int = 1000) -> dict[Trouble, int | None]:
     return troubles_of(signs, tick_ms=tick_ms)
 
 
-def test_all_is_well() -> None:
+def test_fresh_heartbeats_are_no_trouble() -> None:
     assert troubles(WELL) == {}
     assert effects_of({}) == []
 

@@ -105,7 +105,7 @@ def test_an_unstored_entry_cannot_be_acked(beyond: Position) -> None:
     assert cursor.backlog_messages == 2
 
 
-def test_trimmed_entries_are_past() -> None:
+def test_trimmed_entries_count_as_acked() -> None:
     log = Log()
     log.publish_all(1, 1)
     log.roll()
@@ -264,7 +264,7 @@ def test_undo_restores_messages_that_a_later_cumulative_ack_did_not_cover() -> N
     assert [p.entry_id for p in positions if cursor.is_acked(p)] == [0, 1, 4]
 
 
-def test_undo_of_a_skip_into_a_batch() -> None:
+def test_undo_of_a_skip_into_a_batch_keeps_acks_of_its_messages() -> None:
     log = Log()
     batch = log.publish(4)
     cursor = cursor_on(log)
@@ -380,7 +380,7 @@ def test_a_hundred_thousand_holes_are_kept_and_close() -> None:
     assert again.last_acked == again.mark_delete
 
 
-def test_undo_defaults_to_nothing_recorded() -> None:
+def test_undo_without_recorded_acks_restores_the_snapshot() -> None:
     log = Log()
     positions = log.publish_all(1, 1)
     cursor = cursor_on(log)

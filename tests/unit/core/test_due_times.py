@@ -1,4 +1,4 @@
-"""The heap of due times against a dict."""
+"""The heap of due times, compared with a dict as a model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ steps = st.lists(
 
 
 @given(steps)
-def test_against_a_dict(steps: list[tuple[str, int, int]]) -> None:
+def test_due_times_equal_those_of_a_dict(steps: list[tuple[str, int, int]]) -> None:
     times: DueTimes[int] = DueTimes()
     model: dict[int, int] = {}
     for step, key, at_ms in steps:

@@ -1,4 +1,4 @@
-"""The table of parked requests: RocketMQ's five steps, and that each request comes out exactly once."""
+"""The table of parked pulls: each is answered exactly once, as in RocketMQ's long polling."""
 
 from __future__ import annotations
 

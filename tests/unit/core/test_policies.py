@@ -142,13 +142,13 @@ def test_text_that_is_not_a_value_is_refused(name: str, text: str, takes: str) -
         FIELDS[name].parse(text)
 
 
-def test_names_become_members() -> None:
+def test_the_name_of_a_choice_becomes_its_member() -> None:
     policies = merged(Policies(), {"backlog_quota_policy": "producer_exception"})
     assert policies.backlog_quota_policy is BacklogQuotaPolicy.PRODUCER_EXCEPTION
 
 
 @given(st.data())
-def test_a_value_in_words_is_read_back(data: st.DataObject) -> None:
+def test_a_value_in_words_can_be_read_back(data: st.DataObject) -> None:
     field = data.draw(st.sampled_from(list(FIELDS.values())))
     value = data.draw(good_values(field))
     assert field.parse(field.words(value)) == value
@@ -186,11 +186,11 @@ def test_people_write_units(name: str, text: str, value: PolicyValue, words: str
         (-1, 0, "not kept"),
     ],
 )
-def test_how_long_acked_messages_are_kept(time_ms: int, size_bytes: int, words: str) -> None:
+def test_retention_is_said_in_words(time_ms: int, size_bytes: int, words: str) -> None:
     assert kept(Policies(retention_ms=time_ms, retention_bytes=size_bytes)) == words
 
 
-def test_policies_in_sentences() -> None:
+def test_policies_are_said_in_sentences() -> None:
     assert in_words(Policies(retention_ms=-1, retention_bytes=-1)) == (
         "messages that every subscription has acked are kept for ever",
         "messages that are not acked never expire",

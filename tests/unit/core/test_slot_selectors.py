@@ -149,7 +149,7 @@ def test_sticky_ranges_belong_to_their_consumers_and_the_others_to_none() -> Non
         (((0, 10), (10, 20)), "overlap at slot 10"),
     ],
 )
-def test_sticky_ranges_that_cannot_be(ranges: tuple[tuple[int, int], ...], complaint: str) -> None:
+def test_invalid_sticky_ranges_are_refused(ranges: tuple[tuple[int, int], ...], complaint: str) -> None:
     policy = KeySharedPolicy(sticky=True, ranges=tuple(SlotRange(*each) for each in ranges))
     with pytest.raises(ConsumerAssignFailed, match=complaint):
         policy.check()

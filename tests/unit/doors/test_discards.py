@@ -139,7 +139,7 @@ async def test_a_hundred_damaged_batches_leave_room_for_the_good_message() -> No
 
 
 @pytest.mark.row("S0.20")
-async def test_a_batch_of_one_is_a_batch() -> None:
+async def test_a_batch_of_one_message_is_still_a_batch() -> None:
     one = encode_batch([OutgoingMessage(payload=b"x")], producer_name="p", sequence_id=0, publish_time_ms=1)
     assert entry_flags(parse_header(one)) == FLAG_BATCH
     assert entry_flags(parse_header(GOOD)) == 0

@@ -29,7 +29,7 @@ async def refusal(broker: FakeBroker, target: str, **scope: Any) -> tuple[int, s
 
 
 @pytest.mark.parametrize("target", ["/ws/pingpong", "/ws/v2/pingpong", "/ws/binary"])
-async def test_endpoints_without_a_topic(broker: FakeBroker, target: str) -> None:
+async def test_endpoints_without_a_topic_open(broker: FakeBroker, target: str) -> None:
     await Peer(websocket_application(broker), target).opened()
 
 

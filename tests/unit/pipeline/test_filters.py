@@ -45,7 +45,7 @@ def test_times_are_rounded_so_that_nothing_is_lost() -> None:
     assert read_filter([EqualTo(("__appendTime",), T.replace(tzinfo=None))]) == EVERYTHING
 
 
-def test_keys_and_topics() -> None:
+def test_filters_choose_keys_and_topics() -> None:
     wanted = read_filter(
         [
             In(("__key",), (b"a", b"b")),

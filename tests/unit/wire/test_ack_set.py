@@ -24,7 +24,7 @@ def test_every_member_of_an_unacked_entry_counts() -> None:
 @pytest.mark.parametrize(
     ("value", "words"), [(0, [0]), (0b110, [6]), (2**64 - 1, [-1]), (1 << 63, [-(2**63)]), (1 << 64, [0, 1])]
 )
-def test_words(value: int, words: list[int]) -> None:
+def test_a_bitset_becomes_signed_words(value: int, words: list[int]) -> None:
     assert ack_set.to_words(value) == words
 
 

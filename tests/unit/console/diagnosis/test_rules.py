@@ -471,7 +471,7 @@ def test_the_time_left_is_the_brokers() -> None:
     assert evidence(found)["time left"] == 250
 
 
-def test_more_delayed_entries_than_were_counted() -> None:
+def test_a_count_of_delayed_entries_that_was_cut_off_says_at_least() -> None:
     assert evidence(found_by("only_delayed", **MANY_DELAYED))["delayed"] == "at least 10\u202f000 entries"
     assert changed(**{**MANY_DELAYED, "cursor__unacked_entries": 12_000}).ready_entries is None
 

@@ -45,7 +45,7 @@ def test_close_codes_are_legal_on_the_wire(error: InvalidJson, code: CloseCode) 
     assert error.reason == "3: x"
 
 
-def test_one_tree() -> None:
+def test_every_error_is_a_remote_protocol_error() -> None:
     for error in (InvalidJson("x"), HandshakeRefused(404, "x"), InvalidQuery("x")):
         assert isinstance(error, RemoteProtocolError)
     assert str(InvalidQuery("a is b")) == "Invalid query params: a is b"

@@ -132,5 +132,5 @@ def test_garbage_query_raises_only_invalid_query(query: str | bytes) -> None:
         value.encode()
 
 
-def test_query_first_value_counts() -> None:
+def test_the_first_value_of_a_repeated_parameter_counts() -> None:
     assert parse_query(b"a=1&a=2&b&c=x%3Dy=z&&d=1+2") == {"a": "1", "b": "", "c": "x=y=z", "d": "1 2"}
