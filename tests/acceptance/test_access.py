@@ -185,7 +185,7 @@ def now_ms() -> int:
 
 
 def renewing() -> tuple[Callable[[], str], threading.Event]:
-    """A function that returns a token of two seconds, then one of an hour; and what is set when it is asked again."""
+    """A function that returns a token for two seconds, then tokens for an hour; and an event set at its second call."""
     made = iter([token("app", expires_ms=now_ms() + 2_000)])
     asked_again = threading.Event()
 
@@ -259,7 +259,7 @@ def test_a_superuser_needs_no_permission(vela: VelaProcess) -> None:
 def test_a_client_certificate_gives_a_role_and_its_permissions(
     vela: VelaProcess, authority: Authority
 ) -> None:
-    """The superuser of a certificate makes tenant and namespace over the admin API, and a role what it grants to it."""
+    """A superuser with a certificate creates the namespace over the admin API, and grants a role its permissions."""
     root, billing, nobody = (
         Shown(vela, authority, pair) for pair in (authority.issue("root"), authority.issue("billing"), None)
     )
@@ -290,7 +290,7 @@ def test_a_client_certificate_gives_a_role_and_its_permissions(
     expire = "/admin/v2/persistent/shop/eu/orders/all_subscription/expireMessages/60"
     assert get(vela, pull, token("auditor")) == 200
     assert get(vela, expire, token("auditor"), "POST") == 403
-    assert billing.ask("POST", expire).status_code == 409  # no message is that old
+    assert billing.ask("POST", expire).status_code == 409  # allowed, but no message is old enough to expire
 
     assert root.ask("DELETE", grant).status_code == 204
     assert billing.ask("GET", pull).status_code == 403

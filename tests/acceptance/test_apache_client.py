@@ -1,4 +1,4 @@
-"""Apache's own client, unmodified, against a really started Vela over TCP."""
+"""Apache's own client, unmodified, against a whole Vela over TCP."""
 
 from __future__ import annotations
 

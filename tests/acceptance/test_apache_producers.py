@@ -53,7 +53,7 @@ def test_messages_that_a_program_repeats_after_its_restart_are_stored_once(
     create_topic(shared_vela, topic, deduplication="true")
 
     def send(first: int, end: int) -> int:
-        """As a program that numbers its messages by what it reads; returns where the broker says it was."""
+        """Send, as a program does that restarts; return the last sequence id that the broker had stored before."""
         client = connected(shared_vela)
         producer = client.create_producer(
             full, producer_name="reader-of-a-file", batching_enabled=batching, batching_max_messages=7
@@ -131,7 +131,7 @@ def test_on_shared_one_consumer_gets_all_chunks_of_a_large_message(client: pulsa
     producers = [
         client.create_producer(topic, chunking_enabled=True, batching_enabled=False) for _ in range(2)
     ]
-    for at, payload in enumerate(payloads):  # of two producers at once: their chunks lie between each other's
+    for at, payload in enumerate(payloads):  # two producers send at once, so their chunks interleave
         producers[at % 2].send_async(payload, lambda *_: None)
     for producer in producers:
         producer.flush()

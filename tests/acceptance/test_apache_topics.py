@@ -66,7 +66,7 @@ def test_a_terminated_topic_is_read_to_its_end_and_refuses_messages(
     assert drain(consumer, 3) == [b"0", b"1", b"2"]
     with pytest.raises(pulsar.Timeout):
         consumer.receive(QUIET_MS)
-    # This client closes its connection on REACHED_END_OF_TOPIC: it was not told.
+    # This client would close its connection on REACHED_END_OF_TOPIC, so the broker has not sent it.
     assert consumer.is_connected()
     late = client.subscribe(topic, "late", initial_position=pulsar.InitialPosition.Earliest)
     assert drain(late, 3) == [b"0", b"1", b"2"]

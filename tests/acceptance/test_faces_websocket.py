@@ -1,4 +1,4 @@
-"""Pulsar's WebSocket API of a really started broker, with a plain WebSocket library at the other end."""
+"""Pulsar's WebSocket API of a whole Vela, with a plain WebSocket library at the other end."""
 
 from __future__ import annotations
 

@@ -302,8 +302,8 @@ async def test_what_a_killed_run_leaves_is_deleted_or_taken_over(
             return
         assert [row[1] for row in rows(broker_url, FILES)] == ["writing"]
         await turn(run)
-        assert len(rows(broker_url, FILES)) == 1  # it may be of a run that still works
-        assert (await offloaded(broker_url, files_url))["attached"] == 1  # the next run knows better
+        assert len(rows(broker_url, FILES)) == 1  # the file may belong to a run that still works
+        assert (await offloaded(broker_url, files_url))["attached"] == 1  # the next run takes the file over
         await turn(run)
         assert files_in(files_url) == attached_files(broker_url)
         assert [row[1] for row in rows(broker_url, FILES)] == ["attached"]

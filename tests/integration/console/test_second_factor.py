@@ -1,4 +1,4 @@
-"""The second factor: set up on the account page, asked for at the login, counted by the brake, taken away when lost."""
+"""The second factor: set up on the account page, asked for at the login, limited by the brake of logins, removed."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def test_a_login_forgets_wrong_codes(anonymous: Client, phone: Phone, codes: lis
     assert not AccessAttempt.objects.exists()
 
 
-def test_no_code_is_kept_by_the_brake(anonymous: Client, phone: Phone, codes: list[str]) -> None:
+def test_the_login_brake_keeps_no_code(anonymous: Client, phone: Phone, codes: list[str]) -> None:
     with_password(anonymous)
     anonymous.post(CODE, {"code": "mistyped-recovery"})
     assert "mistyped-recovery" not in str(AccessAttempt.objects.values().get())

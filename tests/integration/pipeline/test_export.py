@@ -28,7 +28,7 @@ from tests.integration.pipeline.publishing import (
 from tests.integration.pipeline.test_spark_read import fill
 from vela.wire.entry import OutgoingMessage, encode_single
 
-# Values that text formats change if nobody takes care: empty ones, spaces, quotes, line ends, marks, no UTF-8.
+# Values that text formats easily damage: empty ones, spaces, quotes, line ends, byte order marks, invalid UTF-8.
 AWKWARD = (
     b"",
     b" blank ",

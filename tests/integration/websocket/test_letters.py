@@ -156,7 +156,7 @@ async def test_a_letter_that_cannot_be_written_is_redelivered_until_it_can(still
         ),
         "a third delivery that stays in the broker",
     )
-    await peer.ack(good)  # a poisonous message blocks nobody
+    await peer.ack(good)  # a poisonous message blocks no other
     await publish(still, "later")
     assert text_of((await peer.has(4))[3]) == "later"
     assert stored(still, DLQ) == []

@@ -77,7 +77,7 @@ def test_a_log_that_has_not_changed_is_not_stored_again(monkeypatch: pytest.Monk
     monkeypatch.setattr(runs, "beat", beat)
     process = _Done()
     following = worker._Watch(RUN, "host process 1", cast(Any, process))
-    # The connection is lost at the third one.
+    # The connection is lost at the third log.
     for log in (
         "",
         "one\n",

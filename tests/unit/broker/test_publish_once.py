@@ -75,7 +75,7 @@ async def test_entries_trimmed_before_the_noted_position_do_not_matter() -> None
 async def test_the_outcome_is_unknown_if_entries_behind_the_noted_position_were_trimmed(
     ledgers: int, is_during_the_search: bool
 ) -> None:
-    """A consumer may have got and acked it: to publish it again could deliver it twice."""
+    """A consumer may have got and acked the message, so that publishing it again could deliver it twice."""
     log = _Log()
     if is_during_the_search:
         log.trims_at_read = ledgers

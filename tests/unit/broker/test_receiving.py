@@ -94,7 +94,7 @@ async def test_a_caller_that_has_left_is_skipped_in_its_turn() -> None:
         assert leaver.consumer is not None
         leaver.consumer.dispatch.writable = False
         leaver.flow(100)
-        leaver.consumer.dispatch.writable = True  # from here on both are chosen from in one turn
+        leaver.consumer.dispatch.writable = True  # from here on, one turn can choose both consumers
         pusher.flow(10)
         await pusher.has(10)
         third = await run.consumer(name="c", permits=100)

@@ -44,9 +44,9 @@ class Application:
         self.batch_index_acks = batch_index_acks
         self.grouping = AckGrouping(batch_index_acks=batch_index_acks)
         self.broker = Subscription()
-        # Messages acked since they were shown; and for good where that is known.
+        # Bits of the messages that the application has acked since they were last delivered to it.
         self.acked = [0] * len(SIZES)
-        self.is_link_lost = False  # and with it what was sent last
+        self.is_link_lost = False  # the last command may be lost with it
 
     def ack(self, entry: int, index: int) -> None:
         size = SIZES[entry]

@@ -68,7 +68,7 @@ async def test_a_token_is_kept_until_shortly_before_its_end(server: LoginServer,
     clock.now_s = 269
     assert await found.data() == first
     assert len(server.forms) == 1
-    clock.now_s = 270  # of 300 seconds
+    clock.now_s = 270  # the token lives for 300 s
     await found.data()
     assert len(server.forms) == 2
     assert server.asked.count("/.well-known/openid-configuration") == 1

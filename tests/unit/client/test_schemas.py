@@ -120,7 +120,7 @@ def test_each_client_reads_the_others_messages(
 ) -> None:
     written = getattr(writer, schema_name)(order(writer)[0])
     reading = getattr(reader, schema_name)(order(reader)[0])
-    # A class is made by every call of order(): the schema's own is wanted.
+    # Each call of order() makes a new class, and the schema accepts values of its own class only.
     value = written._record_cls(**_plain(filled_order(writer)))
     got = reading.decode(written.encode(value))
     assert _plain(got) == _plain(filled_order(reader))
@@ -157,7 +157,7 @@ class Letter(Record):
     default = String()
     required = Boolean()
     schema_info = Long()
-    line = Line()  # to a type checker the class itself would be the class
+    line = Line()  # an instance, because a type checker would take the bare class for a nested class
     lines = Array(Line())
 
 

@@ -1,4 +1,4 @@
-"""Unknown is never 0, and nothing jumps between units in an odd way."""
+"""How pages write numbers and times: an unknown number is never 0, and units change where a reader expects it."""
 
 from __future__ import annotations
 

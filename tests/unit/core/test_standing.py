@@ -37,9 +37,9 @@ class Watched:
 
     published: Total
     acked: Total
-    jitter_ms: int = 0  # of the looks
+    jitter_ms: int = 0  # how much the time between two samples varies
     version: int = 0
-    skipped: int = 0  # by acts; negative = a cursor that was moved back
+    skipped: int = 0  # messages skipped by acts; negative: an act moved the cursor back
     is_paused: bool = False
     time_s: float = 0.0
     standing: Standing | None = None

@@ -227,7 +227,7 @@ async def test_a_consumer_that_does_not_read_costs_little_and_does_not_disturb_o
             for _ in range(1000):
                 push = await asyncio.wait_for(consumer.recv(), 20)
                 await consumer.send(json.dumps({"messageId": json.loads(push)["messageId"]}))
-        # Of 87 MB; both ends and the fragments are in this process.
+        # The messages have 87 MB in all. Both ends of the connection are in this process.
         assert resident_bytes() - before < 24 * 1024 * 1024
         slow.transport.abort()
 
@@ -267,7 +267,7 @@ async def test_an_application_that_does_not_take_frames_stops_the_socket(daphne:
         if taken >= sent:
             break
         await asyncio.to_thread(daphne.call, _turn)
-    assert taken - sent in (0, 1)  # the send that the clock cut short may have gone out
+    assert taken - sent in (0, 1)  # the send that ran into the time limit may have gone out
     daphne.call(server.stop)
 
 

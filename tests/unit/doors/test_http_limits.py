@@ -1,4 +1,4 @@
-"""What a peer may send over HTTP and how long it may take, on a really listening server."""
+"""How much a peer may send over HTTP and how long it may take, tested against a listening server."""
 
 from __future__ import annotations
 

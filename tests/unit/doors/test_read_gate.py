@@ -1,4 +1,4 @@
-"""The gate's arithmetic: closed above a limit, open at half, whatever the order of answers."""
+"""The read gate of a connection: it closes above a limit and opens again at half of it, in any order of answers."""
 
 from __future__ import annotations
 

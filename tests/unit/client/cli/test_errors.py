@@ -196,7 +196,7 @@ def test_a_password_prompt_that_is_not_answered_ends_the_command(
     shown = b""
     with suppress(OSError):  # the program has ended
         while True:
-            # More than once: Ctrl-C between Python's look for signals and its read is heard after the read only.
+            # Typed repeatedly: a Ctrl-C just before Python begins to read takes effect only after the read.
             while b"password of ada at " in shown and not select.select([terminal], [], [], 0.2)[0]:
                 os.write(terminal, key)
             shown += os.read(terminal, 4096)

@@ -1,4 +1,4 @@
-"""Lengths and moments."""
+"""Lengths of time and moments, as the command line reads and prints them."""
 
 from __future__ import annotations
 

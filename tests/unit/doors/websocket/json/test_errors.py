@@ -1,4 +1,4 @@
-"""Numbers, texts and close codes."""
+"""Errors of the JSON WebSocket API: their numbers, texts and close codes."""
 
 from __future__ import annotations
 
