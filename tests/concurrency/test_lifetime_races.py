@@ -140,7 +140,7 @@ async def test_a_crash_between_memory_and_rows_only_delays_the_trim(broker_url: 
         await recounted(again)
 
 
-async def test_a_reader_whose_ledger_is_trimmed_during_its_read_goes_on_after_it(broker_url: str) -> None:
+async def test_a_reader_whose_ledger_is_trimmed_during_its_read_continues_after_it(broker_url: str) -> None:
     async with keeping(broker_url, tail_cache_bytes=0) as run:
         positions = await publish_ledgers(await run.producer(), 3)
         trap = run.proxy.trap(READ, Moment.HOLD_REQUEST)

@@ -64,7 +64,7 @@ def documents(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_a_file_goes_in_and_comes_out_and_its_subscription_goes_back(
+def test_a_file_is_published_consumed_and_consumed_again_after_a_reset(
     vela: Run, topic: str, tmp_path: Path, shared_vela: VelaProcess
 ) -> None:
     source = tmp_path / "lines"
@@ -110,7 +110,7 @@ def test_messages_in_a_partition_are_shown_without_a_consumer(vela: Run, topic: 
     assert [(each["partition"], each["backlog_messages"]) for each in listed] == [(0, 3), (1, 0)]
 
 
-def test_unacked_messages_are_redelivered_and_a_seek_goes_anywhere(vela: Run, topic: str) -> None:
+def test_unacked_messages_are_redelivered_and_a_seek_moves_the_cursor_anywhere(vela: Run, topic: str) -> None:
     ids = vela("produce", topic, "a", "b", "c", "--no-batching", "--ids").stdout.split()
     first = vela("consume", topic, "s", "--start", "earliest", "--count", "2", "--no-ack", "--format", "hex")
     assert first.stdout.split() == ["61", "62"]

@@ -138,7 +138,7 @@ async def test_the_end_of_a_parked_pull_is_not_a_failure(
 
 
 @pytest.mark.row("S3.15")
-async def test_after_silence_it_pulls_again(
+async def test_after_silence_the_consumer_pulls_again(
     shared_vela: VelaProcess, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A relay that swallows everything, so that neither side learns that the pull is lost."""
@@ -175,7 +175,9 @@ async def test_after_silence_it_pulls_again(
         await asyncio.wait_for(relays.acquire(), 10)
 
 
-async def test_it_pulls_through_a_door_with_tls(shared_vela: VelaProcess, topic: str, tmp_path: Path) -> None:
+async def test_a_pull_consumer_pulls_through_a_port_with_tls(
+    shared_vela: VelaProcess, topic: str, tmp_path: Path
+) -> None:
     authority = Authority(tmp_path)
     publish(shared_vela, topic, b"a")
     context = authority.issue("vela", "localhost").server_context(clients_of=authority)

@@ -129,7 +129,7 @@ async def test_one_message_of_a_batch_or_the_whole_batch_becomes_letters(run: Br
         ({"to_topic": "chosen"}, "persistent://public/default/wrong", "", "chosen"),
     ],
 )
-async def test_the_topic_is_the_one_that_clients_use(
+async def test_the_dead_letter_topic_is_the_one_that_clients_use(
     run: BrokerRun, given: dict[str, str], consumer_names: str | None, exists: str, expected: str
 ) -> None:
     """The given one, that of a connected consumer, the old default if there is one, or the default."""
@@ -144,7 +144,7 @@ async def test_the_topic_is_the_one_that_clients_use(
 
 
 @pytest.mark.parametrize(("keep", "readers"), [({}, ["letters"]), ({"keep": False}, [])])
-async def test_a_letter_that_nobody_would_read_gets_a_subscription_unless_told_otherwise(
+async def test_a_dead_letter_topic_without_a_subscription_gets_one_unless_the_act_says_no(
     run: BrokerRun, keep: dict[str, bool], readers: list[str]
 ) -> None:
     await run.consumer()
@@ -159,7 +159,7 @@ async def test_a_letter_that_nobody_would_read_gets_a_subscription_unless_told_o
     assert [each.cursor.backlog_messages for each in topic.subscriptions.values()] == [2] * len(readers)
 
 
-async def test_what_cannot_be_a_letter_is_refused_and_nothing_changes(run: BrokerRun) -> None:
+async def test_a_message_that_cannot_become_a_letter_is_refused_and_nothing_changes(run: BrokerRun) -> None:
     await run.consumer()
     ended = await run.producer("ended")
     await ended.publish(1)

@@ -95,7 +95,9 @@ async def test_the_producer_opens_again_after_its_topic_was_unloaded(run: Broker
     assert list(run.topic().producers) == ["own"]
 
 
-async def test_sends_without_a_receipt_when_the_topic_goes_have_an_unknown_outcome(run: BrokerRun) -> None:
+async def test_sends_without_a_receipt_when_the_topic_is_closed_have_an_unknown_outcome(
+    run: BrokerRun,
+) -> None:
     producer = await InternalProducer.open(run.broker, "t", name="own")
     trap = run.proxy.trap(APPEND, Moment.HOLD_REQUEST)
     sends = [asyncio.create_task(producer.send(entry())) for _ in range(3)]

@@ -151,7 +151,7 @@ async def test_crashes_move_each_message_once(broker_url: str, seed: int) -> Non
         assert payloads(consumer) == expected
 
 
-async def test_a_topic_that_goes_away_meanwhile_gets_each_message_once(run: BrokerRun) -> None:
+async def test_a_topic_that_is_unloaded_meanwhile_gets_each_message_once(run: BrokerRun) -> None:
     committed(run.database_url, *numbers(900))
     for _ in range(5):
         await has_moved(run, run.broker.outbox.moved + 1)

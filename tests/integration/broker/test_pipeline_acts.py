@@ -117,7 +117,7 @@ async def test_a_schedule_made_more_frequent_does_not_wait_for_its_old_time(run:
     assert one_row(run.database_url, "SELECT next_at <= now() FROM vela_pipeline_schedule") == (True,)
 
 
-async def test_the_schedules_of_a_topic_go_with_it(run: BrokerRun) -> None:
+async def test_the_schedules_of_a_topic_are_deleted_with_it(run: BrokerRun) -> None:
     """Nobody could delete them afterwards: an act needs its topic."""
     await run.producer()
     await done("schedule_job", every_minutes=60, **EACH_TIME)

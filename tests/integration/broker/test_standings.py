@@ -246,7 +246,7 @@ async def test_subscriptions_of_an_earlier_broker_are_judged_without_a_client(
         ]
 
 
-async def test_a_judgement_that_the_server_refuses_is_tried_once_and_history_goes_on(
+async def test_a_state_that_the_server_refuses_to_store_is_tried_once_and_the_charts_continue(
     broker_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(reporter, "INTERVAL_S", 0.01)

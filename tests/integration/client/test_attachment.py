@@ -85,7 +85,9 @@ def refuse_subscribe(peer: ScriptedPeer, code: ServerError, times: int) -> None:
     peer.on(events.Subscribe, script)
 
 
-async def test_it_attaches_again_after_each_lost_connection(peer: ScriptedPeer, client: Client) -> None:
+async def test_a_consumer_attaches_again_after_each_lost_connection(
+    peer: ScriptedPeer, client: Client
+) -> None:
     subscriber = Subscriber(client)
     await subscriber.attachment.open()
     assert subscriber.is_attached
@@ -96,7 +98,7 @@ async def test_it_attaches_again_after_each_lost_connection(peer: ScriptedPeer, 
     assert subscriber.failure is None
 
 
-async def test_it_attaches_again_on_the_same_connection_when_the_broker_closes_it(
+async def test_a_consumer_that_the_broker_closes_attaches_again_on_the_same_connection(
     peer: ScriptedPeer, client: Client
 ) -> None:
     subscriber = Subscriber(client)

@@ -134,7 +134,7 @@ def test_two_rules_cannot_have_one_name(operator: Client, shop: Shop) -> None:
     assert "choose another name" in text_of(answer)
 
 
-def test_a_rule_that_somebody_deletes_meanwhile_is_not_changed(shop: Shop) -> None:
+def test_a_rule_that_another_user_deletes_meanwhile_is_not_changed(shop: Shop) -> None:
     rule = rule_of()
     AlertRule.objects.all().delete()
     with pytest.raises(RuleRefused, match="somebody deleted this rule meanwhile"):

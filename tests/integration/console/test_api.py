@@ -113,7 +113,7 @@ def test_an_unknown_address_asks_for_credentials_as_a_known_one_does(
     assert post(strict, f"/api/v1/{address}", headers=staff).json()["code"] == "NotFound"
 
 
-def test_an_act_that_nobody_answered_is_202_and_has_an_address(operator: Client, broker: FakeActs) -> None:
+def test_an_act_that_no_broker_answers_is_202_and_has_an_address(operator: Client, broker: FakeActs) -> None:
     broker.answers = False
     answer = post(operator, "/api/v1/acts", CLEAR)
     assert (answer.status_code, answer["Location"], answer["Retry-After"]) == (202, "/api/v1/acts/1", "1")

@@ -58,7 +58,7 @@ def test_an_admin_of_a_tenant_sees_that_tenant(anonymous: Client) -> None:
     assert get(anonymous, f"{TOPICS}/persistent/bank/eu/orders/stats", token("manager"))[0] == 404
 
 
-def test_another_role_sees_nothing(anonymous: Client) -> None:
+def test_a_role_that_is_neither_sees_nothing(anonymous: Client) -> None:
     access.set_permissions(Subject.of_namespace("shop", "eu"), "app", ["produce", "consume"], **OP)
     assert get(anonymous, TOPICS, token("app"))[0] == 403
 
@@ -87,7 +87,7 @@ def test_a_change_needs_json_as_with_basic(anonymous: Client) -> None:
     assert answer.status_code == 415
 
 
-def test_tokens_count_only_if_the_broker_takes_them(
+def test_tokens_are_accepted_only_if_the_broker_takes_tokens(
     anonymous: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bearer, "broker_settings", lambda: BrokerSettings.from_environment({}))

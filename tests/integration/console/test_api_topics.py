@@ -249,7 +249,7 @@ def test_stats_of_a_partitioned_topic_are_sums(looker: Client, partitioned: Topi
     assert (new["backlog_messages"], new["consumers"], new["standing"]["state"]) == (104, None, "unknown")
 
 
-def test_what_is_published_to_a_partition_raises_every_backlog_at_once(
+def test_messages_published_to_a_partition_raise_every_backlog_at_once(
     looker: Client, partitioned: Topic
 ) -> None:
     Ledger.objects.filter(topic__partition=1).update(messages=9, size_bytes=90)
@@ -322,7 +322,7 @@ def test_acts_that_wait_in_other_namespaces_are_not_counted(anonymous: Client, s
     assert "1 act waiting" in anonymous.get("/troubles").json()["html"]
 
 
-def test_what_did_not_change_is_not_sent_again(looker: Client, shop: Shop) -> None:
+def test_an_unchanged_answer_is_not_sent_again(looker: Client, shop: Shop) -> None:
     first = looker.get(f"{ORDERS}/stats")
     again = looker.get(f"{ORDERS}/stats", headers={"if-none-match": first["ETag"]})
     assert (again.status_code, again.content, again["ETag"]) == (304, b"", first["ETag"])

@@ -78,7 +78,7 @@ def test_a_paused_page_does_not_change_until_it_goes_on(page: Page, shop: Shop) 
     page.wait_for_selector(f"#part-numbers :text('{shop.backlog - 1} left')")
 
 
-def test_what_changed_while_a_page_was_paused_is_shown_when_it_goes_on(page: Page, shop: Shop) -> None:
+def test_changes_during_a_pause_are_shown_when_the_page_goes_on(page: Page, shop: Shop) -> None:
     open_live(page)
     page.keyboard.press("p")
     ack_one(shop)

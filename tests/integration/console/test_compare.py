@@ -25,7 +25,7 @@ def single(payload: bytes, **more: Any) -> bytes:
     return encode_single(producer_name="till", sequence_id=1, publish_time_ms=1, payload=payload, **more)
 
 
-def test_what_differs_is_marked(operator: Client, shop: Shop) -> None:
+def test_differences_are_marked(operator: Client, shop: Shop) -> None:
     one = json.dumps({"order": 7, "items": ["a", "b"], "paid": False}).encode()
     other = json.dumps({"items": ["a", "c"], "order": 7, "paid": False, "note": "<b>"}).encode()
     log = write_log(

@@ -118,7 +118,7 @@ def test_the_list_says_what_waits_since_when_who_reads_it_and_where_it_comes_fro
     assert "orders 20" not in words, "an ordinary topic"
 
 
-def test_what_no_broker_has_reported_is_unknown(operator: Client, shop: Shop) -> None:
+def test_numbers_that_no_broker_has_reported_are_unknown(operator: Client, shop: Shop) -> None:
     subscribe(write_log(DLQ, [letter(0)], begin_ms=int(time.time() * 1000) - 60_000))
     words = text_of(operator.get("/dlq"))
     row = words[words.index("orders-billing-DLQ") :]
@@ -256,7 +256,7 @@ def test_letters_are_not_called_all_when_the_search_stopped_early(
         assert "No letter waits" not in words
 
 
-def test_a_topic_that_nobody_reads_says_how_to_keep_its_letters(operator: Client, shop: Shop) -> None:
+def test_a_topic_without_a_subscription_says_how_to_keep_its_letters(operator: Client, shop: Shop) -> None:
     write_log(DLQ, [letter(0)])
     response = operator.get(PAGE)
     words = text_of(response)

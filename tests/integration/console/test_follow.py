@@ -148,7 +148,7 @@ def test_messages_that_were_trimmed_since_are_not_an_error(log: Written) -> None
     assert (len(second.rows), second.skipped) == (11, 0)
 
 
-def test_each_partition_goes_on_from_its_own_place(db: None) -> None:
+def test_each_partition_is_followed_from_its_own_position(db: None) -> None:
     """A message may become visible after one of another partition that was stored later."""
     parent = make_topic(TEA)
     type(parent).objects.filter(pk=parent.pk).update(partitions=2)

@@ -117,7 +117,9 @@ def test_the_newest_come_first_and_the_page_says_how_far_it_looked(operator: Cli
     assert spots(operator, "start=oldest") == found[::-1]
 
 
-def test_a_limit_stops_inside_a_batch_and_goes_on_there(operator: Client, mixed: Written) -> None:
+def test_a_page_ends_inside_a_batch_and_the_next_one_continues_there(
+    operator: Client, mixed: Written
+) -> None:
     everything = spots(operator, "start=oldest")
     found: list[str] = []
     query = "start=oldest&limit=3"

@@ -255,7 +255,9 @@ def test_a_subject_that_cannot_be_stored_is_refused(browser: Client, server: Log
     assert "contains a NUL" in refusal(go(browser, server))
 
 
-def test_nobody_takes_over_a_local_user_of_the_same_name(browser: Client, server: LoginServer) -> None:
+def test_a_login_does_not_take_over_a_local_user_of_the_same_name(
+    browser: Client, server: LoginServer
+) -> None:
     granted(User.objects.create_user("ada", password="tested-7"), {"*": Role.ADMIN})
     assert "Another user is named ada already" in refusal(go(browser, server))
     assert not Identity.objects.exists()
@@ -497,7 +499,7 @@ def test_a_login_does_not_lead_elsewhere(next_page: str, browser: Client, server
     assert go(browser, server, next_page)["Location"] == "/"
 
 
-def test_the_setting_about_second_factors_does_not_ask_them(
+def test_the_setting_about_second_factors_does_not_apply_to_users_of_the_login_server(
     browser: Client, server: LoginServer, configure: Callable[..., None]
 ) -> None:
     configure(require_second_factor="everybody")

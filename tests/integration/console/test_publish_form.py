@@ -123,7 +123,7 @@ def test_a_form_with_an_error_keeps_the_invisible_characters_of_the_message(
     assert f"{value}</textarea>" in unescape(answer.content.decode())
 
 
-def test_what_the_broker_refuses_keeps_the_message_in_the_form(operator: Client, broker: FakeActs) -> None:
+def test_a_refusal_of_the_broker_keeps_the_message_in_the_form(operator: Client, broker: FakeActs) -> None:
     broker.refusal = "the payload has 5 bytes: orders takes at most 4"
     answer = operator.post(FORM, {**EMPTY, "value": "hello"})
     assert answer.status_code == 409
@@ -198,7 +198,7 @@ class TestAgain:
         assert words in text_of(answer)
         assert broker.asked == []
 
-    def test_what_a_browser_would_change_is_edited_as_base64(
+    def test_a_text_that_a_browser_would_change_is_edited_as_base64(
         self, operator: Client, broker: FakeActs
     ) -> None:
         entry = encode_single(

@@ -244,7 +244,7 @@ def test_a_view_of_a_forbidden_namespace_is_not_kept_and_shows_nothing(shop: Sho
     assert "orders" not in text_of(greta.get(SavedView.objects.get().path + "?ns=public%2Fdefault"))
 
 
-def test_nobody_changes_the_view_of_another(shop: Shop) -> None:
+def test_a_user_cannot_change_the_view_of_another(shop: Shop) -> None:
     ada, pia, anna = (
         person(name, {"*": role})
         for name, role in (("ada", Role.OPERATOR), ("pia", Role.OPERATOR), ("anna", Role.ADMIN))

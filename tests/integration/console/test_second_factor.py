@@ -154,7 +154,7 @@ def test_a_user_without_a_second_factor_logs_in_as_before(anonymous: Client, ada
     assert is_in(anonymous)
 
 
-def test_nobody_gets_to_the_code_without_the_password(
+def test_the_code_is_asked_for_only_after_the_password(
     anonymous: Client, phone: Phone, codes: list[str]
 ) -> None:
     assert anonymous.get(CODE)["Location"] == "/login"

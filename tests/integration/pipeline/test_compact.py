@@ -88,7 +88,7 @@ def test_a_survey_that_does_not_continue_what_is_stored_is_refused(broker: Broke
     assert read(broker, topic) == ["a=2"]
 
 
-def test_the_survey_of_a_job_that_was_killed_in_a_terminal_goes_with_the_next_compaction(
+def test_the_next_compaction_deletes_the_survey_of_a_job_that_was_killed_in_a_terminal(
     broker: Broker, topic: str
 ) -> None:
     send(broker, topic, "a=1", "a=2")

@@ -53,7 +53,7 @@ def test_a_run_that_is_done_stays_done_over_a_restart_of_postgresql(monkeypatch:
 
 
 @pytest.mark.parametrize("error", [psycopg.errors.UndefinedColumn("no"), psycopg.OperationalError("away")])
-def test_it_gives_up_in_the_end(error: psycopg.Error, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_gives_up_in_the_end(error: psycopg.Error, monkeypatch: pytest.MonkeyPatch) -> None:
     def end(*_: object, **__: object) -> None:
         raise error
 

@@ -64,7 +64,7 @@ async def test_a_watcher_hears_what_its_pattern_chooses(watched: Watched) -> Non
     assert watch.names == {f"{EU}ordinals"}
 
 
-async def test_watchers_with_one_pattern_share_its_list_and_others_hear_nothing_of_it(
+async def test_watchers_with_one_pattern_share_a_list_and_others_hear_nothing_of_it(
     watched: Watched,
 ) -> None:
     heard: list[list[tuple[set[str], set[str]]]] = [[], [], []]

@@ -226,7 +226,7 @@ def test_without_a_grouping_time_every_ack_is_sent_at_once() -> None:
 
 
 @pytest.mark.row("S4.11")
-def test_acking_twice_is_one_id_and_the_last_message_removes_the_partial_ones() -> None:
+def test_a_message_acked_twice_is_sent_once_and_the_last_ack_of_a_batch_replaces_the_partial_ones() -> None:
     grouping = AckGrouping()
     for _ in range(2):
         grouping.add(1, 9)

@@ -29,7 +29,7 @@ def test_levels_have_apaches_numbers() -> None:
     assert {level.name: int(level) for level in LoggerLevel} == theirs
 
 
-def test_a_logger_of_ones_own_is_taken_as_it_is() -> None:
+def test_a_logger_of_the_application_is_used_as_it_is() -> None:
     own = logging.getLogger("mine")
     assert logger_of(own) is own
     assert logger_of(None) is logging.getLogger("vela")

@@ -64,7 +64,7 @@ def test_nothing_found_is_pulled_again_at_once() -> None:
 
 
 @pytest.mark.row("S3.1")
-def test_where_no_message_matched_it_goes_on_behind_them_at_once() -> None:
+def test_after_messages_that_do_not_match_the_next_pull_goes_out_at_once() -> None:
     loop = begun(7)
     step = loop.answered(answer(PullCode.PULL_RETRY_IMMEDIATELY, 39), waited_ms=1)
     assert step == PullStep((), 0, None)

@@ -49,7 +49,7 @@ def test_large_or_lossy_acts_are_confirmed(replayed: int, skipped: int, must: bo
 @pytest.mark.parametrize(
     ("planned", "set_now", "must"), [(100, None, False), (101, None, True), (101, 0, False), (0, 101, True)]
 )
-def test_what_may_come_again_beyond_the_plan_is_confirmed_too(
+def test_messages_that_may_come_again_beyond_the_plan_are_confirmed_too(
     planned: int, set_now: int | None, must: bool
 ) -> None:
     plan = {"replayed_messages": 9_900, "skipped_messages": 0, "allowed_drift_messages": planned}
@@ -85,7 +85,7 @@ def test_the_words_of_a_receipt_say_what_became_of_messages_acked_since_the_plan
     assert acked_meanwhile(plan, result) == words
 
 
-def test_no_plan_asks_for_nothing() -> None:
+def test_without_a_plan_no_confirmation_is_needed() -> None:
     assert not must_type_name("reset", None)
 
 

@@ -37,7 +37,7 @@ def test_due_times_equal_those_of_a_dict(steps: list[tuple[str, int, int]]) -> N
         assert times.next_due_ms() == min(model.values(), default=None)
 
 
-def test_a_key_that_goes_back_and_forth_leaves_no_trail() -> None:
+def test_a_key_whose_time_goes_back_and_forth_leaves_nothing_behind() -> None:
     times: DueTimes[str] = DueTimes()
     for now_ms in range(10_000):
         times.bring_forward("a", 1_000_000)

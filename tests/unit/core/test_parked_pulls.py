@@ -91,7 +91,7 @@ def test_from_the_timer_every_filter_passes() -> None:
 
 
 @pytest.mark.row("S3.12")
-def test_when_its_time_is_over_it_is_answered() -> None:
+def test_a_pull_whose_time_is_over_is_answered() -> None:
     table = parked(request(5, parked_ms=1_000, park_ms=2_000))
     assert table.notify(KEY, 5, 2_999, newest_again=lambda: 5) == []
     assert len(table.notify(KEY, 5, 3_000, newest_again=lambda: 5)) == 1

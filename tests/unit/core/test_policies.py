@@ -70,7 +70,7 @@ def documents(level: PolicyLevel) -> st.SearchStrategy[dict[str, PolicyValue]]:
 
 
 @given(st.data(), LEVELS)
-def test_a_right_document_is_stored_as_it_is(data: st.DataObject, level: PolicyLevel) -> None:
+def test_a_valid_document_is_stored_as_it_is(data: st.DataObject, level: PolicyLevel) -> None:
     document = data.draw(documents(level))
     assert checked(document, level) == document
     assert valid_part(document, level) == (document, [])
@@ -97,7 +97,7 @@ def test_an_unknown_name_is_refused(name: str, level: PolicyLevel) -> None:
         checked({name: 1}, level)
 
 
-def test_what_belongs_to_namespaces_is_refused_on_a_topic() -> None:
+def test_a_policy_of_namespaces_is_refused_on_a_topic() -> None:
     assert checked({"auto_create_topics": False}, PolicyLevel.NAMESPACE) == {"auto_create_topics": False}
     with pytest.raises(PolicyInvalid, match="auto_create_topics is set on a namespace, not on a topic"):
         checked({"auto_create_topics": False}, PolicyLevel.TOPIC)

@@ -241,7 +241,7 @@ def test_a_subscription_that_never_acks_is_stuck() -> None:
     assert watched.words() == [WATCHING, STUCK]
 
 
-def test_a_message_that_comes_back_for_ever_is_stuck_once_no_other_is_acked() -> None:
+def test_a_message_that_comes_back_for_ever_makes_a_subscription_stuck_once_no_other_is_acked() -> None:
     watched = Watched(published=lambda at_s: min(at_s, 600), acked=lambda at_s: min(at_s, 600) - 1)
     assert watched.run(590).state is KEEPING_UP
     assert watched.run(640).state is STUCK

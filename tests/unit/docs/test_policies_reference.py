@@ -37,7 +37,7 @@ def test_the_values_of_every_policy(field: PolicyField) -> None:
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_its_default(name: str) -> None:
+def test_the_default_of_every_policy_is_documented(name: str) -> None:
     default = documented()[name][1]
     if "VELA_" not in default:
         value = asdict(Policies())[name]

@@ -116,7 +116,7 @@ async def test_a_codecs_refusal_is_a_decompression_error() -> None:
 
 
 @pytest.mark.row("S0.15")
-async def test_a_batch_that_cannot_be_split_goes_whole_and_once() -> None:
+async def test_a_batch_that_cannot_be_split_is_discarded_whole_and_once() -> None:
     consumer, pushed, acked = await discarded((CUT_BATCH, 5))
     assert consumer.validation_errors == ["BATCH_DESERIALIZE_ERROR"]
     assert acked == {0}

@@ -36,7 +36,9 @@ class Offsets:
         self.saved |= offsets
 
 
-async def test_it_receives_acknowledges_and_saves(peer: PullPeer, http: ScriptedHttp) -> None:
+async def test_messages_are_received_and_acknowledged_and_their_offsets_saved(
+    peer: PullPeer, http: ScriptedHttp
+) -> None:
     peer.publish(*[b"%d" % number for number in range(50)])
     store = Offsets()
 

@@ -219,7 +219,9 @@ async def test_a_final_refusal_of_the_broker_reaches_the_receiver(peer: PullPeer
         (None, None),
     ],
 )
-async def test_it_sends_its_credentials(http: ScriptedHttp, authentication: Any, field: str | None) -> None:
+async def test_each_pull_carries_the_credentials(
+    http: ScriptedHttp, authentication: Any, field: str | None
+) -> None:
     async with consumer(http, authentication=authentication):
         assert {each.fields.get("authorization") for each in http.heard} == {field}
 

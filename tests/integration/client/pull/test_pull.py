@@ -107,7 +107,7 @@ async def test_after_silence_or_a_failure_the_same_pull_is_repeated(
 
 
 @pytest.mark.row("S3.15")
-async def test_it_waits_three_seconds_before_it_tries_again(peer: PullPeer, http: ScriptedHttp) -> None:
+async def test_after_a_failure_the_consumer_waits_three_seconds(peer: PullPeer, http: ScriptedHttp) -> None:
     async with consumer(http) as pulling:
         await until(lambda: len(peer.pulls) == 2, "a held pull")
         http.drop_all()

@@ -261,7 +261,7 @@ def test_profiles_are_added_listed_and_removed_and_the_rest_of_the_file_stays(
         ("profile remove new", "has no profile 'new'"),
     ],
 )
-def test_what_cannot_be_a_profile_is_refused_and_changes_nothing(
+def test_an_invalid_profile_is_refused_and_changes_nothing(
     vela: Vela, folder: Path, line: str, says: str
 ) -> None:
     write(folder, '[shop]\nurl = "wss://shop:1"\n')

@@ -191,7 +191,7 @@ def test_a_few_fast_seconds_do_not_overrule_the_broker(rate_acked: float) -> Non
     ) == ["too_slow"]
 
 
-def test_there_is_always_an_answer() -> None:
+def test_every_snapshot_has_a_leading_finding() -> None:
     assert ids() == ["draining"]
     assert ids(subscription__backlog_messages=0) == ["caught_up"]
     assert ids(subscription__consumers=None, consumers=(), subscription__message_rate_acked=None) == [

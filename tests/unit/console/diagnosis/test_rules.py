@@ -327,7 +327,7 @@ def evidence(found: Finding) -> dict[str, Any]:
         ),
     ],
 )
-def test_without_consumers_it_says_who_left_and_why(departure: Any, words: str) -> None:
+def test_without_consumers_the_finding_says_who_left_and_why(departure: Any, words: str) -> None:
     found = found_by(
         "no_consumer", subscription__consumers=0, consumers=(), subscription__departure=departure
     )
@@ -341,7 +341,7 @@ def test_without_consumers_it_says_who_left_and_why(departure: Any, words: str) 
         ((), Severity.STOPPED, "one that has just connected shows within seconds"),
     ],
 )
-def test_before_the_first_report_it_does_not_say_that_nobody_came(
+def test_before_the_first_report_the_finding_does_not_say_that_no_consumer_ever_connected(
     consumers: Any, severity: Severity, words: str
 ) -> None:
     found = found_by("unreported", subscription__consumers=None, consumers=consumers)
@@ -410,7 +410,7 @@ def test_the_first_cure_of_a_hoarder_makes_the_others_work(
     assert found.cures[0].act == act
 
 
-def test_it_says_how_many_consumers_are_missing_once_their_pace_is_known() -> None:
+def test_the_finding_says_how_many_consumers_are_missing_once_their_pace_is_known() -> None:
     behind: Changes = {"subscription__state": "falling behind", "topic__message_rate_in": 130.0}
     text = "Add at least 3 consumers as"
     assert (

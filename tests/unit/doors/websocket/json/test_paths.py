@@ -81,7 +81,7 @@ def test_a_list_of_topics_keeps_its_order_and_drops_repetition() -> None:
 
 
 @given(st.text(min_size=1))
-def test_any_pattern_is_one_or_400(regex: str) -> None:
+def test_any_text_is_a_pattern_or_refused_with_400(regex: str) -> None:
     try:
         found = requested_topics({"topicsPattern": f"persistent://t/n/{regex}"})
     except InvalidQuery:
