@@ -134,7 +134,9 @@ def test_acts_that_passed_a_message_or_brought_it_back(operator: Client, shop: S
     assert f"/acts/{passed.pk}" in html
 
 
-def test_acts_on_one_message_of_a_batch(operator: Client, shop: Shop) -> None:
+def test_acts_on_one_message_of_a_batch_appear_in_the_story_of_that_message_only(
+    operator: Client, shop: Shop
+) -> None:
     place = f"{shop.open.pk}:{BATCH_ENTRY}"
     pinned = {"how": "one", "position": place, "remaining": f"{0b11101:x}"}
     letter = "persistent://public/default/orders-billing-DLQ"
