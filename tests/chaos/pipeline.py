@@ -68,7 +68,7 @@ def run_pipeline_soak(
                         vela, driver, _stored(vela, TARGET) + rng.randrange(messages // (kills + 2))
                     )
                     target = rng.choice(list(done))
-                    # The cluster replaces an executor and repeats its tasks. The driver is killed at the end of its `with` block.
+                    # The cluster replaces an executor and repeats its tasks. The driver is killed where its `with` ends.
                     if target == "executor":
                         kill(rng.choice(cluster.executors()))
                     elif target == "python worker":
