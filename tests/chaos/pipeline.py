@@ -68,7 +68,7 @@ def run_pipeline_soak(
                         vela, driver, _stored(vela, TARGET) + rng.randrange(messages // (kills + 2))
                     )
                     target = rng.choice(list(done))
-                    # The cluster replaces an executor and repeats its tasks. The driver is killed where its `with` ends.
+                    # The cluster replaces an executor and repeats its tasks. `_driver` kills the driver at its end.
                     if target == "executor":
                         kill(rng.choice(cluster.executors()))
                     elif target == "python worker":

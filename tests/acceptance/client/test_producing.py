@@ -300,7 +300,7 @@ async def test_a_repeated_send_is_stored_once(
     assert await read_back(apache, topic, 60, lambda m: m.data()) == [b"%d" % n for n in range(60)]
 
 
-async def test_links_that_break_lose_and_double_nothing(
+async def test_broken_links_neither_lose_nor_duplicate_messages(
     shared_vela: VelaProcess, apache: pulsar.Client, client: Client, topic: str
 ) -> None:
     create_topic(shared_vela, topic, deduplication="true")

@@ -56,7 +56,7 @@ def test_readers_get_the_latest_message_of_each_key(broker: Broker, topic: str, 
     assert read(broker, topic) == ["c=2", "a=3"]
     send(broker, topic, "d=1", "c=", "e=1", "d=2", batching=batching)
     assert read(broker, topic) == ["c=2", "a=3", "d=1", "c=", "e=1", "d=2"]
-    second = run(broker, topic)  # goes on from the first one
+    second = run(broker, topic)  # continues from the first run
     assert (second["kept_messages"], second["removed_messages"]) == (3, 3)
     assert read(broker, topic) == ["a=3", "e=1", "d=2"]
     assert "nothing was published" in run(broker, topic)["words"]
