@@ -67,7 +67,7 @@ def payloads(answer: dict[str, Any]) -> list[bytes]:
     return [base64.b64decode(each["payload"]) for each in answer["messages"]]
 
 
-def test_pull_commit_and_pull_on(wheel_less: VelaProcess) -> None:
+def test_a_group_pulls_commits_and_continues_from_its_offset(wheel_less: VelaProcess) -> None:
     vela = wheel_less
     publish(vela, "orders", b"a", b"b", b"c")
     first = request(vela, "/pull/v1/public/default/orders?offset=0&max_messages=2")

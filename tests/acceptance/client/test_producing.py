@@ -192,7 +192,7 @@ async def test_a_null_value_and_a_schema_are_read(
     ],
     ids=["single", "compressed batches", "compressed chunks"],
 )
-async def test_apaches_client_decrypts_our_encrypted_messages(
+async def test_apaches_client_decrypts_messages_that_vela_encrypted(
     apache: pulsar.Client, client: Client, topic: str, tmp_path: Path, options: dict[str, Any]
 ) -> None:
     private, public = tmp_path / "private.pem", tmp_path / "public.pem"

@@ -111,7 +111,7 @@ async def test_the_number_of_a_partition_chooses_its_active_consumer(
     assert active == ["a", "b", "c", "a"]
 
 
-async def test_the_owners_timer_alone_switches(broker_url: str) -> None:
+async def test_the_owners_timer_alone_switches_the_active_consumer(broker_url: str) -> None:
     async with running(broker_url, failover_delay_ms=50) as run:
         consumer = await run.consumer(type_=FAILOVER, permits=10)
         await eventually(lambda: consumer.active == [True], "to be told")

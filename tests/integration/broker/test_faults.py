@@ -241,7 +241,7 @@ async def test_a_topic_with_unreadable_outbox_rows_delays_no_other(run: BrokerRu
         assert faults.hits["outbox.waiting"] == 1
 
 
-async def test_acts_and_the_outbox_go_on_after_a_fault(run: BrokerRun) -> None:
+async def test_acts_and_the_outbox_continue_after_a_fault(run: BrokerRun) -> None:
     faults = StorageFaults()
     with faults.installed():
         faults.fail("acts.waiting", times=2)

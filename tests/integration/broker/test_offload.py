@@ -159,7 +159,7 @@ async def test_a_topic_that_is_trimmed_to_its_end_names_no_file(broker_url: str,
         assert run.topic().log.ledgers.total_messages == len(positions)
 
 
-async def test_the_files_of_a_deleted_topic_go(broker_url: str, files_url: str) -> None:
+async def test_the_files_of_a_deleted_topic_are_deleted(broker_url: str, files_url: str) -> None:
     async with keeping(broker_url, time_ms=-1, size_bytes=-1, offload_url=files_url) as run:
         producer = await run.producer()
         await publish_ledgers(producer, 3)

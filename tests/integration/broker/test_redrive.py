@@ -181,7 +181,7 @@ async def test_a_letter_that_the_plan_did_not_read_opens_no_other_namespace(
     assert list(again["targets"]) == [elsewhere]
 
 
-async def test_members_of_a_batch_go_one_by_one(run: BrokerRun) -> None:
+async def test_members_of_a_batch_are_redriven_one_by_one(run: BrokerRun) -> None:
     batch = encode_batch(
         [
             OutgoingMessage(

@@ -44,7 +44,7 @@ def test_chosen_columns_are_members_of_each_message(operator: Client, shop: Shop
     assert operator.get(f"{ORDERS}/messages?limit=1").json()["messages"][0]["columns"] == {}
 
 
-def test_pages_go_through_everything(operator: Client, shop: Shop) -> None:
+def test_pages_of_found_messages_go_through_the_whole_log(operator: Client, shop: Shop) -> None:
     found: list[str] = []
     after = ""
     for _ in range(20):

@@ -276,7 +276,7 @@ def test_the_total_rises_with_what_is_published_though_no_subscription_changed(
     assert looker.get("/api/v1/stats").json()["backlog_messages"] == before + 7
 
 
-def test_an_unpartitioned_topic_s_bytes_rise_with_its_messages(looker: Client, shop: Shop) -> None:
+def test_the_bytes_of_an_unpartitioned_topic_rise_with_its_messages(looker: Client, shop: Shop) -> None:
     (row,) = looker.get(f"{ORDERS}/subscriptions").json()["subscriptions"]
     (sums,) = looker.get(f"{ORDERS}/stats").json()["subscriptions"]
     one = looker.get(f"{ORDERS}/subscriptions/billing").json()

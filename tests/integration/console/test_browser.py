@@ -56,7 +56,7 @@ def test_a_change_repaints_its_block_and_a_quiet_one_stays(page: Page, shop: Sho
     assert page.evaluate("window.consumers.isConnected")
 
 
-def test_a_repaint_never_eats_a_selection(page: Page, shop: Shop) -> None:
+def test_a_repaint_keeps_a_selection(page: Page, shop: Shop) -> None:
     open_live(page)
     page.evaluate(f"getSelection().selectAllChildren({WORDS})")
     chosen = page.evaluate("getSelection().toString()")

@@ -134,7 +134,7 @@ def broker(monkeypatch: pytest.MonkeyPatch, dates: Topic) -> FakeActs:
     return fake
 
 
-def test_an_act_on_all_partitions_from_form_to_receipt(
+def test_an_act_on_all_partitions_leads_from_form_to_receipt(
     operator: Client, dates: Topic, broker: FakeActs
 ) -> None:
     form = operator.get(f"{SLOW}/act/rewind")

@@ -294,7 +294,7 @@ def test_two_spellings_of_one_path_are_the_same_list(shop: Shop) -> None:
     assert list_at("/topics" + "x" * 2000) is None
 
 
-def test_a_form_of_another_site_saves_nothing(operator: Client, shop: Shop) -> None:
+def test_a_form_of_another_site_cannot_save_a_view(operator: Client, shop: Shop) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.cookies = operator.cookies
     body = urlencode({"path": "/topics", "query": "", "name": "x"})

@@ -118,7 +118,7 @@ def test_the_page_says_what_is_recorded(operator: Client, shop: Shop, mode: str,
     assert words in text
 
 
-def test_acts_that_passed_a_message_or_brought_it_back(operator: Client, shop: Shop) -> None:
+def test_acts_that_passed_a_message_or_brought_it_back_are_in_its_story(operator: Client, shop: Shop) -> None:
     ledger = shop.sealed.pk
     passed = act(shop, "skip", result={"before": f"{ledger}:4", "after": f"{ledger}:6"})
     back = act(shop, "reset", result={"before": f"{ledger}:6", "after": f"{ledger}:-1"})

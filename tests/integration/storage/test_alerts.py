@@ -253,7 +253,7 @@ def a_point(url: str, table: str, at_ms: int, topic: int, subscription: int = 0,
     )
 
 
-def test_dead_letters_that_grew_in_minutes_and_seconds(url: str) -> None:
+def test_dead_letters_within_the_window_are_counted_once_and_fire(url: str) -> None:
     letters, quiet = a_topic(url, "orders-billing-DLQ"), a_topic(url, "mails-x-DLQ")
     other = a_topic(url, "orders")
     until_ms = NOW_MS // 60_000 * 60_000 - 60_000

@@ -108,7 +108,7 @@ async def test_a_message_nacked_max_plus_one_times_is_a_dead_letter_and_then_ack
 
 
 @pytest.mark.row("I16")
-async def test_with_the_rule_of_go_the_application_sees_max_deliveries(still: BrokerRun) -> None:
+async def test_with_gos_dead_letter_rule_the_application_sees_max_deliveries(still: BrokerRun) -> None:
     await publish(still, "bad")
     peer = await JsonPeer.open(still, f"{SHARED}&maxRedeliverCount=2&deadLetterRule=go")
     pushes = await nack_through(still, peer, 2)
@@ -313,7 +313,7 @@ async def test_the_old_names_are_used_where_their_topics_exist(still: BrokerRun)
     assert "s" in still.topic("s-RETRY").subscriptions
 
 
-async def test_letters_of_a_partition_go_to_the_topics_own(still: BrokerRun) -> None:
+async def test_letters_of_a_partition_go_to_the_letter_topics_of_the_whole_topic(still: BrokerRun) -> None:
     await publish(still, "bad", topic="t-partition-0")
     peer = await JsonPeer.open(still, f"{SHARED}&maxRedeliverCount=1", topic="t-partition-0")
     await nack_through(still, peer, 2)

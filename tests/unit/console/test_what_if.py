@@ -102,7 +102,7 @@ def test_the_shown_choice_is_the_one_nearest_to_the_requested_number(asked: int 
         ({"consumers": [IDLE, IDLE], "rate_acked": 0.0}, "hardly anything is acked"),
     ],
 )
-def test_no_estimate_without_a_pace(changes: dict[str, Any], says: str) -> None:
+def test_without_a_pace_there_is_no_estimate(changes: dict[str, Any], says: str) -> None:
     result = found(**changes)
     assert isinstance(result, Said)
     assert result.startswith("No estimate")

@@ -70,7 +70,7 @@ def test_batch_acked_in_parts_counts_only_the_rest() -> None:
     assert not cursor.has_partial_acks
 
 
-def test_last_member_completes_the_entry() -> None:
+def test_the_last_acked_member_completes_the_entry() -> None:
     log = Log()
     batch = log.publish(2)
     cursor = cursor_on(log)
@@ -218,7 +218,7 @@ def test_rewind_stops_at_the_first_stored_entry() -> None:
     assert cursor.shift_room() == (1, 5)
 
 
-def test_a_shift_accounts_for_trimmed_messages() -> None:
+def test_a_shift_does_not_go_back_into_trimmed_messages() -> None:
     log = Log()
     log.publish_all(1, 3)
     log.roll()

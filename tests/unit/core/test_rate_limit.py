@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from broker.core.limits.rate_limit import TokenBucket
 
 
-def test_a_second_s_worth_at_once_then_the_rate() -> None:
+def test_a_burst_of_one_second_is_allowed_and_then_the_rate() -> None:
     bucket = TokenBucket(10, 1000)
     assert bucket.available(1000) == 10
     bucket.take(10, 1000)

@@ -270,7 +270,7 @@ def test_a_protobuf_descriptor_keeps_its_message() -> None:
         check_definition(SchemaDefinition(type=SchemaType.PROTOBUF_NATIVE, data=b"[]"))
 
 
-def test_versions_travel_as_eight_bytes() -> None:
+def test_a_schema_version_is_sent_as_eight_bytes() -> None:
     assert version_number(version_bytes(7)) == 7
     assert version_bytes(1) == b"\0\0\0\0\0\0\0\1"
     with pytest.raises(IncompatibleSchema, match="8 bytes"):

@@ -172,7 +172,7 @@ async def test_a_malformed_handshake_has_a_status_and_a_reason(
 
 
 @pytest.mark.row("S0.2")
-async def test_the_binary_protocol_inside_websocket_messages_however_cut(running: Running) -> None:
+async def test_the_binary_protocol_is_read_inside_websocket_messages_however_cut(running: Running) -> None:
     async with websockets.connect(url(running, "/ws/binary")) as client:
         data = commands.connect(client_version="x", protocol_version=21)
         for at in range(len(data)):

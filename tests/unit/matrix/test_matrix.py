@@ -122,7 +122,7 @@ def wrong_with(one: Outcome, two: Outcome) -> list[str]:
     return report(ROWS, known).wrong
 
 
-def test_everything_passed() -> None:
+def test_a_row_whose_tests_passed_has_no_fault() -> None:
     assert wrong_with(PASS, PASS) == []
 
 

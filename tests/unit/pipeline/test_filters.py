@@ -22,7 +22,7 @@ from pipeline.source.filters import ANY, EVERYTHING, Interval, read_filter
 T = datetime(1970, 1, 1, 0, 0, 1, 500, tzinfo=UTC)  # 1,000,500 us
 
 
-def test_bounds_on_positions_and_partitions() -> None:
+def test_filters_on_positions_and_partitions_become_bounds() -> None:
     wanted = read_filter(
         [
             GreaterThan(("__ledgerId",), 4),

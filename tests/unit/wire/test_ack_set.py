@@ -10,7 +10,7 @@ from vela.wire import ack_set
 
 
 @given(st.integers(0, 2**300))
-def test_words_invert(value: int) -> None:
+def test_words_of_an_ack_set_are_read_back(value: int) -> None:
     words = ack_set.to_words(value)
     assert all(-(2**63) <= word < 2**63 for word in words)
     assert ack_set.from_words(words) == value

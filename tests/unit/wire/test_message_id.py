@@ -52,7 +52,7 @@ def test_bytes_equal_protobufs(message_id: MessageId) -> None:
 
 
 @given(IDS)
-def test_every_spelling_inverts(message_id: MessageId) -> None:
+def test_every_spelling_of_an_id_is_read_back(message_id: MessageId) -> None:
     decoded = MessageId.from_base64(message_id.to_base64())
     assert decoded == message_id
     assert decoded.batch_size == message_id.batch_size

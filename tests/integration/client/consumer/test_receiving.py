@@ -72,7 +72,7 @@ async def test_an_interrupted_receive_loses_no_message(desk: Desk) -> None:
 
 
 @pytest.mark.row("S0.34")
-async def test_a_receive_cancelled_after_its_message_came_puts_it_back_in_front(desk: Desk) -> None:
+async def test_a_receive_cancelled_after_its_message_came_puts_the_message_back_in_front(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=4)
     waiting = asyncio.create_task(consumer.receive())
     await asyncio.sleep(0)

@@ -39,7 +39,7 @@ async def test_a_queue_of_0_makes_the_zero_queue_consumer(desk: Desk) -> None:
 
 
 @pytest.mark.row("S2.9")
-async def test_the_switch_means_a_queue_of_0_for_any_size(desk: Desk) -> None:
+async def test_the_option_enable_zero_queue_consumer_means_a_queue_of_0_for_any_size(desk: Desk) -> None:
     switched = await desk.subscribe(enable_zero_queue_consumer=True, receiver_queue_size=500)
     assert isinstance(switched, ZeroQueueConsumer)
     await desk.fence(switched)
@@ -59,7 +59,7 @@ async def test_a_consumer_without_a_queue_receives(desk: Desk) -> None:
 
 
 @pytest.mark.row("S0.41", "S0.50")
-async def test_one_flow_of_one_for_each_receive(desk: Desk) -> None:
+async def test_each_receive_grants_one_permit(desk: Desk) -> None:
     consumer = await zero(desk)
     await desk.fence(consumer)
     assert desk.flows == []
@@ -319,7 +319,7 @@ async def test_a_discarded_message_is_requested_again(desk: Desk) -> None:
 
 
 @pytest.mark.row("I17")
-async def test_never_more_than_one_in_flight_over_cancelling_and_reconnecting(desk: Desk) -> None:
+async def test_never_more_than_one_message_is_in_flight_over_cancelling_and_reconnecting(desk: Desk) -> None:
     consumer = await zero(desk)
     chance = random.Random(7)
     backlog = iter(b"%d" % number for number in range(1000))

@@ -31,7 +31,7 @@ async def test_a_name_from_the_broker_is_kept_over_reconnects_and_marked_as_such
 
 
 @pytest.mark.parametrize(("initial", "expected"), [(None, 8), (-1, 8), (0, 1), (20, 21)])
-async def test_numbers_go_on_after_the_last_stored_or_the_given_one(
+async def test_sequence_ids_continue_after_the_last_stored_or_the_given_one(
     store: StoringPeer, client: Client, initial: int | None, expected: int
 ) -> None:
     store.peer.on(

@@ -470,7 +470,7 @@ def test_a_search_goes_on_until_it_has_enough(vela: Vela, console: FakeConsole) 
     assert console.asked[2].query["limit"] == "1"
 
 
-def test_chosen_columns_stand_in_place_of_key_and_payload(vela: Vela, console: FakeConsole) -> None:
+def test_chosen_columns_replace_key_and_payload(vela: Vela, console: FakeConsole) -> None:
     console.answers[f"GET {TOPIC}/messages"] = a_page(
         a_message(columns={"$.order.id": "7", "property:region": None}),
         a_message(id="1:1", trouble="encrypted", columns={"$.order.id": None, "property:region": "eu"}),

@@ -18,7 +18,7 @@ from broker.doors.websocket.json.errors import (
 from vela.wire.errors import RemoteProtocolError
 
 
-def test_pulsars_numbers_and_texts() -> None:
+def test_errors_have_pulsars_numbers_and_texts() -> None:
     assert [(int(error), error.text) for error in WebSocketError] == [
         (1, "Failed to create producer"),
         (2, "Failed to subscribe"),
