@@ -11,7 +11,7 @@ from tests.unit.docs.pages import page, rows
 from vela.cli.commands.topics.topics import STATES
 
 
-def test_the_page_lists_the_states_that_there_are() -> None:
+def test_the_page_lists_every_state_and_no_other() -> None:
     documented = [(cells[0], cells[1].strip("*")) for cells in rows(page("reference/subscription-states.md"))]
     assert documented == [(str(state.value), state.words) for state in SubscriptionState]
 

@@ -49,7 +49,9 @@ def test_plain_messages_equal_those_of_the_decoder(sizes: list[int], sequence_id
         ]
     ),
 )
-def test_one_message_that_is_not_plain_is_enough(number: int, special: OutgoingMessage) -> None:
+def test_one_message_that_is_not_plain_leaves_the_batch_to_the_decoder(
+    number: int, special: OutgoingMessage
+) -> None:
     messages = [OutgoingMessage(payload=b"1234567") for _ in range(40)]
     messages[number] = special
     assert plain_messages(payload_of(batch_of(messages)), 40) is None
