@@ -59,7 +59,7 @@ async def test_silent_consumers_of_other_types_are_not_closed(
 @pytest.mark.parametrize(
     ("type_", "allowed"), [(EXCLUSIVE, True), (FAILOVER, True), (SHARED, False), (KEY_SHARED, False)]
 )
-async def test_compacted_reads_are_for_one_at_a_time(
+async def test_compacted_reads_are_for_one_consumer_at_a_time(
     run: BrokerRun, type_: SubscriptionType, allowed: bool
 ) -> None:
     if allowed:

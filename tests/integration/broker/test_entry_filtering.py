@@ -361,7 +361,7 @@ async def test_a_batch_ends_the_connection_of_an_old_client_and_goes_to_another(
 
 
 @pytest.mark.row("S1.8")
-async def test_a_new_client_beside_it_gets_the_batch_at_once(broker_url: str) -> None:
+async def test_a_new_client_beside_an_old_one_gets_the_batch_at_once(broker_url: str) -> None:
     async with running(broker_url, refuse_old_clients=False) as run:
         producer = await run.producer()
         old = ConsumerProbe()

@@ -51,7 +51,7 @@ async def test_the_first_consumer_waits_then_becomes_active_and_gets_everything(
 
 
 @pytest.mark.row("I12")
-async def test_a_switch_loses_and_reorders_nothing_and_the_old_one_is_silent(
+async def test_a_switch_loses_and_reorders_nothing_and_the_old_consumer_gets_nothing(
     run: BrokerRun, clock: ManualClock
 ) -> None:
     producer = await run.producer()
@@ -128,7 +128,9 @@ async def test_without_a_delay_a_consumer_is_told_that_it_is_active_after_its_su
         await consumer.has(2)
 
 
-async def test_a_seek_closes_the_active_one_and_the_seeker_only(run: BrokerRun, clock: ManualClock) -> None:
+async def test_a_seek_closes_only_the_active_consumer_and_the_one_that_seeks(
+    run: BrokerRun, clock: ManualClock
+) -> None:
     positions = await (await run.producer()).publish(6)
     active = await run.consumer(type_=FAILOVER, name="x", permits=10)
     standby = await run.consumer(type_=FAILOVER, name="y", priority=1, permits=10)
@@ -223,7 +225,7 @@ async def test_churn_keeps_order_and_tells_everybody(run: BrokerRun, clock: Manu
     assert len(got) == 36
 
 
-async def test_an_operators_reset_closes_the_active_one_only_and_says_so(
+async def test_an_operators_reset_closes_only_the_active_consumer_and_says_so(
     run: BrokerRun, clock: ManualClock
 ) -> None:
     positions = await (await run.producer()).publish(4)

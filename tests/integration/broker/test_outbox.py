@@ -119,7 +119,7 @@ async def test_an_open_transaction_keeps_only_its_own_messages_back(run: BrokerR
     assert payloads(consumer) == [b"short", b"long", b"last"]
 
 
-async def test_without_a_notification_the_poll_finds_it(run: BrokerRun) -> None:
+async def test_without_a_notification_the_poll_finds_the_message(run: BrokerRun) -> None:
     consumer = await run.consumer(permits=10)
     with session(run.database_url) as connection:
         put(connection, b"unannounced")

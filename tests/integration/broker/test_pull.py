@@ -98,7 +98,7 @@ async def test_an_offset_is_found_in_few_probes_however_batches_and_single_messa
 
 
 @pytest.mark.row("S3.2")
-async def test_nothing_yet_is_answered_at_once_unless_it_may_be_parked(run: BrokerRun) -> None:
+async def test_a_pull_that_finds_nothing_is_answered_at_once_unless_it_may_be_parked(run: BrokerRun) -> None:
     await run.producer()
     assert (await answered(run, ask(0, suspend=False))).status is PullStatus.NOT_FOUND
     await parked(run, ask(0))

@@ -166,7 +166,7 @@ def _words(planned: acts.ActView) -> list[str]:
     return list(planned.plan["words"])
 
 
-async def test_a_plan_to_delete_is_not_for_the_topic_that_came_after(run: BrokerRun) -> None:
+async def test_a_plan_to_delete_does_not_apply_to_a_later_topic_of_the_same_name(run: BrokerRun) -> None:
     await run.producer()
     planned = await plan("delete_topic", force=True)
     await done("delete_topic", force=True)

@@ -159,7 +159,7 @@ async def test_an_attachment_survives_temporary_refusals(peer: ScriptedPeer, cli
     await subscriber.attachment.close()
 
 
-async def test_a_permanent_refusal_ends_it(peer: ScriptedPeer, client: Client) -> None:
+async def test_a_permanent_refusal_ends_the_attachment(peer: ScriptedPeer, client: Client) -> None:
     subscriber = Subscriber(client)
     await subscriber.attachment.open()
     refuse_subscribe(peer, ServerError.TOPIC_NOT_FOUND, 1)
@@ -212,7 +212,9 @@ async def test_closing_ends_attempts(peer: ScriptedPeer, client: Client) -> None
     await subscriber.attachment.close()
 
 
-async def test_closing_while_it_opens_raises_already_closed(peer: ScriptedPeer, client: Client) -> None:
+async def test_closing_while_a_consumer_opens_raises_already_closed(
+    peer: ScriptedPeer, client: Client
+) -> None:
     peer.on(events.Subscribe, lambda link, event: None)
     subscriber = Subscriber(client)
     opening = asyncio.create_task(subscriber.attachment.open())

@@ -72,7 +72,7 @@ def test_the_page_shows_the_numbers_of_its_moment(
     assert numbers in figures(looker.get(f"{BILLING}/past?at={at(minutes_ago(minutes))}"))
 
 
-def test_a_topic_shows_its_size_too(looker: Client, past: Shop) -> None:
+def test_the_page_of_a_topic_shows_its_size_too(looker: Client, past: Shop) -> None:
     text = figures(looker.get(f"{ORDERS}/past?at={at(minutes_ago(30))}"))
     assert "Backlog 14" in text
     assert "Stored 5.0 MB" in text

@@ -235,7 +235,7 @@ def fall_behind(shop: Shop) -> None:
     ConsumerSession.objects.update(connected_ms=shop.now_ms - 60_000)
 
 
-def test_another_number_of_consumers_is_tried_out(operator: Client, shop: Shop) -> None:
+def test_a_slider_estimates_another_number_of_consumers(operator: Client, shop: Shop) -> None:
     fall_behind(shop)
     words = part(operator, "what_if")
     assert "With 2 consumers: about 12 s to go." in words

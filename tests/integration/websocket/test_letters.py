@@ -323,7 +323,7 @@ async def test_letters_of_a_partition_go_to_the_letter_topics_of_the_whole_topic
 
 
 @pytest.mark.row("S4.31")
-async def test_when_all_that_is_due_is_dead_nothing_else_is_redelivered(still: BrokerRun) -> None:
+async def test_when_every_due_message_is_a_dead_letter_nothing_else_is_redelivered(still: BrokerRun) -> None:
     await publish(still, "bad", "held")
     peer = await JsonPeer.open(still, f"{SHARED}&maxRedeliverCount=1")
     bad, _ = await peer.has(2)

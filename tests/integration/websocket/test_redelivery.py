@@ -71,7 +71,7 @@ async def test_an_individual_ack_removes_exactly_one(still: BrokerRun) -> None:
 
 
 @pytest.mark.row("S4.5")
-async def test_a_cumulative_ack_takes_all_before_it_but_not_on_shared(still: BrokerRun) -> None:
+async def test_a_cumulative_ack_acks_everything_before_it_but_not_on_shared(still: BrokerRun) -> None:
     await publish(still, *"123")
     peer = await JsonPeer.open(still, SHARED)
     await peer.ack((await peer.has(3))[1], type="acknowledge", ackType="cumulative")

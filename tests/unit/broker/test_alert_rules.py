@@ -42,7 +42,7 @@ def test_an_alert_fires_after_its_time_over_the_limit() -> None:
     assert fired_at == [None] * 6 + [START_MS + 60_000] * 2
 
 
-def test_without_a_time_it_fires_at_once() -> None:
+def test_without_a_time_an_alert_fires_at_once() -> None:
     alert = next_alert(None, over(START_MS), for_ms=0, now_ms=START_MS)
     assert alert is not None
     assert alert.fired_ms == START_MS

@@ -160,7 +160,7 @@ def test_an_ack_has_a_span_when_a_flush_has_stored_it() -> None:
     assert recorded.acks() == [0, 1]
 
 
-def test_a_cumulative_ack_ends_everything_up_to_it_and_a_part_of_a_batch_nothing() -> None:
+def test_a_cumulative_ack_ends_the_spans_of_everything_up_to_it_and_a_partial_ack_none() -> None:
     recorded = RecordingTracing()
     traced = deliveries_of(recorded, is_durable=False)
     deliver(traced, 0, 1, 2, 3)

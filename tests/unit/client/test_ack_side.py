@@ -83,7 +83,7 @@ def test_a_list_is_acked_like_its_messages() -> None:
     assert owner.acks.acks_sent == 4
 
 
-def test_an_id_that_was_written_down_acks_too() -> None:
+def test_a_stored_message_id_can_be_acknowledged_too() -> None:
     owner = consumer()
     for each in messages(4, 3):
         owner.acks.acknowledge(MessageId.deserialize(each.message_id().serialize()))
@@ -156,7 +156,7 @@ async def test_without_receipts_an_ack_is_over_at_once() -> None:
 
 
 @pytest.mark.row("S4.12")
-async def test_with_receipts_it_ends_when_the_broker_says_so() -> None:
+async def test_with_receipts_an_ack_ends_when_the_broker_says_so() -> None:
     owner = consumer(receipts=True, group_ms=0)
     assert owner.link is not None
     first = asyncio.ensure_future(_wait(owner, 1))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from vela.core.producing.memory_limit import MemoryLimit
 
 
-def test_waiting_ones_are_called_once_when_the_count_falls_below_the_mark() -> None:
+def test_waiting_calls_are_called_once_when_the_count_falls_below_the_mark() -> None:
     limit = MemoryLimit(100)
     called: list[str] = []
     limit.add(150)

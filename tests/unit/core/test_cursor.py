@@ -43,7 +43,7 @@ def test_bits_at_or_below_mark_delete_are_not_holes() -> None:
     assert not cursor.has_holes
 
 
-def test_mark_delete_crosses_ledgers_empty_ones_too() -> None:
+def test_mark_delete_crosses_ledgers_including_empty_ones() -> None:
     log = Log()
     a = log.publish()
     log.roll()
@@ -56,7 +56,7 @@ def test_mark_delete_crosses_ledgers_empty_ones_too() -> None:
     assert cursor.read_from() == c
 
 
-def test_batch_acked_in_parts_counts_only_the_rest() -> None:
+def test_a_batch_acked_in_parts_counts_only_its_unacked_messages() -> None:
     log = Log()
     batch, _ = log.publish_all(3, 1)
     cursor = cursor_on(log)
@@ -356,7 +356,7 @@ def test_runs_join_across_chunks() -> None:
     assert cursor.recount() == cursor.totals
 
 
-def test_a_hundred_thousand_holes_are_kept_and_close() -> None:
+def test_a_hundred_thousand_holes_are_kept_and_can_be_closed() -> None:
     """Pulsar drops ranges of acks beyond 10,000; Vela drops none."""
     log = Log(indexed=False)
     entries = 200_001

@@ -18,7 +18,7 @@ positions = st.builds(Position, st.integers(0, 3), st.integers(0, 20))
 
 
 @pytest.mark.row("I7")
-def test_permits_add_up() -> None:
+def test_granted_spent_and_set_aside_permits_add_up() -> None:
     permits = Permits()
     permits.grant(5)
     permits.spend(7)

@@ -51,7 +51,7 @@ def test_a_parked_record_knows_its_offset_and_due_time() -> None:
 
 
 @pytest.mark.row("S3.5")
-def test_many_wait_under_one_key() -> None:
+def test_many_pulls_wait_under_one_key() -> None:
     table = parked(*(request(5) for _ in range(10)), request(5, key=OTHER))
     assert len(table) == 11
     assert {key: len(waiting) for key, waiting in table.queues().items()} == {KEY: 10, OTHER: 1}
@@ -78,7 +78,7 @@ def test_a_stale_end_is_read_again() -> None:
 
 
 @pytest.mark.row("S3.11")
-def test_a_filter_that_does_not_match_keeps_it_parked() -> None:
+def test_a_filter_that_does_not_match_keeps_a_pull_parked() -> None:
     table = parked(request(5, matches=only("A")))
     assert table.notify(KEY, 6, 1, newest_again=never, arrived=lambda _: arrivals("B")) == []
     assert len(table.notify(KEY, 7, 1, newest_again=never, arrived=lambda _: arrivals("B", "A"))) == 1

@@ -247,7 +247,7 @@ def test_a_message_that_comes_back_for_ever_makes_a_subscription_stuck_once_no_o
     assert watched.run(640).state is STUCK
 
 
-def test_delayed_messages_do_not_make_it_stuck() -> None:
+def test_delayed_messages_do_not_make_a_subscription_stuck() -> None:
     watched = Watched(published=lambda _: 0, acked=lambda _: 0)  # nobody tells it of delayed messages
     watched.run(2000)
     assert watched.words() == [WATCHING, IDLE]

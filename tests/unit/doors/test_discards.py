@@ -78,7 +78,7 @@ async def discarded(*entries: tuple[bytes, int], queue: int = 10) -> tuple[FakeC
         pytest.param(CUT_BATCH, 5, "BATCH_DESERIALIZE_ERROR", id="batch", marks=pytest.mark.row("S0.15")),
     ],
 )
-async def test_each_damage_is_one_ack_with_its_reason(data: bytes, messages: int, reason: str) -> None:
+async def test_each_damaged_entry_is_one_ack_with_its_reason(data: bytes, messages: int, reason: str) -> None:
     consumer, pushed, acked = await discarded((data, messages))
     assert pushed == ["Z29vZA=="]
     assert acked == {0}

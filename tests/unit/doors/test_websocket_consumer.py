@@ -116,7 +116,7 @@ async def test_a_batch_larger_than_the_window_is_a_debt(broker: FakeBroker) -> N
     assert len(peer.heard()) == 1
 
 
-async def test_a_cumulative_ack_takes_all_before_it(broker: FakeBroker) -> None:
+async def test_a_cumulative_ack_acks_everything_before_it(broker: FakeBroker) -> None:
     topic = store(broker, b"a", b"b", b"c")
     peer = await connect(broker).opened()
     pushes = peer.heard()

@@ -287,7 +287,7 @@ def test_a_batch_acked_in_part_says_so_in_one_row() -> None:
     assert (rows[1].at_ms, rows[1].until_ms) == (START_MS + 1, START_MS + 2)
 
 
-def test_entries_that_came_back_one_by_one_are_not_told_twice() -> None:
+def test_entries_that_came_back_one_by_one_are_recorded_once() -> None:
     told = Told(SHARED, DeliveryStoryMode.REDELIVERED)
     told.attach()
     told.publish(1030)  # more entries than one block of the set holds

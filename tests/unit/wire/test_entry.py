@@ -62,7 +62,7 @@ def group(payload: bytes, **fields: Any) -> bytes:
 
 
 @given(OUTGOING, st.sampled_from(Compression), TIMES, TIMES, st.none() | TIMES)
-def test_a_single_message_comes_back(
+def test_a_single_message_is_read_as_it_was_encoded(
     message: OutgoingMessage,
     compression: Compression,
     sequence_id: int,
@@ -99,7 +99,7 @@ def test_a_single_message_comes_back(
 
 @pytest.mark.row("S0.25")
 @given(st.lists(OUTGOING, min_size=1, max_size=8), st.sampled_from(Compression))
-def test_a_batch_comes_back_in_order(messages: list[OutgoingMessage], compression: Compression) -> None:
+def test_a_batch_is_read_in_order(messages: list[OutgoingMessage], compression: Compression) -> None:
     entry = encode_batch(
         messages,
         producer_name="p",

@@ -98,7 +98,7 @@ async def test_the_permit_is_granted_when_the_receive_begins(desk: Desk) -> None
 
 
 @pytest.mark.row("S2.6")
-async def test_each_asynchronous_receive_that_waits_grants_one(desk: Desk) -> None:
+async def test_each_asynchronous_receive_that_waits_grants_one_permit(desk: Desk) -> None:
     consumer = await zero(desk)
     futures = [consumer.receive_async() for _ in range(3)]
     await desk.settled(3)
@@ -289,7 +289,9 @@ async def test_a_listener_on_a_thread_is_given_one_at_a_time(desk: Desk) -> None
 
 
 @pytest.mark.row("S0.27", "S0.20")
-async def test_a_batch_closes_it_and_fails_the_receive(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_batch_closes_a_consumer_without_a_queue_and_fails_its_receive(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
     consumer = await zero(desk, consumer_name="mine")
     waiting = await started(consumer)
     await desk.settled(1)

@@ -213,7 +213,7 @@ def test_the_option_plan_only_stops_after_the_plan(vela: Vela, console: FakeCons
     assert json.loads(vela(f"{RESET} --plan-only --json").stdout)["plan"]["replayed_messages"] == 4
 
 
-def test_json_is_the_act_and_nothing_else(vela: Vela, console: FakeConsole) -> None:
+def test_the_json_output_is_the_act_and_nothing_else(vela: Vela, console: FakeConsole) -> None:
     done = vela(f"{RESET} --yes --json")
     assert json.loads(done.stdout)["result"] == a_result()
     assert done.stderr == ""

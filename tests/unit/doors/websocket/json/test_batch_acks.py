@@ -31,7 +31,7 @@ def test_an_ack_of_one_member_leaves_the_others_unacked() -> None:
     assert tracker.partly_acked == 0
 
 
-def test_members_of_one_frame_become_one_ack_an_entry_in_order() -> None:
+def test_members_of_one_frame_become_one_ack_for_each_entry_in_order() -> None:
     acks = BatchAcks().individual(
         [member(0, 2, 9), member(1, 3), member(1, 2, 9), member(1, 3), member(2, 3)]
     )

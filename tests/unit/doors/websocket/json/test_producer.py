@@ -165,7 +165,7 @@ def test_a_frame_that_is_not_json_is_one_error_3(frame: str | bytes) -> None:
     assert json.loads(decoded.to_frame())["result"] == "send-error:3"
 
 
-def test_array_items_fail_one_by_one() -> None:
+def test_items_of_an_array_fail_one_by_one() -> None:
     frame = json.dumps(
         [{"payload": "AA=="}, {"payload": "*", "context": "c"}, {"payload": 5}, 7, {"payload": "AQ=="}]
     )
