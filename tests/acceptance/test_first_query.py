@@ -16,7 +16,7 @@ def commands() -> list[str]:
     return re.findall(r"^ {4}(\S.*)$", section(page("how-to/spark.md"), "The first query"), re.MULTILINE)
 
 
-def test_a_topic_is_published_and_asked(shared_vela: VelaProcess) -> None:
+def test_a_topic_is_published_to_and_then_queried(shared_vela: VelaProcess) -> None:
     (publish,), (ask,) = ([line for line in commands() if name in line] for name in (PUBLISH, ASK))
 
     typed(shared_vela, publish)

@@ -188,7 +188,7 @@ def test_callbacks_may_use_the_client(client: vela.Client, topic: str) -> None:
     assert answers.get(timeout=WAIT_MS / 1000) == (vela.Result.Ok, b"x")
 
 
-def test_a_full_queue_is_a_result_or_a_wait(client: vela.Client, topic: str) -> None:
+def test_a_full_queue_gives_an_error_result_or_makes_the_send_wait(client: vela.Client, topic: str) -> None:
     client.subscribe(topic, "s")
     results: queue.Queue[vela.Result] = queue.Queue()
     refusing = client.create_producer(

@@ -203,7 +203,7 @@ async def test_damaged_entries_end_in_one_ack_and_permits_are_conserved(broker_u
 
 
 @pytest.mark.row("S1.7")
-async def test_a_filter_accepts_rejects_and_puts_off(broker_url: str) -> None:
+async def test_a_filter_accepts_rejects_or_puts_off_each_entry(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, wheel_enabled=False, entry_filters=FILTER) as run:
         producer = await run.producer()

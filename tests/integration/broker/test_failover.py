@@ -197,7 +197,9 @@ async def read_up_to(run: BrokerRun, entry_id: int) -> None:
     await eventually(lambda: run.subscription().read_position.entry_id == entry_id, "all to be sent")
 
 
-async def test_churn_keeps_order_and_tells_everybody(run: BrokerRun, clock: ManualClock) -> None:
+async def test_order_stays_and_all_consumers_are_notified_while_consumers_come_and_go(
+    run: BrokerRun, clock: ManualClock
+) -> None:
     """Whichever consumers come and go, entries sent between two switches ascend from mark-delete on (I11, I12)."""
     producer = await run.producer()
     here: list[ConsumerProbe] = []

@@ -269,7 +269,7 @@ async def test_a_bucket_that_the_server_refuses_is_left_out_and_later_ones_are_w
     assert [each.getMessage() for each in caplog.records if "refused 1 points" in each.getMessage()]
 
 
-async def test_the_report_s_own_turns_write_the_buckets(
+async def test_the_reporter_writes_buckets_at_its_own_intervals(
     broker_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reporter, "INTERVAL_S", 0.01)

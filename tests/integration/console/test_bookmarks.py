@@ -87,7 +87,7 @@ def test_a_bookmark_leads_to_the_form_that_moves_a_cursor_to_it(operator: Client
     assert 'value="a &amp; b"' in operator.get(to_delete).content.decode()
 
 
-def test_the_subscription_is_found_among_many(operator: Client, shop: Shop) -> None:
+def test_the_subscription_is_found_by_name_among_many(operator: Client, shop: Shop) -> None:
     for number in range(ROWS_TO_CHOOSE):
         Subscription.objects.create(topic=shop.topic, name=f"s{number:03}", type="Shared")
     address = f"{PAGE}/choose/skip_one?id=1:2"

@@ -125,7 +125,7 @@ def test_numbers_that_no_broker_has_reported_are_unknown(operator: Client, shop:
     assert re.match(r"orders-billing-DLQ – 6\d s ago – – 1 subscription", row)
 
 
-def test_topics_with_other_names_are_listed_when_something_says_what_they_are(
+def test_topics_with_other_names_are_listed_when_a_producer_or_an_act_shows_that_they_hold_letters(
     operator: Client, shop: Shop
 ) -> None:
     graveyard = make_topic("persistent://public/default/graveyard", backlog=1)
@@ -199,7 +199,7 @@ def test_letters_are_grouped_by_reason_and_lead_to_redrive_and_discard(operator:
     assert f"1 {stored}:-1 ORIGIN_MESSAGE_ID" in grouped
 
 
-def test_letters_that_arrive_do_not_start_a_search_each(operator: Client, shop: Shop) -> None:
+def test_new_letters_do_not_each_start_a_search(operator: Client, shop: Shop) -> None:
     written = write_log(DLQ, [letter(0)])
     triggers = dict(
         re.findall(
@@ -314,7 +314,7 @@ def test_hostile_properties_are_shown_and_break_nothing(operator: Client, shop: 
         assert operator.get(f"{PAGE}?by={by}&sub={by}").status_code == 200
 
 
-def test_a_partitioned_topic_sends_on_to_its_partitions(operator: Client, shop: Shop) -> None:
+def test_a_partitioned_topic_leads_to_its_partitions(operator: Client, shop: Shop) -> None:
     parent = make_topic(DLQ)
     parent.partitions = 1
     parent.save()

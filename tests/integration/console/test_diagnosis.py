@@ -103,7 +103,7 @@ def test_a_viewer_sees_what_helps_without_a_button(looker: Client, shop: Shop) -
     assert "/act/" not in why
 
 
-def test_the_block_is_read_again_although_nothing_happens(operator: Client, shop: Shop) -> None:
+def test_the_block_is_read_again_every_ten_seconds(operator: Client, shop: Shop) -> None:
     assert re.search(
         r'id="part-why".*?hx-trigger="[^"]*every 10s', operator.get(BILLING).content.decode(), re.DOTALL
     )

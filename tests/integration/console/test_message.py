@@ -56,7 +56,7 @@ def test_w3c_trace_headers_are_shown_as_properties(operator: Client, shop: Shop)
     assert f"tracestate {state}" in words
 
 
-def test_links_of_a_message_fill_the_forms_of_acts_in(operator: Client, shop: Shop) -> None:
+def test_links_of_a_message_fill_in_the_forms_of_acts(operator: Client, shop: Shop) -> None:
     html = operator.get(f"{ORDERS}/s/billing/act/reset?to=id&id=7:5&start=after").content.decode()
     assert re.search(r'value="id"\s+checked', html)
     assert 'value="7:5"' in html

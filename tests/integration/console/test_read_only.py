@@ -48,7 +48,7 @@ def test_an_act_is_refused_before_it_is_looked_up(address: str, operator: Client
     assert operator.post(f"{API}{address}", content_type="application/json").json()["code"] == "ReadOnly"
 
 
-def test_pages_say_so_and_offer_nothing(operator: Client, shop: Shop) -> None:
+def test_pages_say_that_they_are_read_only_and_offer_no_act(operator: Client, shop: Shop) -> None:
     page = operator.get("/t/persistent/public/default/orders/s/billing")
     assert "Read-only." in text_of(page)
     assert "/act/" not in page.content.decode()

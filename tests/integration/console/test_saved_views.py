@@ -133,7 +133,9 @@ def test_filters_that_are_too_long_are_refused(operator: Client, shop: Shop) -> 
     assert (refused.status_code, "longer than 4000 characters" in text_of(refused)) == (422, True)
 
 
-def test_a_user_has_a_limited_number(operator: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_can_save_a_limited_number_of_views(
+    operator: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(keeping, "VIEWS_MOST", 2)
     for name in ("a", "b"):
         assert save(operator, "/topics", "q=x", name).status_code == 302

@@ -64,7 +64,7 @@ def market(db: None) -> None:
         )
 
 
-def test_the_topics_that_have_a_subscription(looker: Client, market: None) -> None:
+def test_topics_are_found_by_the_name_of_a_subscription(looker: Client, market: None) -> None:
     for name in ("apples", "berries"):
         Subscription.objects.create(
             topic=Topic.objects.get(name=f"persistent://public/default/{name}"), name="billing", type="Shared"

@@ -63,7 +63,7 @@ def orders(broker: Broker) -> str:
         ("size > 1000 or exists(array(1, 2), x -> x > 1)", 21, 0),
     ],
 )
-def test_a_preview_counts_and_shows(
+def test_a_preview_counts_messages_and_shows_samples(
     job: JobRunner, orders: str, where: str, messages: int, unreadable: int
 ) -> None:
     found = job("replay", orders, to="replay-nowhere", where=where)

@@ -74,7 +74,7 @@ def a_topic(url: str, name: str) -> None:
     topic.publish_batch([OutgoingMessage(payload=b"%d" % number) for number in range(100)])
 
 
-def test_a_run_is_done(url: str, tmp_path: Path) -> None:
+def test_a_waiting_run_is_executed_and_recorded(url: str, tmp_path: Path) -> None:
     a_topic(url, "worked")
     run_id = request(url, "worked")
 

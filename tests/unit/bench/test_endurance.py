@@ -18,5 +18,5 @@ def test_a_value_that_rises_and_falls_back_is_flat() -> None:
     assert abs(growth_percent(TIMES_S, saw)) < 0.1
 
 
-def test_nothing_at_all_is_flat() -> None:
+def test_a_series_of_zeros_has_no_growth() -> None:
     assert growth_percent(TIMES_S, (0.0,) * 11) == 0.0

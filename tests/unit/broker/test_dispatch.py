@@ -88,7 +88,7 @@ async def test_a_flow_reads_on_and_a_publish_wakes_a_reader_at_the_end() -> None
 
 
 @pytest.mark.row("S1.10")
-async def test_the_count_grows_with_requests_and_not_with_lost_connections() -> None:
+async def test_the_redelivery_count_grows_with_requests_and_not_with_lost_connections() -> None:
     async with memory_broker() as run:
         consumer, other = await run.consumer(name="a", permits=100), await run.consumer(name="b")
         [position] = await (await run.producer()).publish(1)

@@ -19,7 +19,7 @@ def last_counts(probe: ConsumerProbe, last: int) -> list[int]:
 @pytest.mark.row("S1.10", "I13")
 @pytest.mark.parametrize("type_", MULTIPLE)
 @pytest.mark.parametrize(("every_send", "count"), [(False, 1), (True, 2)])
-async def test_only_with_every_send_a_lost_consumer_raises_the_count(
+async def test_a_lost_consumer_raises_the_count_only_if_every_send_counts(
     type_: SubscriptionType, every_send: bool, count: int
 ) -> None:
     async with memory_broker(counts_every_send=every_send) as run:
@@ -40,7 +40,7 @@ async def test_only_with_every_send_a_lost_consumer_raises_the_count(
 @pytest.mark.row("S1.10", "I13")
 @pytest.mark.parametrize("type_", MULTIPLE)
 @pytest.mark.parametrize(("every_send", "counts"), [(False, [0, 0, 0]), (True, [0, 1, 2])])
-async def test_only_with_every_send_counts_outlive_the_last_consumer(
+async def test_counts_outlive_the_last_consumer_only_if_every_send_counts(
     type_: SubscriptionType, every_send: bool, counts: list[int]
 ) -> None:
     async with memory_broker(counts_every_send=every_send) as run:

@@ -121,7 +121,7 @@ def test_a_cumulative_ack_is_for_the_types_that_keep_order(is_shared: bool) -> N
     assert owner.said() == ([] if is_shared else [("through", 5)])
 
 
-def test_an_id_that_cannot_be_is_refused() -> None:
+def test_an_impossible_id_is_refused() -> None:
     owner = consumer(is_shared=False)
     with pytest.raises(OperationNotSupported, match="batch of"):
         owner.acks.acknowledge(MessageId(-1, 1, 1, 4, batch_size=3))

@@ -24,7 +24,7 @@ def nothing_stays() -> Iterator[None]:
     logger.setLevel(level)
 
 
-def test_levels_have_apaches_numbers() -> None:
+def test_log_levels_have_apaches_numbers() -> None:
     theirs = {name: int(value) for name, value in _pulsar.LoggerLevel.__members__.items()}
     assert {level.name: int(level) for level in LoggerLevel} == theirs
 

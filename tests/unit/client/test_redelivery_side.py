@@ -227,7 +227,7 @@ def test_with_a_back_off_the_wait_grows() -> None:
 
 
 @pytest.mark.row("S4.29")
-def test_without_a_timeout_nothing_is_asked_for_ever() -> None:
+def test_without_a_timeout_no_redelivery_is_ever_asked_for() -> None:
     owner = consumer()
     take(owner, *range(10))
     owner.timers.advance(600_000)
@@ -272,7 +272,7 @@ class Letters:
 
 @pytest.mark.row("S4.31")
 @pytest.mark.parametrize("is_shared", [True, False])
-def test_when_all_that_is_due_became_a_letter_nothing_is_asked_for(is_shared: bool) -> None:
+def test_if_all_due_messages_became_letters_no_redelivery_is_asked_for(is_shared: bool) -> None:
     owner = consumer(is_shared=is_shared)
     owner.acks.letters = Letters(1, 2)  # type: ignore[assignment]
     owner.acks.negative_acknowledge(message(1))

@@ -7,7 +7,7 @@ import re
 from console.history.bars import BARS_HEIGHT, BARS_WIDTH, bars
 
 
-def test_bars_stand_where_their_hours_are() -> None:
+def test_each_bar_is_drawn_at_the_place_of_its_hour() -> None:
     drawn = bars({100: 4, 300: 2, 999: 50}, first=0, places=5, step=100)
     tops = [(float(x), float(y)) for x, y in re.findall(r"M([\d.]+) 96V([\d.]+)", drawn.path)]
     width = BARS_WIDTH / 5

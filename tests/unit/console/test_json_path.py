@@ -72,7 +72,7 @@ def test_a_path_of_too_many_steps_is_refused() -> None:
 
 
 @given(st.lists(st.one_of(st.text(min_size=1), st.integers(0, 99)), min_size=1, max_size=8))
-def test_every_name_can_be_written(steps: list[str | int]) -> None:
+def test_every_name_can_be_written_in_a_path(steps: list[str | int]) -> None:
     text = "".join(f"[{step}]" if isinstance(step, int) else f"[{json.dumps(step)}]" for step in steps)
     assert parse_path(text) == tuple(steps)
 

@@ -1,4 +1,4 @@
-"""The tracker of delayed entries against plain Python."""
+"""The tracker of delayed entries, compared with plain Python as a model."""
 
 from __future__ import annotations
 

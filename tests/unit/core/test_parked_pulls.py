@@ -85,7 +85,7 @@ def test_a_filter_that_does_not_match_keeps_a_pull_parked() -> None:
 
 
 @pytest.mark.row("S3.11")
-def test_from_the_timer_every_filter_passes() -> None:
+def test_a_notice_of_the_timer_answers_a_pull_with_any_filter() -> None:
     table = parked(request(5, matches=only("A")))
     assert len(table.notify(KEY, 6, 1, newest_again=never)) == 1
 
@@ -152,7 +152,7 @@ def test_the_next_check_is_never_later_than_the_first_due() -> None:
 
 
 @pytest.mark.row("S3.21")
-def test_all_are_taken_at_a_stop() -> None:
+def test_all_parked_pulls_are_taken_at_a_stop() -> None:
     table = parked(*(request(5) for _ in range(99)), request(5, key=OTHER))
     assert len(table.take_all()) == 100
     assert len(table) == 0

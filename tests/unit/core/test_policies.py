@@ -104,7 +104,7 @@ def test_a_policy_of_namespaces_is_refused_on_a_topic() -> None:
 
 
 @given(documents(PolicyLevel.NAMESPACE), documents(PolicyLevel.TOPIC))
-def test_the_topic_changes_its_namespace_and_that_the_defaults(
+def test_a_topic_overrides_its_namespace_and_a_namespace_the_defaults(
     namespace: dict[str, PolicyValue], topic: dict[str, PolicyValue]
 ) -> None:
     base = Policies()
@@ -142,7 +142,7 @@ def test_text_that_is_not_a_value_is_refused(name: str, text: str, takes: str) -
         FIELDS[name].parse(text)
 
 
-def test_the_name_of_a_choice_becomes_its_member() -> None:
+def test_the_name_of_a_choice_becomes_its_enum_member() -> None:
     policies = merged(Policies(), {"backlog_quota_policy": "producer_exception"})
     assert policies.backlog_quota_policy is BacklogQuotaPolicy.PRODUCER_EXCEPTION
 
@@ -171,7 +171,7 @@ def test_a_value_in_words_can_be_read_back(data: st.DataObject) -> None:
         ("protected", "TRUE", True, "true"),
     ],
 )
-def test_people_write_units(name: str, text: str, value: PolicyValue, words: str) -> None:
+def test_values_are_written_and_read_with_units(name: str, text: str, value: PolicyValue, words: str) -> None:
     assert (FIELDS[name].parse(text), FIELDS[name].words(value)) == (value, words)
 
 

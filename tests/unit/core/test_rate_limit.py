@@ -26,7 +26,7 @@ def test_a_debt_is_paid_off_first() -> None:
     assert bucket.available(2600) == 1
 
 
-def test_time_that_goes_back_gives_nothing() -> None:
+def test_a_clock_that_goes_back_adds_no_tokens() -> None:
     bucket = TokenBucket(10, 1000)
     bucket.take(10, 1000)
     assert bucket.available(0) == 0

@@ -303,7 +303,7 @@ async def test_in_pull_mode_several_topics_share_the_permits(broker: FakeBroker)
     assert len(peer.heard()) == 1
 
 
-async def test_an_exclusive_consumer_is_a_conflict(broker: FakeBroker) -> None:
+async def test_a_second_exclusive_consumer_is_refused_as_a_conflict(broker: FakeBroker) -> None:
     first = connect(broker)  # nobody else keeps its task
     await first.opened()
     status, reason = await connect(broker).refused()

@@ -107,7 +107,7 @@ def ids(**changes: Any) -> list[str]:
         ),
     ],
 )
-def test_the_cause_leads(leads: str, changes: dict[str, Any]) -> None:
+def test_the_cause_comes_first(leads: str, changes: dict[str, Any]) -> None:
     assert ids(**changes)[0] == leads
 
 

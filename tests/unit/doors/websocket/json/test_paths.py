@@ -61,7 +61,7 @@ def test_any_encoded_name_comes_back(name: str, subscription: str) -> None:
         {"topic": "t", "domain": ""},
     ],
 )
-def test_a_wrong_piece_is_400(pieces: dict[str, str]) -> None:
+def test_a_wrong_part_of_the_address_is_answered_with_400(pieces: dict[str, str]) -> None:
     given_pieces = {"domain": "persistent", "tenant": "t", "namespace": "n", **pieces}
     with pytest.raises(InvalidQuery) as caught:
         full_topic(given_pieces)
@@ -70,7 +70,7 @@ def test_a_wrong_piece_is_400(pieces: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("piece", ["", "+%20", "a%00b", "%7F", "%ff", "%"])
-def test_a_wrong_subscription_is_400(piece: str) -> None:
+def test_a_wrong_subscription_is_refused(piece: str) -> None:
     with pytest.raises(InvalidQuery):
         subscription_name(piece)
 
