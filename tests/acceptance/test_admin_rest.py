@@ -1,4 +1,4 @@
-"""Pulsar's admin API over HTTP against a whole Vela, with Apache's client as the traffic."""
+"""Pulsar's admin API over HTTP, tested on a whole Vela while Apache's client publishes and consumes."""
 
 from __future__ import annotations
 
@@ -576,7 +576,9 @@ def test_a_protected_namespace_asks_for_a_reason(admin: Admin, shared_vela: Vela
     assert "protected" in refused.reason
 
 
-def test_a_namespace_for_two_people_takes_no_act_by_this_api(admin: Admin, shared_vela: VelaProcess) -> None:
+def test_a_namespace_that_needs_a_second_person_takes_no_act_by_this_api(
+    admin: Admin, shared_vela: VelaProcess
+) -> None:
     admin.done("PUT", "namespaces/acme/two")
     admin.done("PUT", "persistent/acme/two/x")
     admin.done("PUT", "persistent/acme/two/x/subscription/a", "earliest")

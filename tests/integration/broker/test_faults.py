@@ -155,7 +155,7 @@ async def test_a_fault_in_a_call_still_answers_the_client(
 
 
 async def test_an_append_whose_outcome_cannot_be_found_out_gives_its_topic_up(broker_url: str) -> None:
-    """Its producers connect again and resend: like after a crash, what is stored may then be stored again."""
+    """Its producers connect again and resend: as after a crash, what is stored may then be stored again."""
     for unanswered in ("topics.advance_epochs", "entries.last_entry"):
         empty(broker_url)
         async with traffic(broker_url) as found:

@@ -81,7 +81,7 @@ def test_a_new_password_ends_the_other_sessions_only(browser: Client, ada: User)
         ({"old": "tested-7", "new": NEW, "again": NEW + "x"}, 422, "This is not the same password"),
         ({"old": "tested-7", "new": "", "again": ""}, 422, "Give the new password"),
         ({"old": "tested-7", "new": "short", "again": "short"}, 409, "too short"),
-        ({}, 422, "Give your present password"),
+        ({}, 422, "Give your current password"),
     ],
 )
 def test_an_invalid_new_password_changes_nothing(

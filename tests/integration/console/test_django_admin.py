@@ -46,7 +46,7 @@ def test_the_last_admin_keeps_the_role(admin: Client, lost: str) -> None:
     assert root.is_active
 
 
-def test_the_last_admin_is_not_deleted_and_another_one_may_go(admin: Client) -> None:
+def test_the_last_admin_cannot_be_deleted_and_another_one_can(admin: Client) -> None:
     root = User.objects.get(username="root")
     other = User.objects.create_superuser("other", password="tested-7")
     delete = {"action": "delete_selected", "post": "yes"}

@@ -80,7 +80,9 @@ def test_pages_api_and_scripts_say_the_same(looker: Client, anonymous: Client, s
     assert anonymous.get("/troubles").status_code == 302
 
 
-def test_a_badge_of_a_judged_state_has_the_class_that_hides_its_word_without_a_broker(operator: Client, shop: Shop) -> None:
+def test_a_badge_of_a_judged_state_has_the_class_that_hides_its_word_without_a_broker(
+    operator: Client, shop: Shop
+) -> None:
     html = operator.get(BILLING).content.decode()
     assert re.search(r'<span class="badge \w+ judged">', html)
 

@@ -1,4 +1,4 @@
-"""`spark.read.format("vela")` against what was published."""
+"""`spark.read.format("vela")`: what it reads equals what was published."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`spark.readStream.format("vela")` against what was published."""
+"""`spark.readStream.format("vela")`: what it reads equals what was published."""
 
 from __future__ import annotations
 

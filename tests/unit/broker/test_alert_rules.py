@@ -59,7 +59,7 @@ def test_a_value_that_falls_below_the_limit_before_the_alert_fires_is_forgotten(
     assert next_alert(waiting, None, for_ms=FOR_MS, now_ms=START_MS + 10_000) is None
 
 
-def test_an_alert_clears_after_as_long_below_the_limit() -> None:
+def test_an_alert_clears_after_the_same_time_below_the_limit() -> None:
     alert: Alert | None = firing()
     cleared = []
     for now_ms in range(START_MS + 10_000, START_MS + 90_000, 10_000):

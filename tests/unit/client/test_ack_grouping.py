@@ -1,4 +1,4 @@
-"""Acks gathered and sent together, against what a broker does with them."""
+"""Acks that are gathered and sent together, checked against a model of the broker."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ def test_an_id_that_no_message_has_is_refused_and_changes_nothing(index: int, si
     assert grouping.take() is None
 
 
-def test_after_a_seek_nothing_of_before_is_sent() -> None:
+def test_after_a_seek_no_ack_from_before_it_is_sent() -> None:
     grouping = AckGrouping(group_ms=0)
     grouping.add(1, 1)
     grouping.add_cumulative(1, 5, 0, 3)
