@@ -23,7 +23,7 @@ async def hourly(run: BrokerRun, clock: ManualClock, ledgers: int) -> tuple[Prod
     return producer, positions
 
 
-async def test_older_messages_are_acked_by_whole_ledgers_and_then_inside_one(broker_url: str) -> None:
+async def test_older_messages_are_acked_first_by_whole_ledgers_and_then_inside_one(broker_url: str) -> None:
     clock = ManualClock()
     async with keeping(broker_url, time_ms=-1, size_bytes=-1, clock=clock) as run:
         await run.consumer()

@@ -370,7 +370,7 @@ def _parts(thing: object) -> Iterator[object]:
             yield from _parts(getattr(thing, name))
 
 
-def test_a_message_after_a_pause_between_looks_is_stuck_only_after_it_has_waited_itself() -> None:
+def test_a_message_that_comes_after_a_pause_between_looks_is_stuck_only_after_its_own_wait() -> None:
     """A subscription for which nothing waits is looked at seldom."""
 
     def at(time_s: float, published: int) -> Sample:

@@ -1,4 +1,4 @@
-"""Varints: the tables against the plain definition."""
+"""Varints: the tables, compared with the plain definition."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ async def test_a_batch_that_breaks_off_at_its_third_message_delivers_the_first_t
 
 
 @pytest.mark.row("S0.17")
-async def test_only_the_first_of_several_damages_counts(scene: Scene) -> None:
+async def test_only_the_first_of_several_faults_counts(scene: Scene) -> None:
     everything = metadata(
         compression=Compression.LZ4.value, uncompressed_size=6 * MIB, num_messages_in_batch=10
     )
