@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.load.disturbances import Disturbances, Happened
 
 
-def test_a_message_names_every_event_that_overlaps_its_way() -> None:
+def test_a_message_names_every_event_that_happened_while_it_was_on_its_way() -> None:
     found = Disturbances(
         windows=[
             Happened(what="checkpoint", began_s=10.0, ended_s=11.0),

@@ -83,7 +83,7 @@ def test_a_leaver_moves_only_its_own_topics() -> None:
     assert 30 < moved < 110
 
 
-def test_the_first_consumer_waits_too_and_its_permits_are_kept() -> None:
+def test_even_the_first_consumer_waits_and_its_permits_are_kept() -> None:
     first = consumer(1, permits=5)
     dispatcher = failover(switched=False)
     assert dispatcher.attach(first, FAILOVER, 7000)

@@ -76,7 +76,7 @@ def test_an_entry_that_is_pending_already_is_refused() -> None:
     assert pending.messages == 1
 
 
-def test_pending_entries_are_not_walked_by_the_collector() -> None:
+def test_pending_entries_are_not_walked_by_the_garbage_collector() -> None:
     pending = PendingAcks()
     positions = [Position(1, entry_id) for entry_id in range(5000)]
     gc.collect()
