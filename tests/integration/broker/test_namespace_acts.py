@@ -62,7 +62,7 @@ async def test_an_invalid_act_on_a_namespace_changes_nothing(
     assert rows(run.database_url, NAMESPACES) == before
 
 
-async def test_a_topic_that_comes_after_the_plan_keeps_its_namespace(run: BrokerRun) -> None:
+async def test_a_topic_created_after_the_plan_prevents_the_deletion_of_its_namespace(run: BrokerRun) -> None:
     await done("create_namespace", "acme/orders")
     planned = await plan("delete_namespace", "acme/orders")
     await run.producer("acme/orders/t")
