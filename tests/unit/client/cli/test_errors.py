@@ -218,7 +218,9 @@ def test_a_password_prompt_that_is_not_answered_ends_the_command(
         (None, False),
     ],
 )  # fmt: skip
-def test_only_when_no_broker_answers_the_advice_is_to_start_it(cause: OSError | None, is_away: bool) -> None:
+def test_the_advice_is_to_start_the_broker_only_when_none_answers(
+    cause: OSError | None, is_away: bool
+) -> None:
     asked = Settings(url="ws://127.0.0.1:1", console_url="", user="", password="")
     error = (HandshakeError if isinstance(cause, ssl.SSLError) else ConnectError)("no connection")
     error.__cause__ = cause
