@@ -57,7 +57,7 @@ def left(run: BrokerRun) -> int:
 
 
 @pytest.mark.row("I16")
-async def test_dead_letters_go_back_whole_and_are_acknowledged_after(run: BrokerRun) -> None:
+async def test_dead_letters_go_back_whole_and_are_acknowledged_afterwards(run: BrokerRun) -> None:
     back = await dead(run, *(letter(n, key=f"k{n}") for n in range(250)))
     act_id, plan = await planned(run, "redrive", **HERE)
     assert plan["words"] == ["250 messages are published again and acknowledged in the dead-letter topic"]
@@ -218,7 +218,7 @@ async def test_members_of_a_batch_are_redriven_one_by_one(run: BrokerRun) -> Non
     assert cursor.remaining_of(cursor.read_from()) == 0b0101
 
 
-async def test_a_missing_topic_stops_a_redrive_which_says_how_far_it_came(run: BrokerRun) -> None:
+async def test_a_missing_topic_stops_a_redrive_which_says_how_far_it_got(run: BrokerRun) -> None:
     await dead(run, *(letter(n) for n in range(150)), letter(150, origin="nowhere"))
     act_id, _ = await planned(run, "redrive", **HERE)
     state, _, error = await apply(run, act_id)

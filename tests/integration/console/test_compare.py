@@ -51,7 +51,9 @@ def test_differences_are_marked(operator: Client, shop: Shop) -> None:
     assert 'aria-label="differs"' not in same.content.decode()
 
 
-def test_two_ticked_messages_are_compared_the_earlier_one_left(operator: Client, shop: Shop) -> None:
+def test_two_ticked_messages_are_compared_with_the_earlier_one_on_the_left(
+    operator: Client, shop: Shop
+) -> None:
     html = operator.get(f"{ORDERS}/messages").content.decode()
     ticks = re.findall(r'name="pick"\s+value="([^"]+)"', html)
     assert len(ticks) == 20
