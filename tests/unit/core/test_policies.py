@@ -115,7 +115,7 @@ def test_a_topic_overrides_its_namespace_and_a_namespace_the_defaults(
 
 
 @given(st.data())
-def test_a_value_written_as_text_is_the_value(data: st.DataObject) -> None:
+def test_a_value_written_as_text_is_read_as_that_value(data: st.DataObject) -> None:
     field = data.draw(st.sampled_from(list(FIELDS.values())))
     value = data.draw(good_values(field))
     assert field.parse(str(value)) == value
