@@ -300,7 +300,7 @@ class BrokerSettings(AccessSettings):
         bool, Variable("VELA_OTEL", "switch", "OpenTelemetry spans of messages that are traced")
     ] = False
     auto_create_topics: Annotated[
-        bool, Variable("VELA_AUTO_CREATE_TOPICS", "switch", "clients make topics by opening them")
+        bool, Variable("VELA_AUTO_CREATE_TOPICS", "switch", "clients create topics by opening them")
     ] = True
     default_retention_ms: Annotated[
         int,

@@ -15,7 +15,7 @@ _WITHOUT_A_PROBE = ("migrate", "pipeline-worker")  # healthy as long as they run
 
 
 def main() -> int:
-    """Exit code 0 = healthy, 1 = not. For broker, console, worker, beat and all it becomes `manage.py healthcheck`."""
+    """Check the container's role. Exit code 0 = healthy, 1 = not. Roles with a probe run `manage.py healthcheck`."""
     try:
         role = ROLE_FILE.read_text(encoding="ascii")
     except FileNotFoundError:

@@ -198,7 +198,7 @@ def _add_options(parser: argparse.ArgumentParser, job: Job) -> None:
         required=not os.environ.get("DATABASE_URL"),
         default=os.environ.get("DATABASE_URL"),
         help="postgresql://user@host:5432/database of Vela. Other users of the machine see it in the list of processes:"
-        " a password belongs into the environment variable DATABASE_URL, or into ~/.pgpass",
+        " a password belongs in the environment variable DATABASE_URL, or in ~/.pgpass",
     )
     parser.add_argument(
         "--service-url", default="pulsar://127.0.0.1:6650", help="the broker, for jobs that publish"

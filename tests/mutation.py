@@ -1,4 +1,4 @@
-"""make mutate: change modules of the cores, one small change at a time, and see whether their unit tests notice.
+"""make mutate: change modules of `core` packages, one small change at a time, and see whether their unit tests notice.
 
 mutmut makes the changes in a copy of the tree: all that it knows for the modules drawn, as far as the time allows. The
 same seed draws the same modules. Not every survivor is a fault of the tests: some changes break nothing.
@@ -44,7 +44,7 @@ _NOT_COPIED = shutil.ignore_patterns(
 
 
 def modules() -> list[str]:
-    """Return every module of the cores."""
+    """Return every module that may be changed."""
     found = (
         path.relative_to(PROJECT_DIR).as_posix()
         for folder in TESTS

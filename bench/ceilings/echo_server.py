@@ -1,7 +1,7 @@
 """A bare server with Vela's own Daphne and flow control, whose application only answers.
 
-`/echo` answers each frame with one of a receipt's size. `/push/NAME` is a listener: it also gets each frame that is
-sent to `/echo/NAME`, in the size of a delivery. The server reads and drops what listeners send.
+`/echo` answers each frame with one of a receipt's size. A connection to `/push/NAME` listens: it gets a frame of a
+delivery's size for each frame that is sent to `/echo/NAME`. The server reads and drops what it sends.
 `python -m bench.ceilings.echo_server` prints its port.
 """
 

@@ -31,7 +31,7 @@ class CopyCeiling:
     """How many messages per second a number of connections stored."""
 
     connections: int
-    entries_a_commit: int
+    entries_per_commit: int
     per_s: float
 
 
@@ -40,7 +40,7 @@ def copy_for(
     entry: Entry,
     *,
     connections: int,
-    entries_a_commit: int,
+    entries_per_commit: int,
     warm_up_s: float,
     run_s: float,
 ) -> CopyCeiling:
@@ -49,14 +49,14 @@ def copy_for(
         counts = [0] * connections
         with ExitStack() as running:
             for number in range(connections):
-                running.enter_context(copying(database_url, entry, entries_a_commit, number, counts))
+                running.enter_context(copying(database_url, entry, entries_per_commit, number, counts))
             time.sleep(warm_up_s)
             before, began = sum(counts), time.perf_counter()
             time.sleep(run_s)
             stored, seconds = sum(counts) - before, time.perf_counter() - began
     return CopyCeiling(
         connections=connections,
-        entries_a_commit=entries_a_commit,
+        entries_per_commit=entries_per_commit,
         per_s=stored * entry.messages / seconds,
     )
 

@@ -25,7 +25,7 @@ _CYCLED: Final = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One run of a work."""
+    """One run of one kind of work."""
 
     server: Server
     generator: Generator

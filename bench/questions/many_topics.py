@@ -1,4 +1,4 @@
-"""How much CPU time and memory do ten thousand topics take that get a message a minute?"""
+"""How much CPU time and memory do ten thousand topics take when each gets a message a minute?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the disk's use stay near the size of the backlog, however much passes through, and even if one never reads?"""
+"""Does disk use stay near the size of the backlog, however much passes through, even if one consumer never reads?"""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class _Run:
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Consume fifty topics as they are written, then the same with one of them that nobody reads."""
+    """Consume fifty topics as they are written, then again while one of them has no consumer."""
     figures: list[Figure] = []
     for has_straggler in (False, True):
         run = asyncio.run(_write_and_consume(setting, has_straggler=has_straggler))

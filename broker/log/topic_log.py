@@ -26,7 +26,7 @@ __all__ = ["AppendBatch", "LogListener", "Send", "TopicLog"]
 
 logger = logging.getLogger(__name__)
 
-_new: Final = tuple.__new__  # 0.2 us less than through a named tuple's constructor
+_new: Final = tuple.__new__  # 0.2 µs less than through a named tuple's constructor
 
 Send = tuple[Any, "SendRequest"]  # the producer, which the log only passes back, and its request
 

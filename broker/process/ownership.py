@@ -150,7 +150,9 @@ class Ownership:
         try:
             self.on_resumed()
         except Exception:  # this process has the lock nevertheless
-            logger.exception("the broker lock is held again, but waking what waited for it failed")
+            logger.exception(
+                "the broker lock is held again, but telling the other parts of the broker failed"
+            )
 
     async def _take_back(self, connection: Connection) -> None:
         """Once this process has the lock again, keep every topic that no other broker took meanwhile."""

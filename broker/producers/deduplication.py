@@ -1,7 +1,7 @@
 """Deduplication of one topic: recognize repeated sends, and remember the progress of each producer.
 
-The keeper stores the state once a second, so it lags behind the sends. A broker that takes over the topic reads the
-newer entries from the log, so that a crash at any moment loses nothing.
+`DeduplicationKeeper` stores the state once a second, so it lags behind the sends. A broker that takes over the topic
+reads the newer entries from the log, so that a crash at any moment loses nothing.
 """
 
 from __future__ import annotations

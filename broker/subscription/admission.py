@@ -44,7 +44,7 @@ def require_new_subscription(
     """
     if by_attaching and not policies.auto_create_subscriptions:
         raise SubscriptionNotFound(
-            f"{topic} has no subscription {subscription}, and connecting makes none"
+            f"{topic} has no subscription {subscription}, and connecting creates none"
             " (policy auto_create_subscriptions)"
         )
     most = policies.max_subscriptions

@@ -48,7 +48,7 @@ class TopicCreation:
         """
         in_force = await self._namespace_policies(name.tenant, name.namespace)
         if not in_force.auto_create_topics:
-            raise topic_not_found(name, ", and connecting makes none (policy auto_create_topics)")
+            raise topic_not_found(name, ", and connecting creates none (policy auto_create_topics)")
         if name.partition is None:
             return in_force.auto_create_partitions
         base = TopicName.parse(name.base)

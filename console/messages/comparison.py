@@ -56,8 +56,8 @@ def compare_lines(form: BodyForm, left: Sequence[str], right: Sequence[str]) -> 
     """Compare two texts line by line."""
     if left == right:
         return Comparison(form=form, lines=(), is_equal=True, is_cut=False)
-    begin = _equal_at_begin(left, right)
-    end = _equal_at_begin(left[begin:][::-1], right[begin:][::-1])
+    begin = _equal_at_start(left, right)
+    end = _equal_at_start(left[begin:][::-1], right[begin:][::-1])
     inner_left, inner_right = left[begin : len(left) - end], right[begin : len(right) - end]
     is_cut = max(len(inner_left), len(inner_right)) > _MOST_LINES
     lines = [
@@ -84,7 +84,7 @@ def _is_text(decoded: Decoded) -> bool:
     return bool(decoded.text) or not decoded.data
 
 
-def _equal_at_begin(left: Sequence[str], right: Sequence[str]) -> int:
+def _equal_at_start(left: Sequence[str], right: Sequence[str]) -> int:
     """Return how many lines are equal before the first difference."""
     pairs = enumerate(zip(left, right, strict=False))
     return next((at for at, (one, other) in pairs if one != other), min(len(left), len(right)))

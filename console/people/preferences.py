@@ -25,8 +25,8 @@ _API = "/api/"
 class OwnPreferences:
     """Middleware that makes pages use the user's time zone and language. It runs after the authentication.
 
-    Earlier, Django's LocaleMiddleware has chosen the language by the cookie or the browser. That choice remains for the
-    pages without login, and for users who have chosen none.
+    Django's LocaleMiddleware runs before it and chooses the language by the cookie or the browser. That choice remains
+    for the pages without login, and for users who have chosen none.
     """
 
     sync_capable = True

@@ -1,5 +1,5 @@
-// Follows a topic: puts the messages of each look above those that are there. live.js decides when to look. Without this
-// script the page's link "Newer" shows what has come.
+// Follows a topic: puts the messages of each answer above the rows that are there. live.js decides when to ask. Without
+// this script the page's link "Newer" shows what has come.
 "use strict";
 
 (() => {

@@ -1,1 +1,1 @@
-"""Tests on a really started Vela."""
+"""Tests that start a whole Vela and use it from outside, as clients and operators do."""

@@ -1,4 +1,4 @@
-"""The Vela that these tests share. It ends with them, because idling beside other tests would take 9 % of a core."""
+"""The Vela that these tests share. It stops after them: an idle one would take 9 % of a core from other tests."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def now_ms() -> int:
 
 
 def renewing() -> tuple[Callable[[], str], threading.Event]:
-    """A function that returns a token of two seconds, then one of an hour; and what is set when it is asked again."""
+    """A function that returns a token for two seconds, then tokens for an hour; and an event set at its second call."""
     made = iter([token("app", expires_ms=now_ms() + 2_000)])
     asked_again = threading.Event()
 
@@ -259,7 +259,7 @@ def test_a_superuser_needs_no_permission(vela: VelaProcess) -> None:
 def test_a_client_certificate_gives_a_role_and_its_permissions(
     vela: VelaProcess, authority: Authority
 ) -> None:
-    """The superuser of a certificate makes tenant and namespace over the admin API, and a role what it grants to it."""
+    """A superuser with a certificate creates the namespace over the admin API, and grants a role its permissions."""
     root, billing, nobody = (
         Shown(vela, authority, pair) for pair in (authority.issue("root"), authority.issue("billing"), None)
     )
@@ -290,7 +290,7 @@ def test_a_client_certificate_gives_a_role_and_its_permissions(
     expire = "/admin/v2/persistent/shop/eu/orders/all_subscription/expireMessages/60"
     assert get(vela, pull, token("auditor")) == 200
     assert get(vela, expire, token("auditor"), "POST") == 403
-    assert billing.ask("POST", expire).status_code == 409  # no message is that old
+    assert billing.ask("POST", expire).status_code == 409  # allowed, but no message is old enough to expire
 
     assert root.ask("DELETE", grant).status_code == 204
     assert billing.ask("GET", pull).status_code == 403
@@ -497,7 +497,7 @@ def oauth2(issuer: LoginServer, client_id: str = "app", secret: str = "hush") ->
     )
 
 
-def test_apaches_client_and_velas_come_with_a_password(vela: VelaProcess) -> None:
+def test_both_clients_connect_with_a_password(vela: VelaProcess) -> None:
     client = apache(vela, pulsar.AuthenticationBasic("app", "secret"))
     producer = client.create_producer(ORDERS.full)
     producer.send(b"by password")
@@ -534,7 +534,7 @@ def test_a_refused_handshake_asks_for_a_token_or_a_password(vela: VelaProcess) -
     assert refused.value.response.headers.get_all("WWW-Authenticate") == CHALLENGES
 
 
-def test_guesses_of_passwords_do_not_stop_those_who_publish(vela: VelaProcess) -> None:
+def test_guessing_passwords_does_not_stop_producers(vela: VelaProcess) -> None:
     """Eight guesses at a time, of 50 ms of hashing each, beside a producer."""
     client = client_of(vela, token("app"))
     producer = client.create_producer(ORDERS.full)
@@ -581,7 +581,7 @@ def test_velas_client_renews_its_token_at_the_issuer_and_keeps_its_connection(
         issuer.lifetime_s = 300
 
 
-def test_an_issuers_token_opens_every_door_and_one_for_others_none(
+def test_a_token_that_an_issuer_made_for_vela_opens_every_door_and_other_tokens_none(
     vela: VelaProcess, issuer: LoginServer
 ) -> None:
     mine = issuer.access_token({"sub": "root", "aud": "vela"}, key_id=None)

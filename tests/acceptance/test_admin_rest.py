@@ -1,4 +1,4 @@
-"""Pulsar's admin API over HTTP against a whole Vela, with Apache's client as the traffic."""
+"""Pulsar's admin API over HTTP, tested on a whole Vela while Apache's client publishes and consumes."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def publish(apache: pulsar.Client, topic: str, *payloads: bytes, **properties: s
     producer.close()
 
 
-def test_tenants(admin: Admin) -> None:
+def test_a_tenant_is_shown_changed_and_refused_as_by_pulsar(admin: Admin) -> None:
     assert "acme" in admin.get("tenants")
     assert admin.get("tenants/acme") == {"adminRoles": ["ada"], "allowedClusters": ["vela"]}
     admin.done("POST", "tenants/acme", {"adminRoles": ["ada", "eve"], "allowedClusters": ["vela"]})
@@ -137,7 +137,7 @@ def test_a_tenant_stays_when_its_last_namespace_goes(admin: Admin) -> None:
     assert admin("GET", "namespaces/stays").status == 404
 
 
-def test_namespaces(admin: Admin) -> None:
+def test_a_namespace_is_shown_created_and_deleted_as_by_pulsar(admin: Admin) -> None:
     assert admin.get("namespaces/acme") == ["acme/shop"]
     assert admin("PUT", NAMESPACE).status == 409
     assert admin("PUT", "namespaces/nobody/x").status == 404
@@ -151,7 +151,7 @@ def test_namespaces(admin: Admin) -> None:
     admin.done("DELETE", "namespaces/acme/full")
 
 
-def test_topics_and_partitions(admin: Admin) -> None:
+def test_topics_are_created_listed_and_deleted_as_by_pulsar(admin: Admin) -> None:
     admin.done("PUT", f"{SHOP}/plain", {"colour": "red"})
     admin.done("PUT", f"{SHOP}/parted/partitions", 2)
     vendor = admin(
@@ -188,7 +188,7 @@ def test_topics_and_partitions(admin: Admin) -> None:
     assert admin("DELETE", f"{SHOP}/plain").status == 404
 
 
-def test_non_persistent_topics(admin: Admin) -> None:
+def test_non_persistent_topics_are_listed_apart_and_refuse_subscriptions(admin: Admin) -> None:
     admin.done("PUT", "non-persistent/acme/shop/passing")
     admin.done("PUT", "non-persistent/acme/shop/parts/partitions", 2)
     assert admin.get("non-persistent/acme/shop/partitioned") == ["non-persistent://acme/shop/parts"]
@@ -202,7 +202,9 @@ def test_non_persistent_topics(admin: Admin) -> None:
     admin.done("DELETE", "non-persistent/acme/shop/parts/partitions")
 
 
-def test_stats_while_clients_are_connected(admin: Admin, apache: pulsar.Client) -> None:
+def test_stats_name_the_connected_clients_and_count_their_messages(
+    admin: Admin, apache: pulsar.Client
+) -> None:
     consumer = apache.subscribe(
         "persistent://acme/shop/stats",
         "workers",
@@ -292,7 +294,9 @@ def test_partitioned_stats_are_merged(admin: Admin, apache: pulsar.Client) -> No
     admin.done("DELETE", f"{SHOP}/merged/partitions")
 
 
-def test_subscriptions_and_cursors(admin: Admin, apache: pulsar.Client) -> None:
+def test_subscriptions_are_created_moved_and_deleted_as_by_pulsar(
+    admin: Admin, apache: pulsar.Client
+) -> None:
     admin.done("PUT", f"{SHOP}/moves")
     sub = f"{SHOP}/moves/subscription/a"
     admin.done("PUT", sub, {"ledgerId": -1, "entryId": -1, "partitionIndex": -1, "properties": {"k": "v"}})
@@ -356,7 +360,7 @@ def test_expiring_by_time_treats_each_partition_and_subscription_by_itself(
     assert backlogs() == [0, 0]
 
 
-def test_messages_by_place(admin: Admin, apache: pulsar.Client) -> None:
+def test_messages_are_read_by_their_place(admin: Admin, apache: pulsar.Client) -> None:
     admin.done("PUT", f"{SHOP}/peek")
     admin.done("PUT", f"{SHOP}/peek/subscription/a", "earliest")
     assert admin("GET", f"{SHOP}/peek/examinemessage").status == 412
@@ -405,7 +409,7 @@ def test_messages_by_place(admin: Admin, apache: pulsar.Client) -> None:
     batched.close()
 
 
-def test_a_topic_ends_empties_and_compacts(admin: Admin, apache: pulsar.Client) -> None:
+def test_a_topic_is_compacted_unloaded_terminated_and_truncated(admin: Admin, apache: pulsar.Client) -> None:
     publish(apache, "ends", b"1", b"2")
     admin.done("PUT", f"{SHOP}/ends/compaction")
     wait_until(lambda: admin.get(f"{SHOP}/ends/compaction")["status"] == "SUCCESS", "a compaction")
@@ -455,7 +459,9 @@ def test_a_topic_ends_empties_and_compacts(admin: Admin, apache: pulsar.Client) 
         ),
     ],
 )
-def test_a_policy_of_a_namespace(admin: Admin, path: str, verb: str, value: Any) -> None:
+def test_a_policy_of_a_namespace_is_set_read_and_removed(
+    admin: Admin, path: str, verb: str, value: Any
+) -> None:
     if admin("GET", "namespaces/acme/rules").status == 404:
         admin.done("PUT", "namespaces/acme/rules")
     admin.done(verb, f"namespaces/acme/rules/{path}", value)
@@ -465,7 +471,7 @@ def test_a_policy_of_a_namespace(admin: Admin, path: str, verb: str, value: Any)
     assert (unset.status, unset.body) == (204, b"")
 
 
-def test_policies_of_a_topic(admin: Admin) -> None:
+def test_policies_of_a_topic_are_set_and_read(admin: Admin) -> None:
     admin.done("PUT", f"{SHOP}/ruled")
     admin.done("POST", f"{SHOP}/ruled/messageTTL?messageTTL=60")
     assert admin.get(f"{SHOP}/ruled/messageTTL") == 60
@@ -482,7 +488,7 @@ def test_policies_of_a_topic(admin: Admin) -> None:
     assert admin("POST", f"{SHOP}/ruled/persistence", {}).status == 405
 
 
-def test_permissions(admin: Admin, shared_vela: VelaProcess) -> None:
+def test_permissions_are_granted_and_taken_away(admin: Admin, shared_vela: VelaProcess) -> None:
     place, topic = "namespaces/acme/granted", "persistent/acme/granted/orders"
     admin.done("PUT", place)
     admin.done("POST", f"{place}/permissions/ada", ["produce", "consume"])
@@ -511,7 +517,7 @@ def test_permissions(admin: Admin, shared_vela: VelaProcess) -> None:
     ) == [("bob, eve", "anonymous", "admin"), ("eve", "anonymous", "admin")]
 
 
-def test_metrics_are_where_pulsar_has_them(admin: Admin) -> None:
+def test_metrics_have_the_path_and_the_label_that_pulsar_gives_them(admin: Admin) -> None:
     admin.done("PUT", f"{SHOP}/measured")
     admin.done("PUT", f"{SHOP}/measured/subscription/s")
     page = admin("GET", "/metrics/").body.decode()
@@ -519,7 +525,7 @@ def test_metrics_are_where_pulsar_has_them(admin: Admin) -> None:
     assert 'pulsar_storage_backlog_size{cluster="vela"' in page
 
 
-def test_schemas(admin: Admin) -> None:
+def test_schemas_are_stored_checked_and_deleted(admin: Admin) -> None:
     admin.done("PUT", f"{SHOP}/shaped")
     shaped = "schemas/acme/shop/shaped"
     assert admin("GET", f"{shaped}/schema").reason == "Schema not found"
@@ -570,7 +576,9 @@ def test_a_protected_namespace_asks_for_a_reason(admin: Admin, shared_vela: Vela
     assert "protected" in refused.reason
 
 
-def test_a_namespace_for_two_people_takes_no_act_by_this_api(admin: Admin, shared_vela: VelaProcess) -> None:
+def test_a_namespace_that_needs_a_second_person_takes_no_act_by_this_api(
+    admin: Admin, shared_vela: VelaProcess
+) -> None:
     admin.done("PUT", "namespaces/acme/two")
     admin.done("PUT", "persistent/acme/two/x")
     admin.done("PUT", "persistent/acme/two/x/subscription/a", "earliest")

@@ -1,4 +1,4 @@
-"""Apache's own client, unmodified, against a really started Vela over TCP."""
+"""Apache's own client, unmodified, against a whole Vela over TCP."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def forgetful(shared_vela: VelaProcess) -> Iterator[pulsar.Consumer]:
 
 @pytest.mark.parametrize("compression", list(pulsar.CompressionType.__members__))
 @pytest.mark.parametrize("batching", [True, False], ids=["batches", "single"])
-def test_every_compression_comes_back_as_it_went(
+def test_every_compression_returns_the_published_payload(
     client: pulsar.Client, topic: str, compression: str, batching: bool
 ) -> None:
     consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
@@ -259,7 +259,7 @@ def test_cumulative_ack_and_redeliver_on_exclusive(client: pulsar.Client, topic:
     assert [message.data() for message in receive(consumer, 5)] == [b"%d" % number for number in range(5, 10)]
 
 
-def test_seek_by_id_time_and_to_the_ends(client: pulsar.Client, topic: str) -> None:
+def test_a_seek_goes_to_an_id_to_a_time_and_to_both_ends(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", start_message_id_inclusive=True)
     producer = client.create_producer(topic)
     publish(producer, [b"%d" % number for number in range(50)])
@@ -281,7 +281,7 @@ def test_seek_by_id_time_and_to_the_ends(client: pulsar.Client, topic: str) -> N
     assert_silent(consumer)
 
 
-def test_reader_reads_from_any_place_and_knows_the_end(client: pulsar.Client, topic: str) -> None:
+def test_a_reader_reads_from_any_place_and_finds_the_end(client: pulsar.Client, topic: str) -> None:
     producer = client.create_producer(topic)
     ids = [producer.send(b"%d" % number) for number in range(10)]
     reader = client.create_reader(topic, pulsar.MessageId.earliest)
@@ -300,7 +300,7 @@ def test_unsubscribe_forgets_the_cursor(client: pulsar.Client, topic: str) -> No
     assert_silent(consumer)
 
 
-def test_partitioned_topic_made_by_the_command(
+def test_a_topic_made_with_partitions_by_a_command_is_used_on_all_of_them(
     shared_vela: VelaProcess, client: pulsar.Client, topic: str
 ) -> None:
     shared_vela.manage("createtopic", topic, "--partitions", "3")

@@ -53,7 +53,7 @@ def test_messages_that_a_program_repeats_after_its_restart_are_stored_once(
     create_topic(shared_vela, topic, deduplication="true")
 
     def send(first: int, end: int) -> int:
-        """As a program that numbers its messages by what it reads; returns where the broker says it was."""
+        """Send, as a program does that restarts; return the last sequence id that the broker had stored before."""
         client = connected(shared_vela)
         producer = client.create_producer(
             full, producer_name="reader-of-a-file", batching_enabled=batching, batching_max_messages=7
@@ -79,7 +79,9 @@ def test_messages_that_a_program_repeats_after_its_restart_are_stored_once(
 SEND_TIMEOUT_MS = 3000  # a fenced producer's client gives a send up by its own clock, after 30 s by default
 
 
-def test_exclusive_access(shared_vela: VelaProcess, client: pulsar.Client, topic: str) -> None:
+def test_exclusive_producers_keep_others_out_until_they_leave(
+    shared_vela: VelaProcess, client: pulsar.Client, topic: str
+) -> None:
     mode = pulsar.ProducerAccessMode
     owner = client.create_producer(topic, access_mode=mode.Exclusive)
     for wanted in (mode.Exclusive, mode.Shared):
@@ -122,14 +124,14 @@ def test_large_messages_travel_in_chunks(client: pulsar.Client, topic: str) -> N
         consumer.acknowledge(message)
 
 
-def test_on_shared_each_large_message_is_one_consumers_whole(client: pulsar.Client, topic: str) -> None:
+def test_on_shared_one_consumer_gets_all_chunks_of_a_large_message(client: pulsar.Client, topic: str) -> None:
     kind = pulsar.ConsumerType.Shared
     consumers = [client.subscribe(topic, "s", consumer_type=kind) for _ in range(3)]
     payloads = [bytes([number]) * 11_000_000 for number in range(6)]
     producers = [
         client.create_producer(topic, chunking_enabled=True, batching_enabled=False) for _ in range(2)
     ]
-    for at, payload in enumerate(payloads):  # of two producers at once: their chunks lie between each other's
+    for at, payload in enumerate(payloads):  # two producers send at once, so their chunks interleave
         producers[at % 2].send_async(payload, lambda *_: None)
     for producer in producers:
         producer.flush()
@@ -200,7 +202,7 @@ def test_an_older_avro_message_is_read_by_the_schema_it_was_written_with(
     assert [older.receive(RECEIVE_MS).value().number for _ in range(2)] == [7, 8]
 
 
-def test_a_primitive_schema(client: pulsar.Client, topic: str) -> None:
+def test_a_value_of_a_primitive_schema_is_read_as_it_was_sent(client: pulsar.Client, topic: str) -> None:
     producer = client.create_producer(topic, schema=pulsar.schema.StringSchema())
     consumer = client.subscribe(topic, "s", schema=pulsar.schema.StringSchema())
     producer.send("Übung")

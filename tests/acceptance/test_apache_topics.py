@@ -50,7 +50,7 @@ def refused(call: object, *errors: type[Exception]) -> bool:
 
 
 @pytest.mark.row("I23")
-def test_a_terminated_topic_is_drained_and_takes_no_more(
+def test_a_terminated_topic_is_read_to_its_end_and_refuses_messages(
     shared_vela: VelaProcess, client: pulsar.Client, topic: str
 ) -> None:
     consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
@@ -66,7 +66,7 @@ def test_a_terminated_topic_is_drained_and_takes_no_more(
     assert drain(consumer, 3) == [b"0", b"1", b"2"]
     with pytest.raises(pulsar.Timeout):
         consumer.receive(QUIET_MS)
-    # This client closes its connection on REACHED_END_OF_TOPIC: it was not told.
+    # This client would close its connection on REACHED_END_OF_TOPIC, so the broker has not sent it.
     assert consumer.is_connected()
     late = client.subscribe(topic, "late", initial_position=pulsar.InitialPosition.Earliest)
     assert drain(late, 3) == [b"0", b"1", b"2"]
@@ -94,7 +94,7 @@ def test_new_partitions_are_seen_with_their_subscriptions(
     assert sorted(drain(again, 6)) == [b"%d" % index for index in range(6)]
 
 
-def test_producers_wait_for_a_full_topic_and_go_on_when_it_drained(
+def test_producers_wait_for_a_full_topic_and_continue_when_it_has_room(
     shared_vela: VelaProcess, client: pulsar.Client, topic: str
 ) -> None:
     consumer = client.subscribe(topic, "slow", initial_position=pulsar.InitialPosition.Earliest)

@@ -1,4 +1,6 @@
-"""Celery's tick alone and the wheel alone each redeliver, send delayed messages and answer parked pulls in time."""
+"""The tick of Celery's beat and the broker's timing wheel each suffice to redeliver, to deliver
+delayed messages and to answer parked pulls in time.
+"""
 
 from __future__ import annotations
 

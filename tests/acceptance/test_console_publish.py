@@ -33,7 +33,7 @@ def applied(session: ConsoleSession, planned: Page, *, typed_name: str = "") -> 
     return session.get(f"/acts/{act.id}")
 
 
-def test_a_topic_from_its_first_form_to_its_typed_name(
+def test_a_topic_is_created_filled_read_and_deleted_by_forms_alone(
     shared_vela: VelaProcess, client: pulsar.Client
 ) -> None:
     session = ConsoleSession.logged_in(shared_vela)

@@ -85,7 +85,7 @@ def recover(pages: tuple[Page, Page]) -> None:
         page.wait_for_selector("body:not(.unsure, .unread)", timeout=SOON_MS)
 
 
-def test_a_frozen_broker(shared_vela: VelaProcess, pages: tuple[Page, Page]) -> None:
+def test_pages_say_that_a_frozen_broker_is_silent(shared_vela: VelaProcess, pages: tuple[Page, Page]) -> None:
     subscription = pages[1]
     with frozen(pid_of(shared_vela, "broker")):
         say(pages, "The broker is silent")
@@ -95,7 +95,9 @@ def test_a_frozen_broker(shared_vela: VelaProcess, pages: tuple[Page, Page]) -> 
     assert subscription.evaluate(BADGE) == "none"
 
 
-def test_a_frozen_database(shared_vela: VelaProcess, pages: tuple[Page, Page]) -> None:
+def test_pages_say_that_a_frozen_database_does_not_answer(
+    shared_vela: VelaProcess, pages: tuple[Page, Page]
+) -> None:
     server = pid_of(shared_vela, "postgresql")
     with frozen(server, *children_of(server)):
         say(pages, "The database does not answer")
@@ -103,20 +105,24 @@ def test_a_frozen_database(shared_vela: VelaProcess, pages: tuple[Page, Page]) -
     recover(pages)
 
 
-def test_a_frozen_beat(shared_vela: VelaProcess, pages: tuple[Page, Page]) -> None:
+def test_pages_say_that_a_frozen_beat_is_silent(shared_vela: VelaProcess, pages: tuple[Page, Page]) -> None:
     with frozen(pid_of(shared_vela, "beat")):
         say(pages, "Celery beat is silent")
         assert pages[1].evaluate(BADGE) == "none"
     recover(pages)
 
 
-def test_a_frozen_tick_worker(shared_vela: VelaProcess, pages: tuple[Page, Page]) -> None:
+def test_pages_say_that_a_frozen_tick_worker_is_silent(
+    shared_vela: VelaProcess, pages: tuple[Page, Page]
+) -> None:
     with frozen(pid_of(shared_vela, "worker-tick")):
         say(pages, "tick worker is silent")
     recover(pages)
 
 
-def test_a_frozen_console(shared_vela: VelaProcess, pages: tuple[Page, Page]) -> None:
+def test_pages_say_that_a_frozen_console_does_not_answer(
+    shared_vela: VelaProcess, pages: tuple[Page, Page]
+) -> None:
     with frozen(pid_of(shared_vela, "console")):
         say(pages, "This page cannot reach the console")
         assert "unknown" in pages[1].evaluate(BADGE)

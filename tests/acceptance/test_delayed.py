@@ -1,4 +1,4 @@
-"""Delayed delivery with Apache's own client: on each type, and over the broker's death."""
+"""Delayed delivery with Apache's own client: on each type, and when the broker is killed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_deliver_at_and_deliver_after_apply_to_shared_and_not_to_exclusive(clien
 
 
 @pytest.mark.row("I15")
-def test_a_delayed_message_outlives_kill_9_of_the_broker(shared_vela: VelaProcess) -> None:
+def test_a_delayed_message_survives_a_kill_of_the_broker(shared_vela: VelaProcess) -> None:
     # On a busy machine the restart may take longer than the delay; then repeat with a longer delay.
     assert any(outlives_kill_9(shared_vela, delay_ms) for delay_ms in (6_000, 45_000))
 

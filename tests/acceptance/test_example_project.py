@@ -1,4 +1,4 @@
-"""docs/examples/shop: a Django project of somebody else with Vela in it, used as its README says."""
+"""docs/examples/shop: a user's Django project with Vela in it, used as its README says."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_the_shops_own_tests_pass(shop: dict[str, str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_console_is_served_under_an_address_of_the_shops(shop: dict[str, str]) -> None:
+def test_the_shop_serves_the_console_under_one_of_its_addresses(shop: dict[str, str]) -> None:
     code = (
         "from django.test import Client; answer = Client().get('/vela/topics');"
         " print(answer.status_code, answer['Location'])"

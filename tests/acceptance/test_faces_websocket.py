@@ -1,4 +1,4 @@
-"""Pulsar's WebSocket API of a really started broker, with a plain WebSocket library at the other end."""
+"""Pulsar's WebSocket API of a whole Vela, with a plain WebSocket library at the other end."""
 
 from __future__ import annotations
 
@@ -129,7 +129,9 @@ def test_the_ack_timeout_is_the_brokers(shared_vela: VelaProcess, topic: str) ->
         acknowledge(consuming, again)
 
 
-def test_the_window_bounds_pending_messages_and_acks_open_it(shared_vela: VelaProcess, topic: str) -> None:
+def test_the_receiver_queue_bounds_pending_messages_and_acks_make_room(
+    shared_vela: VelaProcess, topic: str
+) -> None:
     with producer(shared_vela, topic) as publishing:
         for number in range(5):
             send(publishing, str(number))
@@ -157,7 +159,7 @@ def test_pull_mode_sends_as_many_messages_as_permitted(shared_vela: VelaProcess,
 
 
 @pytest.mark.parametrize("compression", ["NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY"])
-def test_batches_go_both_ways_between_the_faces(
+def test_batches_of_websocket_and_binary_clients_reach_each_other(
     shared_vela: VelaProcess, apache: pulsar.Client, topic: str, compression: str
 ) -> None:
     topic = f"{topic}-{compression}"
@@ -189,7 +191,7 @@ def test_batches_go_both_ways_between_the_faces(
         assert_silent(consuming)
 
 
-def test_partitions_by_key_and_back(shared_vela: VelaProcess, topic: str) -> None:
+def test_a_key_chooses_its_partition_and_ids_name_it(shared_vela: VelaProcess, topic: str) -> None:
     create_topic(shared_vela, topic, partitions=3)
     with (
         producer(shared_vela, topic) as publishing,
@@ -226,7 +228,7 @@ def test_a_reader_reads_from_any_message_and_leaves_no_subscription(
             assert receive(reading)["text"] == "new"
 
 
-def test_an_exclusive_place_and_a_producers_name_are_a_conflict(shared_vela: VelaProcess, topic: str) -> None:
+def test_a_second_exclusive_consumer_or_producer_name_gets_409(shared_vela: VelaProcess, topic: str) -> None:
     with consumer(shared_vela, topic), producer(shared_vela, topic, "?producerName=me"):
         with pytest.raises(websockets.InvalidStatus) as refused:
             consumer(shared_vela, topic)
@@ -246,14 +248,14 @@ def test_unsubscribe_forgets_the_cursor(shared_vela: VelaProcess, topic: str) ->
         assert receive(consuming)["text"] == "a"
 
 
-def test_health_and_metrics_pages(shared_vela: VelaProcess) -> None:
+def test_health_and_metrics_pages_answer(shared_vela: VelaProcess) -> None:
     for path, words in (("/healthz", b"ok"), ("/readyz", b"ready"), ("/metrics", b"# TYPE pulsar_")):
         with urllib.request.urlopen(shared_vela.http_url + path, timeout=RECEIVE_S) as answer:
             assert answer.status == 200
             assert words in answer.read()
 
 
-def test_apaches_protocol_inside_websocket_messages(shared_vela: VelaProcess) -> None:
+def test_frames_cut_anywhere_pass_inside_websocket_messages(shared_vela: VelaProcess) -> None:
     with connect(f"{shared_vela.websocket_url}/ws/binary") as socket:
         hello = commands.connect(client_version="x", protocol_version=21)
         socket.send(hello[:5])

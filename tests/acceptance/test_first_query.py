@@ -16,7 +16,7 @@ def commands() -> list[str]:
     return re.findall(r"^ {4}(\S.*)$", section(page("how-to/spark.md"), "The first query"), re.MULTILINE)
 
 
-def test_a_topic_is_published_and_asked(shared_vela: VelaProcess) -> None:
+def test_a_topic_is_published_to_and_then_queried(shared_vela: VelaProcess) -> None:
     (publish,), (ask,) = ([line for line in commands() if name in line] for name in (PUBLISH, ASK))
 
     typed(shared_vela, publish)
@@ -25,7 +25,7 @@ def test_a_topic_is_published_and_asked(shared_vela: VelaProcess) -> None:
     assert re.search(r"^\|tea +\|7 +\|20\d\d-", table, re.MULTILINE), table
 
 
-def test_five_commands_do_it_and_the_third_names_a_list_of_packages() -> None:
+def test_there_are_five_commands_and_the_third_installs_a_list_of_packages() -> None:
     assert len(commands()) == 5
     (install,) = (line for line in commands() if INSTALL in line)
     packages = (PROJECT_DIR / "requirements" / f"{install.split()[-1]}.txt").read_text(encoding="utf-8")

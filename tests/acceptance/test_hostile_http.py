@@ -120,7 +120,9 @@ def status(
 
 @pytest.mark.parametrize("address", BROKER)
 @pytest.mark.parametrize("fields", [b"", UPGRADE], ids=["http", "websocket"])
-def test_hostile_parameters_of_the_broker(address: str, fields: bytes, calm: VelaProcess) -> None:
+def test_hostile_parameters_cause_no_fault_in_the_broker(
+    address: str, fields: bytes, calm: VelaProcess
+) -> None:
     # As in Pulsar, every refusal of a reader is a 500 with its reason; a real fault is in the log.
     faults = () if fields and "/reader/" in address else (500, 502)
     for value in VALUES:
@@ -140,7 +142,7 @@ def test_hostile_parameters_of_the_broker(address: str, fields: bytes, calm: Vel
 @pytest.mark.parametrize(
     "fields", [b"", UPGRADE, UPGRADE + b"Origin: http://[\r\n"], ids=["http", "websocket", "origin"]
 )
-def test_hostile_hosts_on_both_ports(
+def test_hostile_hosts_cause_no_fault_on_either_port(
     port: str, addresses: list[str], fields: bytes, calm: VelaProcess
 ) -> None:
     for address in addresses:
@@ -149,7 +151,7 @@ def test_hostile_hosts_on_both_ports(
 
 
 @pytest.mark.parametrize("port", ["VELA_HTTP_PORT", "VELA_CONSOLE_PORT"])
-def test_hostile_heads_on_both_ports(port: str, calm: VelaProcess) -> None:
+def test_hostile_heads_cause_no_fault_on_either_port(port: str, calm: VelaProcess) -> None:
     targets = [
         b"/\xff",
         b"/%",

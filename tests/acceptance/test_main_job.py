@@ -65,7 +65,9 @@ def consume(consumer: ClientConnection, count: int) -> bytes:
     return b"".join(payloads)
 
 
-def test_the_standard_library_line_by_line_and_again_after_a_rewind(shared_vela: VelaProcess) -> None:
+def test_the_standard_library_comes_back_byte_for_byte_and_again_after_a_rewind(
+    shared_vela: VelaProcess,
+) -> None:
     lines = library_lines()
     assert len(lines) > 100_000
     whole = b"".join(lines)

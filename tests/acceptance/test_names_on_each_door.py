@@ -134,7 +134,7 @@ def test_a_tenant_that_is_too_long_is_refused_on_each_door(shared_vela: VelaProc
     assert (status, json.loads(says)["code"]) == (400, "InvalidTopicName")
 
 
-def test_the_command_line_refuses_them_before_it_asks(shared_vela: VelaProcess) -> None:
+def test_the_command_line_refuses_invalid_names_before_any_request(shared_vela: VelaProcess) -> None:
     for line in (["produce", "persistent://../../x", "m"], ["topics", "create", "../../x", "--yes"]):
         done = subprocess.run(
             [sys.executable, "-m", "vela.cli", *line], capture_output=True, text=True, timeout=60, check=False

@@ -158,7 +158,7 @@ READS: list[Callable[[VelaProcess, list[pulsar.MessageId]], None]] = [
 
 
 @pytest.mark.parametrize("read", READS, ids=lambda each: each.__name__)
-def test_every_door_reads_what_is_in_the_bucket(
+def test_every_door_reads_messages_in_the_bucket(
     read: Callable[[VelaProcess, list[pulsar.MessageId]], None],
     stored: VelaProcess,
     client: pulsar.Client,
@@ -181,7 +181,7 @@ def test_compaction_reads_offloaded_messages(
     assert "pulsar_storage_offloaded_size{" in metrics
 
 
-def test_a_consumer_goes_back_and_acked_files_leave_the_bucket(
+def test_a_consumer_reads_offloaded_messages_again_and_files_of_acked_ones_are_deleted(
     stored: VelaProcess, server: S3Server, client: pulsar.Client
 ) -> None:
     create_topic(stored, "trimmed", retention_ms="0", retention_bytes="0")
@@ -225,7 +225,7 @@ def test_a_deleted_topic_leaves_no_file(stored: VelaProcess, server: S3Server, c
         ("bucket gone", "its bucket does not exist"),
     ],
 )
-def test_a_consumer_waits_says_why_and_goes_on(
+def test_a_consumer_waits_while_s3_is_away_and_then_continues(
     stored: VelaProcess, server: S3Server, fault: str, words: str
 ) -> None:
     topic = f"trouble-{fault.replace(' ', '-')}"
@@ -274,7 +274,9 @@ def _unreadable(vela: VelaProcess, topic: str) -> str:
     return ""
 
 
-def test_vela_reads_with_its_own_client_too(stored: VelaProcess, prices: list[pulsar.MessageId]) -> None:
+def test_velas_own_client_reads_offloaded_messages(
+    stored: VelaProcess, prices: list[pulsar.MessageId]
+) -> None:
     with client_of_vela.Client(stored.pulsar_url) as own:
         reader = own.create_reader("prices", client_of_vela.MessageId.earliest)
         assert [reader.read_next(RECEIVE_MS).data() for _ in SENT] == SENT

@@ -61,7 +61,7 @@ def test_a_job_is_requested_run_and_followed(running: VelaProcess) -> None:
     assert (wrong.returncode, "option to is missing" in wrong.stderr) == (4, True)
 
 
-def test_apaches_client_goes_back_into_messages_that_were_moved_out_of_postgresql(
+def test_apaches_client_seeks_into_messages_that_were_moved_out_of_postgresql(
     running: VelaProcess,
 ) -> None:
     client = pulsar.Client(running.pulsar_url)
@@ -93,7 +93,7 @@ def test_apaches_client_goes_back_into_messages_that_were_moved_out_of_postgresq
         client.close()
 
 
-def test_a_worker_that_is_killed_takes_spark_with_it(running: VelaProcess) -> None:
+def test_when_a_worker_is_killed_its_spark_ends_too(running: VelaProcess) -> None:
     done = command(running, "run", "export", "orders", "--set", "to=killed", "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
 

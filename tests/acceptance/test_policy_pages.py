@@ -1,4 +1,4 @@
-"""Policies by page, without scripts, on a whole Vela: a namespace is created, and its retention frees messages."""
+"""Policies set on pages without scripts, on a whole Vela: a namespace is created, and its retention frees messages."""
 
 from __future__ import annotations
 

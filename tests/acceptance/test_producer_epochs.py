@@ -87,7 +87,7 @@ def test_an_invented_epoch_is_fenced_once_the_topic_has_one(
 
 
 @pytest.mark.parametrize("claimed", [0, 5, 2**63 - 1, 2**64 - 1])
-def test_one_that_waited_gets_an_epoch_above_that_of_its_predecessor(
+def test_a_producer_that_waited_gets_an_epoch_above_that_of_its_predecessor(
     shared_vela: VelaProcess, topic: str, claimed: int
 ) -> None:
     with RawPulsar(shared_vela.pulsar_url) as early, RawPulsar(shared_vela.pulsar_url) as late:

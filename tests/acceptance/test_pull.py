@@ -25,7 +25,7 @@ HOLD_MS = 1500
 
 @pytest.fixture(scope="module")
 def wheel_less(vela_data: Path) -> Iterator[VelaProcess]:
-    """A Vela without the wheel, in which only Celery's beat answers what is due."""
+    """A Vela whose timing wheel is off, so that only Celery's beat causes due answers."""
     with started_vela({"VELA_WHEEL": "0"}, data=vela_data) as process:
         yield process
 
@@ -67,7 +67,7 @@ def payloads(answer: dict[str, Any]) -> list[bytes]:
     return [base64.b64decode(each["payload"]) for each in answer["messages"]]
 
 
-def test_pull_commit_and_pull_on(wheel_less: VelaProcess) -> None:
+def test_a_group_pulls_commits_and_continues_from_its_offset(wheel_less: VelaProcess) -> None:
     vela = wheel_less
     publish(vela, "orders", b"a", b"b", b"c")
     first = request(vela, "/pull/v1/public/default/orders?offset=0&max_messages=2")
@@ -96,7 +96,7 @@ def test_a_get_moves_no_offset(wheel_less: VelaProcess) -> None:
     assert request(vela, offset) == {"offset": 1}
 
 
-def test_a_web_page_reaches_no_door(wheel_less: VelaProcess) -> None:
+def test_a_web_page_of_another_origin_is_refused_at_every_door(wheel_less: VelaProcess) -> None:
     vela = wheel_less
     publish(vela, "guarded", b"a")
     offset = "/pull/v1-offset/public/default/guarded?subscription=g"

@@ -1,4 +1,4 @@
-"""Pulsar's protocol, frame by frame, where Apache's Python client does not show it."""
+"""Parts of Pulsar's protocol that Apache's Python client hides, tested frame by frame."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_consumer_stats_are_the_brokers_figures(shared_vela: VelaProcess) -> Non
         assert wait_until(rate_out, "a rate") > 0
 
 
-def test_a_bytes_schema_has_an_empty_version_that_is_in_the_answer(shared_vela: VelaProcess) -> None:
+def test_the_answer_about_a_bytes_schema_contains_its_empty_version(shared_vela: VelaProcess) -> None:
     topic = new_topic()
     with RawPulsar(shared_vela.pulsar_url) as peer:
         peer.open_producer(topic)

@@ -64,7 +64,7 @@ def refusal(process: VelaProcess) -> str:
     return lines[0]
 
 
-def test_one_line_names_every_door(running: VelaProcess) -> None:
+def test_the_ready_line_names_the_address_of_every_port(running: VelaProcess) -> None:
     lines = [line for line in running.text().splitlines() if line.startswith("vela ready")]
     assert lines == [
         f"vela ready console={running.console_url} websocket={running.websocket_url} pulsar={running.pulsar_url}"
@@ -146,7 +146,7 @@ def test_ctrl_c_kills_nothing_and_leaves_no_process(stopped: VelaProcess) -> Non
     assert_stops(stopped, signal.SIGINT)
 
 
-def test_a_stop_while_starting_leaves_no_process(stopped: VelaProcess) -> None:
+def test_a_stop_during_the_start_leaves_no_process(stopped: VelaProcess) -> None:
     stopped.spawn()
     wait_until(lambda: "broker" in stopped.pids(), "children", timeout_s=60)
     assert stopped.stop() == 0

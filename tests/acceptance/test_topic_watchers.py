@@ -35,7 +35,7 @@ def updates(peer: RawPulsar, count: int) -> list[str]:
     return sorted(found)
 
 
-def test_a_watcher_hears_of_topics_whoever_makes_them(shared_vela: VelaProcess) -> None:
+def test_a_watcher_is_told_about_a_new_topic_whoever_creates_it(shared_vela: VelaProcess) -> None:
     mark = f"w{secrets.token_hex(4)}"
     with RawPulsar(shared_vela.pulsar_url) as peer, RawPulsar(shared_vela.pulsar_url) as other:
         first, _ = watch(peer, f"{PUBLIC}/{mark}-.*")

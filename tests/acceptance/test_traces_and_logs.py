@@ -114,7 +114,7 @@ def test_a_sampled_message_has_spans_of_publish_dispatch_and_ack(
     assert collector.services() == {"vela"}
 
 
-def test_a_redelivery_has_a_span_of_its_own_and_a_cumulative_ack_ends_all(
+def test_a_redelivery_has_its_own_span_and_a_cumulative_ack_ends_every_span(
     client: pulsar.Client, collector: TraceCollector
 ) -> None:
     topic = "persistent://public/default/traced-again"

@@ -28,7 +28,7 @@ def run(vela: VelaProcess, script: str, *arguments: str) -> str:
     return done.stdout
 
 
-def test_first_message_with_each_client(shared_vela: VelaProcess) -> None:
+def test_each_client_receives_its_first_message(shared_vela: VelaProcess) -> None:
     said = run(shared_vela, "hello_pulsar.py")
     assert re.search(r"^stored as \d+:0$", said, re.MULTILINE)
     assert "received: my first message" in said
@@ -36,7 +36,9 @@ def test_first_message_with_each_client(shared_vela: VelaProcess) -> None:
     assert "received: my second message" in run(shared_vela, "hello_pulsar.py")  # the backlog comes first
 
 
-def test_the_library_in_and_out_and_out_again_after_a_rewind(shared_vela: VelaProcess) -> None:
+def test_the_library_is_published_consumed_and_consumed_again_after_a_rewind(
+    shared_vela: VelaProcess,
+) -> None:
     sent = re.fullmatch(r"(\d+) lines sent, 0 refused\n", run(shared_vela, "publish_library.py", FEW_FILES))
     assert sent
     count = int(sent[1])
@@ -56,7 +58,7 @@ def test_the_library_in_and_out_and_out_again_after_a_rewind(shared_vela: VelaPr
     assert (undo.plan["replayed_messages"], undo.plan["skipped_messages"]) == (0, 0)
 
 
-def test_the_tutorial_runs_the_scripts_that_there_are() -> None:
+def test_the_tutorial_names_every_script_of_its_folder_and_no_other() -> None:
     text = page("tutorial/first-hour.md")
     scripts = sorted(path.name for path in (DOCS_DIR / "tutorial").glob("*.py"))
     assert sorted(set(re.findall(r"docs/tutorial/(\w+\.py)", text))) == scripts

@@ -136,7 +136,7 @@ def _outside() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(mine)}
 
 
-def test_contents_of_the_wheel(wheel: Path) -> None:
+def test_the_wheel_contains_every_file_that_vela_needs_and_nothing_else(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     tops = {name.split("/")[0] for name in names}
     version = re.search(r'^__version__.*"(.*)"$', (PROJECT_DIR / "vela/version.py").read_text(), re.MULTILINE)
@@ -178,13 +178,15 @@ with vela.Client(url) as client:
 
 
 @pytest.mark.parametrize("scheme", ["pulsar", "ws"])
-def test_publish_and_consume(python: Path, shared_vela: VelaProcess, tmp_path: Path, scheme: str) -> None:
+def test_the_client_of_the_wheel_publishes_and_consumes(
+    python: Path, shared_vela: VelaProcess, tmp_path: Path, scheme: str
+) -> None:
     url = shared_vela.pulsar_url if scheme == "pulsar" else shared_vela.websocket_url
     done = run(python, "-c", _PUBLISH_AND_CONSUME, url, f"wheel-{scheme}", folder=tmp_path)
     assert (done.returncode, done.stdout) == (0, "from an empty environment\n"), done.stderr
 
 
-def test_the_command_line(python: Path, tmp_path: Path) -> None:
+def test_the_command_line_of_the_wheel_runs(python: Path, tmp_path: Path) -> None:
     done = run(python.parent / "vela", "--version", folder=tmp_path)
     assert done.stdout.startswith("vela "), done.stderr
 

@@ -63,12 +63,12 @@ def run_pipeline_soak(
             with _driver(vela, cluster, Path(folder)) as driver:
                 target = ""
                 while target != "driver" and sum(done.values()) < kills:
-                    # The kills spread over the whole copy: the waits add up to less than all messages.
+                    # All waits together are shorter than the copy, so that the kills are spread over it.
                     _wait_for_copies(
                         vela, driver, _stored(vela, TARGET) + rng.randrange(messages // (kills + 2))
                     )
                     target = rng.choice(list(done))
-                    # The cluster replaces an executor and repeats its tasks. The driver is killed where its block ends.
+                    # The cluster replaces an executor and repeats its tasks. `_driver` kills the driver at its end.
                     if target == "executor":
                         kill(rng.choice(cluster.executors()))
                     elif target == "python worker":

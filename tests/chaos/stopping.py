@@ -1,4 +1,4 @@
-"""Let a soak leave nothing behind: SIGTERM ends it through its `finally` blocks, and its drivers end with it."""
+"""Let a soak test leave nothing behind: SIGTERM ends it through its `finally` blocks, and its drivers end with it."""
 
 from __future__ import annotations
 

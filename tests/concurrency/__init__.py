@@ -1,1 +1,1 @@
-"""Tests on a really started PostgreSQL."""
+"""Tests of races and lost statements, with a real PostgreSQL server."""

@@ -1,4 +1,4 @@
-"""Statements whose connection died and that PostgreSQL gets or ends only later (storage/sql/README.md, races)."""
+"""Statements that PostgreSQL receives or finishes only after their connection died (storage/sql/README.md, races)."""
 
 from __future__ import annotations
 

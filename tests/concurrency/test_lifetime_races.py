@@ -140,7 +140,7 @@ async def test_a_crash_between_memory_and_rows_only_delays_the_trim(broker_url: 
         await recounted(again)
 
 
-async def test_a_reader_whose_ledger_is_trimmed_during_its_read_goes_on_after_it(broker_url: str) -> None:
+async def test_a_reader_whose_ledger_is_trimmed_during_its_read_continues_after_it(broker_url: str) -> None:
     async with keeping(broker_url, tail_cache_bytes=0) as run:
         positions = await publish_ledgers(await run.producer(), 3)
         trap = run.proxy.trap(READ, Moment.HOLD_REQUEST)
@@ -180,7 +180,9 @@ async def straggling(run: BrokerRun) -> tuple[int, list[Position]]:
     return segment, positions
 
 
-async def test_stragglers_are_copied_out_and_their_segment_is_dropped(broker_url: str) -> None:
+async def test_the_last_living_ledgers_are_copied_out_of_a_segment_which_is_then_dropped(
+    broker_url: str,
+) -> None:
     async with keeping(broker_url) as run:
         segment, positions = await straggling(run)
         await run.broker.lifetime.look_at_segments()

@@ -1,1 +1,1 @@
-"""Tests on a really started PostgreSQL."""
+"""Tests with a real PostgreSQL server."""

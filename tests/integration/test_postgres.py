@@ -42,7 +42,7 @@ def test_settings_that_make_receipts_durable_stay_on(durable_postgres: PostgresS
 
 
 @pytest.mark.django_db
-def test_the_orm_uses_the_started_server() -> None:
+def test_djangos_orm_uses_the_started_server() -> None:
     User.objects.create_user("somebody")
     assert User.objects.count() == 1
 

@@ -1,4 +1,4 @@
-"""The supervisor over small real processes: starting again, giving up, stopping in order, being hurried."""
+"""The supervisor with small real processes: it starts them again, gives up, stops them in order, or kills them."""
 
 from __future__ import annotations
 

@@ -14,25 +14,25 @@ from tests.support.examples import model_settings
 
 
 @pytest.mark.row("I1", "I2", "I3", "I5", "I6", "I7", "I8", "I13", "I14", "I18", "I21")
-def test_shared_against_a_set_of_acked_messages() -> None:
+def test_shared_agrees_with_a_set_of_acked_messages() -> None:
     run_state_machine_as_test(SharedMachine, settings=model_settings(examples=80))
 
 
 @pytest.mark.row("I1", "I2", "I3", "I4", "I5", "I7", "I11", "I14", "I18", "I21")
-def test_exclusive_against_a_set_of_acked_messages() -> None:
+def test_exclusive_agrees_with_a_set_of_acked_messages() -> None:
     run_state_machine_as_test(ExclusiveMachine, settings=model_settings(examples=80))
 
 
 @pytest.mark.row("I1", "I2", "I3", "I5", "I6", "I7", "I8", "I9", "I13", "I14", "I18", "I21")
-def test_key_shared_against_a_set_of_acked_messages() -> None:
+def test_key_shared_agrees_with_a_set_of_acked_messages() -> None:
     run_state_machine_as_test(KeySharedMachine, settings=model_settings(examples=60))
 
 
 @pytest.mark.row("I1", "I2", "I3", "I4", "I5", "I7", "I11", "I12", "I14", "I18", "I21")
-def test_failover_against_a_set_of_acked_messages() -> None:
+def test_failover_agrees_with_a_set_of_acked_messages() -> None:
     run_state_machine_as_test(FailoverMachine, settings=model_settings(examples=60))
 
 
 @pytest.mark.row("I2", "I5", "I14")
-def test_acts_on_partitions_against_a_set_of_acked_messages_for_each() -> None:
+def test_acts_on_partitions_agree_with_a_set_of_acked_messages_for_each() -> None:
     run_state_machine_as_test(PartitionedMachine, settings=model_settings(examples=70, steps=15))

@@ -228,11 +228,11 @@ class ProducerProbe:
         self.failed.append((request, error))
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """The broker let it go."""
+        """Record that the broker closed the producer."""
         self.closed.append(error)
 
     async def is_alive(self) -> bool:
-        """What the test says."""
+        """Return what the test has set."""
         return self.alive
 
     def send(
@@ -314,7 +314,7 @@ class ConsumerProbe:
             self.consumer.flow(sum(each.entry.messages for each in deliveries))
 
     def is_writable(self) -> bool:
-        """What the test says."""
+        """Return what the test has set."""
         return self.writable
 
     def on_end_of_topic(self) -> None:
@@ -322,7 +322,7 @@ class ConsumerProbe:
         self.ends += 1
 
     def on_consumer_closed(self, reason: str) -> None:
-        """The broker let it go."""
+        """Record that the broker closed the consumer."""
         self.closed.append(reason)
 
     def close_connection(self, reason: str) -> None:
@@ -334,7 +334,7 @@ class ConsumerProbe:
         self.active.append(is_active)
 
     async def is_alive(self) -> bool:
-        """What the test says."""
+        """Return what the test has set."""
         return self.alive
 
     @property

@@ -48,7 +48,7 @@ class SchemaInfo:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def to_wire(self) -> WireSchema | None:
-        """Return it for PRODUCER and SUBSCRIBE; None for bytes, which are not sent to the broker."""
+        """Return the schema as PRODUCER and SUBSCRIBE carry it; None for bytes, which are not sent."""
         if self.schema_type < 0:
             return None
         return WireSchema(
@@ -57,7 +57,7 @@ class SchemaInfo:
 
     @classmethod
     def from_wire(cls, schema: WireSchema) -> SchemaInfo:
-        """Read it from the answer to GET_SCHEMA. Raises ValueError for an unknown kind of schema."""
+        """Read a schema from the answer to GET_SCHEMA. Raises ValueError for an unknown kind of schema."""
         return cls(
             name=schema.name,
             schema_type=SchemaType(schema.type),

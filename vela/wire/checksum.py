@@ -15,7 +15,7 @@ PREFIX_BYTES: Final = 6
 """Size of magic and CRC. The bytes that the CRC covers follow."""
 
 _U32: Final = struct.Struct(">I")
-_crc: Final = google_crc32c.value  # through the module and `crc32c` it costs 0.2 us more
+_crc: Final = google_crc32c.value  # through the module and `crc32c` it costs 0.2 µs more
 
 
 def crc32c(data: bytes) -> int:

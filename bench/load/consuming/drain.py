@@ -21,14 +21,14 @@ class _Drain:
     """Grants permits when half of them are used, and acks in groups, as clients do."""
 
     def __init__(
-        self, peer: BinaryPeer, entries: int, *, must_ack: Callable[[int], bool], permits_an_entry: int
+        self, peer: BinaryPeer, entries: int, *, must_ack: Callable[[int], bool], permits_per_entry: int
     ) -> None:
         self.received = 0
         self.done = asyncio.Event()
         self._peer = peer
         self._entries = entries
         self._must_ack = must_ack
-        self._permits_an_entry = permits_an_entry
+        self._permits_per_entry = permits_per_entry
         self._permits = _PERMITS
         self._acks: list[tuple[int, int, int | None]] = []
         self.last = (-1, -1)
@@ -44,7 +44,7 @@ class _Drain:
         if self._must_ack(self.received):
             self._acks.append((ledger_id, entry_id, None))
         self.received += 1
-        self._permits -= self._permits_an_entry
+        self._permits -= self._permits_per_entry
         answers: list[bytes] = []
         if len(self._acks) >= _ACKS_A_COMMAND or (self._acks and self.received == self._entries):
             answers.append(commands.ack(0, self._acks))
@@ -65,7 +65,7 @@ async def drain(
     entries: int,
     *,
     type_: SubType = SubType.SHARED,
-    permits_an_entry: int = 1,
+    permits_per_entry: int = 1,
     must_ack: Callable[[int], bool] = lambda _: True,
 ) -> float:
     """Receive `entries` from the subscription's cursor on, in order, and ack those that `must_ack` selects.
@@ -75,7 +75,7 @@ async def drain(
     peer = await BinaryPeer.connect(port)
     try:
         await peer.subscribe(topic, subscription, type_)
-        work = _Drain(peer, entries, must_ack=must_ack, permits_an_entry=permits_an_entry)
+        work = _Drain(peer, entries, must_ack=must_ack, permits_per_entry=permits_per_entry)
         began = time.perf_counter()
         work.begin()
         seen = 0

@@ -45,7 +45,7 @@ INSERT INTO vela_cursor (subscription_id, mark_delete_ledger, mark_delete_entry,
     acked_bytes, version)
 SELECT id, 1, -1, 1000000, 1000000, 100000000, 0 FROM vela_subscription WHERE id >= %(base)s;
 
--- The first subscription of a topic has its state, the others are idle.
+-- The first subscription of a topic has the topic's state, the others are idle.
 INSERT INTO vela_subscription_summary (subscription_id, acked_messages, acked_bytes, read_ledger, read_entry, consumers,
     unacked_messages, replay_entries, message_rate_out, message_rate_acked, messages_redelivered, last_used_ms,
     updated_ms, problems, state, state_since_ms)

@@ -1,4 +1,4 @@
-"""How much CPU time does a Vela take that nobody uses?"""
+"""How much CPU time does an idle Vela take?"""
 
 from __future__ import annotations
 

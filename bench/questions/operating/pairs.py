@@ -26,7 +26,7 @@ class Pairs:
     note: str
 
     def figures(self, *, alone: str, beside: str) -> list[Figure]:
-        """Return both p99, under these names, and by how much the requests move it."""
+        """Return both p99, under these names, and by how much the requests change it."""
         moved = zip(self.alone, self.beside, strict=True)
         return [
             Figure(name=alone, unit="ms", runs=tuple(run.at(99) for run in self.alone)),

@@ -25,7 +25,7 @@ _STORED: Final = "SELECT count(*), coalesce(sum(pg_column_size(s)), 0)::bigint F
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cost:
-    """What messages cost that are sent alone, delivered once and acked in order."""
+    """The cost of messages that are sent alone, delivered once and acked in order."""
 
     cpu_us: float  # of one message, broker and PostgreSQL
     rows: float  # of a thousand messages, which share rows

@@ -58,15 +58,15 @@ def _batches(setting: Setting, label: str, payload_bytes: int) -> list[Figure]:
                     setting.vela.database_url,
                     entry,
                     connections=connections,
-                    entries_a_commit=entries_a_commit,
+                    entries_per_commit=entries_per_commit,
                     warm_up_s=setting.warm_up_s / 2,
                     run_s=setting.run_s / 2,
                 )
-                for entries_a_commit in ENTRIES_A_COMMIT
+                for entries_per_commit in ENTRIES_A_COMMIT
             ]
             winner = max(tried, key=lambda ceiling: ceiling.per_s)
             values.append(winner.per_s)
-            best[connections].append(winner.entries_a_commit)
+            best[connections].append(winner.entries_per_commit)
         setting.say(
             f"publish {label}: {reached[-1]:,.0f} msg/s; raw {ceilings[1][-1]:,.0f} and {ceilings[2][-1]:,.0f};"
             f" {notes[-1]}"

@@ -221,10 +221,10 @@ class Policies:
     max_consumers_per_subscription: int = _policy(0, "most consumers of one subscription", named=_NO_LIMIT)
     max_subscriptions: int = _policy(0, "most durable subscriptions of a topic", named=_NO_LIMIT)
     auto_create_subscriptions: bool = _policy(True, "false: subscribing makes no subscription")
-    auto_create_topics: bool = _policy(True, "false: connecting makes no topic", levels=_NAMESPACE_ONLY)
+    auto_create_topics: bool = _policy(True, "false: connecting creates no topic", levels=_NAMESPACE_ONLY)
     auto_create_partitions: int = _policy(
         0,
-        "partitions of a topic that connecting makes",
+        "partitions of a topic that connecting creates",
         named={0: "not partitioned"},
         levels=_NAMESPACE_ONLY,
     )

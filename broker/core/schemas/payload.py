@@ -149,7 +149,7 @@ def _kind_of(schema: Any) -> str:
 
 
 def _is_primitive(kind: str, value: Any) -> bool:
-    """Return whether a value is of this kind. Any value is of a kind that Avro does not know."""
+    """Return whether a value is of this kind. A kind that Avro does not know fits any value."""
     match kind:
         case "null":
             return value is None

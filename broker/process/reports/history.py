@@ -44,7 +44,7 @@ class History:
         """Begin after an earlier broker's last bucket: no two brokers write the same bucket. Raises psycopg.Error."""
         async with self._pool.use() as connection:
             written_ms = await written_until_ms(connection)
-        self._open_ms = max(written_ms, _begin_of_bucket(self._clock.now_ms()))
+        self._open_ms = max(written_ms, _start_of_bucket(self._clock.now_ms()))
 
     def note(self, topics: AbstractSet[Topic], subscriptions: AbstractSet[Subscription]) -> None:
         """Count these in the next bucket."""
@@ -58,7 +58,7 @@ class History:
         """
         try:
             await self._store()
-            ended_ms = _begin_of_bucket(self._clock.now_ms()) - BUCKET_MS
+            ended_ms = _start_of_bucket(self._clock.now_ms()) - BUCKET_MS
             # False until a new bucket has ended, and while the clock is set back.
             if ended_ms >= self._open_ms:
                 await self._close(ended_ms)
@@ -80,7 +80,7 @@ class History:
     async def finish(self) -> None:
         """Store everything up to now. Raises psycopg.Error while the database is unavailable."""
         await self._store()
-        await self._close(max(self._open_ms, _begin_of_bucket(self._clock.now_ms())))
+        await self._close(max(self._open_ms, _start_of_bucket(self._clock.now_ms())))
 
     async def _close(self, at_ms: int) -> None:
         """End the bucket that begins at `at_ms`, and store it."""
@@ -113,5 +113,5 @@ class History:
         self._unstored = None
 
 
-def _begin_of_bucket(time_ms: int) -> int:
+def _start_of_bucket(time_ms: int) -> int:
     return time_ms - time_ms % BUCKET_MS

@@ -74,14 +74,14 @@ def _roll_up_next(connection: ShortConnection, fine_s: int, coarse_s: int, now_m
         written_ms = _number(connection, query("history", "until"), resolution_s=fine_s)
         if fine_s == RESOLUTIONS_S[0]:
             written_ms = max(written_ms, now_ms - _LATE_MS)
-        to_ms = _begin_of_bucket(written_ms, coarse_s)
+        to_ms = _start_of_bucket(written_ms, coarse_s)
         if to_ms <= from_ms:
             return False
         first_ms = _number(connection, _of_tables("first_point", fine_s), from_ms=from_ms, to_ms=to_ms)
         if not first_ms:
             connection.execute(query("history", "advance"), {"resolution_s": coarse_s, "until_ms": to_ms})
             return False
-        at_ms = _begin_of_bucket(first_ms, coarse_s)
+        at_ms = _start_of_bucket(first_ms, coarse_s)
         end_ms = at_ms + coarse_s * 1000
         connection.execute(_of_tables("roll_up", fine_s, coarse_s), {"from_ms": at_ms, "to_ms": end_ms})
         if fine_s == RESOLUTIONS_S[0]:
@@ -115,7 +115,7 @@ def expire(now_ms: int, *, kept_ms: Mapping[int, int], budget_s: float) -> int:
     return gone
 
 
-def _begin_of_bucket(time_ms: int, resolution_s: int) -> int:
+def _start_of_bucket(time_ms: int, resolution_s: int) -> int:
     return time_ms - time_ms % (resolution_s * 1000)
 
 

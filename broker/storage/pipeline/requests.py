@@ -1,4 +1,4 @@
-"""Runs and schedules of the pipeline's jobs, as operators' acts request and cancel them: asynchronous."""
+"""Read and change runs and schedules of the pipeline's jobs, for the acts that request and cancel them."""
 
 from __future__ import annotations
 

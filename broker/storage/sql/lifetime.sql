@@ -1,5 +1,5 @@
--- Queries that free the space of the log: they seal and trim ledgers, drop segments, and copy ledgers that are still in use
--- out of them. README.md lists the races.
+-- Queries that free the space of the log: they seal and trim ledgers, copy ledgers that are still in use out of segments,
+-- and drop segments. README.md lists the races.
 
 -- name: seal_ledger
 -- Seals the open ledger of a topic without appends, so that its segment can be dropped later. No row = fenced.

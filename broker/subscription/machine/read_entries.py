@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FoundEntry", "read_entries", "whole_entries"]
 
-_new: Final = tuple.__new__  # 0.2 us less than through the named tuple's constructor
+_new: Final = tuple.__new__  # 0.2 µs less than through the named tuple's constructor
 
 
 class FoundEntry(NamedTuple):

@@ -62,7 +62,7 @@ def peek(
 def examined(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Place]) -> PeekedMessage:
     """Show one message by its place in the topic.
 
-    Position 1 is the first message from the earliest, or the last one from the latest.
+    Counted from the earliest message, position 1 is the first; from the latest, the last.
     """
     head = found_topic(topic.full_name)
     found = examine(head.id, position=asked.position, from_end=asked.origin == "latest")

@@ -31,7 +31,7 @@ def namespace(request: HttpRequest, rights: Rights, tenant: str, namespace: str)
 @require_POST
 @admin_only
 def delete_namespace(request: HttpRequest, rights: Rights, tenant: str, namespace: str) -> HttpResponse:
-    """Plan to delete a namespace. If it has topics, the broker refuses, and the namespace's page says so, with 409."""
+    """Plan the deletion of a namespace. If it has topics, the broker refuses, and the page answers 409 and says so."""
     found = found_namespace(tenant, namespace)
     try:
         planned = plan(request, rights, "delete_namespace", topic=found.full_name, parameters={})

@@ -102,7 +102,7 @@ class OwnPasswordForm(forms.Form):
         strip=False,
         max_length=_MOST_PASSWORD,
         error_messages={
-            "required": gettext_lazy("Give your present password."),
+            "required": gettext_lazy("Give your current password."),
             "max_length": gettext_lazy("This is not your password."),
         },
     )

@@ -132,7 +132,7 @@ def test_eight_threads_take_every_message_once(client: vela.Client, topic: str) 
     assert taken.empty()
 
 
-def test_calls_that_wait_when_the_client_is_closed(client: vela.Client, topic: str) -> None:
+def test_calls_that_wait_raise_an_error_when_the_client_is_closed(client: vela.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s")
     errors: list[BaseException] = []
 
@@ -188,7 +188,7 @@ def test_callbacks_may_use_the_client(client: vela.Client, topic: str) -> None:
     assert answers.get(timeout=WAIT_MS / 1000) == (vela.Result.Ok, b"x")
 
 
-def test_a_full_queue_is_a_result_or_a_wait(client: vela.Client, topic: str) -> None:
+def test_a_full_queue_gives_an_error_result_or_makes_the_send_wait(client: vela.Client, topic: str) -> None:
     client.subscribe(topic, "s")
     results: queue.Queue[vela.Result] = queue.Queue()
     refusing = client.create_producer(
@@ -302,7 +302,7 @@ def test_a_receive_that_is_refused_for_its_time_takes_no_message(
     assert reader.read_next(2**70).data() == b"x"
 
 
-def test_looking_without_waiting(client: vela.Client, topic: str) -> None:
+def test_receive_nowait_and_has_message_available_never_wait(client: vela.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", receiver_queue_size=100)
     assert consumer.receive_nowait() is None
     assert not consumer.has_message_available()
@@ -323,7 +323,7 @@ def test_looking_without_waiting(client: vela.Client, topic: str) -> None:
         consumer.receive_nowait()
 
 
-def test_the_topics_schema(client: vela.Client, topic: str) -> None:
+def test_get_schema_returns_the_schema_of_the_topic(client: vela.Client, topic: str) -> None:
     client.create_producer(topic, schema=vela.schema.StringSchema())
     assert client.get_schema(topic).schema.type == vela.schema.StringSchema().schema_info().schema_type
     assert not client.is_closed
@@ -331,7 +331,9 @@ def test_the_topics_schema(client: vela.Client, topic: str) -> None:
     assert client.is_closed
 
 
-async def test_a_client_of_asyncio_that_is_shut_down_waits_for_nothing(service_url: str, topic: str) -> None:
+async def test_shutting_down_an_asyncio_client_fails_waiting_calls_at_once(
+    service_url: str, topic: str
+) -> None:
     client = vela.aio.Client(service_url)
     consumer = await client.subscribe(topic, "s")
     waiting = consumer.receive_async()

@@ -64,7 +64,7 @@ def documents(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_a_file_goes_in_and_comes_out_and_its_subscription_goes_back(
+def test_a_file_is_published_consumed_and_consumed_again_after_a_reset(
     vela: Run, topic: str, tmp_path: Path, shared_vela: VelaProcess
 ) -> None:
     source = tmp_path / "lines"
@@ -110,7 +110,7 @@ def test_messages_in_a_partition_are_shown_without_a_consumer(vela: Run, topic: 
     assert [(each["partition"], each["backlog_messages"]) for each in listed] == [(0, 3), (1, 0)]
 
 
-def test_unacked_messages_are_redelivered_and_a_seek_goes_anywhere(vela: Run, topic: str) -> None:
+def test_unacked_messages_are_redelivered_and_a_seek_moves_the_cursor_anywhere(vela: Run, topic: str) -> None:
     ids = vela("produce", topic, "a", "b", "c", "--no-batching", "--ids").stdout.split()
     first = vela("consume", topic, "s", "--start", "earliest", "--count", "2", "--no-ack", "--format", "hex")
     assert first.stdout.split() == ["61", "62"]
@@ -156,7 +156,7 @@ def test_on_a_partitioned_topic_a_seek_names_the_partition(vela: Run, topic: str
         assert vela("consume", topic, "s", "--seek", wrong, "-n", "1").returncode == exit_code, wrong
 
 
-def test_a_topic_is_read_from_any_place_without_a_trace(vela: Run, topic: str) -> None:
+def test_a_topic_is_read_from_any_place_and_no_subscription_is_left(vela: Run, topic: str) -> None:
     ids = vela("produce", topic, "a", "b", "c", "--no-batching", "--ids").stdout.split()
     assert vela("read", topic).stdout == "a\nb\nc\n"
     assert [each["payload"] for each in documents(vela("read", topic, "--from", ids[1], "--json"))] == [
@@ -211,7 +211,9 @@ def test_a_benchmark_creates_and_deletes_its_topic(vela: Run) -> None:
     assert vela("topics", "show", figures["topic"]).returncode == 3
 
 
-def test_json_of_one_topic_is_input_for_another(vela: Run, topic: str, environment: dict[str, str]) -> None:
+def test_json_printed_for_one_topic_can_be_published_to_another(
+    vela: Run, topic: str, environment: dict[str, str]
+) -> None:
     lines = [
         {"payload": "täxt", "key": "a", "properties": {"n": "1"}, "event_ms": 5},
         {"payload_base64": "/w==", "ordering_key": "o"},
@@ -256,7 +258,9 @@ def test_an_interrupted_command_reports_its_progress_and_leaves_nothing_behind(
     assert vela("consume", topic, "s", "--timeout", "100ms").returncode == 3
 
 
-def test_the_reader_of_its_output_closes(topic: str, environment: dict[str, str], vela: Run) -> None:
+def test_a_closed_output_pipe_ends_the_command_without_a_traceback(
+    topic: str, environment: dict[str, str], vela: Run
+) -> None:
     vela("produce", topic, typed="\n".join(LINES))
     line = f"{' '.join(VELA)} consume {topic} s --start earliest | head -n 1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
@@ -294,7 +298,7 @@ def test_topics_are_created_and_deleted(vela: Run, topic: str) -> None:
         (["clear", "no-such-topic", "s", "--yes"], {}, 3, "there is no subscription 's'"),
     ],
 )  # fmt: skip
-def test_an_error_is_one_sentence(
+def test_every_error_is_printed_as_one_sentence(
     arguments: list[str],
     changed: dict[str, str],
     exit_code: int,

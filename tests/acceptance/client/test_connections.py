@@ -28,7 +28,7 @@ async def open_producer(client: Client, topic: str) -> None:
 
 
 @pytest.mark.row("S0.2")
-async def test_both_transports_shake_hands_and_ask(service_url: str, topic: str) -> None:
+async def test_both_transports_shake_hands_and_answer_requests(service_url: str, topic: str) -> None:
     async with Client(service_url) as client:
         assert await client.get_topic_partitions(topic) == [topic]
         connection = await client.connection_for(topic)
@@ -43,7 +43,7 @@ async def test_one_connection_serves_lookups_and_topics(service_url: str, topic:
         assert client.pool.connections == [first]
 
 
-async def test_topics_of_a_namespace_and_their_hash(service_url: str, topic: str) -> None:
+async def test_an_unchanged_list_of_topics_is_not_sent_again(service_url: str, topic: str) -> None:
     async with Client(service_url) as client:
         await open_producer(client, topic)
         answer = await client.get_topics_of_namespace("public/default")
@@ -75,7 +75,7 @@ async def test_the_brokers_refusal_is_raised(service_url: str, topic: str) -> No
             await client.get_topic_partitions("persistent://a/b")
 
 
-async def test_a_large_frame_passes_both_ways_of_cutting(service_url: str, topic: str) -> None:
+async def test_thousands_of_frames_in_one_write_are_all_read(service_url: str, topic: str) -> None:
     async with Client(service_url) as client:
         connection = await client.connection_for(topic)
         before = connection.next_request_id()

@@ -90,6 +90,6 @@ async def test_a_client_that_may_not_create_the_topic_fails(
             await asyncio.wait_for(producer.send(b"after"), 20)
     else:
         await producer.send(b"after")
-    with pytest.raises(VelaError, match="connecting makes none") as caught:
+    with pytest.raises(VelaError, match="connecting creates none") as caught:
         await tcp_client.subscribe(topic, "s")
     assert type(caught.value).__name__ == ("TopicNotFound" if what == "topics" else "SubscriptionNotFound")

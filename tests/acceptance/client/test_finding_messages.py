@@ -95,7 +95,9 @@ def test_keys_of_batches_are_found_and_the_state_follows_the_acks(
     assert "a batch of" in session.get(address).text
 
 
-def test_odd_entries_are_explained(session: ConsoleSession, shared_vela: VelaProcess, tmp_path: Path) -> None:
+def test_entries_that_cannot_be_read_are_explained(
+    session: ConsoleSession, shared_vela: VelaProcess, tmp_path: Path
+) -> None:
     topic = "found-odd"
     public, private = write_key_pair(tmp_path)
     client = vela.Client(shared_vela.pulsar_url)
@@ -141,7 +143,9 @@ def test_odd_entries_are_explained(session: ConsoleSession, shared_vela: VelaPro
         assert (page.status, expected in page.text) == (200, True), page.text[:3000]
 
 
-def test_a_partitioned_topic_on_the_command_line(shared_vela: VelaProcess, session: ConsoleSession) -> None:
+def test_the_command_line_finds_messages_in_all_partitions(
+    shared_vela: VelaProcess, session: ConsoleSession
+) -> None:
     topic = "found-parts"
     client = vela.Client(shared_vela.pulsar_url)
 

@@ -124,7 +124,7 @@ def test_a_pipe_gets_a_document_each_time_until_it_is_interrupted(
     assert (process.returncode, "Traceback" in said) == (130, False), said
 
 
-def test_a_pipe_without_an_interval_gets_them_once(
+def test_without_an_interval_a_pipe_gets_the_statistics_once(
     shared_vela: VelaProcess, environment: dict[str, str]
 ) -> None:
     for arguments in ([], ["--json"]):

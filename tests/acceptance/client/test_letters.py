@@ -1,4 +1,4 @@
-"""Dead letters and retry letters of the client, against a whole Vela, over TCP and over WebSocket."""
+"""Dead letters and retry letters that the client writes. The tests use a whole Vela, over TCP and over WebSocket."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_a_message_that_always_fails_is_found_on_the_dead_letter_topic(
     await nothing_comes(again)
 
 
-async def test_a_message_put_off_comes_back_after_its_delay_through_the_same_consumer(
+async def test_a_message_put_off_comes_back_to_its_consumer_after_the_delay(
     client: Client, topic: str
 ) -> None:
     consumer = await subscribed(client, topic, retry_enable=True, unacked_messages_timeout_ms=10_000)

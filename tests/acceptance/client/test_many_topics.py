@@ -63,7 +63,7 @@ async def test_a_partitioned_topic_is_consumed_whole_acked_by_message_and_sought
     await again.unsubscribe()
 
 
-async def test_a_list_of_topics_with_one_queue(client: Client, topic: str) -> None:
+async def test_consumers_of_a_list_of_topics_share_one_queue(client: Client, topic: str) -> None:
     names = [f"{topic}-{letter}" for letter in "abc"]
     consumer = await client.subscribe(names, "s", consumer_type=ConsumerType.Shared)
     for name in names:
@@ -121,7 +121,9 @@ async def test_partitions_that_are_added_are_taken_up_from_their_first_message_o
 
 @pytest.mark.row("S2.10")
 @pytest.mark.parametrize("size", [0, None])
-async def test_several_topics_need_a_queue(client: Client, topic: str, size: int | None) -> None:
+async def test_several_topics_are_refused_without_a_queue(
+    client: Client, topic: str, size: int | None
+) -> None:
     if size == 0:
         with pytest.raises(InvalidConfiguration, match="receiver_queue_size > 0"):
             await client.subscribe([topic, f"{topic}-b"], "s", receiver_queue_size=size)
@@ -169,7 +171,7 @@ async def test_a_reader_of_partitions_reads_them_all(
         await client.create_reader(topic, ids[0])
 
 
-async def test_a_readers_listener_is_called_with_everything(client: Client, topic: str) -> None:
+async def test_a_readers_listener_gets_every_message(client: Client, topic: str) -> None:
     await publish(client, topic, *numbers("m", 50))
     found: list[bytes] = []
 

@@ -37,7 +37,7 @@ BOTH = pytest.mark.parametrize("kind", [vela.aio.Client, vela.Client], ids=["aio
         ("ws", "VELA_PULSAR_PORT", "begins with pulsar://"),
     ],
 )
-async def test_of_a_port_without_tls(
+async def test_a_url_that_does_not_fit_a_port_without_tls_names_the_right_scheme(
     kind: ClientClass, scheme: str, port: str, said: str, shared_vela: VelaProcess
 ) -> None:
     url = f"{scheme}://127.0.0.1:{shared_vela.environment[port]}"
@@ -47,7 +47,7 @@ async def test_of_a_port_without_tls(
 @BOTH
 @pytest.mark.parametrize("port", ["VELA_HTTP_PORT", "VELA_PULSAR_PORT"])
 @pytest.mark.parametrize("scheme", ["ws", "pulsar"])
-async def test_of_a_port_with_tls(
+async def test_a_url_that_does_not_fit_a_port_with_tls_names_the_right_scheme(
     kind: ClientClass, scheme: str, port: str, shared_vela: VelaProcess, tmp_path: Path
 ) -> None:
     context = Authority(tmp_path).issue("vela", "localhost").server_context()

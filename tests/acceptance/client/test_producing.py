@@ -68,7 +68,7 @@ def placed(message_id: MessageId) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("batching", [True, False], ids=["batches", "single"])
-async def test_apaches_client_reads_all_that_a_message_carries(
+async def test_apaches_client_reads_every_field_of_a_message(
     apache: pulsar.Client, client: Client, topic: str, batching: bool
 ) -> None:
     producer = await client.create_producer(topic, batching_enabled=batching, batching_max_messages=4)
@@ -133,14 +133,14 @@ async def test_large_messages_travel_in_chunks(
     assert await read_back(apache, topic, 3, lambda m: m.data()) == payloads
 
 
-async def test_without_chunking_a_large_message_is_refused_here(client: Client, topic: str) -> None:
+async def test_without_chunking_the_client_refuses_a_large_message(client: Client, topic: str) -> None:
     producer = await client.create_producer(topic)
     with pytest.raises(errors.MessageTooBig):
         await producer.send(bytes(6_000_000))
     await producer.send(b"small")
 
 
-async def test_key_based_batches_have_one_key_each(
+async def test_each_key_based_batch_has_one_key(
     apache: pulsar.Client, tcp_client: Client, topic: str
 ) -> None:
     producer = await tcp_client.create_producer(
@@ -192,7 +192,7 @@ async def test_a_null_value_and_a_schema_are_read(
     ],
     ids=["single", "compressed batches", "compressed chunks"],
 )
-async def test_apaches_client_decrypts_our_encrypted_messages(
+async def test_apaches_client_decrypts_messages_that_vela_encrypted(
     apache: pulsar.Client, client: Client, topic: str, tmp_path: Path, options: dict[str, Any]
 ) -> None:
     private, public = tmp_path / "private.pem", tmp_path / "public.pem"
@@ -236,7 +236,7 @@ async def test_this_client_reads_its_own_batches_and_chunks(client: Client, topi
 # --- partitions
 
 
-async def test_keys_live_where_apaches_client_puts_them(
+async def test_keys_go_to_the_partitions_that_apaches_client_chooses(
     shared_vela: VelaProcess, apache: pulsar.Client, tcp_client: Client, topic: str
 ) -> None:
     create_topic(shared_vela, topic, partitions=7)
@@ -255,7 +255,7 @@ async def test_keys_live_where_apaches_client_puts_them(
     assert len(set(expected)) == 7
 
 
-async def test_partitions_take_turns_and_grow(
+async def test_partitions_take_turns_and_added_partitions_are_used(
     shared_vela: VelaProcess, tcp_client: Client, topic: str
 ) -> None:
     create_topic(shared_vela, topic, partitions=2)
@@ -300,7 +300,7 @@ async def test_a_repeated_send_is_stored_once(
     assert await read_back(apache, topic, 60, lambda m: m.data()) == [b"%d" % n for n in range(60)]
 
 
-async def test_links_that_break_lose_and_double_nothing(
+async def test_broken_links_neither_lose_nor_duplicate_messages(
     shared_vela: VelaProcess, apache: pulsar.Client, client: Client, topic: str
 ) -> None:
     create_topic(shared_vela, topic, deduplication="true")
@@ -325,7 +325,9 @@ async def test_links_that_break_lose_and_double_nothing(
     assert await read_back(apache, topic, 600, lambda m: m.data()) == [b"%d" % n for n in range(600)]
 
 
-async def test_access_modes(service_url: str, client: Client, topic: str) -> None:
+async def test_exclusive_producers_keep_others_out_and_waiting_ones_take_over(
+    service_url: str, client: Client, topic: str
+) -> None:
     mode = ProducerAccessMode
     owner = await client.create_producer(topic, access_mode=mode.Exclusive)
     with pytest.raises(errors.ProducerFenced):
@@ -361,7 +363,7 @@ async def test_an_exclusive_producer_is_fenced_by_one_that_fences(client: Client
     await second.send(b"2")
 
 
-async def test_an_exclusive_producer_comes_back_to_its_topic(client: Client, topic: str) -> None:
+async def test_an_exclusive_producer_reconnects_as_the_owner_of_its_topic(client: Client, topic: str) -> None:
     producer = await client.create_producer(topic, access_mode=ProducerAccessMode.Exclusive)
     for n in range(3):
         await producer.send(b"%d" % n)
@@ -382,7 +384,7 @@ async def test_a_terminated_topic_ends_its_producers(
         await tcp_client.create_producer(topic)
 
 
-async def test_a_non_persistent_topic_takes_messages(client: Client, topic: str) -> None:
+async def test_messages_can_be_published_to_a_non_persistent_topic(client: Client, topic: str) -> None:
     volatile = topic.replace("persistent://", "non-persistent://")
     consumer = await client.subscribe(volatile, "s")
     producer = await client.create_producer(volatile, batching_enabled=True)
@@ -390,7 +392,9 @@ async def test_a_non_persistent_topic_takes_messages(client: Client, topic: str)
     assert [(await consumer.receive(20_000)).data() for _ in range(10)] == [b"%d" % n for n in range(10)]
 
 
-async def test_a_delayed_message_waits(apache: pulsar.Client, tcp_client: Client, topic: str) -> None:
+async def test_a_delayed_message_comes_after_a_later_one_without_a_delay(
+    apache: pulsar.Client, tcp_client: Client, topic: str
+) -> None:
     producer = await tcp_client.create_producer(topic, batching_enabled=True)
     await producer.send(b"later", deliver_after=timedelta(milliseconds=1500))
     await producer.send(b"now")

@@ -60,7 +60,7 @@ def pulls_answered(vela: VelaProcess, outcome: str = "found") -> int:
 
 
 @pytest.mark.row("S3.1")
-async def test_a_hundred_messages_are_four_pulls(shared_vela: VelaProcess, topic: str) -> None:
+async def test_a_hundred_messages_need_four_pulls(shared_vela: VelaProcess, topic: str) -> None:
     publish(shared_vela, topic, *numbers(100))
     before = pulls_answered(shared_vela)
     async with PullConsumer(
@@ -138,7 +138,7 @@ async def test_the_end_of_a_parked_pull_is_not_a_failure(
 
 
 @pytest.mark.row("S3.15")
-async def test_after_silence_it_pulls_again(
+async def test_after_silence_the_consumer_pulls_again(
     shared_vela: VelaProcess, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A relay that swallows everything, so that neither side learns that the pull is lost."""
@@ -175,7 +175,9 @@ async def test_after_silence_it_pulls_again(
         await asyncio.wait_for(relays.acquire(), 10)
 
 
-async def test_it_pulls_through_a_door_with_tls(shared_vela: VelaProcess, topic: str, tmp_path: Path) -> None:
+async def test_a_pull_consumer_pulls_through_a_port_with_tls(
+    shared_vela: VelaProcess, topic: str, tmp_path: Path
+) -> None:
     authority = Authority(tmp_path)
     publish(shared_vela, topic, b"a")
     context = authority.issue("vela", "localhost").server_context(clients_of=authority)
@@ -201,7 +203,9 @@ async def test_it_pulls_through_a_door_with_tls(shared_vela: VelaProcess, topic:
                 pass
 
 
-async def test_tags_filters_and_refusals(shared_vela: VelaProcess, topic: str) -> None:
+async def test_tags_and_filters_choose_messages_and_a_wrong_filter_is_refused(
+    shared_vela: VelaProcess, topic: str
+) -> None:
     publish(shared_vela, topic, *numbers(40), tag="A")
     publish(shared_vela, topic, b"mine", tag="B")
     choices: list[dict[str, Any]] = [{"tags": "B || C"}, {"property_filter": "TAGS IN ('B')"}]

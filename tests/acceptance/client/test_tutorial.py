@@ -33,7 +33,7 @@ def blocks(language: str) -> list[str]:
 
 
 @pytest.mark.parametrize("scheme", ["ws", "pulsar"])
-def test_the_tutorial(shared_vela: VelaProcess, scheme: str) -> None:
+def test_the_tutorial_prints_what_its_page_says(shared_vela: VelaProcess, scheme: str) -> None:
     pasted = "".join(f"{block}\n" for block in blocks("python"))  # and Enter
     standard = "ws://127.0.0.1:8080"
     assert standard in pasted

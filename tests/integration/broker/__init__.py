@@ -1,1 +1,1 @@
-"""Tests on a really started PostgreSQL."""
+"""Tests of the broker with a real PostgreSQL server."""

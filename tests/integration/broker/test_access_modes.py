@@ -67,7 +67,7 @@ async def test_waiting_producers_get_the_topic_in_turn(run: BrokerRun) -> None:
     assert epoch(third) == 1
 
 
-async def test_one_that_stops_waiting_is_passed_over(run: BrokerRun) -> None:
+async def test_a_producer_that_stops_waiting_is_passed_over(run: BrokerRun) -> None:
     first = await run.producer(name="a", access_mode=EXCLUSIVE)
     second = await run.producer(name="b", access_mode=WAIT)
     third = await run.producer(name="c", access_mode=WAIT)
@@ -131,7 +131,7 @@ async def test_a_topic_that_closes_its_producers_refuses_waiting_ones(run: Broke
     assert epoch(await run.producer(name="c", access_mode=EXCLUSIVE)) == 1
 
 
-async def test_max_producers(run: BrokerRun) -> None:
+async def test_the_limit_of_producers_is_kept(run: BrokerRun) -> None:
     await run.policies("t", max_producers=2)
     first = await run.producer(name="a")
     await run.producer(name="b")

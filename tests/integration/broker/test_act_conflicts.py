@@ -110,7 +110,7 @@ async def test_a_skip_does_not_end_inside_a_message_in_chunks(run: BrokerRun) ->
         (["u0", "u1", "u2", "-"], "reset", {"to": "earliest"}, ""),
     ],
 )  # fmt: skip
-async def test_a_plan_says_where_it_parts_a_message_in_chunks(
+async def test_a_plan_says_where_it_splits_a_message_in_chunks(
     run: BrokerRun, log: list[str], kind: str, parameters: dict[str, Any], says: str
 ) -> None:
     positions = await chunked(run, *log)
@@ -152,7 +152,7 @@ async def test_an_undo_after_a_restart_keeps_acks_made_since(broker_url: str, is
 @pytest.mark.parametrize(
     ("acked", "rest"), [([], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]), ([4, 7], [0, 1, 2, 3, 5, 6, 8, 9])]
 )
-async def test_an_undo_is_taken_back_with_the_holes_that_it_brought(
+async def test_undoing_an_undo_removes_the_acks_that_it_restored(
     broker_url: str, restarts: bool, acked: list[int], rest: list[int]
 ) -> None:
     """All messages but the fifth are acked.

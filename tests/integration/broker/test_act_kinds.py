@@ -1,4 +1,4 @@
-"""The effect of each kind of act on a cursor in a running broker. Senseless requests change nothing."""
+"""The effect of each kind of act on a cursor in a running broker. Requests that make no sense change nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ from tests.support.broker_harness import (
         ({"to": "bookmark", "bookmark": "before"}, 6),
     ],
 )
-async def test_a_reset_goes_there(run: BrokerRun, place: dict[str, Any], first: int) -> None:
+async def test_a_reset_moves_the_cursor_to_its_target(
+    run: BrokerRun, place: dict[str, Any], first: int
+) -> None:
     positions = await ten(run)
     await done(
         run, "create_subscription", {"name": "other", "to": "id", "id": str(positions[6])}, subscription=None
@@ -169,7 +171,7 @@ async def test_a_time_that_no_clock_shows_is_refused(run: BrokerRun, parameters:
     )
 
 
-async def test_a_place_after_the_end(run: BrokerRun) -> None:
+async def test_a_place_after_the_end_is_noted_in_the_plan_or_refused(run: BrokerRun) -> None:
     positions = await ten(run)
     after = f"{positions[-1].ledger_id}:500"
     _, plan = await planned(run, "reset", {"to": "id", "id": after})

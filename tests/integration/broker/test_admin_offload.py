@@ -49,7 +49,7 @@ def end_run(run: BrokerRun, state: str, error: str = "") -> None:
     )
 
 
-async def test_an_offload_through_pulsar_s_api(broker_url: str, tmp_path: Path) -> None:
+async def test_pulsars_api_starts_an_offload_and_reports_its_state(broker_url: str, tmp_path: Path) -> None:
     files_url = tmp_path.as_uri()
     async with keeping(broker_url, time_ms=-1, size_bytes=-1, offload_url=files_url) as run:
         positions = await publish_ledgers(await run.producer(), 4)

@@ -46,7 +46,7 @@ async def test_the_first_consumer_decides_the_subscription_type(
 
 
 @pytest.mark.parametrize("type_", [SHARED, FAILOVER, KEY_SHARED])
-async def test_silent_consumers_of_other_types_are_not_put_out(
+async def test_silent_consumers_of_other_types_are_not_closed(
     run: BrokerRun, type_: SubscriptionType
 ) -> None:
     silent = await run.consumer(type_=type_)
@@ -59,7 +59,7 @@ async def test_silent_consumers_of_other_types_are_not_put_out(
 @pytest.mark.parametrize(
     ("type_", "allowed"), [(EXCLUSIVE, True), (FAILOVER, True), (SHARED, False), (KEY_SHARED, False)]
 )
-async def test_compacted_reads_are_for_one_at_a_time(
+async def test_compacted_reads_are_for_one_consumer_at_a_time(
     run: BrokerRun, type_: SubscriptionType, allowed: bool
 ) -> None:
     if allowed:

@@ -18,7 +18,7 @@ HOUR_MS = 3_600_000
 @pytest.mark.parametrize(
     ("policy", "error"), [("producer_request_hold", QuotaHold), ("producer_exception", QuotaExceeded)]
 )
-async def test_producers_are_stopped_and_come_back_when_it_drained(
+async def test_producers_are_stopped_and_come_back_when_the_backlog_has_shrunk(
     run: BrokerRun, policy: str, error: type[BrokerError], caplog: pytest.LogCaptureFixture
 ) -> None:
     producer = await run.producer()
@@ -46,7 +46,7 @@ async def test_producers_are_stopped_and_come_back_when_it_drained(
     assert len(quick.deliveries) == 5
 
 
-async def test_a_quota_by_age(broker_url: str) -> None:
+async def test_a_quota_by_age_stops_producers(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock) as run:
         producer = await run.producer()
@@ -119,7 +119,7 @@ async def test_a_topic_just_loaded_takes_no_producer_beyond_its_quota(run: Broke
         await run.producer()
 
 
-async def test_a_quota_taken_away_lets_producers_in(run: BrokerRun) -> None:
+async def test_removing_a_quota_lets_producers_in(run: BrokerRun) -> None:
     producer = await run.producer()
     await run.consumer()
     await set_policies(run, backlog_quota_bytes=0)
@@ -130,7 +130,7 @@ async def test_a_quota_taken_away_lets_producers_in(run: BrokerRun) -> None:
     await (await run.producer()).publish(1)
 
 
-async def test_readers_do_not_count(run: BrokerRun) -> None:
+async def test_the_backlog_of_readers_does_not_count(run: BrokerRun) -> None:
     producer = await run.producer()
     await run.consumer(subscription="r", type_=SubscriptionType.EXCLUSIVE, durable=False)
     await set_policies(run, backlog_quota_bytes=0)
@@ -139,7 +139,7 @@ async def test_readers_do_not_count(run: BrokerRun) -> None:
     assert not producer.closed
 
 
-async def test_the_owner_checks_by_itself(broker_url: str) -> None:
+async def test_the_broker_checks_quotas_by_its_own_timer(broker_url: str) -> None:
     async with running(broker_url) as run:
         producer = await run.producer()
         await run.consumer()
@@ -148,7 +148,7 @@ async def test_the_owner_checks_by_itself(broker_url: str) -> None:
         await eventually(lambda: producer.closed, "the owner's round", timeout_s=15)
 
 
-async def test_beat_alone_is_enough(broker_url: str) -> None:
+async def test_the_tick_of_beat_alone_makes_the_broker_check_quotas(broker_url: str) -> None:
     async with running(broker_url, wheel_enabled=False) as run:
         producer = await run.producer()
         await run.consumer()

@@ -52,7 +52,7 @@ async def test_readers_get_the_latest_message_of_each_key_and_then_the_log(run: 
     assert everything.positions == positions + later
 
 
-async def test_a_second_compaction_goes_on_from_the_first(run: BrokerRun) -> None:
+async def test_a_second_compaction_continues_from_the_first(run: BrokerRun) -> None:
     producer = await run.producer()
     await put(producer, "a=1", "b=1", "c=1")
     await compact(run)
@@ -177,7 +177,7 @@ async def test_a_compacted_topic_keeps_what_is_not_compacted_yet(broker_url: str
         assert values(reader) == ["a=4", "b=8"]
 
 
-async def test_a_slow_reader_goes_on_in_the_compacted_topic_when_its_ledgers_are_trimmed(
+async def test_a_slow_reader_continues_in_the_compacted_topic_when_its_ledgers_are_trimmed(
     broker_url: str,
 ) -> None:
     async with keeping(broker_url) as run:
@@ -474,7 +474,9 @@ async def ended(run: BrokerRun, number: int) -> tuple[str, str, int, int]:
     return state, error, kept_messages, removed_messages
 
 
-async def test_a_survey_compacts_as_the_broker_does_and_the_next_one_goes_on(broker_url: str) -> None:
+async def test_a_survey_compacts_as_the_broker_does_and_the_next_one_continues_from_it(
+    broker_url: str,
+) -> None:
     async with running(broker_url, compaction_max_keys=1, wheel_enabled=False) as run:
         producer = await run.producer()
         first = ["a=1", "b=1", "=x", "a=2", "c=1", "b=", "c=2", "a=3"]
@@ -534,7 +536,7 @@ async def test_a_survey_is_given_up_when_the_last_run_of_its_write_id_has_ended(
 # -- the act -----------------------------------------------------------------------------------------------------
 
 
-async def test_the_plan_says_what_stays_and_goes_and_the_act_does_it(run: BrokerRun) -> None:
+async def test_the_act_keeps_and_removes_the_messages_that_its_plan_counted(run: BrokerRun) -> None:
     await put(await run.producer(), "a=1", "b=1", "a=2", "=x")
     act_id, plan = await planned(run, "compact", subscription=None)
     stay = {"kept_messages": 2, "removed_messages": 2}

@@ -89,12 +89,12 @@ async def test_a_topic_that_was_created_after_the_plan_is_kept(
     ) == (partitions,)
 
 
-async def test_it_can_be_deleted_again(run: BrokerRun) -> None:
+async def test_a_created_topic_can_be_deleted_again(run: BrokerRun) -> None:
     await run.producer()
     await done("create_topic", HERE, name="orders")
     await done("delete_topic", "persistent://public/default/orders")
 
 
-async def test_a_topic_can_be_made_before_anybody_connected(run: BrokerRun) -> None:
+async def test_a_topic_can_be_created_before_anybody_has_connected(run: BrokerRun) -> None:
     await done("create_topic", HERE, name="orders")
     assert rows(run.database_url, "SELECT name FROM vela_topic") == [("persistent://public/default/orders",)]

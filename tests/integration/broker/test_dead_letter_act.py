@@ -50,7 +50,7 @@ def cursor(run: BrokerRun, topic: str = "t") -> Any:
     return run.subscription(topic).cursor
 
 
-async def test_a_letter_is_what_a_client_writes_and_the_message_is_acknowledged(run: BrokerRun) -> None:
+async def test_a_letter_equals_that_of_a_client_and_the_message_is_acknowledged(run: BrokerRun) -> None:
     consumer = await run.consumer(permits=10)
     dead = await run.consumer(DLQ, "dead", permits=10)
     positions = await published(run, *(entry(n, colour="red") for n in range(3)))
@@ -95,7 +95,7 @@ async def test_an_undo_gives_the_message_back_and_says_that_the_letter_stays(run
     assert len(dead.deliveries) == 1
 
 
-async def test_one_message_of_a_batch_and_the_whole_batch(run: BrokerRun) -> None:
+async def test_one_message_of_a_batch_or_the_whole_batch_becomes_letters(run: BrokerRun) -> None:
     dead = await run.consumer(DLQ, "dead", permits=10)
     await run.consumer()
     batch = encode_batch(
@@ -129,7 +129,7 @@ async def test_one_message_of_a_batch_and_the_whole_batch(run: BrokerRun) -> Non
         ({"to_topic": "chosen"}, "persistent://public/default/wrong", "", "chosen"),
     ],
 )
-async def test_the_topic_is_the_one_that_clients_use(
+async def test_the_dead_letter_topic_is_the_one_that_clients_use(
     run: BrokerRun, given: dict[str, str], consumer_names: str | None, exists: str, expected: str
 ) -> None:
     """The given one, that of a connected consumer, the old default if there is one, or the default."""
@@ -144,7 +144,7 @@ async def test_the_topic_is_the_one_that_clients_use(
 
 
 @pytest.mark.parametrize(("keep", "readers"), [({}, ["letters"]), ({"keep": False}, [])])
-async def test_a_letter_that_nobody_would_read_gets_a_subscription_unless_told_otherwise(
+async def test_a_dead_letter_topic_without_a_subscription_gets_one_unless_the_act_says_no(
     run: BrokerRun, keep: dict[str, bool], readers: list[str]
 ) -> None:
     await run.consumer()
@@ -159,7 +159,7 @@ async def test_a_letter_that_nobody_would_read_gets_a_subscription_unless_told_o
     assert [each.cursor.backlog_messages for each in topic.subscriptions.values()] == [2] * len(readers)
 
 
-async def test_what_cannot_be_a_letter_is_refused_and_nothing_changes(run: BrokerRun) -> None:
+async def test_a_message_that_cannot_become_a_letter_is_refused_and_nothing_changes(run: BrokerRun) -> None:
     await run.consumer()
     ended = await run.producer("ended")
     await ended.publish(1)
@@ -238,7 +238,7 @@ async def test_a_broker_killed_between_letter_and_ack_loses_nothing(broker_url: 
         assert result["letter_messages"] == 1
 
 
-async def test_hostile_properties_arrive_as_they_are(run: BrokerRun) -> None:
+async def test_hostile_properties_are_copied_unchanged(run: BrokerRun) -> None:
     """A message that already names an origin keeps it, as with Pulsar's clients."""
     dead = await run.consumer(DLQ, "dead", permits=10)
     await run.consumer()
@@ -256,7 +256,7 @@ async def test_hostile_properties_arrive_as_they_are(run: BrokerRun) -> None:
     assert letter.properties["REAL_SUBSCRIPTION"] == "s"
 
 
-async def test_a_plan_waits_for_nobody_else(run: BrokerRun) -> None:
+async def test_a_plan_can_be_made_before_any_consumer_has_connected(run: BrokerRun) -> None:
     """The act can be asked for before any consumer has connected since the broker started."""
     await run.consumer()
     (position,) = await published(run, entry(0))

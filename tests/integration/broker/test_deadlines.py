@@ -1,4 +1,4 @@
-"""Deadlines the broker keeps: ack timeout and negative ack with delay, by its wheel or by a tick alone."""
+"""Deadlines the broker keeps: ack timeout and negative ack with delay, by its timing wheel or by a tick alone."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ async def test_a_client_cannot_fill_the_timer_wheel_with_made_up_positions(broke
         assert len(run.subscription().deadlines) == 0
 
 
-async def test_deadlines_go_with_the_exclusive_consumer_that_had_them(broker_url: str) -> None:
+async def test_deadlines_end_when_their_exclusive_consumer_leaves(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, wheel_enabled=False) as run:
         producer = await run.producer()

@@ -1,4 +1,4 @@
-"""Deduplication: what is sent again is stored once, whatever dies in between."""
+"""Deduplication: a message that is sent again is stored once, whichever process dies in between."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def stored(run: BrokerRun) -> list[int]:
     ]
 
 
-async def test_a_repeat_is_confirmed_and_not_stored(dedup: BrokerRun) -> None:
+async def test_a_repeated_message_gets_a_receipt_and_is_not_stored(dedup: BrokerRun) -> None:
     producer = await dedup.producer(name="p")
     send(producer, 0, 1, 2)
     await producer.has_receipts(3)
@@ -72,7 +72,9 @@ async def test_without_the_policy_everything_is_stored(run: BrokerRun) -> None:
     assert producer.producer.last_sequence_id == -1
 
 
-async def test_a_duplicate_of_a_message_in_flight_is_answered_with_it_and_in_order(dedup: BrokerRun) -> None:
+async def test_a_duplicate_of_a_message_in_flight_gets_its_receipt_with_it_and_in_order(
+    dedup: BrokerRun,
+) -> None:
     first = await dedup.producer(name="p")
     send(first, 0)
     await first.has_receipts(1)
@@ -129,7 +131,7 @@ async def test_a_refused_append_frees_its_sequence_ids(dedup: BrokerRun) -> None
 
 
 @pytest.mark.parametrize("moment", [Moment.LOSE_REQUEST, Moment.LOSE_ANSWER])
-async def test_an_unknown_outcome_is_not_a_repeat(dedup: BrokerRun, moment: Moment) -> None:
+async def test_a_repeat_during_an_unknown_outcome_is_stored_once(dedup: BrokerRun, moment: Moment) -> None:
     producer = await dedup.producer(name="p")
     send(producer, 0)
     await producer.has_receipts(1)
@@ -201,7 +203,7 @@ async def test_after_a_crash_nothing_is_stored_twice(broker_url: str, flushes: b
     assert len(marks) == len(set(marks)) == 82
 
 
-async def test_the_state_goes_with_a_position_and_the_log_is_read_from_there(broker_url: str) -> None:
+async def test_the_state_is_stored_with_a_position_and_the_log_is_read_from_there(broker_url: str) -> None:
     async with running(broker_url, ledger_max_entries=10) as first:
         topic = await first.policies("t", deduplication=True)
         producer = await first.producer(name="p")
@@ -240,7 +242,7 @@ async def test_a_producer_not_seen_for_long_is_forgotten(broker_url: str) -> Non
         assert await topic.deduplication.last_sequence_id("gone") == -1
 
 
-async def test_it_is_switched_on_and_off_while_messages_flow(run: BrokerRun) -> None:
+async def test_deduplication_is_switched_on_and_off_while_messages_flow(run: BrokerRun) -> None:
     producer = await run.producer(name="p")
     send(producer, 0)
     await producer.has_receipts(1)
@@ -272,7 +274,9 @@ async def test_a_failed_flush_is_repeated(dedup: BrokerRun) -> None:
     )
 
 
-async def test_the_broker_s_own_copies_are_stored_however_alike(dedup: BrokerRun) -> None:
+async def test_messages_that_the_broker_itself_publishes_are_never_taken_for_repeats(
+    dedup: BrokerRun,
+) -> None:
     producer = await dedup.producer(name="p")
     send(producer, 0, 1)
     await producer.has_receipts(2)

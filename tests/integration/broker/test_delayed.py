@@ -84,7 +84,7 @@ async def test_the_wheel_delivers_in_time_and_never_early(run: BrokerRun) -> Non
 
 
 @pytest.mark.row("I15")
-async def test_a_tick_alone_is_enough(broker_url: str) -> None:
+async def test_a_tick_alone_delivers_due_messages(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, **BY_HAND) as run:
         producer = await run.producer()
@@ -154,7 +154,7 @@ async def test_delayed_messages_survive_a_restart_and_are_read_when_due(
 
 
 @pytest.mark.row("I15")
-async def test_due_while_no_broker_ran(broker_url: str) -> None:
+async def test_messages_that_came_due_while_no_broker_ran_are_delivered_at_the_start(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, **BY_HAND) as run:
         producer = await run.producer()
@@ -218,7 +218,7 @@ async def test_a_late_consumer_passes_over_delayed_entries_and_gets_them_when_du
         assert again.positions == positions[:5]
 
 
-async def test_acks_by_other_means_leave_nothing_behind(broker_url: str) -> None:
+async def test_acts_that_ack_delayed_messages_leave_nothing_to_deliver(broker_url: str) -> None:
     """Skip, reset and clear concern the cursor alone; what waits asks the cursor when it is due."""
     clock = ManualClock()
     async with running(broker_url, clock=clock, **BY_HAND) as run:

@@ -32,7 +32,7 @@ async def test_several_subscriptions_share_one_tracker(broker_url: str) -> None:
             assert each.positions == positions
 
 
-async def test_many_due_at_once_wait_for_permits_in_the_replay_set(broker_url: str) -> None:
+async def test_many_messages_due_at_once_wait_for_permits_to_be_replayed(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, tail_cache_bytes=0) as run:
         producer = await run.producer()
@@ -65,7 +65,7 @@ async def test_the_message_due_first_is_sent_first_when_the_broker_is_slow(broke
         assert sorted(consumer.positions[:300]) == positions[300:]
 
 
-async def test_the_policy_switches_it_off_and_on(broker_url: str) -> None:
+async def test_the_policy_switches_delays_off_and_on(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, **BY_HAND) as run:
         producer = await run.producer()
@@ -107,7 +107,7 @@ async def test_messages_appended_while_delays_were_off_are_delayed_once_they_are
         await late.has(2)
 
 
-async def test_without_strict_a_message_may_come_a_tick_early_and_no_more(broker_url: str) -> None:
+async def test_without_strict_a_message_may_come_one_tick_early_at_most(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, tick_ms=1000, **BY_HAND) as run:
         producer = await run.producer()

@@ -93,7 +93,9 @@ async def test_a_missing_entry_stops_delivery_with_an_alarm_and_is_never_passed(
         )
 
 
-async def test_an_entry_that_vanished_after_its_delivery_stops_its_redelivery(broker_url: str) -> None:
+async def test_an_entry_that_vanished_after_its_delivery_stops_redelivery_with_an_alarm(
+    broker_url: str,
+) -> None:
     async with running(broker_url, tail_cache_bytes=0) as run:
         producer = await run.producer()
         positions = await producer.publish(3)

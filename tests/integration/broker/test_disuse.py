@@ -99,7 +99,9 @@ async def test_a_consumer_connected_when_the_broker_died_has_the_full_time_to_re
 
 
 @pytest.mark.parametrize("loaded", [True, False], ids=["loaded", "not loaded"])
-async def test_an_inactive_topic_goes_in_the_mode_that_allows_it(broker_url: str, loaded: bool) -> None:
+async def test_an_inactive_topic_is_deleted_if_its_policy_and_its_subscriptions_allow_it(
+    broker_url: str, loaded: bool
+) -> None:
     clock = ManualClock()
     await left_behind(broker_url, clock, delete_inactive_topics=True, inactive_topic_ms=DAY_MS)
     async with running(broker_url, clock=clock) as run:
@@ -124,7 +126,9 @@ async def test_a_topic_that_cannot_be_deleted_is_not_loaded_repeatedly(broker_ur
         assert one_row(broker_url, "SELECT owner_epoch FROM vela_topic_owner") == (1,)
 
 
-async def test_every_idle_topic_has_its_turn(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_idle_topic_is_looked_at_in_turn(
+    broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(disuse, "_IDLE_AT_ONCE", 2)
     clock = ManualClock()
     async with running(broker_url, clock=clock) as run:
@@ -177,7 +181,9 @@ async def test_a_backlog_or_a_client_keeps_a_topic(broker_url: str) -> None:
         assert names(broker_url) == []
 
 
-async def test_a_partitioned_topic_goes_whole_and_only_when_no_partition_is_used(broker_url: str) -> None:
+async def test_a_partitioned_topic_is_deleted_whole_and_only_when_no_partition_is_used(
+    broker_url: str,
+) -> None:
     clock = ManualClock()
     connection = await connect(broker_url, name="test")
     await topic_store.create_topic(connection, TopicName.parse("p"), partitions=2, policies={})
@@ -198,7 +204,7 @@ async def test_a_partitioned_topic_goes_whole_and_only_when_no_partition_is_used
         assert names(broker_url) == []
 
 
-async def test_nothing_is_removed_by_default(broker_url: str) -> None:
+async def test_by_default_no_subscription_and_no_topic_is_removed(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock) as run:
         consumer = await run.consumer()
@@ -210,7 +216,7 @@ async def test_nothing_is_removed_by_default(broker_url: str) -> None:
         assert "s" in run.topic().subscriptions
 
 
-async def test_beat_alone_asks_for_the_round(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_beat_alone_starts_the_round(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ManualClock()
     monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: broker_url)
     async with running(broker_url, clock=clock, wheel_enabled=False) as run:
@@ -223,7 +229,7 @@ async def test_beat_alone_asks_for_the_round(broker_url: str, monkeypatch: pytes
         await eventually(lambda: not run.topic().subscriptions, "the round that beat asked for")
 
 
-async def test_a_broken_document_stops_no_search(run: BrokerRun) -> None:
+async def test_an_invalid_policy_document_does_not_stop_the_search(run: BrokerRun) -> None:
     await run.producer()
     rows(
         run.database_url,

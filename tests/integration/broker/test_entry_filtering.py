@@ -67,7 +67,7 @@ def damage_metadata(url: str, position: Position) -> None:
 @pytest.mark.row("S1.2")
 @pytest.mark.parametrize("type_", [EXCLUSIVE, SHARED])
 @pytest.mark.parametrize("damage", [damage_payload, damage_metadata])
-async def test_damaged_entry_is_acked_unsent_and_costs_no_permit(
+async def test_a_damaged_entry_is_acked_unsent_and_costs_no_permit(
     broker_url: str, type_: SubscriptionType, damage: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(broker_url, **NO_CACHE) as run:
@@ -90,7 +90,7 @@ async def test_damaged_entry_is_acked_unsent_and_costs_no_permit(
 
 
 @pytest.mark.row("S1.2")
-async def test_another_subscription_keeps_its_own_count_of_it(broker_url: str) -> None:
+async def test_another_subscription_counts_a_damaged_entry_by_itself(broker_url: str) -> None:
     async with running(broker_url, **NO_CACHE) as run:
         producer = await run.producer()
         positions = await producer.publish(3)
@@ -105,7 +105,7 @@ async def test_another_subscription_keeps_its_own_count_of_it(broker_url: str) -
 
 
 @pytest.mark.row("S1.3")
-async def test_marker_is_acked_unsent_and_mark_delete_passes_it(run: BrokerRun) -> None:
+async def test_a_marker_is_acked_unsent_and_mark_delete_passes_it(run: BrokerRun) -> None:
     producer = await run.producer()
     consumer = await run.consumer(permits=2)
     producer.send(flags=FLAG_MARKER)
@@ -203,7 +203,7 @@ async def test_damaged_entries_end_in_one_ack_and_permits_are_conserved(broker_u
 
 
 @pytest.mark.row("S1.7")
-async def test_a_filter_accepts_rejects_and_puts_off(broker_url: str) -> None:
+async def test_a_filter_accepts_rejects_or_puts_off_each_entry(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, wheel_enabled=False, entry_filters=FILTER) as run:
         producer = await run.producer()
@@ -230,7 +230,7 @@ async def test_a_filter_accepts_rejects_and_puts_off(broker_url: str) -> None:
 
 
 @pytest.mark.row("S1.7")
-async def test_order_is_kept_where_it_must_be(broker_url: str) -> None:
+async def test_a_filter_that_puts_a_message_off_keeps_the_order_on_exclusive(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, wheel_enabled=False, entry_filters=FILTER) as run:
         producer = await run.producer()
@@ -361,7 +361,7 @@ async def test_a_batch_ends_the_connection_of_an_old_client_and_goes_to_another(
 
 
 @pytest.mark.row("S1.8")
-async def test_a_new_client_beside_it_gets_the_batch_at_once(broker_url: str) -> None:
+async def test_a_new_client_beside_an_old_one_gets_the_batch_at_once(broker_url: str) -> None:
     async with running(broker_url, refuse_old_clients=False) as run:
         producer = await run.producer()
         old = ConsumerProbe()

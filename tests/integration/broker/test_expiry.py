@@ -23,7 +23,7 @@ async def hourly(run: BrokerRun, clock: ManualClock, ledgers: int) -> tuple[Prod
     return producer, positions
 
 
-async def test_older_messages_are_acked_by_whole_ledgers_and_then_inside_one(broker_url: str) -> None:
+async def test_older_messages_are_acked_first_by_whole_ledgers_and_then_inside_one(broker_url: str) -> None:
     clock = ManualClock()
     async with keeping(broker_url, time_ms=-1, size_bytes=-1, clock=clock) as run:
         await run.consumer()
@@ -94,7 +94,7 @@ async def test_the_policy_expires_each_subscription_and_frees_ledgers_beyond_ret
         )
 
 
-async def test_expiring_is_durable_and_happens_once(broker_url: str) -> None:
+async def test_expired_messages_are_expired_once_and_stay_so_after_a_restart(broker_url: str) -> None:
     clock = ManualClock()
     async with keeping(broker_url, time_ms=-1, size_bytes=-1, clock=clock) as run:
         await run.consumer()

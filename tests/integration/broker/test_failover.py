@@ -51,7 +51,7 @@ async def test_the_first_consumer_waits_then_becomes_active_and_gets_everything(
 
 
 @pytest.mark.row("I12")
-async def test_a_switch_loses_and_reorders_nothing_and_the_old_one_is_silent(
+async def test_a_switch_loses_and_reorders_nothing_and_the_old_consumer_gets_nothing(
     run: BrokerRun, clock: ManualClock
 ) -> None:
     producer = await run.producer()
@@ -97,7 +97,9 @@ async def test_priority_decides_and_a_joiner_that_changes_nothing_learns_its_sta
     await second.has(3)
 
 
-async def test_partitions_are_shared_out_by_their_numbers(run: BrokerRun, clock: ManualClock) -> None:
+async def test_the_number_of_a_partition_chooses_its_active_consumer(
+    run: BrokerRun, clock: ManualClock
+) -> None:
     active = []
     for partition in range(4):
         topic = f"parted-partition-{partition}"
@@ -109,13 +111,15 @@ async def test_partitions_are_shared_out_by_their_numbers(run: BrokerRun, clock:
     assert active == ["a", "b", "c", "a"]
 
 
-async def test_the_owners_timer_alone_switches(broker_url: str) -> None:
+async def test_the_owners_timer_alone_switches_the_active_consumer(broker_url: str) -> None:
     async with running(broker_url, failover_delay_ms=50) as run:
         consumer = await run.consumer(type_=FAILOVER, permits=10)
         await eventually(lambda: consumer.active == [True], "to be told")
 
 
-async def test_without_a_delay_the_answer_still_comes_before_the_news(broker_url: str) -> None:
+async def test_without_a_delay_a_consumer_is_told_that_it_is_active_after_its_subscribe_is_answered(
+    broker_url: str,
+) -> None:
     async with running(broker_url, failover_delay_ms=0, wheel_enabled=False) as run:
         consumer = await run.consumer(type_=FAILOVER, permits=10)
         assert consumer.active == []
@@ -124,7 +128,9 @@ async def test_without_a_delay_the_answer_still_comes_before_the_news(broker_url
         await consumer.has(2)
 
 
-async def test_a_seek_closes_the_active_one_and_the_seeker_only(run: BrokerRun, clock: ManualClock) -> None:
+async def test_a_seek_closes_only_the_active_consumer_and_the_one_that_seeks(
+    run: BrokerRun, clock: ManualClock
+) -> None:
     positions = await (await run.producer()).publish(6)
     active = await run.consumer(type_=FAILOVER, name="x", permits=10)
     standby = await run.consumer(type_=FAILOVER, name="y", priority=1, permits=10)
@@ -178,7 +184,7 @@ async def test_a_due_negative_ack_redelivers_everything_to_the_active_consumer(
     assert active.positions[3:] == positions
 
 
-async def test_a_cumulative_ack_is_taken(run: BrokerRun, clock: ManualClock) -> None:
+async def test_a_cumulative_ack_moves_mark_delete(run: BrokerRun, clock: ManualClock) -> None:
     positions = await (await run.producer()).publish(3)
     active = await run.consumer(type_=FAILOVER, permits=100)
     await tick(run, clock)
@@ -191,7 +197,9 @@ async def read_up_to(run: BrokerRun, entry_id: int) -> None:
     await eventually(lambda: run.subscription().read_position.entry_id == entry_id, "all to be sent")
 
 
-async def test_churn_keeps_order_and_tells_everybody(run: BrokerRun, clock: ManualClock) -> None:
+async def test_order_stays_and_all_consumers_are_notified_while_consumers_come_and_go(
+    run: BrokerRun, clock: ManualClock
+) -> None:
     """Whichever consumers come and go, entries sent between two switches ascend from mark-delete on (I11, I12)."""
     producer = await run.producer()
     here: list[ConsumerProbe] = []
@@ -219,7 +227,7 @@ async def test_churn_keeps_order_and_tells_everybody(run: BrokerRun, clock: Manu
     assert len(got) == 36
 
 
-async def test_an_operators_reset_closes_the_active_one_only_and_says_so(
+async def test_an_operators_reset_closes_only_the_active_consumer_and_says_so(
     run: BrokerRun, clock: ManualClock
 ) -> None:
     positions = await (await run.producer()).publish(4)

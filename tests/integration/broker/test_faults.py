@@ -155,7 +155,7 @@ async def test_a_fault_in_a_call_still_answers_the_client(
 
 
 async def test_an_append_whose_outcome_cannot_be_found_out_gives_its_topic_up(broker_url: str) -> None:
-    """Its producers connect again and resend: like after a crash, what is stored may then be stored again."""
+    """Its producers connect again and resend: as after a crash, what is stored may then be stored again."""
     for unanswered in ("topics.advance_epochs", "entries.last_entry"):
         empty(broker_url)
         async with traffic(broker_url) as found:
@@ -241,7 +241,7 @@ async def test_a_topic_with_unreadable_outbox_rows_delays_no_other(run: BrokerRu
         assert faults.hits["outbox.waiting"] == 1
 
 
-async def test_acts_and_the_outbox_go_on_after_a_fault(run: BrokerRun) -> None:
+async def test_acts_and_the_outbox_continue_after_a_fault(run: BrokerRun) -> None:
     faults = StorageFaults()
     with faults.installed():
         faults.fail("acts.waiting", times=2)

@@ -8,7 +8,9 @@ from tests.support.broker_harness import BrokerRun, eventually, new_run, one_row
 SEEN = "SELECT seen_at, stopped_at FROM vela_broker WHERE id = 1"
 
 
-async def test_it_beats_while_all_work_connections_are_busy(run: BrokerRun, broker_url: str) -> None:
+async def test_the_broker_beats_while_all_its_other_connections_are_busy(
+    run: BrokerRun, broker_url: str
+) -> None:
     first, stopped = one_row(broker_url, SEEN)
     assert stopped is None
     places = run.broker.pool._places

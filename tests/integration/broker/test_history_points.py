@@ -123,7 +123,7 @@ async def test_a_redelivery_counts_and_reader_s_messages_count_for_the_topic_alo
     assert [row[:4] for row in rows(run.database_url, OF_SUBSCRIPTIONS, START_MS)] == [(0, "s", None, 3)]
 
 
-async def test_a_publish_writes_the_backlog_of_every_subscription_and_rest_writes_nothing(
+async def test_a_publish_writes_the_backlog_of_every_subscription_and_idle_topics_write_nothing(
     run: BrokerRun, clock: ManualClock
 ) -> None:
     for name in ("a", "b"):
@@ -253,7 +253,7 @@ async def test_a_bucket_that_meets_a_roll_up_is_stored_after_it(run: BrokerRun, 
     ]
 
 
-async def test_a_bucket_that_the_server_refuses_is_a_gap_and_not_the_end(
+async def test_a_bucket_that_the_server_refuses_is_left_out_and_later_ones_are_written(
     run: BrokerRun, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     producer = await run.producer()
@@ -269,7 +269,7 @@ async def test_a_bucket_that_the_server_refuses_is_a_gap_and_not_the_end(
     assert [each.getMessage() for each in caplog.records if "refused 1 points" in each.getMessage()]
 
 
-async def test_the_report_s_own_turns_write_the_buckets(
+async def test_the_reporter_writes_buckets_at_its_own_intervals(
     broker_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reporter, "INTERVAL_S", 0.01)

@@ -50,7 +50,7 @@ async def test_an_idle_topic_leaves_and_comes_back_with_all_its_counts(broker_ur
         assert run.subscription().cursor.backlog_messages == 1
 
 
-async def test_a_topic_stays_while_somebody_is_connected_or_was_lately(broker_url: str) -> None:
+async def test_a_topic_stays_while_a_client_is_connected_or_was_lately(broker_url: str) -> None:
     clock = ManualClock()
     async with keeping(broker_url, clock=clock) as run:
         producer = await run.producer()
@@ -70,7 +70,9 @@ async def test_a_topic_stays_while_somebody_is_connected_or_was_lately(broker_ur
 
 
 @pytest.mark.parametrize("reason", ["undo", "backlog"])
-async def test_a_topic_stays_while_memory_alone_knows_something(broker_url: str, reason: str) -> None:
+async def test_a_topic_stays_while_it_has_a_backlog_or_an_act_can_be_undone(
+    broker_url: str, reason: str
+) -> None:
     clock = ManualClock()
     async with keeping(broker_url, clock=clock) as run:
         await quiet(run, backlog=1)

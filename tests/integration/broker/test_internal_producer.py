@@ -1,4 +1,4 @@
-"""The broker's own producer: durable receipts, topics that move under it, refusals in words."""
+"""The broker's own producer: durable receipts, topics that are unloaded while it sends, refusals in words."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def entry(payload: bytes = b"x") -> bytes:
     return encode_single(producer_name="p", sequence_id=0, publish_time_ms=NOW_MS, payload=payload)
 
 
-async def test_an_awaited_send_is_durable_and_keeps_every_fact(run: BrokerRun) -> None:
+async def test_an_awaited_send_is_durable_and_keeps_every_field(run: BrokerRun) -> None:
     producer = await InternalProducer.open(run.broker, "t", name="own")
     data = entry()
     receipt = await producer.send(data, messages=3, flags=FLAG_BATCH, key_hash=77, deliver_at_ms=NOW_MS)
@@ -83,7 +83,7 @@ async def test_sends_keep_their_order_and_no_more_than_the_bound_are_under_way(r
     assert most == 7
 
 
-async def test_it_opens_again_after_the_topic_was_unloaded(run: BrokerRun) -> None:
+async def test_the_producer_opens_again_after_its_topic_was_unloaded(run: BrokerRun) -> None:
     producer = await InternalProducer.open(run.broker, "t", name="own")
     first = await producer.send(entry())
     run.topic().log.close()
@@ -95,7 +95,9 @@ async def test_it_opens_again_after_the_topic_was_unloaded(run: BrokerRun) -> No
     assert list(run.topic().producers) == ["own"]
 
 
-async def test_sends_without_a_receipt_when_the_topic_goes_have_an_unknown_outcome(run: BrokerRun) -> None:
+async def test_sends_without_a_receipt_when_the_topic_is_closed_have_an_unknown_outcome(
+    run: BrokerRun,
+) -> None:
     producer = await InternalProducer.open(run.broker, "t", name="own")
     trap = run.proxy.trap(APPEND, Moment.HOLD_REQUEST)
     sends = [asyncio.create_task(producer.send(entry())) for _ in range(3)]
@@ -107,7 +109,7 @@ async def test_sends_without_a_receipt_when_the_topic_goes_have_an_unknown_outco
     await producer.send(entry())
 
 
-async def test_a_refusal_is_the_senders_and_the_next_send_works(run: BrokerRun) -> None:
+async def test_a_refused_send_raises_an_error_and_the_next_one_works(run: BrokerRun) -> None:
     producer = await InternalProducer.open(run.broker, "t", name="own")
     await producer.send(entry())
     rows(run.database_url, "ALTER TABLE vela_entry_1 ADD CONSTRAINT test_small CHECK (length(data) < 500)")
@@ -157,7 +159,7 @@ async def test_partitions_take_turns_and_a_key_keeps_to_one(broker_url: str) -> 
         assert counts == [2, 6, 2]
 
 
-async def test_a_closed_one_refuses(run: BrokerRun) -> None:
+async def test_a_closed_producer_refuses_sends(run: BrokerRun) -> None:
     producer = await InternalProducer.open(run.broker, "t", name="own")
     under_way = asyncio.create_task(producer.send(entry()))
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Key_Shared in a running broker: keys keep their order while consumers come, go, crash and stall."""
+"""Key_Shared in a running broker: messages of a key keep their order while consumers come, go, crash and stall."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sticky(*ranges: tuple[int, int]) -> KeySharedPolicy:
 @pytest.mark.row("I9")
 @pytest.mark.parametrize("consistent_hashing", [True, False])
 @pytest.mark.parametrize("cache_bytes", [0, 64 << 20])
-async def test_keys_keep_their_order_while_consumers_come_and_go(
+async def test_messages_of_a_key_keep_their_order_while_consumers_come_and_go(
     broker_url: str, consistent_hashing: bool, cache_bytes: int
 ) -> None:
     keys = [slot_of_key(b"key-%d" % number) for number in range(40)]
@@ -82,7 +82,7 @@ async def test_keys_keep_their_order_while_consumers_come_and_go(
         assert run.subscription().cursor.mark_delete == max(slots)
 
 
-async def test_other_keys_flow_while_one_consumer_stalls(run: BrokerRun) -> None:
+async def test_other_keys_are_delivered_while_one_consumer_stalls(run: BrokerRun) -> None:
     producer = await run.producer()
     stalled = await run.consumer(type_=KEY_SHARED, name="s", key_shared=sticky((0, 99)))
     quick = await run.consumer(type_=KEY_SHARED, name="q", key_shared=sticky((100, 65535)), permits=1000)
@@ -109,7 +109,7 @@ async def test_overlapping_ranges_are_refused_and_create_nothing(run: BrokerRun)
     assert len(run.subscription().consumers) == 1
 
 
-async def test_the_mode_may_change_while_no_consumer_is_connected(run: BrokerRun) -> None:
+async def test_a_consumer_of_another_mode_may_attach_when_no_other_is_connected(run: BrokerRun) -> None:
     first = await run.consumer(type_=KEY_SHARED, key_shared=sticky((0, 99)))
     assert first.consumer is not None
     first.consumer.detach()

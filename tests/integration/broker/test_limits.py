@@ -16,7 +16,7 @@ from tests.support.broker_harness import BrokerRun, one_row, rows
 from tests.support.policies import set_policies
 
 
-async def test_consumers_of_a_subscription_and_of_a_topic(run: BrokerRun) -> None:
+async def test_the_limits_of_consumers_of_a_subscription_and_of_a_topic_are_kept(run: BrokerRun) -> None:
     first = await run.consumer(subscription="a")
     await set_policies(run, max_consumers_per_subscription=2, max_consumers=3)
     await run.consumer(subscription="a")
@@ -30,7 +30,7 @@ async def test_consumers_of_a_subscription_and_of_a_topic(run: BrokerRun) -> Non
     await run.consumer(subscription="b")
 
 
-async def test_subscriptions_of_a_topic(run: BrokerRun) -> None:
+async def test_the_limit_of_subscriptions_of_a_topic_is_kept(run: BrokerRun) -> None:
     await run.consumer(subscription="a")
     await set_policies(run, max_subscriptions=2)
     await run.consumer(subscription="b")

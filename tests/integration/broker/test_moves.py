@@ -1,4 +1,4 @@
-"""Seek, unsubscribe and operators' acts: one at a time, whole or not at all, and written down."""
+"""Seek, unsubscribe and operators' acts: one at a time, whole or not at all, and recorded in the act log."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ async def test_unsubscribe_removes_everything_and_needs_force_beside_others(run:
         ("clear", {}),
     ],
 )
-async def test_the_plan_is_the_effect(run: BrokerRun, kind: str, parameters: dict[str, Any]) -> None:
+async def test_an_act_does_what_its_plan_says(run: BrokerRun, kind: str, parameters: dict[str, Any]) -> None:
     positions, consumer = await ten_delivered(run)
     assert await consumer.ack_durably(*positions[:4], positions[6]) is None
     act_id, plan = await planned(run, kind, parameters)
@@ -288,7 +288,7 @@ async def test_a_plan_is_refused_when_something_else_moved_the_cursor_since(run:
     assert "plan again" in error
 
 
-async def test_acks_meanwhile_are_itemised_and_new_messages_are_not_skipped(run: BrokerRun) -> None:
+async def test_a_receipt_counts_acks_since_the_plan_and_new_messages_are_not_skipped(run: BrokerRun) -> None:
     positions, consumer = await ten_delivered(run)
     act_id, plan = await planned(run, "clear")
     assert plan["skipped_messages"] == 10

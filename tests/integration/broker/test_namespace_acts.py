@@ -20,7 +20,7 @@ DEFAULT = ("public", "default")
 NEW = "kept 1 day or 1 GiB, whichever is less"
 
 
-async def test_a_namespace_comes_with_its_tenant_and_goes_with_it(run: BrokerRun) -> None:
+async def test_a_namespace_is_created_with_its_tenant_and_deleted_with_it(run: BrokerRun) -> None:
     planned = await plan("create_namespace", "acme/orders")
     assert planned.plan is not None
     assert planned.plan["words"] == ["namespace acme/orders is created"]
@@ -52,7 +52,7 @@ async def test_a_namespace_comes_with_its_tenant_and_goes_with_it(run: BrokerRun
         ("delete_namespace", "acme/orders", "namespace acme/orders has 1 topic: delete the topics first"),
     ],
 )
-async def test_what_makes_no_sense_changes_nothing(
+async def test_an_invalid_act_on_a_namespace_changes_nothing(
     kind: str, namespace: str, says: str, run: BrokerRun
 ) -> None:
     await run.producer("acme/orders/t")
@@ -62,7 +62,7 @@ async def test_what_makes_no_sense_changes_nothing(
     assert rows(run.database_url, NAMESPACES) == before
 
 
-async def test_a_topic_that_comes_after_the_plan_keeps_its_namespace(run: BrokerRun) -> None:
+async def test_a_topic_created_after_the_plan_prevents_the_deletion_of_its_namespace(run: BrokerRun) -> None:
     await done("create_namespace", "acme/orders")
     planned = await plan("delete_namespace", "acme/orders")
     await run.producer("acme/orders/t")

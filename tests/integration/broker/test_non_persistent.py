@@ -125,7 +125,7 @@ async def test_the_topic_disappears_with_its_last_client(run: BrokerRun) -> None
     await run.consumer(T)
 
 
-async def test_its_metrics_are_shown(run: BrokerRun) -> None:
+async def test_the_metrics_of_a_non_persistent_topic_are_shown(run: BrokerRun) -> None:
     await run.consumer(T, permits=1)
     producer = await run.producer(T)
     await producer.publish(3)
@@ -137,7 +137,7 @@ async def test_its_metrics_are_shown(run: BrokerRun) -> None:
     assert f'vela_subscription_out_messages_total{{{labels},subscription="s"}} 1' in text
 
 
-async def test_partitions_of_a_non_persistent_topic(run: BrokerRun) -> None:
+async def test_a_partition_of_a_non_persistent_topic_can_be_published_to(run: BrokerRun) -> None:
     name = TopicName.parse(T)
     assert await run.broker.partition_count(name, create=True) == 0
     producer = await run.producer(f"{T}-partition-0")
@@ -158,7 +158,9 @@ async def test_policies_of_the_namespace_apply_and_change_while_it_is_used(run: 
     await first.publish(1)
 
 
-async def test_failover_switches_at_once_and_key_shared_goes_by_keys(run: BrokerRun) -> None:
+async def test_failover_switches_at_once_and_key_shared_sends_each_key_to_one_consumer(
+    run: BrokerRun,
+) -> None:
     first = await run.consumer(T, "f", SubscriptionType.FAILOVER, permits=100, name="a")
     await settle()
     standby = await run.consumer(T, "f", SubscriptionType.FAILOVER, permits=100, name="b", priority=1)

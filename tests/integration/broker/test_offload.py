@@ -159,7 +159,7 @@ async def test_a_topic_that_is_trimmed_to_its_end_names_no_file(broker_url: str,
         assert run.topic().log.ledgers.total_messages == len(positions)
 
 
-async def test_the_files_of_a_deleted_topic_go(broker_url: str, files_url: str) -> None:
+async def test_the_files_of_a_deleted_topic_are_deleted(broker_url: str, files_url: str) -> None:
     async with keeping(broker_url, time_ms=-1, size_bytes=-1, offload_url=files_url) as run:
         producer = await run.producer()
         await publish_ledgers(producer, 3)
@@ -302,8 +302,8 @@ async def test_what_a_killed_run_leaves_is_deleted_or_taken_over(
             return
         assert [row[1] for row in rows(broker_url, FILES)] == ["writing"]
         await turn(run)
-        assert len(rows(broker_url, FILES)) == 1  # it may be of a run that still works
-        assert (await offloaded(broker_url, files_url))["attached"] == 1  # the next run knows better
+        assert len(rows(broker_url, FILES)) == 1  # the file may belong to a run that still works
+        assert (await offloaded(broker_url, files_url))["attached"] == 1  # the next run takes the file over
         await turn(run)
         assert files_in(files_url) == attached_files(broker_url)
         assert [row[1] for row in rows(broker_url, FILES)] == ["attached"]

@@ -119,7 +119,7 @@ async def test_an_open_transaction_keeps_only_its_own_messages_back(run: BrokerR
     assert payloads(consumer) == [b"short", b"long", b"last"]
 
 
-async def test_without_a_notification_the_poll_finds_it(run: BrokerRun) -> None:
+async def test_without_a_notification_the_poll_finds_the_message(run: BrokerRun) -> None:
     consumer = await run.consumer(permits=10)
     with session(run.database_url) as connection:
         put(connection, b"unannounced")
@@ -151,7 +151,7 @@ async def test_crashes_move_each_message_once(broker_url: str, seed: int) -> Non
         assert payloads(consumer) == expected
 
 
-async def test_a_topic_that_goes_away_meanwhile_gets_each_message_once(run: BrokerRun) -> None:
+async def test_a_topic_that_is_unloaded_meanwhile_gets_each_message_once(run: BrokerRun) -> None:
     committed(run.database_url, *numbers(900))
     for _ in range(5):
         await has_moved(run, run.broker.outbox.moved + 1)
@@ -163,7 +163,7 @@ async def test_a_topic_that_goes_away_meanwhile_gets_each_message_once(run: Brok
     assert payloads(consumer) == numbers(900)
 
 
-async def test_a_client_cannot_have_the_outboxs_name(run: BrokerRun) -> None:
+async def test_a_client_cannot_use_the_name_of_the_outbox_producer(run: BrokerRun) -> None:
     with pytest.raises(NotAllowed, match="vela-outbox is the broker's own"):
         await run.producer(name=OUTBOX_PRODUCER)
     committed(run.database_url, b"moved")

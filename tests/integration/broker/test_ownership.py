@@ -70,7 +70,7 @@ async def test_the_lock_of_its_own_dead_connection_is_freed(run: BrokerRun) -> N
     assert not producer.closed
 
 
-async def test_another_broker_took_over_meanwhile(run: BrokerRun) -> None:
+async def test_a_broker_drops_its_topics_if_another_broker_has_taken_over(run: BrokerRun) -> None:
     producer = await run.producer()
     consumer = await run.consumer(permits=10)
     positions = await producer.publish(3)
@@ -100,7 +100,7 @@ async def test_another_broker_took_over_meanwhile(run: BrokerRun) -> None:
     assert again.positions[0] not in positions
 
 
-async def test_topics_that_the_other_broker_did_not_load_are_dropped_too(run: BrokerRun) -> None:
+async def test_topics_that_the_new_broker_did_not_load_are_dropped_too(run: BrokerRun) -> None:
     producer = await run.producer("quiet")
     await producer.publish(1)
     trap = run.proxy.trap(TRY_LOCK, Moment.HOLD_REQUEST)

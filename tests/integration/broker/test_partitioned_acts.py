@@ -118,7 +118,9 @@ async def test_if_one_cursor_moved_after_the_plan_nothing_moves_and_the_answer_n
     assert rows(run.database_url, "SELECT id FROM vela_act WHERE part_of_id IS NOT NULL") == []
 
 
-async def test_a_plan_that_has_grown_is_refused_with_a_new_one_for_all(run: BrokerRun) -> None:
+async def test_a_plan_that_has_grown_is_refused_and_a_new_one_for_all_partitions_is_made(
+    run: BrokerRun,
+) -> None:
     positions = await three(run, acked=(4, 0, 9))
     act_id, _ = await planned(run, "reset", {"to": "earliest"}, topic="p")
     late = await run.consumer(of(2), permits=10)

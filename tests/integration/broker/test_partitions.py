@@ -90,7 +90,7 @@ async def test_an_impossible_request_is_refused_and_changes_nothing(
     assert rows(run.database_url, "SELECT name, partitions FROM vela_topic ORDER BY name") == before
 
 
-async def test_a_name_that_is_taken_is_not_taken_over(run: BrokerRun) -> None:
+async def test_a_growth_is_refused_if_a_topic_has_the_name_of_a_new_partition(run: BrokerRun) -> None:
     await run.producer("p-partition-3")
     await partitioned(run, 2)
     with pytest.raises(NotAllowed, match="p-partition-3 already exists"):
@@ -145,7 +145,7 @@ async def test_a_topic_deleted_while_it_grows_is_deleted_or_complete(run: Broker
     assert rows(run.database_url, "SELECT name FROM vela_topic") == []
 
 
-async def test_statistics_by_partition_and_summed(run: BrokerRun) -> None:
+async def test_statistics_of_a_topic_are_those_of_its_partitions_and_their_sums(run: BrokerRun) -> None:
     await partitioned(run, 3)
     first, second = await run.producer("p-partition-0"), await run.producer("p-partition-2")
     consumer = await run.consumer("p-partition-0", "a", permits=2)

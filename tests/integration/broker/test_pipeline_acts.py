@@ -17,7 +17,7 @@ EACH_TIME: dict[str, Any] = {"job": "export", "options": {"to": "orders/{time}"}
 RUNS = "SELECT id, job, subject, state, who, options->>'format', error FROM vela_pipeline_run ORDER BY id"
 
 
-async def test_a_job_waits_for_a_worker_once(run: BrokerRun) -> None:
+async def test_a_job_that_waits_for_a_worker_cannot_be_requested_again(run: BrokerRun) -> None:
     await run.producer()
     planned = await plan("run_job", **EXPORT)
     assert planned.plan is not None
@@ -59,7 +59,7 @@ async def test_a_topic_that_is_not_there_is_named(run: BrokerRun) -> None:
         await plan("run_job", "persistent://public/default/missing", **EXPORT)
 
 
-async def test_cancel_and_continue(run: BrokerRun) -> None:
+async def test_a_run_is_cancelled_and_continued(run: BrokerRun) -> None:
     await run.producer()
     first = (await done("run_job", **EXPORT)).result
     assert first is not None
@@ -88,7 +88,7 @@ async def test_cancel_and_continue(run: BrokerRun) -> None:
     assert f"there is no run 99 over {T}" in missing.error
 
 
-async def test_schedules(run: BrokerRun) -> None:
+async def test_schedules_are_created_changed_and_deleted(run: BrokerRun) -> None:
     await run.producer()
     refused = await plan("schedule_job", every_minutes=60, **EXPORT)
     assert "each run of a schedule needs a new name" in refused.error
@@ -117,7 +117,7 @@ async def test_a_schedule_made_more_frequent_does_not_wait_for_its_old_time(run:
     assert one_row(run.database_url, "SELECT next_at <= now() FROM vela_pipeline_schedule") == (True,)
 
 
-async def test_the_schedules_of_a_topic_go_with_it(run: BrokerRun) -> None:
+async def test_the_schedules_of_a_topic_are_deleted_with_it(run: BrokerRun) -> None:
     """Nobody could delete them afterwards: an act needs its topic."""
     await run.producer()
     await done("schedule_job", every_minutes=60, **EACH_TIME)

@@ -84,7 +84,7 @@ async def test_a_stale_owner_stores_nothing_and_lets_everybody_go(run: BrokerRun
     assert await consumer.ack_durably(consumer.positions[0]) is not None
 
 
-async def test_every_connection_lost_at_once_costs_nothing_but_time(run: BrokerRun) -> None:
+async def test_losing_every_connection_at_once_loses_no_message(run: BrokerRun) -> None:
     producer = await run.producer()
     consumer = await run.consumer(permits=1000, acks=True)
     for _ in range(10):
@@ -97,7 +97,7 @@ async def test_every_connection_lost_at_once_costs_nothing_but_time(run: BrokerR
     await eventually(lambda: len(set(consumer.positions)) == 200, "all 200 messages")
 
 
-async def test_a_copy_stores_the_rows_of_every_topic_but_the_fenced_one(run: BrokerRun) -> None:
+async def test_a_copy_stores_the_rows_of_every_topic_except_the_fenced_one(run: BrokerRun) -> None:
     good, stale = await run.producer("good"), await run.producer("stale")
     await good.publish(1)
     await stale.publish(1)

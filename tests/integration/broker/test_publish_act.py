@@ -219,7 +219,7 @@ async def test_a_delay_counts_from_the_apply(run: BrokerRun) -> None:
         ({"payload": "x"}, "unknown parameter"),
     ],
 )
-async def test_what_makes_no_message_is_refused_and_leaves_no_act(
+async def test_parameters_that_make_no_message_are_refused_and_leave_no_act(
     parameters: dict[str, Any], says: str, run: BrokerRun
 ) -> None:
     await run.producer()

@@ -146,7 +146,7 @@ async def test_sends_of_a_producer_that_leaves_are_no_longer_counted(broker_url:
         await eventually(lambda: budget.size_bytes == 0, "nothing held")
 
 
-async def test_a_producer_that_two_limits_stop_goes_on_when_both_let_it(broker_url: str) -> None:
+async def test_a_producer_that_two_limits_stop_continues_when_neither_stops_it(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, max_unanswered_publish_bytes=LIMIT_BYTES) as run:
         topic = await run.policies("t", publish_rate_messages=10)

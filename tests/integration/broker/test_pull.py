@@ -75,7 +75,7 @@ async def test_offsets_are_dense_over_batches_ledgers_and_restarts(broker_url: s
             assert 1 <= answer.next_begin_offset - offset <= 3
 
 
-async def test_an_offset_is_found_in_few_probes_for_any_mixture(
+async def test_an_offset_is_found_in_few_probes_however_batches_and_single_messages_are_mixed(
     broker_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(broker_url) as run:
@@ -98,7 +98,7 @@ async def test_an_offset_is_found_in_few_probes_for_any_mixture(
 
 
 @pytest.mark.row("S3.2")
-async def test_nothing_yet_is_answered_at_once_unless_it_may_be_parked(run: BrokerRun) -> None:
+async def test_a_pull_that_finds_nothing_is_answered_at_once_unless_it_may_be_parked(run: BrokerRun) -> None:
     await run.producer()
     assert (await answered(run, ask(0, suspend=False))).status is PullStatus.NOT_FOUND
     await parked(run, ask(0))
@@ -107,7 +107,9 @@ async def test_nothing_yet_is_answered_at_once_unless_it_may_be_parked(run: Brok
 
 @pytest.mark.row("S3.3")
 @pytest.mark.parametrize(("long_polling", "park_ms"), [(True, 15_000), (False, 1_000)])
-async def test_how_long_a_pull_is_parked(broker_url: str, long_polling: bool, park_ms: int) -> None:
+async def test_without_long_polling_a_pull_is_parked_for_one_second(
+    broker_url: str, long_polling: bool, park_ms: int
+) -> None:
     async with running(broker_url, long_polling=long_polling) as run:
         await run.producer()
         assert (await parked(run, ask(0, park_ms=15_000))).park_ms == park_ms
@@ -217,7 +219,7 @@ async def test_a_crash_while_parked_loses_nothing(broker_url: str) -> None:
 
 
 @pytest.mark.row("S3.20")
-async def test_the_status_for_an_offset_at_beyond_or_before_the_log(broker_url: str) -> None:
+async def test_an_offset_at_the_end_beyond_it_or_before_the_log_has_its_own_status(broker_url: str) -> None:
     async with running(broker_url, ledger_max_entries=1) as run:
         producer = await run.producer()
         assert (await answered(run, ask(0, suspend=False))).status is PullStatus.NOT_FOUND

@@ -31,7 +31,7 @@ async def test_publishing_over_the_rate_stops_reading_and_stores_messages_alread
         assert limit.times == 1
 
 
-async def test_the_rate_in_bytes_and_its_end(broker_url: str) -> None:
+async def test_the_rate_in_bytes_is_kept_until_it_is_removed(broker_url: str) -> None:
     async with running(broker_url, clock=ManualClock()) as run:
         topic = await run.policies("t", publish_rate_bytes=100)
         switched: list[bool] = []
@@ -46,7 +46,7 @@ async def test_the_rate_in_bytes_and_its_end(broker_url: str) -> None:
         await producer.publish(100)
 
 
-async def test_another_policy_s_change_leaves_the_debt_as_it_is(broker_url: str) -> None:
+async def test_changing_another_policy_leaves_the_debt_as_it_is(broker_url: str) -> None:
     async with running(broker_url, clock=ManualClock()) as run:
         await run.policies("t", publish_rate_messages=10)
         switched: list[bool] = []
@@ -116,7 +116,7 @@ async def test_the_topic_s_rate_is_shared_by_its_subscriptions(broker_url: str) 
         assert [each.payloads for each in probes] == [[b"%d" % number for number in range(20)]] * 2
 
 
-async def test_a_rate_waits_by_itself_on_the_real_clock(broker_url: str) -> None:
+async def test_a_throttled_subscription_continues_by_its_own_timer(broker_url: str) -> None:
     async with running(broker_url) as run:
         await run.policies("t", subscription_dispatch_rate_messages=50, publish_rate_messages=500)
         consumer = await run.consumer(permits=1000, acks=True)
@@ -126,7 +126,7 @@ async def test_a_rate_waits_by_itself_on_the_real_clock(broker_url: str) -> None
         assert consumer.payloads == [b"%d" % number for number in range(60)]
 
 
-async def test_redeliveries_keep_the_rate_too(broker_url: str) -> None:
+async def test_redeliveries_count_for_the_rate_too(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock) as run:
         consumer = await run.consumer(permits=1000)

@@ -44,7 +44,7 @@ def counts(probe: ConsumerProbe, last: int) -> list[int]:
 
 
 @pytest.mark.row("I13")
-async def test_a_request_for_chosen_entries_counts_them_only(still: BrokerRun) -> None:
+async def test_a_request_for_chosen_entries_raises_the_counts_of_these_only(still: BrokerRun) -> None:
     consumer = await holding(still, 4)
     positions = consumer.positions[:4]
     assert consumer.consumer is not None
@@ -56,7 +56,7 @@ async def test_a_request_for_chosen_entries_counts_them_only(still: BrokerRun) -
 
 
 @pytest.mark.row("I13")
-async def test_a_due_negative_ack_counts(still: BrokerRun) -> None:
+async def test_a_due_negative_ack_raises_the_count(still: BrokerRun) -> None:
     consumer = await holding(still, 3)
     assert consumer.consumer is not None
     consumer.consumer.redeliver_at(consumer.positions[:3], still.clock.now_ms() + 100)
@@ -66,7 +66,7 @@ async def test_a_due_negative_ack_counts(still: BrokerRun) -> None:
 
 
 @pytest.mark.row("I13")
-async def test_an_ack_timeout_counts(still: BrokerRun) -> None:
+async def test_an_ack_timeout_raises_the_count(still: BrokerRun) -> None:
     consumer = await holding(still, 3, timeout_ms=1000)
     pass_ms(still, 1000)
     await consumer.has(9)
@@ -74,7 +74,7 @@ async def test_an_ack_timeout_counts(still: BrokerRun) -> None:
 
 
 @pytest.mark.row("I13")
-async def test_redeliver_all_on_shared_counts_and_comes_in_ascending_order(still: BrokerRun) -> None:
+async def test_redeliver_all_on_shared_raises_the_counts_and_keeps_ascending_order(still: BrokerRun) -> None:
     consumer = await holding(still, 5)
     assert consumer.consumer is not None
     consumer.consumer.redeliver(None)

@@ -57,7 +57,7 @@ def left(run: BrokerRun) -> int:
 
 
 @pytest.mark.row("I16")
-async def test_dead_letters_go_back_whole_and_are_acknowledged_after(run: BrokerRun) -> None:
+async def test_dead_letters_go_back_whole_and_are_acknowledged_afterwards(run: BrokerRun) -> None:
     back = await dead(run, *(letter(n, key=f"k{n}") for n in range(250)))
     act_id, plan = await planned(run, "redrive", **HERE)
     assert plan["words"] == ["250 messages are published again and acknowledged in the dead-letter topic"]
@@ -181,7 +181,7 @@ async def test_a_letter_that_the_plan_did_not_read_opens_no_other_namespace(
     assert list(again["targets"]) == [elsewhere]
 
 
-async def test_members_of_a_batch_go_one_by_one(run: BrokerRun) -> None:
+async def test_members_of_a_batch_are_redriven_one_by_one(run: BrokerRun) -> None:
     batch = encode_batch(
         [
             OutgoingMessage(
@@ -218,7 +218,7 @@ async def test_members_of_a_batch_go_one_by_one(run: BrokerRun) -> None:
     assert cursor.remaining_of(cursor.read_from()) == 0b0101
 
 
-async def test_a_topic_that_is_not_there_stops_it_and_says_how_far_it_was(run: BrokerRun) -> None:
+async def test_a_missing_topic_stops_a_redrive_which_says_how_far_it_got(run: BrokerRun) -> None:
     await dead(run, *(letter(n) for n in range(150)), letter(150, origin="nowhere"))
     act_id, _ = await planned(run, "redrive", **HERE)
     state, _, error = await apply(run, act_id)
@@ -229,7 +229,7 @@ async def test_a_topic_that_is_not_there_stops_it_and_says_how_far_it_was(run: B
     assert left(run) == 51
 
 
-async def test_a_plan_says_of_which_topics_there_are_none(run: BrokerRun) -> None:
+async def test_a_plan_names_the_topics_that_do_not_exist(run: BrokerRun) -> None:
     await dead(run, letter(0), letter(1, origin="nowhere"))
     assert "nowhere does not exist" in await refused(run, "redrive", {"to_topic": "nowhere"}, **HERE)
     _, plan = await planned(run, "redrive", **HERE)
@@ -242,7 +242,9 @@ async def test_a_plan_says_of_which_topics_there_are_none(run: BrokerRun) -> Non
 
 
 @pytest.mark.row("I16")
-async def test_a_broker_that_starts_goes_on_with_it(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_broker_that_starts_continues_a_redrive(
+    broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Killed after a piece was published and before it was acknowledged: that piece comes twice, the rest once."""
     monkeypatch.setattr(redrive, "PIECE_MESSAGES", 10)
     async with running(broker_url) as run:
@@ -300,7 +302,7 @@ async def test_other_acts_are_answered_meanwhile(run: BrokerRun) -> None:
     )
 
 
-async def test_bad_parameters(run: BrokerRun) -> None:
+async def test_bad_parameters_are_refused_and_change_nothing(run: BrokerRun) -> None:
     await dead(run, letter(0))
     for given in ({"property_value": "x"}, {"to_topic": "a//b"}, {"most": 0}, {"rate": -1}):
         assert await refused(run, "redrive", given, **HERE)

@@ -15,7 +15,7 @@ from tests.support.broker_harness import BrokerRun, new_run, one_row, running
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_durably_acked_never_again_everything_else_again_backlog_exact(
+async def test_durably_acked_messages_are_not_redelivered_and_all_others_are(
     broker_url: str, seed: int
 ) -> None:
     chance = random.Random(seed)

@@ -78,7 +78,9 @@ async def test_a_topic_reloaded_between_two_reports_is_reported_as_it_is_now(run
     assert one_row(run.database_url, OF_TOPIC, OTHER)[0] == 5
 
 
-async def test_an_old_object_s_last_word_does_not_come_after_the_new_one_s(run: BrokerRun) -> None:
+async def test_a_late_report_of_an_unloaded_topic_does_not_replace_that_of_the_loaded_one(
+    run: BrokerRun,
+) -> None:
     await run.consumer()
     old = run.topic()
     await run.broker.endings.unload([T])
@@ -255,7 +257,7 @@ async def test_publishing_raises_every_backlog_and_writes_no_row_of_a_subscripti
 OF_PRODUCERS = "SELECT name FROM vela_producer_session ORDER BY name"
 
 
-async def test_producers_that_others_pushed_out_are_not_listed_any_more(run: BrokerRun) -> None:
+async def test_producers_that_others_fenced_are_not_listed_any_more(run: BrokerRun) -> None:
     await run.producer(name="fenced", access_mode=AccessMode.EXCLUSIVE)
     await run.producer(name="waiting", access_mode=AccessMode.WAIT_FOR_EXCLUSIVE)
     await report(run)
@@ -279,7 +281,7 @@ OBSTACLES = """
 LEFT = "SELECT d.name, d.cause, d.detail FROM vela_consumer_departure d"
 
 
-async def test_obstacles_are_written_when_they_change(run: BrokerRun) -> None:
+async def test_the_obstacles_of_a_delivery_are_written_when_they_change(run: BrokerRun) -> None:
     consumer = await run.consumer(permits=10)
     await publish(run, "t", 2)
     await consumer.has(2)

@@ -1,4 +1,4 @@
-"""Schemas: stored by topic, versioned, checked; kept over a restart and gone with the topic."""
+"""Schemas: stored by topic, versioned, checked; kept over a restart and deleted with the topic."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def test_enforced_validation_refuses_producers_without_a_schema(run: Broke
         await run.producer()
 
 
-async def test_a_consumer_must_be_able_to_read(run: BrokerRun) -> None:
+async def test_a_consumer_whose_schema_cannot_read_the_topic_is_refused(run: BrokerRun) -> None:
     await run.producer(schema=FIRST)
     await run.consumer(subscription="same", schema=FIRST)
     await run.consumer(subscription="newer", schema=SECOND)
@@ -148,7 +148,7 @@ async def test_a_version_that_was_stored_behind_our_back_is_found(run: BrokerRun
     assert rows(run.database_url, "SELECT version FROM vela_schema ORDER BY version") == [(0,), (1,)]
 
 
-async def test_schemas_go_with_their_topic(run: BrokerRun) -> None:
+async def test_schemas_are_deleted_with_their_topic(run: BrokerRun) -> None:
     await run.policies("t", deduplication=True)
     await run.producer(schema=FIRST)
     await run.broker.endings.delete(T, force=True)

@@ -38,7 +38,7 @@ async def apply(act: acts.ActView, who: str, origin: str = HERE, **how: Any) -> 
     return await asyncio.to_thread(partial(acts.apply, act.id, who=who, origin=origin, wait_s=8, **how))
 
 
-async def test_the_plan_of_the_policy_says_what_it_means(run: BrokerRun) -> None:
+async def test_the_plan_that_sets_the_policy_says_what_it_means(run: BrokerRun) -> None:
     await run.producer()
     planned = await plan("ada", "set_namespace_policies", "public/default", set={"second_person": "true"})
     assert planned.plan is not None
@@ -67,7 +67,9 @@ async def test_another_user_applies_what_one_user_planned(run: BrokerRun) -> Non
         ("ben", "console-ben", "only users with an account count"),
     ],
 )
-async def test_nobody_else_applies_it(who: str, origin: str, says: str, run: BrokerRun) -> None:
+async def test_neither_the_planner_nor_a_requester_without_an_account_applies_the_plan(
+    who: str, origin: str, says: str, run: BrokerRun
+) -> None:
     await guarded(run)
     planned = await plan("ada")
     with pytest.raises(acts.ActRefused, match=says) as refused:
@@ -78,7 +80,7 @@ async def test_nobody_else_applies_it(who: str, origin: str, says: str, run: Bro
 
 
 @pytest.mark.parametrize("origin", ["token 127.0.0.1", "command line"])
-async def test_who_has_no_account_plans_nothing(origin: str, run: BrokerRun) -> None:
+async def test_a_requester_without_an_account_plans_nothing(origin: str, run: BrokerRun) -> None:
     await guarded(run)
     with pytest.raises(acts.ActRefused, match="public/default asks for a second person"):
         await plan("root", origin=origin)
@@ -87,7 +89,7 @@ async def test_who_has_no_account_plans_nothing(origin: str, run: BrokerRun) -> 
     ]
 
 
-async def test_a_plan_of_before_without_an_account_stays_unapplied(run: BrokerRun) -> None:
+async def test_an_earlier_plan_without_an_account_is_not_applied(run: BrokerRun) -> None:
     await run.producer()
     planned = await plan("root", origin="command line")
     await done("set_namespace_policies", "public/default", set={"second_person": "true"})
@@ -95,7 +97,7 @@ async def test_a_plan_of_before_without_an_account_stays_unapplied(run: BrokerRu
         await apply(planned, "ben")
 
 
-async def test_the_admin_api_has_no_users(run: BrokerRun) -> None:
+async def test_the_admin_api_cannot_act_where_a_second_person_is_needed(run: BrokerRun) -> None:
     await guarded(run)
     with pytest.raises(SecondPersonNeeded, match="let another user apply it"):
         await run.broker.own_requests.carry_out("unload", topic=T, who="anonymous", origin="admin")
@@ -104,7 +106,7 @@ async def test_the_admin_api_has_no_users(run: BrokerRun) -> None:
     ]
 
 
-async def test_the_policy_itself_is_taken_back_by_two(run: BrokerRun) -> None:
+async def test_removing_the_policy_needs_a_second_person_too(run: BrokerRun) -> None:
     await guarded(run)
     planned = await plan("ada", "set_namespace_policies", "public/default", unset="second_person")
     with pytest.raises(acts.ActRefused, match="waits for a second person"):
@@ -115,7 +117,7 @@ async def test_the_policy_itself_is_taken_back_by_two(run: BrokerRun) -> None:
     assert (await apply(alone, "ada")).planned_by == "ada"
 
 
-async def test_other_namespaces_need_one(run: BrokerRun) -> None:
+async def test_other_namespaces_need_only_one_person(run: BrokerRun) -> None:
     await guarded(run)
     planned = await plan("ada", "create_namespace", "acme/orders")
     assert not planned.needs_second_person

@@ -1,4 +1,4 @@
-"""The state of a subscription, which a broker judges by real traffic and stores for lists."""
+"""The state of a subscription, which the broker derives from real traffic and stores for the console's lists."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def steadily(
     return seen
 
 
-async def test_a_steady_flow_keeps_one_word_and_a_consumer_that_stops_is_stuck(
+async def test_a_steady_flow_keeps_one_state_and_a_stopped_consumer_makes_it_stuck(
     run: BrokerRun, clock: ManualClock
 ) -> None:
     consumer = await run.consumer(permits=1000, acks=True)
@@ -106,7 +106,9 @@ async def test_a_steady_flow_keeps_one_word_and_a_consumer_that_stops_is_stuck(
     assert await pass_time(run, clock, 1) == [SubscriptionState.WATCHING]
 
 
-async def test_time_alone_makes_it_stuck_and_ends_the_checks(run: BrokerRun, clock: ManualClock) -> None:
+async def test_time_alone_makes_a_subscription_stuck_and_then_ends_the_checks(
+    run: BrokerRun, clock: ManualClock
+) -> None:
     producer = await run.producer()
     consumer = await run.consumer()
     assert consumer.consumer is not None
@@ -191,7 +193,7 @@ async def test_pause_and_resume_show_at_once(run: BrokerRun, clock: ManualClock)
     assert await pass_time(run, clock, 1) == [SubscriptionState.WATCHING]
 
 
-async def test_a_topic_shows_the_worst_and_forgets_it_with_its_subscription(
+async def test_a_topic_shows_the_worst_state_of_its_subscriptions_and_forgets_deleted_ones(
     run: BrokerRun, clock: ManualClock
 ) -> None:
     await run.consumer(permits=1000, acks=True)
@@ -244,7 +246,7 @@ async def test_subscriptions_of_an_earlier_broker_are_judged_without_a_client(
         ]
 
 
-async def test_a_judgement_that_the_server_refuses_is_tried_once_and_history_goes_on(
+async def test_a_state_that_the_server_refuses_to_store_is_tried_once_and_the_charts_continue(
     broker_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(reporter, "INTERVAL_S", 0.01)

@@ -70,7 +70,7 @@ async def delivered(
 
 
 @pytest.mark.parametrize("type_", [EXCLUSIVE, SHARED])
-async def test_a_message_that_its_consumer_asks_for_again(
+async def test_a_message_that_its_consumer_asks_for_again_has_a_row_for_each_step(
     run: BrokerRun, clock: ManualClock, type_: SubscriptionType
 ) -> None:
     probe = await delivered(run, 3, type_)
@@ -93,7 +93,7 @@ async def test_a_message_that_its_consumer_asks_for_again(
 
 
 @pytest.mark.parametrize("type_", [EXCLUSIVE, SHARED])
-async def test_an_ack_timeout_and_a_negative_ack_that_the_broker_keeps(
+async def test_an_ack_timeout_and_a_negative_ack_each_have_a_row(
     run: BrokerRun, clock: ManualClock, type_: SubscriptionType
 ) -> None:
     probe = await delivered(run, 1, type_, ack_timeout_ms=1000)
@@ -115,7 +115,9 @@ async def test_an_ack_timeout_and_a_negative_ack_that_the_broker_keeps(
 
 
 @pytest.mark.parametrize("type_", [EXCLUSIVE, SHARED])
-async def test_a_consumer_that_leaves(run: BrokerRun, clock: ManualClock, type_: SubscriptionType) -> None:
+async def test_the_messages_of_a_consumer_that_leaves_have_rows(
+    run: BrokerRun, clock: ManualClock, type_: SubscriptionType
+) -> None:
     probe = await delivered(run, 2, type_)
     clock.advance(10)
     assert probe.consumer is not None
@@ -131,7 +133,7 @@ async def test_a_consumer_that_leaves(run: BrokerRun, clock: ManualClock, type_:
     ]
 
 
-async def test_an_operator_takes_a_message_back(run: BrokerRun) -> None:
+async def test_a_message_that_an_operator_takes_back_has_a_row(run: BrokerRun) -> None:
     probe = await delivered(run, 1)
     await done(run, "redeliver", {"consumer": "c"})
     await probe.has(2)
@@ -142,7 +144,7 @@ async def test_an_operator_takes_a_message_back(run: BrokerRun) -> None:
     ]
 
 
-async def test_messages_whose_time_to_live_is_over(run: BrokerRun, clock: ManualClock) -> None:
+async def test_expired_messages_have_rows(run: BrokerRun, clock: ManualClock) -> None:
     probe = await delivered(run, 5)
     probe.ack(probe.positions[2])
     clock.advance(5000)
@@ -153,7 +155,7 @@ async def test_messages_whose_time_to_live_is_over(run: BrokerRun, clock: Manual
     ]
 
 
-async def test_the_policy_is_in_force_at_once(run: BrokerRun) -> None:
+async def test_a_change_of_the_policy_is_in_force_at_once(run: BrokerRun) -> None:
     probe = await delivered(run, 1)
     await set_policies(run, delivery_story="all", delivery_story_ms=HOUR_MS)
     probe.ack(*probe.positions)
@@ -210,7 +212,7 @@ async def test_rows_that_were_stored_survive_a_crash(
         assert await stored(second) == before
 
 
-async def test_a_stop_stores_what_waits(
+async def test_a_stop_stores_the_rows_that_wait(
     broker_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reporter, "INTERVAL_S", 3600.0)

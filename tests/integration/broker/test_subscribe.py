@@ -146,7 +146,9 @@ async def test_only_one_producer_takes_over_the_name_of_a_dead_one(run: BrokerRu
     assert dead.closed == [None]
 
 
-async def test_the_dead_letter_topics_first_subscription_is_created_with_it(run: BrokerRun) -> None:
+async def test_the_initial_subscription_of_a_dead_letter_topic_is_created_with_the_topic(
+    run: BrokerRun,
+) -> None:
     probe = ProducerProbe()
     probe.producer = await run.broker.open_producer(
         ProducerRequest(topic=TopicName.parse("dlq"), name=None, initial_subscription="keep"), IDENTITY, probe

@@ -25,7 +25,7 @@ async def test_the_last_position_stays_the_last(run: BrokerRun) -> None:
     assert consumer.positions == positions
 
 
-async def test_it_stays_terminated_after_a_restart(broker_url: str) -> None:
+async def test_a_topic_stays_terminated_after_a_restart(broker_url: str) -> None:
     async with running(broker_url) as run:
         await (await run.producer()).publish(1)
         await run.broker.endings.terminate(run.topic())
@@ -36,7 +36,7 @@ async def test_it_stays_terminated_after_a_restart(broker_url: str) -> None:
         await eventually(lambda: consumer.ends, "the end of the topic")
 
 
-async def test_messages_being_stored_are_stored_and_waiting_ones_are_refused(run: BrokerRun) -> None:
+async def test_messages_under_way_are_stored_and_waiting_ones_are_refused(run: BrokerRun) -> None:
     producer = await run.producer()
     await producer.publish(1)
     trap = run.proxy.trap('INSERT INTO "vela_entry_1"', Moment.HOLD_REQUEST)
@@ -76,7 +76,7 @@ async def test_a_terminate_whose_answer_is_lost_is_repeated(run: BrokerRun) -> N
 
 @pytest.mark.row("I23")
 @pytest.mark.parametrize("type_", [SubscriptionType.SHARED, SubscriptionType.EXCLUSIVE])
-async def test_end_of_topic_once_all_is_acked_and_never_earlier(
+async def test_consumers_learn_of_the_end_when_everything_is_acked_and_never_earlier(
     run: BrokerRun, type_: SubscriptionType
 ) -> None:
     producer = await run.producer()
@@ -127,7 +127,7 @@ async def test_every_consumer_is_notified_even_one_that_comes_later(run: BrokerR
     await eventually(lambda: other.ends == 1, "the other subscription's end")
 
 
-async def test_an_empty_topic_ends_at_once(run: BrokerRun) -> None:
+async def test_consumers_of_an_empty_topic_learn_of_its_end_at_once(run: BrokerRun) -> None:
     consumer = await run.consumer(permits=10)
     last = await run.broker.endings.terminate(run.topic())
     assert last.entry_id == -1

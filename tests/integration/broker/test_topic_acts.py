@@ -105,7 +105,7 @@ async def test_a_bad_policy_is_refused_by_name_and_nothing_changes(
     assert rows(run.database_url, "SELECT 1 FROM vela_act") == []
 
 
-async def test_what_is_not_set_cannot_be_unset(run: BrokerRun) -> None:
+async def test_a_policy_that_is_not_set_cannot_be_unset(run: BrokerRun) -> None:
     await run.producer()
     refused = await plan("set_topic_policies", unset="retention_ms")
     assert (refused.state, refused.error) == ("refused", "policy retention_ms is not set here")
@@ -115,7 +115,9 @@ async def test_what_is_not_set_cannot_be_unset(run: BrokerRun) -> None:
     ("kind", "where"),
     [("set_topic_policies", "persistent://public/default/none"), ("set_namespace_policies", "public/none")],
 )
-async def test_policies_of_a_missing_topic_or_namespace(run: BrokerRun, kind: str, where: str) -> None:
+async def test_policies_of_a_missing_topic_or_namespace_cannot_be_set(
+    run: BrokerRun, kind: str, where: str
+) -> None:
     with pytest.raises(acts.ActRefused, match="there is no"):
         await plan(kind, where, set={"max_consumers": "1"})
 

@@ -31,7 +31,7 @@ async def test_watchers_hear_of_every_topic_that_comes_and_goes(run: BrokerRun) 
     await until(lambda: watch.names == {BASE}, "a topic that a client created")
 
 
-async def test_after_a_lost_notification_the_lists_are_read_again_with_the_broker_lock(
+async def test_after_a_lost_notification_the_lists_are_read_again_once_the_broker_has_its_lock_back(
     run: BrokerRun,
 ) -> None:
     broker = run.broker

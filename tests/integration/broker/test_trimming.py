@@ -31,7 +31,7 @@ DAY_MS = 24 * 3600 * 1000
 
 
 @pytest.mark.row("S0.47")
-async def test_earliest_gives_all_stored_messages_and_latest_no_earlier_ones(
+async def test_earliest_gives_all_stored_messages_and_latest_only_later_ones(
     broker_url: str,
 ) -> None:
     async with keeping(broker_url) as run:
@@ -170,7 +170,9 @@ async def test_counts_survive_a_restart_after_every_ledger_is_trimmed(broker_url
         assert [info.ledger_id for info in kept(run)] == [position.ledger_id]
 
 
-async def test_a_reader_keeps_nothing_and_goes_on_at_the_first_entry_that_is_left(broker_url: str) -> None:
+async def test_a_reader_keeps_no_ledger_and_continues_at_the_first_entry_that_is_left(
+    broker_url: str,
+) -> None:
     async with keeping(broker_url) as run:
         producer = await run.producer()
         positions = await publish_ledgers(producer, 3)

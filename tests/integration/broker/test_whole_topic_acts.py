@@ -16,7 +16,9 @@ from tests.support.broker_harness import BrokerRun, one_row
 pytestmark = pytest.mark.usefixtures("acts_of_run")
 
 
-async def test_terminate_says_where_it_ends_and_does_it(run: BrokerRun) -> None:
+async def test_a_plan_of_terminate_names_the_last_message_and_the_topic_then_takes_no_more(
+    run: BrokerRun,
+) -> None:
     producer = await run.producer()
     positions = await producer.publish(2)
     planned = await plan("terminate")
@@ -113,7 +115,9 @@ async def test_delete_is_refused_then_forced_and_its_acts_stay(run: BrokerRun) -
     )
 
 
-async def test_delete_without_clients_needs_leave_to_remove_subscriptions(run: BrokerRun) -> None:
+async def test_a_delete_without_clients_still_needs_permission_to_remove_subscriptions(
+    run: BrokerRun,
+) -> None:
     consumer = await run.consumer()
     assert consumer.consumer is not None
     consumer.consumer.detach()
@@ -162,7 +166,7 @@ def _words(planned: acts.ActView) -> list[str]:
     return list(planned.plan["words"])
 
 
-async def test_a_plan_to_delete_is_not_for_the_topic_that_came_after(run: BrokerRun) -> None:
+async def test_a_plan_to_delete_does_not_apply_to_a_later_topic_of_the_same_name(run: BrokerRun) -> None:
     await run.producer()
     planned = await plan("delete_topic", force=True)
     await done("delete_topic", force=True)
@@ -183,7 +187,7 @@ async def test_a_delete_applied_again_after_it_was_done_says_so(run: BrokerRun) 
     assert "died before it stored" in again.result["words"][0]
 
 
-async def test_update_partitions(run: BrokerRun) -> None:
+async def test_added_partitions_have_the_subscriptions_of_the_others(run: BrokerRun) -> None:
     await partitioned(run, 1)
     await run.consumer("p-partition-0", "a")
     applied = await done("update_partitions", P, partitions=3)
@@ -201,7 +205,7 @@ async def test_update_partitions(run: BrokerRun) -> None:
 
 
 @pytest.mark.parametrize("kind", ["terminate", "truncate", "unload", "delete_topic", "update_partitions"])
-async def test_acts_on_missing_topics(run: BrokerRun, kind: str) -> None:
+async def test_an_act_on_a_missing_topic_is_refused(run: BrokerRun, kind: str) -> None:
     parameters: dict[str, Any] = {"partitions": 2} if kind == "update_partitions" else {}
     with pytest.raises(acts.ActRefused, match="there is no topic"):
         await plan(kind, **parameters)

@@ -1,4 +1,4 @@
-"""Fixtures of the client's tests against a scripted peer."""
+"""Fixtures for tests of the client against a scripted peer."""
 
 from __future__ import annotations
 

@@ -85,7 +85,9 @@ def refuse_subscribe(peer: ScriptedPeer, code: ServerError, times: int) -> None:
     peer.on(events.Subscribe, script)
 
 
-async def test_it_attaches_again_after_each_lost_connection(peer: ScriptedPeer, client: Client) -> None:
+async def test_a_consumer_attaches_again_after_each_lost_connection(
+    peer: ScriptedPeer, client: Client
+) -> None:
     subscriber = Subscriber(client)
     await subscriber.attachment.open()
     assert subscriber.is_attached
@@ -96,7 +98,7 @@ async def test_it_attaches_again_after_each_lost_connection(peer: ScriptedPeer, 
     assert subscriber.failure is None
 
 
-async def test_it_attaches_again_on_the_same_connection_when_the_broker_closes_it(
+async def test_a_consumer_that_the_broker_closes_attaches_again_on_the_same_connection(
     peer: ScriptedPeer, client: Client
 ) -> None:
     subscriber = Subscriber(client)
@@ -131,7 +133,7 @@ async def test_retriable_refusals_are_tried_again(peer: ScriptedPeer, client: Cl
     await subscriber.attachment.close()
 
 
-async def test_others_are_raised_at_once(peer: ScriptedPeer, client: Client) -> None:
+async def test_refusals_that_are_not_retriable_are_raised_at_once(peer: ScriptedPeer, client: Client) -> None:
     refuse_subscribe(peer, ServerError.CONSUMER_BUSY, 1)
     subscriber = Subscriber(client)
     with pytest.raises(errors.ConsumerBusy, match="refused by the script"):
@@ -157,7 +159,7 @@ async def test_an_attachment_survives_temporary_refusals(peer: ScriptedPeer, cli
     await subscriber.attachment.close()
 
 
-async def test_a_permanent_refusal_ends_it(peer: ScriptedPeer, client: Client) -> None:
+async def test_a_permanent_refusal_ends_the_attachment(peer: ScriptedPeer, client: Client) -> None:
     subscriber = Subscriber(client)
     await subscriber.attachment.open()
     refuse_subscribe(peer, ServerError.TOPIC_NOT_FOUND, 1)
@@ -210,7 +212,9 @@ async def test_closing_ends_attempts(peer: ScriptedPeer, client: Client) -> None
     await subscriber.attachment.close()
 
 
-async def test_closing_while_it_opens_raises_already_closed(peer: ScriptedPeer, client: Client) -> None:
+async def test_closing_while_a_consumer_opens_raises_already_closed(
+    peer: ScriptedPeer, client: Client
+) -> None:
     peer.on(events.Subscribe, lambda link, event: None)
     subscriber = Subscriber(client)
     opening = asyncio.create_task(subscriber.attachment.open())

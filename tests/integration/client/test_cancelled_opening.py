@@ -25,7 +25,7 @@ Opening = Callable[[Client], Awaitable[object]]
     ],
     ids=["subscribe", "create_producer"],
 )
-async def test_cancelled_at_any_turn_of_the_loop(
+async def test_opening_cancelled_at_any_turn_of_the_loop_leaves_nothing_at_the_broker(
     opening: Opening, opened: type[events.Event], closed: type[events.Event]
 ) -> None:
     async with desk_running() as desk:

@@ -1,4 +1,4 @@
-"""The pool and how connections are made, against a scripted peer."""
+"""The client's pool of connections, and how connections are made, against a scripted peer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_fifty_lookups_share_one_connection_and_one_attempt(peer: Scripted
 
 
 @pytest.mark.row("S0.1")
-async def test_as_many_connections_as_allowed_are_used(tcp_peer: ScriptedPeer) -> None:
+async def test_all_allowed_connections_are_used(tcp_peer: ScriptedPeer) -> None:
     async with Client(tcp_peer.url, connections_per_broker=3) as client:
         await asyncio.gather(*(client.partitions(TOPIC) for _ in range(100)))
         assert len(tcp_peer.links) == 3
@@ -136,7 +136,9 @@ async def test_a_black_hole_is_an_error_when_the_time_is_up() -> None:
 
 
 @pytest.mark.row("S0.3")
-async def test_a_broker_that_does_not_answer_the_handshake_is_one_too(peer: ScriptedPeer) -> None:
+async def test_a_broker_that_does_not_answer_the_handshake_is_an_error_when_the_time_is_up(
+    peer: ScriptedPeer,
+) -> None:
     peer.on(events.Connect, silent)
     await took_as_long_as_it_may(peer.url)
     await until(lambda: not peer.open_links, "nothing left open")

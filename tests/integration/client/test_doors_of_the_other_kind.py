@@ -79,7 +79,9 @@ BOTH = pytest.mark.parametrize("kind", [vela.aio.Client, vela.Client], ids=["aio
 
 @BOTH
 @pytest.mark.parametrize("scheme", ["pulsar+ssl", "wss"])
-async def test_a_tcp_port_without_tls_that_hangs_up(kind: ClientClass, scheme: str) -> None:
+async def test_the_error_about_a_tcp_port_without_tls_names_the_right_scheme(
+    kind: ClientClass, scheme: str
+) -> None:
     async with ScriptedPeer.started() as peer:
         said = await refusal(kind, f"{scheme}://127.0.0.1:{peer.port}", AuthenticationToken(SECRET))
     assert f"127.0.0.1:{peer.port}" in said
@@ -89,7 +91,9 @@ async def test_a_tcp_port_without_tls_that_hangs_up(kind: ClientClass, scheme: s
 
 @BOTH
 @pytest.mark.parametrize("scheme", ["pulsar+ssl", "wss"])
-async def test_an_http_port_without_tls(kind: ClientClass, scheme: str) -> None:
+async def test_the_error_about_an_http_port_without_tls_names_the_right_scheme(
+    kind: ClientClass, scheme: str
+) -> None:
     async with ScriptedPeer.started(websocket=True) as peer:
         said = await refusal(kind, f"{scheme}://127.0.0.1:{peer.port}", AuthenticationToken(SECRET))
     assert "does not speak TLS" in said
@@ -101,7 +105,7 @@ async def test_an_http_port_without_tls(kind: ClientClass, scheme: str) -> None:
     ("scheme", "answer"),
     [("wss", UPGRADED), ("pulsar+ssl", UPGRADED), ("wss", b"HTTP/1.1 404 Not Found\r\n\r\n")],
 )
-async def test_an_http_port_without_tls_that_waits_for_more(
+async def test_the_error_about_an_http_port_that_waits_for_more_names_the_right_scheme(
     kind: ClientClass, scheme: str, answer: bytes
 ) -> None:
     async with waits_for_lines(answer) as heard:
@@ -122,7 +126,9 @@ async def test_an_http_port_that_waits_for_more_is_not_taken_for_a_tcp_port(kind
 @BOTH
 @pytest.mark.parametrize("websocket", [False, True], ids=["tcp door", "http door"])
 @pytest.mark.parametrize("scheme", ["pulsar", "ws"])
-async def test_a_port_with_tls(kind: ClientClass, scheme: str, websocket: bool, server: KeyPair) -> None:
+async def test_the_error_about_a_port_with_tls_names_the_right_scheme(
+    kind: ClientClass, scheme: str, websocket: bool, server: KeyPair
+) -> None:
     async with ScriptedPeer.started(websocket=websocket, tls=server.server_context()) as peer:
         said = await refusal(kind, f"{scheme}://127.0.0.1:{peer.port}", AuthenticationToken(SECRET))
     assert "speaks TLS" in said

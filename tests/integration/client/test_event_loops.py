@@ -96,7 +96,7 @@ def elsewhere() -> Iterator[Elsewhere]:
 
 @pytest.mark.parametrize("is_closed", [False, True], ids=["open", "closed"])
 @pytest.mark.parametrize("name", CALLS)
-def test_the_error_is_raised_and_no_coroutine_is_left(
+def test_a_call_on_another_loop_raises_an_error_and_leaves_no_coroutine(
     name: str, is_closed: bool, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with warnings.catch_warnings(record=True) as warned:

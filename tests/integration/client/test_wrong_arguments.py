@@ -164,7 +164,7 @@ ASKED = (events.Send, events.Ack, events.Redeliver, events.Seek, events.Unsubscr
 
 
 @pytest.mark.parametrize(("method", "args", "kwargs", "named"), CLIENT)
-async def test_of_the_client(
+async def test_wrong_arguments_of_the_client_are_named(
     method: str, args: Arguments, kwargs: Named, named: str, api: Api, peer: ScriptedPeer
 ) -> None:
     await api.refuses(named, api.client, method, args, kwargs)
@@ -172,7 +172,9 @@ async def test_of_the_client(
 
 
 @pytest.mark.parametrize(("kwargs", "named"), PRODUCER)
-async def test_of_a_producer(kwargs: Named, named: str, api: Api, peer: ScriptedPeer) -> None:
+async def test_wrong_arguments_of_a_producer_are_named(
+    kwargs: Named, named: str, api: Api, peer: ScriptedPeer
+) -> None:
     producer = await api.call(api.client, "create_producer", TOPIC)
     await api.refuses(named, producer, "send", (b"x",), kwargs)
     assert not peer.count(events.Send)
@@ -180,7 +182,7 @@ async def test_of_a_producer(kwargs: Named, named: str, api: Api, peer: Scripted
 
 @pytest.mark.parametrize(("method", "args", "named"), CONSUMER)
 @pytest.mark.parametrize("retries", [False, True], ids=["one topic", "with retry letters"])
-async def test_of_a_consumer(
+async def test_wrong_arguments_of_a_consumer_are_named(
     method: str, args: Arguments, named: str, retries: bool, api: Api, peer: ScriptedPeer
 ) -> None:
     if method == "reconsume_later" and not retries:
@@ -212,7 +214,7 @@ async def test_of_a_consumer(
     ],
     ids=str,
 )
-def test_of_a_clients_making(options: Named) -> None:
+def test_wrong_options_of_a_new_client_are_named(options: Named) -> None:
     (name,) = options
     for make in (vela.aio.Client, vela.Client):
         with pytest.raises(vela.InvalidConfiguration, match=name):

@@ -158,7 +158,7 @@ async def test_a_port_that_says_nothing_is_a_timeout_that_says_so(scheme: str, s
                 await client.connection_for(TOPIC)
 
 
-async def test_a_handshake_that_only_begins_is_a_timeout_that_says_so() -> None:
+async def test_a_handshake_that_does_not_finish_is_a_timeout_that_says_so() -> None:
     async with (
         speaking(b"\0\0\x10\0\0\0\x01\0") as port,
         Client(f"pulsar://127.0.0.1:{port}", operation_timeout_seconds=0.2) as client,

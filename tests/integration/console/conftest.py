@@ -66,7 +66,7 @@ def outsider(db: None) -> Client:
 
 
 @pytest.fixture
-def nobody(db: None) -> Client:
+def anonymous(db: None) -> Client:
     """Somebody who is not logged in."""
     return Client()
 

@@ -117,7 +117,7 @@ def _namespace_of(name: str) -> Namespace:
 
 
 NEVER_SILENT = timedelta(hours=1)
-"""How far in the future heartbeats are: nobody renews them, and a slow test would find them too old."""
+"""How far in the future heartbeats are: no process renews them, so in a slow test they would become too old."""
 
 
 def open_shop() -> Shop:

@@ -1,4 +1,4 @@
-"""One's own account: password, time zone, theme. Times on pages and in forms are in the user's zone."""
+"""A user's own account: password, time zone, theme. Times on pages and in forms are in the user's zone."""
 
 from __future__ import annotations
 
@@ -48,13 +48,15 @@ def chosen(page: str) -> list[str]:
     return re.findall(r'<option value="([^"]+)" selected>', page)
 
 
-def test_everybody_has_an_account(outsider: Client, nobody: Client) -> None:
+def test_every_logged_in_user_has_an_account_page_and_no_one_else(
+    outsider: Client, anonymous: Client
+) -> None:
     assert outsider.get("/account").status_code == 200
     in_zone(outsider, "Asia/Tokyo")
     assert chosen(outsider.get("/account").content.decode()) == ["Asia/Tokyo"]
-    assert nobody.get("/account")["Location"] == "/login?next=/account"
+    assert anonymous.get("/account")["Location"] == "/login?next=/account"
     for address in ("/account/password", "/account/time-zone"):
-        assert nobody.post(address)["Location"].startswith("/login")
+        assert anonymous.post(address)["Location"].startswith("/login")
         assert outsider.get(address).status_code == 405
         assert Client(enforce_csrf_checks=True).post(address).status_code in (302, 403)
 
@@ -79,10 +81,10 @@ def test_a_new_password_ends_the_other_sessions_only(browser: Client, ada: User)
         ({"old": "tested-7", "new": NEW, "again": NEW + "x"}, 422, "This is not the same password"),
         ({"old": "tested-7", "new": "", "again": ""}, 422, "Give the new password"),
         ({"old": "tested-7", "new": "short", "again": "short"}, 409, "too short"),
-        ({}, 422, "Give your present password"),
+        ({}, 422, "Give your current password"),
     ],
 )
-def test_a_password_that_makes_no_sense_changes_nothing(
+def test_an_invalid_new_password_changes_nothing(
     fields: dict[str, str], status: int, words: str, browser: Client, ada: User
 ) -> None:
     answer = browser.post("/account/password", fields)
@@ -100,7 +102,7 @@ def test_an_unknown_zone_is_refused(zone: str, browser: Client) -> None:
     assert not Preferences.objects.exists()
 
 
-def test_a_stored_zone_that_is_gone_is_utc(browser: Client, ada: User) -> None:
+def test_a_stored_zone_that_no_longer_exists_counts_as_utc(browser: Client, ada: User) -> None:
     Preferences.objects.create(user=ada, time_zone="Europe/Atlantis")
     assert "Times are UTC" in text_of(browser.get("/account"))
 
@@ -145,7 +147,7 @@ def test_the_version_of_every_block_depends_on_the_zone(browser: Client, shop: S
         ("2026-07-01 12:00", 1_782_900_000_000),
     ],
 )
-def test_a_time_in_a_form_is_in_the_users_zone(
+def test_a_time_in_a_form_is_read_in_the_users_zone(
     text: str, time_ms: int, browser: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = FakeActs()
@@ -167,7 +169,7 @@ def test_a_time_that_the_clock_shows_twice_or_never_is_refused(
     assert "The clocks of Europe/Berlin change at that time" in text_of(answer)
 
 
-def test_the_other_forms_name_the_zone(browser: Client, shop: Shop) -> None:
+def test_every_other_form_with_a_time_names_the_zone(browser: Client, shop: Shop) -> None:
     in_zone(browser, "Europe/Berlin")
     for form in (f"{ORDERS}/s/billing/act/redrive", f"{ORDERS}/act/publish", f"{ORDERS}/messages"):
         words = text_of(browser.get(form))
@@ -188,7 +190,7 @@ def test_an_address_of_messages_means_the_same_to_everybody(browser: Client, sho
     assert "There is no time zone" in text_of(wrong)
 
 
-def test_the_theme_leads_back(browser: Client) -> None:
+def test_choosing_a_theme_leads_back_to_the_page(browser: Client) -> None:
     assert 'name="next" value="/account"' in browser.get("/account").content.decode()
     assert browser.post("/theme", {"to": "dark", "next": "/account"})["Location"] == "/account"
 
@@ -203,7 +205,7 @@ def test_a_read_only_console_changes_nothing(browser: Client, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_hostile_values(what: str, browser: Client, shop: Shop) -> None:
+def test_hostile_values_cause_no_fault(what: str, browser: Client, shop: Shop) -> None:
     browser.raise_request_exception = False
     value = HOSTILE[what]
     for address, body in (

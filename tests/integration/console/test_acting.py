@@ -28,7 +28,9 @@ def broker(monkeypatch: pytest.MonkeyPatch, shop: Shop) -> FakeActs:
     return fake
 
 
-def test_the_whole_way(operator: Client, broker: FakeActs) -> None:
+def test_an_act_leads_from_its_form_through_plan_and_receipt_to_its_undo(
+    operator: Client, broker: FakeActs
+) -> None:
     assert "1 hour" in text_of(operator.get(f"{BILLING}/act/rewind"))
     planned = operator.post(f"{BILLING}/act/rewind", {"back": "1h"}, follow=True)
     assert broker.asked[0] == (
@@ -64,7 +66,7 @@ def test_the_whole_way(operator: Client, broker: FakeActs) -> None:
         ("clear", {}, ("clear", {})),
     ],
 )
-def test_each_kind(
+def test_each_form_asks_the_broker_for_its_kind_of_act(
     kind: str, filled: dict[str, str], asked: tuple[str, object], operator: Client, broker: FakeActs
 ) -> None:
     assert operator.post(f"{BILLING}/act/{kind}", filled).status_code == 302
@@ -117,7 +119,7 @@ def test_large_or_lossy_acts_need_the_name(
     assert operator.post("/acts/1/apply", {"confirm": "billing"}).status_code == 302
 
 
-def test_an_apply_the_broker_refuses(operator: Client, broker: FakeActs) -> None:
+def test_an_apply_that_the_broker_refuses_says_why(operator: Client, broker: FakeActs) -> None:
     operator.post(f"{BILLING}/act/clear")
     broker.refusal = "act 1 is applied: only a planned act can be applied"
     response = operator.post("/acts/1/apply")
@@ -251,14 +253,14 @@ def test_the_name_of_a_topic_is_typed_where_there_is_no_subscription(
     assert operator.post("/acts/1/apply", {"confirm": "orders"}).status_code == 302
 
 
-def test_an_undo_the_broker_refuses(operator: Client, broker: FakeActs) -> None:
+def test_an_undo_that_the_broker_refuses_gets_409(operator: Client, broker: FakeActs) -> None:
     operator.post(f"{BILLING}/act/clear")
     operator.post("/acts/1/apply")
     broker.refusal = "only the latest act on a cursor can be undone"
     assert operator.post("/acts/1/undo").status_code == 409
 
 
-def test_without_a_broker_the_act_waits_politely(operator: Client, broker: FakeActs) -> None:
+def test_without_a_broker_the_act_waits_and_says_so(operator: Client, broker: FakeActs) -> None:
     from broker.models import BrokerProcess
 
     broker.answers = False
@@ -274,7 +276,9 @@ def test_without_a_broker_the_act_waits_politely(operator: Client, broker: FakeA
     assert "HX-Refresh" not in operator.get("/acts/1?part=state")
 
 
-def test_the_part_of_an_answered_act_has_its_whole_page_read(operator: Client, broker: FakeActs) -> None:
+def test_the_part_of_an_answered_act_makes_the_browser_read_the_whole_page(
+    operator: Client, broker: FakeActs
+) -> None:
     operator.post(f"{BILLING}/act/clear")
     assert operator.get("/acts/1?part=state")["HX-Refresh"] == "true"
     page = operator.get("/acts/1")
@@ -337,12 +341,12 @@ def test_a_viewer_may_not_act(looker: Client, operator: Client, broker: FakeActs
     assert len(broker.asked) == asked
 
 
-def test_nobody_may_not_act(nobody: Client, broker: FakeActs) -> None:
+def test_without_a_login_no_act_is_possible(anonymous: Client, broker: FakeActs) -> None:
     for address in (f"{BILLING}/act/clear", "/acts/1/apply", "/acts/1/undo"):
-        assert nobody.post(address)["Location"].startswith("/login")
+        assert anonymous.post(address)["Location"].startswith("/login")
 
 
-def test_acts_need_the_token(operator: Client, broker: FakeActs) -> None:
+def test_acts_need_the_csrf_token(operator: Client, broker: FakeActs) -> None:
     operator.post(f"{BILLING}/act/clear")
     strict = Client(enforce_csrf_checks=True)
     strict.cookies = operator.cookies

@@ -74,7 +74,7 @@ def numbers(response: Any) -> list[int]:
         ("?before=nonsense", [2, 1, 0]),
     ],
 )
-def test_filters(query: str, which: list[int], looker: Client, history: list[Act]) -> None:
+def test_filters_choose_acts(query: str, which: list[int], looker: Client, history: list[Act]) -> None:
     assert numbers(looker.get(f"/acts{query}")) == [history[number].pk for number in which]
 
 
@@ -95,7 +95,7 @@ def test_an_empty_list_says_why(query: str, sentence: str, looker: Client, histo
     ]
 
 
-def test_a_row_says_who_what_and_what_it_did(looker: Client, history: list[Act]) -> None:
+def test_a_row_says_who_did_what_with_which_effect(looker: Client, history: list[Act]) -> None:
     words = text_of(looker.get("/acts"))
     assert "reset to the beginning billing orders" in words
     assert "12 0 ada console 10.0.0.1" in words
@@ -110,7 +110,9 @@ def test_the_log_says_what_can_be_undone_as_the_subscriptions_page_does(history:
     assert [row.undoable for row in acts_of(subscription_id)] == [True, False, False]
 
 
-def test_an_act_that_was_undone_says_by_which(looker: Client, history: list[Act], shop: Shop) -> None:
+def test_an_act_that_was_undone_names_the_act_that_undid_it(
+    looker: Client, history: list[Act], shop: Shop
+) -> None:
     done = history[2]
     an_act(shop, kind="undo", parameters={}, undo_of=done, state="refused")
     logged, _ = act_log(ActsAsked(), EVERYTHING)
@@ -127,7 +129,7 @@ def test_an_act_that_was_undone_says_by_which(looker: Client, history: list[Act]
     assert f"undone by {undo.pk}" in text_of(looker.get("/acts"))
 
 
-def test_pages_follow_each_other(looker: Client, shop: Shop) -> None:
+def test_pages_of_acts_follow_each_other(looker: Client, shop: Shop) -> None:
     made = [an_act(shop).pk for _ in range(LOG_ROWS + 5)]
     first = looker.get("/acts")
     following = re.search(r'href="(\?[^"]*)"\s+rel="next"', first.content.decode())
@@ -240,13 +242,13 @@ def test_the_export_reads_page_by_page_and_stops_at_its_size(
     assert following["act"] == lines[-1]["act"] - 1
 
 
-def test_the_export_has_what_one_may_see(history: list[Act]) -> None:
+def test_the_export_has_only_acts_that_its_user_may_see(history: list[Act]) -> None:
     greta = person("greta", {"garden/*": Role.OPERATOR})
     for address in ("/acts/export", "/api/v1/acts/export"):
         assert exported(greta, "", address) == [{"end": {"stopped_by": "end", "acts": 0, "before": None}}]
 
 
-def test_exports_of_acts_and_messages_share_two_places(looker: Client, history: list[Act]) -> None:
+def test_at_most_two_exports_of_acts_and_messages_run_at_once(looker: Client, history: list[Act]) -> None:
     sent = [looker.get("/acts/export"), looker.get("/api/v1/acts/export")]
     for address in (
         "/acts/export",

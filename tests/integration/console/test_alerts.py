@@ -134,7 +134,7 @@ def test_two_rules_cannot_have_one_name(operator: Client, shop: Shop) -> None:
     assert "choose another name" in text_of(answer)
 
 
-def test_a_rule_that_somebody_deletes_meanwhile_is_not_changed(shop: Shop) -> None:
+def test_a_rule_that_another_user_deletes_meanwhile_is_not_changed(shop: Shop) -> None:
     rule = rule_of()
     AlertRule.objects.all().delete()
     with pytest.raises(RuleRefused, match="somebody deleted this rule meanwhile"):
@@ -205,12 +205,12 @@ def test_the_number_of_tests_is_limited(operator: Client, shop: Shop) -> None:
     rule = rule_of()
     statuses = [operator.post(f"/alerts/{rule.pk}/test").status_code for _ in range(5)]
     assert statuses == [302] * 4 + [409]
-    nobody = rule_of(name="quiet", webhook_url="")
-    answer = operator.post(f"/alerts/{nobody.pk}/test")
+    without_receiver = rule_of(name="quiet", webhook_url="")
+    answer = operator.post(f"/alerts/{without_receiver.pk}/test")
     assert (answer.status_code, "notifies nobody" in text_of(answer)) == (409, True)
 
 
-def test_rules_stay_inside_their_writers_rights(shop: Shop) -> None:
+def test_a_rule_may_watch_only_what_its_author_may_see(shop: Shop) -> None:
     mine, theirs = rule_of(name="mine"), rule_of(name="theirs", namespaces="*")
     pia = person("pia", {"public/default": Role.OPERATOR})
     wide = pia.post("/alerts/new", RULE | {"save": "1"})
@@ -237,7 +237,7 @@ def test_rules_stay_inside_their_writers_rights(shop: Shop) -> None:
         ("/t/persistent/public/default/orders/s/billing", 5),
     ],
 )
-def test_pages_offer_rules_that_need_nothing_more(
+def test_pages_offer_only_rules_that_a_user_may_write(
     address: str, offered: int, operator: Client, looker: Client, shop: Shop
 ) -> None:
     forms = re.findall(r'href="(/alerts/new\?[^"]+)"', operator.get(address).content.decode())

@@ -73,7 +73,7 @@ def test_an_apply_allows_more_redelivered_messages_and_a_refusal_names_the_new_p
     assert post(operator, "/api/v1/acts/2/apply").status_code == 200
 
 
-def test_plan_apply_undo(operator: Client, broker: FakeActs) -> None:
+def test_an_act_is_planned_applied_and_undone(operator: Client, broker: FakeActs) -> None:
     planned = post(operator, "/api/v1/acts", {**CLEAR, "topic": "orders", "reason": "why"})
     assert (planned.status_code, planned["Location"]) == (201, "/api/v1/acts/1")
     assert planned.json()["plan"]["replayed_messages"] == 4
@@ -100,20 +100,20 @@ def test_an_invalid_address_is_a_problem_too(address: str, operator: Client) -> 
     ["nothing", "acts/abc", "", "topics/persistent/public/default/orders/subscriptions/g%2F1"],
 )
 def test_an_unknown_address_asks_for_credentials_as_a_known_one_does(
-    address: str, nobody: Client, staff: dict[str, str]
+    address: str, anonymous: Client, staff: dict[str, str]
 ) -> None:
-    refused = nobody.get(f"/api/v1/{address}")
-    known = nobody.get("/api/v1/stats")
+    refused = anonymous.get(f"/api/v1/{address}")
+    known = anonymous.get("/api/v1/stats")
     assert (refused.status_code, refused.json()) == (401, known.json())
     assert refused["WWW-Authenticate"] == known["WWW-Authenticate"]
-    answer = nobody.get(f"/api/v1/{address}", headers=staff)
+    answer = anonymous.get(f"/api/v1/{address}", headers=staff)
     assert (answer.status_code, answer["Content-Type"]) == (404, "application/problem+json")
     assert answer.json()["code"] == "NotFound"
     strict = Client(enforce_csrf_checks=True)
     assert post(strict, f"/api/v1/{address}", headers=staff).json()["code"] == "NotFound"
 
 
-def test_an_act_that_nobody_answered_is_202_and_has_an_address(operator: Client, broker: FakeActs) -> None:
+def test_an_act_that_no_broker_answers_is_202_and_has_an_address(operator: Client, broker: FakeActs) -> None:
     broker.answers = False
     answer = post(operator, "/api/v1/acts", CLEAR)
     assert (answer.status_code, answer["Location"], answer["Retry-After"]) == (202, "/api/v1/acts/1", "1")
@@ -197,31 +197,34 @@ def test_a_member_that_is_not_taken_is_named_with_those_that_are(
     assert post(operator, f"/api/v1/{address}", body).json()["detail"] == says
 
 
-def test_who_may_call(
-    operator: Client, looker: Client, nobody: Client, staff: dict[str, str], broker: FakeActs, shop: Shop
+def test_callers_need_a_login_a_role_and_for_changes_json(
+    operator: Client, looker: Client, anonymous: Client, staff: dict[str, str], broker: FakeActs, shop: Shop
 ) -> None:
-    assert (nobody.get("/api/v1/acts").status_code, post(nobody, "/api/v1/acts", CLEAR).status_code) == (
+    assert (
+        anonymous.get("/api/v1/acts").status_code,
+        post(anonymous, "/api/v1/acts", CLEAR).status_code,
+    ) == (
         401,
         401,
     )
-    assert nobody.get("/api/v1/acts")["WWW-Authenticate"].startswith("Basic")
+    assert anonymous.get("/api/v1/acts")["WWW-Authenticate"].startswith("Basic")
     assert looker.get("/api/v1/acts").status_code == 200
     for address in ("/api/v1/acts", "/api/v1/acts/1/apply", "/api/v1/acts/1/undo"):
         assert post(looker, address, CLEAR).status_code == 403
     assert looker.get(f"{READS}/subscriptions/billing/peek").status_code == 403
-    assert post(nobody, "/api/v1/acts", CLEAR, headers=staff).status_code == 201
+    assert post(anonymous, "/api/v1/acts", CLEAR, headers=staff).status_code == 201
     for wrong in (
         basic("root", "x"),
         basic("nobody", "x"),
         {"authorization": "Bearer x"},
         {"authorization": "Basic %"},
     ):
-        assert post(nobody, "/api/v1/acts", CLEAR, headers=wrong).status_code == 401
+        assert post(anonymous, "/api/v1/acts", CLEAR, headers=wrong).status_code == 401
     assert operator.delete("/api/v1/acts/1").status_code == 405
     assert operator.delete("/api/v1/acts/1")["Allow"] == "GET, HEAD"
 
 
-def test_a_page_of_another_site_can_do_nothing(
+def test_a_page_of_another_site_cannot_act_for_a_logged_in_user(
     operator: Client, staff: dict[str, str], broker: FakeActs
 ) -> None:
     strict = Client(enforce_csrf_checks=True)
@@ -260,14 +263,14 @@ def test_only_a_database_that_did_not_answer_is_worth_another_try(
     assert (answer.status_code, problem["code"], problem["retriable"]) == (status, code, status == 503)
 
 
-def test_the_log_has_pages(operator: Client, shop: Shop, broker: FakeActs) -> None:
+def test_the_act_log_is_read_page_by_page(operator: Client, shop: Shop, broker: FakeActs) -> None:
     answer = operator.get("/api/v1/acts?kind=clear&q=x").json()
     assert answer == {"acts": [], "next_before": None}
     assert operator.get("/api/v1/acts?before=x").status_code == 400
     assert operator.get("/api/v1/acts/99").json()["code"] in ("ActNotFound", "InvalidParameters")
 
 
-def test_peek_examine_and_analysis(operator: Client, shop: Shop) -> None:
+def test_peek_examine_and_backlog_answer_from_stored_messages(operator: Client, shop: Shop) -> None:
     peeked = operator.get(f"{READS}/subscriptions/billing/peek?limit=2").json()["messages"]
     assert len(peeked) == 2
     first = operator.get(f"{READS}/examine").json()
@@ -303,13 +306,15 @@ def test_a_partitioned_topic_says_where_its_messages_are(operator: Client, shop:
         (f"{READS}/subscriptions/billing/backlog?entries=10001", 400),
     ],
 )
-def test_a_read_that_makes_no_sense(address: str, status: int, operator: Client, shop: Shop) -> None:
+def test_an_invalid_read_is_refused_with_its_status(
+    address: str, status: int, operator: Client, shop: Shop
+) -> None:
     answer = operator.get(address)
     assert (answer.status_code, answer["Content-Type"]) == (status, "application/problem+json")
 
 
-def test_the_description_names_every_kind_and_every_address(nobody: Client) -> None:
-    document = nobody.get("/api/v1/openapi.json").json()
+def test_the_description_names_every_kind_and_every_address(anonymous: Client) -> None:
+    document = anonymous.get("/api/v1/openapi.json").json()
     kinds = {
         each["properties"]["kind"]["const"] for each in document["components"]["schemas"]["NewAct"]["oneOf"]
     }

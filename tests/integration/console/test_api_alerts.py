@@ -112,7 +112,7 @@ def test_a_rule_is_silenced_tested_and_deleted(operator: Client, shop: Shop) -> 
     assert operator.get("/api/v1/alerts/history").json()["alerts"][0]["rule_id"] is None
 
 
-def test_alerts_have_pages(operator: Client, shop: Shop) -> None:
+def test_alerts_are_read_page_by_page(operator: Client, shop: Shop) -> None:
     for number in range(20):
         firing_of(shop, None, rule_name=f"old {number}", cleared_ms=1000 + number // 2)
         firing_of(shop, None, rule_name=f"new {number}")
@@ -127,7 +127,7 @@ def test_alerts_have_pages(operator: Client, shop: Shop) -> None:
         assert operator.get(f"/api/v1/alerts/{name}", {"after": "x"}).status_code == 400
 
 
-def test_rights_are_those_of_the_pages(shop: Shop) -> None:
+def test_the_api_needs_the_same_rights_as_the_pages(shop: Shop) -> None:
     mine, theirs = rule_of(name="mine"), rule_of(name="theirs", namespaces="*")
     pia = person("pia", {"public/default": Role.OPERATOR})
     asked = {"name": "x", "measure": "backlog", "threshold": 1}

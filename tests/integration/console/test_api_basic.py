@@ -43,27 +43,27 @@ def status(client: Client, password: str, name: str = "ada") -> int:
     return client.get(STATS, headers={"authorization": f"Basic {token}"}).status_code
 
 
-def test_a_right_password_is_checked_once(nobody: Client, ada: User, checks: list[str]) -> None:
-    assert [status(nobody, "first") for _ in range(3)] == [200, 200, 200]
+def test_a_right_password_is_checked_once(anonymous: Client, ada: User, checks: list[str]) -> None:
+    assert [status(anonymous, "first") for _ in range(3)] == [200, 200, 200]
     assert checks == ["ada"]
 
 
 def test_a_password_is_checked_again_after_a_minute(
-    nobody: Client, ada: User, checks: list[str], monkeypatch: pytest.MonkeyPatch
+    anonymous: Client, ada: User, checks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1000.0]
     monkeypatch.setattr("console.api.basic.time.monotonic", lambda: now[0])
-    status(nobody, "first")
+    status(anonymous, "first")
     now[0] += basic.REMEMBER_S - 1
-    status(nobody, "first")
+    status(anonymous, "first")
     assert checks == ["ada"]
     now[0] += 2
-    status(nobody, "first")
+    status(anonymous, "first")
     assert checks == ["ada", "ada"]
 
 
-def test_a_wrong_password_never_passes(nobody: Client, ada: User, checks: list[str]) -> None:
-    assert [status(nobody, each) for each in ("wrong", "first", "wrong", "", "first")] == [
+def test_a_wrong_password_never_passes(anonymous: Client, ada: User, checks: list[str]) -> None:
+    assert [status(anonymous, each) for each in ("wrong", "first", "wrong", "", "first")] == [
         401,
         200,
         401,
@@ -73,31 +73,33 @@ def test_a_wrong_password_never_passes(nobody: Client, ada: User, checks: list[s
     assert checks == ["ada"] * 4
 
 
-def test_a_changed_password_counts_at_once(nobody: Client, ada: User, checks: list[str]) -> None:
-    assert status(nobody, "first") == 200
+def test_a_changed_password_counts_at_once(anonymous: Client, ada: User, checks: list[str]) -> None:
+    assert status(anonymous, "first") == 200
     ada.set_password("second")
     ada.save()
-    assert (status(nobody, "first"), status(nobody, "second")) == (401, 200)
+    assert (status(anonymous, "first"), status(anonymous, "second")) == (401, 200)
 
 
-def test_a_deactivated_user_is_refused_at_once(nobody: Client, ada: User, checks: list[str]) -> None:
-    assert status(nobody, "first") == 200
+def test_a_deactivated_user_is_refused_at_once(anonymous: Client, ada: User, checks: list[str]) -> None:
+    assert status(anonymous, "first") == 200
     User.objects.filter(pk=ada.pk).update(is_active=False)
-    assert status(nobody, "first") == 401
+    assert status(anonymous, "first") == 401
 
 
-def test_one_persons_password_is_not_anothers(nobody: Client, ada: User, checks: list[str]) -> None:
+def test_one_persons_password_is_not_anothers(anonymous: Client, ada: User, checks: list[str]) -> None:
     granted(User.objects.create_user("vera", password="other"), {"*": Role.VIEWER})
-    assert status(nobody, "first") == 200
-    assert (status(nobody, "first", "vera"), status(nobody, "other", "vera"), status(nobody, "x", "nobody")) == (
-        401, 200, 401,
-    )  # fmt: skip
+    assert status(anonymous, "first") == 200
+    assert status(anonymous, "first", "vera") == 401
+    assert status(anonymous, "other", "vera") == 200
+    assert status(anonymous, "x", "nobody") == 401
 
 
 def test_the_number_of_remembered_passwords_is_limited(
-    nobody: Client, ada: User, checks: list[str], monkeypatch: pytest.MonkeyPatch
+    anonymous: Client, ada: User, checks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(basic, "_MOST_REMEMBERED", 1)
     granted(User.objects.create_user("vera", password="other"), {"*": Role.VIEWER})
-    assert [status(nobody, "first"), status(nobody, "other", "vera"), status(nobody, "first")] == [200] * 3
+    assert [status(anonymous, "first"), status(anonymous, "other", "vera"), status(anonymous, "first")] == [
+        200
+    ] * 3
     assert len(basic._remembered) == 1

@@ -133,7 +133,9 @@ def call(client: Client, method: str, path: str, operation: str) -> Any:
 
 
 @pytest.mark.parametrize(("method", "path", "described"), operations())
-def test_an_answer_is_as_described(method: str, path: str, described: dict[str, Any], caller: Client) -> None:
+def test_an_answer_matches_its_description(
+    method: str, path: str, described: dict[str, Any], caller: Client
+) -> None:
     if described["operationId"] == "undo_act":
         call(caller, "post", path.replace("undo", "apply"), "apply_act")
     answer = call(caller, method, path, described["operationId"])
@@ -142,13 +144,15 @@ def test_an_answer_is_as_described(method: str, path: str, described: dict[str, 
 
 
 @pytest.mark.parametrize(("method", "path", "described"), operations())
-def test_a_refusal_is_as_described(method: str, path: str, described: dict[str, Any], nobody: Client) -> None:
-    answer = call(nobody, method, path, described["operationId"])
+def test_a_refusal_matches_its_description(
+    method: str, path: str, described: dict[str, Any], anonymous: Client
+) -> None:
+    answer = call(anonymous, method, path, described["operationId"])
     assert answer.status_code == 401
     check(answer, described["responses"])
 
 
-def test_a_refused_act_is_as_described(caller: Client, broker: FakeActs) -> None:
+def test_a_refused_act_matches_its_description(caller: Client, broker: FakeActs) -> None:
     broker.has_drifted = True
     answer = caller.post("/api/v1/acts/1/apply", "{}", content_type="application/json")
     assert answer.json().keys() >= {"act", "new_plan", "instance"}

@@ -44,7 +44,7 @@ def test_chosen_columns_are_members_of_each_message(operator: Client, shop: Shop
     assert operator.get(f"{ORDERS}/messages?limit=1").json()["messages"][0]["columns"] == {}
 
 
-def test_pages_go_through_everything(operator: Client, shop: Shop) -> None:
+def test_pages_of_found_messages_go_through_the_whole_log(operator: Client, shop: Shop) -> None:
     found: list[str] = []
     after = ""
     for _ in range(20):
@@ -70,13 +70,13 @@ def test_pages_go_through_everything(operator: Client, shop: Shop) -> None:
         ("after=1:1", "after: Take"),
     ],
 )
-def test_what_cannot_be_asked(query: str, words: str, operator: Client, shop: Shop) -> None:
+def test_an_invalid_query_is_refused_by_name(query: str, words: str, operator: Client, shop: Shop) -> None:
     answer = operator.get(f"{ORDERS}/messages?{query}")
     assert (answer.status_code, answer.json()["code"]) == (400, "BadQuery")
     assert words in answer.json()["detail"]
 
 
-def test_one_message(operator: Client, shop: Shop) -> None:
+def test_a_message_is_read_with_its_states_and_neighbours(operator: Client, shop: Shop) -> None:
     place = f"{shop.open.pk}:{BATCH_ENTRY}"
     answer = operator.get(f"{ORDERS}/messages/{place}:1").json()
     assert (answer["id"], answer["payload"], answer["decoder"]) == (f"{place}:-1:1", "member 1", "text")
@@ -84,7 +84,7 @@ def test_one_message(operator: Client, shop: Shop) -> None:
     assert (answer["older"], answer["newer"]) == (f"{place}:0", f"{place}:2")
 
 
-def test_one_message_that_is_binary_and_large(operator: Client, db: None) -> None:
+def test_a_large_binary_message_is_cut_and_encoded_as_base64(operator: Client, db: None) -> None:
     payload = b"\xff" * 2_000_000
     entry = encode_single(
         producer_name="p", sequence_id=4, publish_time_ms=1, payload=payload, ordering_key=b"\x01"
@@ -97,7 +97,7 @@ def test_one_message_that_is_binary_and_large(operator: Client, db: None) -> Non
 
 
 @pytest.mark.parametrize("spot", ["oops", "1:99999", "1000000:1", "1" + "0" * 30 + ":0"])
-def test_no_such_message(spot: str, operator: Client, shop: Shop) -> None:
+def test_a_message_that_does_not_exist_gets_404(spot: str, operator: Client, shop: Shop) -> None:
     answer = operator.get(f"{ORDERS}/messages/{spot}")
     assert (answer.status_code, answer.json()["code"]) == (404, "MessageNotFound")
 

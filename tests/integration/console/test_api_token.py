@@ -45,40 +45,40 @@ def names(body: object) -> list[str]:
     return [each["name"] for each in body["topics"]]
 
 
-def test_a_superuser_sees_everything(nobody: Client) -> None:
-    status, body = get(nobody, TOPICS, token("root"))
+def test_a_superuser_sees_everything(anonymous: Client) -> None:
+    status, body = get(anonymous, TOPICS, token("root"))
     assert status == 200
     assert {"persistent://shop/eu/orders", "persistent://bank/eu/orders"} <= set(names(body))
 
 
-def test_an_admin_of_a_tenant_sees_that_tenant(nobody: Client) -> None:
+def test_an_admin_of_a_tenant_sees_that_tenant(anonymous: Client) -> None:
     access.set_permissions(Subject(tenant="shop"), "manager", ["admin"], **OP)
-    status, body = get(nobody, TOPICS, token("manager"))
+    status, body = get(anonymous, TOPICS, token("manager"))
     assert (status, names(body)) == (200, ["persistent://shop/eu/orders"])
-    assert get(nobody, f"{TOPICS}/persistent/bank/eu/orders/stats", token("manager"))[0] == 404
+    assert get(anonymous, f"{TOPICS}/persistent/bank/eu/orders/stats", token("manager"))[0] == 404
 
 
-def test_another_role_sees_nothing(nobody: Client) -> None:
+def test_a_role_that_is_neither_sees_nothing(anonymous: Client) -> None:
     access.set_permissions(Subject.of_namespace("shop", "eu"), "app", ["produce", "consume"], **OP)
-    assert get(nobody, TOPICS, token("app"))[0] == 403
+    assert get(anonymous, TOPICS, token("app"))[0] == 403
 
 
 @pytest.mark.parametrize(
     "made", [token("root", secret=FOREIGN_SECRET), token("root", expires_ms=1_000), "x.y.z", ""]
 )
-def test_a_bad_token_is_refused(nobody: Client, made: str) -> None:
-    assert get(nobody, STATS, made)[0] == 401
+def test_a_bad_token_is_refused(anonymous: Client, made: str) -> None:
+    assert get(anonymous, STATS, made)[0] == 401
 
 
-def test_a_revoked_token_is_refused(nobody: Client) -> None:
+def test_a_revoked_token_is_refused(anonymous: Client) -> None:
     made = token("root", token_id="stolen")
-    assert get(nobody, STATS, made)[0] == 200
+    assert get(anonymous, STATS, made)[0] == 200
     access.revoke_token("stolen", **OP)
-    assert get(nobody, STATS, made)[0] == 401
+    assert get(anonymous, STATS, made)[0] == 401
 
 
-def test_a_change_needs_json_as_with_basic(nobody: Client) -> None:
-    answer = nobody.post(
+def test_a_change_needs_json_as_with_basic(anonymous: Client) -> None:
+    answer = anonymous.post(
         "/api/v1/acts/plan",
         data="x=1",
         content_type="application/x-www-form-urlencoded",
@@ -87,19 +87,21 @@ def test_a_change_needs_json_as_with_basic(nobody: Client) -> None:
     assert answer.status_code == 415
 
 
-def test_tokens_count_only_if_the_broker_takes_them(nobody: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_are_accepted_only_if_the_broker_takes_tokens(
+    anonymous: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bearer, "broker_settings", lambda: BrokerSettings.from_environment({}))
-    assert get(nobody, STATS, token("root"))[0] == 401
+    assert get(anonymous, STATS, token("root"))[0] == 401
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer"])
 def test_the_log_tells_an_act_by_a_token_from_one_by_a_user(
-    scheme: str, nobody: Client, monkeypatch: pytest.MonkeyPatch
+    scheme: str, anonymous: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two people decide by their accounts. A token has none, although it is used at the same address."""
     fake = FakeActs()
     monkeypatch.setattr(acts, "plan", fake.plan)
     asked = {"kind": "unload", "topic": "shop/eu/orders"}
     headers = {"authorization": f"{scheme} {token('root')}"}
-    assert nobody.post("/api/v1/acts", asked, "application/json", headers=headers).status_code == 201
+    assert anonymous.post("/api/v1/acts", asked, "application/json", headers=headers).status_code == 201
     assert fake.asked[0][1][-2:] == ("root (token)", "token 127.0.0.1")

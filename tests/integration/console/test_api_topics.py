@@ -128,7 +128,7 @@ def test_pages_follow_each_other_without_gap_or_double(order: str, looker: Clien
     assert sorted(found) == names
 
 
-def test_one_topic(looker: Client, shop: Shop) -> None:
+def test_a_topic_is_read_with_its_producers_and_bookmarks(looker: Client, shop: Shop) -> None:
     Bookmark.objects.create(topic=shop.topic, name="launch", ledger_id=1, entry_id=2, who="ada")
     body = looker.get(ORDERS).json()
     assert (body["name"], body["partitions"], body["parent"], body["terminated_at"]) == (
@@ -141,7 +141,7 @@ def test_one_topic(looker: Client, shop: Shop) -> None:
     assert (body["partition_topics"], body["policies"], body["namespace_policies"]) == ([], {}, {})
 
 
-def test_how_far_a_topic_is_compacted(looker: Client, shop: Shop) -> None:
+def test_a_topic_says_how_far_it_is_compacted(looker: Client, shop: Shop) -> None:
     (fresh,) = looker.get(f"{ORDERS}/compaction").json()["compactions"]
     assert (fresh["topic"], fresh["state"], fresh["kept_messages"]) == (shop.topic.name, "NOT_RUN", None)
     Compaction.objects.create(
@@ -155,7 +155,7 @@ def test_how_far_a_topic_is_compacted(looker: Client, shop: Shop) -> None:
     }  # fmt: skip
 
 
-def test_a_partitioned_topic(looker: Client, partitioned: Topic) -> None:
+def test_a_partitioned_topic_lists_its_partitions(looker: Client, partitioned: Topic) -> None:
     body = looker.get(f"{TOPICS}/persistent/shop/eu/dates").json()
     assert [(each["partition"], each["backlog_messages"]) for each in body["partition_topics"]] == [
         (0, 4),
@@ -174,7 +174,9 @@ def test_the_backlog_is_exact_and_the_oldest_is_known(looker: Client, shop: Shop
 
 
 @pytest.mark.parametrize("ledger", ["sealed", "open"])
-def test_a_cursor_at_the_end_has_no_oldest(ledger: str, looker: Client, shop: Shop) -> None:
+def test_a_cursor_at_the_end_of_the_log_has_no_oldest_message(
+    ledger: str, looker: Client, shop: Shop
+) -> None:
     end = shop.open if ledger == "open" else shop.sealed
     Cursor.objects.filter(subscription=shop.billing).update(
         mark_delete_ledger=end.pk, mark_delete_entry=5 if ledger == "open" else 9
@@ -183,7 +185,7 @@ def test_a_cursor_at_the_end_has_no_oldest(ledger: str, looker: Client, shop: Sh
     assert row["oldest_unacked_ms"] == (None if ledger == "open" else shop.now_ms - 80_000)
 
 
-def test_one_subscription(looker: Client, shop: Shop) -> None:
+def test_a_subscription_is_read_with_its_cursor_and_its_state(looker: Client, shop: Shop) -> None:
     body = looker.get(f"{ORDERS}/subscriptions/billing").json()
     assert (body["backlog_messages"], body["mark_delete"]) == (shop.backlog, f"{shop.sealed.pk}:4")
     assert body["standing"] == {
@@ -200,7 +202,7 @@ def test_one_subscription(looker: Client, shop: Shop) -> None:
     assert body["problems"] == {"messages that consumers discarded: CHECKSUM_MISMATCH": 4}
 
 
-def test_stats_of_a_topic(looker: Client, shop: Shop) -> None:
+def test_stats_of_a_topic_have_rates_backlogs_and_states(looker: Client, shop: Shop) -> None:
     body = looker.get(f"{ORDERS}/stats").json()
     assert body["topic"]["message_rate_in"] == 3.0
     (row,) = body["subscriptions"]
@@ -247,7 +249,7 @@ def test_stats_of_a_partitioned_topic_are_sums(looker: Client, partitioned: Topi
     assert (new["backlog_messages"], new["consumers"], new["standing"]["state"]) == (104, None, "unknown")
 
 
-def test_what_is_published_to_a_partition_raises_every_backlog_at_once(
+def test_messages_published_to_a_partition_raise_every_backlog_at_once(
     looker: Client, partitioned: Topic
 ) -> None:
     Ledger.objects.filter(topic__partition=1).update(messages=9, size_bytes=90)
@@ -274,7 +276,7 @@ def test_the_total_rises_with_what_is_published_though_no_subscription_changed(
     assert looker.get("/api/v1/stats").json()["backlog_messages"] == before + 7
 
 
-def test_an_unpartitioned_topic_s_bytes_rise_with_its_messages(looker: Client, shop: Shop) -> None:
+def test_the_bytes_of_an_unpartitioned_topic_rise_with_its_messages(looker: Client, shop: Shop) -> None:
     (row,) = looker.get(f"{ORDERS}/subscriptions").json()["subscriptions"]
     (sums,) = looker.get(f"{ORDERS}/stats").json()["subscriptions"]
     one = looker.get(f"{ORDERS}/subscriptions/billing").json()
@@ -299,9 +301,9 @@ def test_totals_say_whether_a_broker_runs(looker: Client, shop: Shop, partitione
     assert (body["broker"]["is_running"], body["broker"]["host"], body["waiting_acts"]) == (True, "shop-1", 0)
 
 
-def test_acts_that_wait_in_other_namespaces_are_not_counted(nobody: Client, shop: Shop) -> None:
+def test_acts_that_wait_in_other_namespaces_are_not_counted(anonymous: Client, shop: Shop) -> None:
     granted(User.objects.create_user("ada", password="tested-7"), {"public/default": Role.VIEWER})
-    nobody.force_login(User.objects.get(username="ada"))
+    anonymous.force_login(User.objects.get(username="ada"))
     for name, count in (("public/default", 1), ("other/place", 3)):
         for number in range(count):
             Act.objects.create(
@@ -314,13 +316,13 @@ def test_acts_that_wait_in_other_namespaces_are_not_counted(nobody: Client, shop
                 origin="test",
                 requested_at=now(),
             )
-    assert nobody.get("/api/v1/stats").json()["waiting_acts"] == 1
+    assert anonymous.get("/api/v1/stats").json()["waiting_acts"] == 1
     BrokerProcess.objects.update(stopped_at=now())
-    assert "1 act waiting" in text_of(nobody.get("/topics"))
-    assert "1 act waiting" in nobody.get("/troubles").json()["html"]
+    assert "1 act waiting" in text_of(anonymous.get("/topics"))
+    assert "1 act waiting" in anonymous.get("/troubles").json()["html"]
 
 
-def test_what_did_not_change_is_not_sent_again(looker: Client, shop: Shop) -> None:
+def test_an_unchanged_answer_is_not_sent_again(looker: Client, shop: Shop) -> None:
     first = looker.get(f"{ORDERS}/stats")
     again = looker.get(f"{ORDERS}/stats", headers={"if-none-match": first["ETag"]})
     assert (again.status_code, again.content, again["ETag"]) == (304, b"", first["ETag"])
@@ -340,10 +342,10 @@ def test_what_did_not_change_is_not_sent_again(looker: Client, shop: Shop) -> No
         f"{ORDERS}/subscriptions/billing",
     ],
 )
-def test_everybody_who_logged_in_may_read_and_nobody_else(
-    address: str, looker: Client, nobody: Client, shop: Shop
+def test_a_user_with_a_role_may_read_and_no_one_else(
+    address: str, looker: Client, anonymous: Client, shop: Shop
 ) -> None:
-    assert nobody.get(address).status_code == 401
+    assert anonymous.get(address).status_code == 401
     assert looker.get(address).status_code == 200
     assert looker.head(address).status_code == 200
     assert looker.post(address).status_code == 405
@@ -377,7 +379,7 @@ def test_everybody_who_logged_in_may_read_and_nobody_else(
         (f"{TOPICS}/persistent/shop/eu/dates/subscriptions/slow/peek", 404, "dates-partition-0"),
     ],
 )  # fmt: skip
-def test_the_error_says_what_is_wrong(
+def test_an_error_says_what_is_wrong(
     address: str, status: int, says: str, operator: Client, shop: Shop, partitioned: Topic
 ) -> None:
     answer = operator.get(address)
@@ -399,7 +401,9 @@ def test_answers_are_as_described(looker: Client, shop: Shop, partitioned: Topic
     check(looker.get(f"{ORDERS}/subscriptions/billing").json(), "OneSubscription")
 
 
-def test_policies_in_force_and_where_they_are_set(looker: Client, shop: Shop, partitioned: Topic) -> None:
+def test_policies_are_listed_with_the_place_where_each_is_set(
+    looker: Client, shop: Shop, partitioned: Topic
+) -> None:
     partitioned.policies = {"max_producers": 3, "message_ttl_ms": 5}
     partitioned.save()
     partitioned.namespace.policies = {"message_ttl_ms": 7, "max_consumers": 9, "auto_create_topics": False}
@@ -425,19 +429,21 @@ def test_policies_in_force_and_where_they_are_set(looker: Client, shop: Shop, pa
     assert of_namespace["max_producers"] == (0, None)
 
 
-def test_names_with_slashes_and_tildes(looker: Client, db: None) -> None:
+def test_names_with_slashes_and_tildes_are_found(looker: Client, db: None) -> None:
     topic = make_topic("persistent://public/default/a~b")
     subscribe(topic, "x/y")
     body = looker.get(f"{TOPICS}/persistent/public/default/a~7Eb/subscriptions/x~2Fy").json()
     assert (body["topic_name"], body["name"]) == ("persistent://public/default/a~b", "x/y")
 
 
-def test_a_namespace_without_a_role_or_without_topics(looker: Client, nobody: Client, shop: Shop) -> None:
+def test_a_namespace_without_topics_is_empty_and_one_without_a_role_is_hidden(
+    looker: Client, anonymous: Client, shop: Shop
+) -> None:
     Namespace.objects.create(tenant=Tenant.objects.get(name="public"), name="empty")
     make_topic("persistent://shop/eu/dates")
     guest = granted(User.objects.create_user("gina"), {"public/*": Role.VIEWER})
-    nobody.force_login(guest)
-    assert nobody.get(f"{TOPICS}?namespace=public/empty").json()["topics"] == []
-    hidden = nobody.get(f"{TOPICS}?namespace=shop/eu")
+    anonymous.force_login(guest)
+    assert anonymous.get(f"{TOPICS}?namespace=public/empty").json()["topics"] == []
+    hidden = anonymous.get(f"{TOPICS}?namespace=shop/eu")
     assert (hidden.status_code, hidden.json()["detail"]) == (404, "there is no namespace shop/eu")
     assert looker.get(f"{TOPICS}?namespace=shop/eu").status_code == 200

@@ -28,7 +28,7 @@ def names(response: Any) -> list[str]:
     return re.findall(r'class="name"[^>]*>([^<]+)<', response.content.decode())
 
 
-def test_what_each_keeps_and_until_when(looker: Client, shop: Shop) -> None:
+def test_each_bookmark_says_what_it_keeps_and_until_when(looker: Client, shop: Shop) -> None:
     mark(shop.topic, "release", ledger_id=shop.sealed.pk, entry_id=4)
     mark(shop.topic, "for ever", until=None, ledger_id=shop.open.pk)
     mark(shop.topic, "old", until=now() - timedelta(days=1), ledger_id=shop.open.pk)
@@ -73,7 +73,7 @@ def test_a_topic_shows_its_own_and_a_partitioned_one_those_of_its_partitions(
     assert "of dates-partition-0" in text_of(page)
 
 
-def test_from_a_bookmark_to_the_form_of_a_cursor(operator: Client, shop: Shop) -> None:
+def test_a_bookmark_leads_to_the_form_that_moves_a_cursor_to_it(operator: Client, shop: Shop) -> None:
     mark(shop.topic, "a & b")
     page = operator.get(f"{PAGE}?tab=bookmarks").content.decode()
     (to_choose,) = re.findall(r'href="([^"]*/choose/reset[^"]*)"', page)
@@ -87,7 +87,7 @@ def test_from_a_bookmark_to_the_form_of_a_cursor(operator: Client, shop: Shop) -
     assert 'value="a &amp; b"' in operator.get(to_delete).content.decode()
 
 
-def test_the_subscription_is_found_among_many(operator: Client, shop: Shop) -> None:
+def test_the_subscription_is_found_by_name_among_many(operator: Client, shop: Shop) -> None:
     for number in range(ROWS_TO_CHOOSE):
         Subscription.objects.create(topic=shop.topic, name=f"s{number:03}", type="Shared")
     address = f"{PAGE}/choose/skip_one?id=1:2"
@@ -102,16 +102,20 @@ def test_the_subscription_is_found_among_many(operator: Client, shop: Shop) -> N
 
 
 @pytest.mark.parametrize("address", [f"{PAGE}/choose/explode", f"{PAGE}-not/choose/reset"])
-def test_nothing_to_choose_for(address: str, operator: Client, shop: Shop) -> None:
+def test_an_unknown_act_or_topic_has_no_page_to_choose_a_subscription(
+    address: str, operator: Client, shop: Shop
+) -> None:
     assert operator.get(address).status_code == 404
 
 
-def test_only_operators_choose(looker: Client, nobody: Client, shop: Shop) -> None:
+def test_only_operators_may_choose_a_subscription(looker: Client, anonymous: Client, shop: Shop) -> None:
     assert looker.get(f"{PAGE}/choose/reset").status_code == 403
-    assert nobody.get(f"{PAGE}/choose/reset")["Location"].startswith("/login")
+    assert anonymous.get(f"{PAGE}/choose/reset")["Location"].startswith("/login")
 
 
-def test_rows_of_messages_lead_to_the_cursor(operator: Client, looker: Client, shop: Shop) -> None:
+def test_rows_of_messages_lead_to_forms_that_move_the_cursor_there(
+    operator: Client, looker: Client, shop: Shop
+) -> None:
     page = operator.get(f"{PAGE}/messages?start=oldest").content.decode()
     assert f'href="{PAGE}/choose/reset?to=id&amp;id={shop.sealed.pk}:0&amp;start=at"' in page
     page = operator.get(f"{PAGE}/messages?start=oldest&sub=billing").content.decode()

@@ -56,7 +56,7 @@ def test_a_change_repaints_its_block_and_a_quiet_one_stays(page: Page, shop: Sho
     assert page.evaluate("window.consumers.isConnected")
 
 
-def test_a_repaint_never_eats_a_selection(page: Page, shop: Shop) -> None:
+def test_a_repaint_keeps_a_selection(page: Page, shop: Shop) -> None:
     open_live(page)
     page.evaluate(f"getSelection().selectAllChildren({WORDS})")
     chosen = page.evaluate("getSelection().toString()")
@@ -68,7 +68,7 @@ def test_a_repaint_never_eats_a_selection(page: Page, shop: Shop) -> None:
     page.wait_for_selector(f"#part-numbers :text('{shop.backlog - 1} left')")
 
 
-def test_a_paused_page_stays(page: Page, shop: Shop) -> None:
+def test_a_paused_page_does_not_change_until_it_goes_on(page: Page, shop: Shop) -> None:
     open_live(page)
     page.keyboard.press("p")
     assert page.input_value("[data-refresh]") == "off"
@@ -78,7 +78,7 @@ def test_a_paused_page_stays(page: Page, shop: Shop) -> None:
     page.wait_for_selector(f"#part-numbers :text('{shop.backlog - 1} left')")
 
 
-def test_what_changed_while_a_page_was_paused_is_shown_when_it_goes_on(page: Page, shop: Shop) -> None:
+def test_changes_during_a_pause_are_shown_when_the_page_goes_on(page: Page, shop: Shop) -> None:
     open_live(page)
     page.keyboard.press("p")
     ack_one(shop)
@@ -111,7 +111,7 @@ def test_the_page_of_a_waiting_act_turns_into_its_answer(page: Page, shop: Shop)
     page.wait_for_selector("form.apply")
 
 
-def test_a_session_that_ended_leads_to_the_login(page: Page, shop: Shop) -> None:
+def test_a_page_whose_session_has_ended_leads_to_the_login(page: Page, shop: Shop) -> None:
     open_live(page)
     Session.objects.all().delete()
     tell(shop)
@@ -126,7 +126,7 @@ def test_a_console_that_stops_ends_its_streams(chromium: Browser, shop: Shop) ->
         page.wait_for_selector(".pulse.lost")
 
 
-def test_rewinding_by_keyboard_only(page: Page, shop: Shop) -> None:
+def test_a_subscription_is_rewound_by_keyboard_alone(page: Page, shop: Shop) -> None:
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.name") == "q"
     page.keyboard.press("Escape")
@@ -201,7 +201,7 @@ def test_a_reset_that_was_refused_offers_its_new_plan(page: Page, errors: list[s
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_nothing_spills_over_a_narrow_window(page: Page, theme: str, shop: Shop) -> None:
+def test_no_page_is_wider_than_a_narrow_window(page: Page, theme: str, shop: Shop) -> None:
     page.set_viewport_size({"width": 420, "height": 900})
     page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
     for address in (

@@ -269,7 +269,7 @@ def test_an_operator_acts_from_a_row_and_a_viewer_does_not(
     assert "/act/redeliver" not in idle
 
 
-def test_the_pending_messages_of_one_consumer(operator: Client, fleet: Shop) -> None:
+def test_the_pending_messages_of_one_consumer_are_shown_alone(operator: Client, fleet: Shop) -> None:
     words = text_of(operator.get(f"{BILLING}?consumer=1&part=pending"))
     assert "Pending acks of clerk" in words
     assert f"{fleet.sealed.pk}:5 1 clerk" in words
@@ -287,7 +287,7 @@ def test_a_consumer_that_differs_from_the_others_is_marked(operator: Client, fle
     assert words.count("▲&nbsp;median") == 2, "hoards has many, and keeps has an old one"
 
 
-def test_a_subscription_says_where_the_list_goes_on(operator: Client, fleet: Shop) -> None:
+def test_a_subscription_links_to_the_full_list_of_its_consumers(operator: Client, fleet: Shop) -> None:
     page = operator.get(BILLING)
     assert "At most 500 consumers are listed here" in text_of(page)
     link = re.search(r'href="([^"]*)">Filter and sort all', page.content.decode())
@@ -351,7 +351,7 @@ def test_the_form_of_a_row_names_the_one_consumer_and_the_reason_for_it(
     assert len(fake.asked) == 2
 
 
-def test_the_api_lists_what_the_pages_list(operator: Client, nobody: Client, fleet: Shop) -> None:
+def test_the_api_lists_what_the_pages_list(operator: Client, anonymous: Client, fleet: Shop) -> None:
     body = operator.get("/api/v1/consumers?flag=hoarding&subscription=bill&sort=unacked").json()
     (row,) = body["consumers"]
     assert (row["name"], row["key"], row["flags"], body["next_after"]) == ("hoards", 5, ["hoarding"], None)
@@ -366,4 +366,4 @@ def test_the_api_lists_what_the_pages_list(operator: Client, nobody: Client, fle
     assert operator.get("/api/v1/consumers?flag=nonsense").status_code == 400
     assert operator.get("/api/v1/consumers?after=nonsense").status_code == 400
     for address in ("/api/v1/consumers", "/api/v1/producers"):
-        assert nobody.get(address).status_code == 401
+        assert anonymous.get(address).status_code == 401

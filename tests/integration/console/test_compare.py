@@ -25,7 +25,7 @@ def single(payload: bytes, **more: Any) -> bytes:
     return encode_single(producer_name="till", sequence_id=1, publish_time_ms=1, payload=payload, **more)
 
 
-def test_what_differs_is_marked(operator: Client, shop: Shop) -> None:
+def test_differences_are_marked(operator: Client, shop: Shop) -> None:
     one = json.dumps({"order": 7, "items": ["a", "b"], "paid": False}).encode()
     other = json.dumps({"items": ["a", "c"], "order": 7, "paid": False, "note": "<b>"}).encode()
     log = write_log(
@@ -51,7 +51,9 @@ def test_what_differs_is_marked(operator: Client, shop: Shop) -> None:
     assert 'aria-label="differs"' not in same.content.decode()
 
 
-def test_two_ticked_messages_are_compared_the_earlier_one_left(operator: Client, shop: Shop) -> None:
+def test_two_ticked_messages_are_compared_with_the_earlier_one_on_the_left(
+    operator: Client, shop: Shop
+) -> None:
     html = operator.get(f"{ORDERS}/messages").content.decode()
     ticks = re.findall(r'name="pick"\s+value="([^"]+)"', html)
     assert len(ticks) == 20
@@ -93,7 +95,9 @@ def test_a_payload_that_cannot_be_read_is_compared_as_bytes(operator: Client, sh
         ("a=999:1&b=", "999:1 is not stored on this topic"),
     ],
 )
-def test_a_message_that_does_not_exist(query: str, words: str, operator: Client, shop: Shop) -> None:
+def test_a_message_that_does_not_exist_is_refused_in_words(
+    query: str, words: str, operator: Client, shop: Shop
+) -> None:
     page = operator.get(f"{ORDERS}/messages/compare?{query}")
     assert (page.status_code, words in text_of(page)) == (400, True)
 
@@ -105,7 +109,7 @@ def test_a_message_of_another_topic_is_not_compared(operator: Client, shop: Shop
     assert "is not stored on this topic" in text_of(page)
 
 
-def test_messages_of_two_partitions(operator: Client, shop: Shop) -> None:
+def test_messages_of_two_partitions_can_be_compared(operator: Client, shop: Shop) -> None:
     dates = make_topic("persistent://public/default/dates")
     dates.partitions = 2
     dates.save()

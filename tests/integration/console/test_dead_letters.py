@@ -118,14 +118,14 @@ def test_the_list_says_what_waits_since_when_who_reads_it_and_where_it_comes_fro
     assert "orders 20" not in words, "an ordinary topic"
 
 
-def test_what_no_broker_has_reported_is_unknown(operator: Client, shop: Shop) -> None:
+def test_numbers_that_no_broker_has_reported_are_unknown(operator: Client, shop: Shop) -> None:
     subscribe(write_log(DLQ, [letter(0)], begin_ms=int(time.time() * 1000) - 60_000))
     words = text_of(operator.get("/dlq"))
     row = words[words.index("orders-billing-DLQ") :]
     assert re.match(r"orders-billing-DLQ – 6\d s ago – – 1 subscription", row)
 
 
-def test_topics_with_other_names_are_listed_when_something_says_what_they_are(
+def test_topics_with_other_names_are_listed_when_a_producer_or_an_act_shows_that_they_hold_letters(
     operator: Client, shop: Shop
 ) -> None:
     graveyard = make_topic("persistent://public/default/graveyard", backlog=1)
@@ -199,7 +199,7 @@ def test_letters_are_grouped_by_reason_and_lead_to_redrive_and_discard(operator:
     assert f"1 {stored}:-1 ORIGIN_MESSAGE_ID" in grouped
 
 
-def test_letters_that_arrive_do_not_start_a_search_each(operator: Client, shop: Shop) -> None:
+def test_new_letters_do_not_each_start_a_search(operator: Client, shop: Shop) -> None:
     written = write_log(DLQ, [letter(0)])
     triggers = dict(
         re.findall(
@@ -256,7 +256,7 @@ def test_letters_are_not_called_all_when_the_search_stopped_early(
         assert "No letter waits" not in words
 
 
-def test_a_topic_that_nobody_reads_says_how_to_keep_its_letters(operator: Client, shop: Shop) -> None:
+def test_a_topic_without_a_subscription_says_how_to_keep_its_letters(operator: Client, shop: Shop) -> None:
     write_log(DLQ, [letter(0)])
     response = operator.get(PAGE)
     words = text_of(response)
@@ -314,7 +314,7 @@ def test_hostile_properties_are_shown_and_break_nothing(operator: Client, shop: 
         assert operator.get(f"{PAGE}?by={by}&sub={by}").status_code == 200
 
 
-def test_a_partitioned_topic_sends_on_to_its_partitions(operator: Client, shop: Shop) -> None:
+def test_a_partitioned_topic_leads_to_its_partitions(operator: Client, shop: Shop) -> None:
     parent = make_topic(DLQ)
     parent.partitions = 1
     parent.save()
@@ -371,7 +371,7 @@ def test_the_list_walks_the_index_of_dead_letter_topics(db: None) -> None:
         ("persistent://a/b/" + "-" * 200 + "-DLQ", None),
     ],
 )
-def test_the_names_that_a_dead_letter_topic_may_be_made_of(
+def test_the_name_of_a_dead_letter_topic_yields_every_possible_topic_and_subscription(
     name: str, expected: list[tuple[str, str]] | None
 ) -> None:
     found = list(possible_origins(name))

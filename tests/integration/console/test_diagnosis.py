@@ -1,4 +1,6 @@
-"""The block "Why" of the page, and the same in the API: causes from stored rows, with cures that open filled forms."""
+"""The block "Why" of a subscription's page, and the same in the API: causes from stored rows, with cures that open
+filled forms.
+"""
 
 from __future__ import annotations
 
@@ -101,13 +103,13 @@ def test_a_viewer_sees_what_helps_without_a_button(looker: Client, shop: Shop) -
     assert "/act/" not in why
 
 
-def test_the_block_is_read_again_although_nothing_happens(operator: Client, shop: Shop) -> None:
+def test_the_block_is_read_again_every_ten_seconds(operator: Client, shop: Shop) -> None:
     assert re.search(
         r'id="part-why".*?hx-trigger="[^"]*every 10s', operator.get(BILLING).content.decode(), re.DOTALL
     )
 
 
-def test_names_in_a_finding_are_text(operator: Client, shop: Shop) -> None:
+def test_names_in_a_finding_are_shown_as_text(operator: Client, shop: Shop) -> None:
     ConsumerSession.objects.update(name="<b>x</b>\u202e")
     why = operator.get(f"{BILLING}?part=why").content.decode()
     assert "<b>" not in why
@@ -157,12 +159,12 @@ def test_without_a_consumer_it_says_who_left(operator: Client, shop: Shop) -> No
     assert {"label": "left", "value": shop.now_ms - 60_000, "unit": "time"} in found["evidence"]
 
 
-def test_without_a_broker_nothing_else_matters(operator: Client, shop: Shop) -> None:
+def test_without_a_broker_the_first_cause_is_the_missing_broker(operator: Client, shop: Shop) -> None:
     BrokerProcess.objects.update(seen_at=now() - timedelta(seconds=20))
     assert leads(operator) == "no_broker"
 
 
-def test_an_obstacle_that_the_broker_reported(operator: Client, shop: Shop) -> None:
+def test_an_obstacle_that_the_broker_reported_is_a_finding(operator: Client, shop: Shop) -> None:
     row = SubscriptionObstacles.objects.create(
         subscription=shop.billing,
         blocked=True,
@@ -188,7 +190,7 @@ def test_an_obstacle_that_the_broker_reported(operator: Client, shop: Shop) -> N
     assert {"label": "the latest attempt", "value": row.read_fault, "unit": "text"} in found["evidence"]
 
 
-def test_the_cursor_in_entries(shop: Shop) -> None:
+def test_the_diagnosis_counts_the_cursor_in_entries(shop: Shop) -> None:
     found = snapshot(shop).cursor
     # 16 entries; 0-4 and 7 are acked, 5 is in flight, the read position is 6.
     assert (found.unacked_entries, found.unread_entries, found.in_flight_entries) == (10, 9, 1)
@@ -236,7 +238,7 @@ def test_delayed_entries_that_are_acked_do_not_count(shop: Shop) -> None:
     assert (found.entries, found.next_due_ms, found.is_whole) == (2, due_ms + 1, True)
 
 
-def test_limits_with_the_place_where_each_is_set(shop: Shop) -> None:
+def test_each_limit_names_the_place_where_it_is_set(shop: Shop) -> None:
     Namespace.objects.update(policies={"dispatch_rate_bytes": 1000, "max_unacked_per_consumer": 7})
     shop.topic.policies = {"subscription_dispatch_rate_messages": 5}
     shop.topic.save()
@@ -275,13 +277,13 @@ def test_only_the_subscription_that_pins_the_oldest_segment_has_the_finding(shop
     assert snapshot(shop).oldest_segment is None
 
 
-def test_the_slowest_cursor_of_the_topic(shop: Shop) -> None:
+def test_the_diagnosis_finds_the_slowest_cursor_of_the_topic(shop: Shop) -> None:
     found = snapshot(shop).slowest
     assert found is not None
     assert (found.name, found.backlog_bytes) == ("billing", 2000 - 600)
 
 
-def test_a_subscription_that_does_not_exist(operator: Client, shop: Shop) -> None:
+def test_a_subscription_that_does_not_exist_gets_404(operator: Client, shop: Shop) -> None:
     assert operator.get(DIAGNOSIS.replace("billing", "nope")).status_code == 404
 
 

@@ -1,4 +1,4 @@
-"""`/django-admin/` must not remove the last admin. And a login deletes the sessions that have expired."""
+"""`/django-admin/` must not remove the last admin. A login deletes the sessions that have expired."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ USERS = "/django-admin/auth/user/"
 
 
 @pytest.fixture
-def admin(nobody: Client) -> Client:
+def admin(anonymous: Client) -> Client:
     User.objects.create_superuser("root", password="tested-7")
-    nobody.force_login(User.objects.get(username="root"))
-    return nobody
+    anonymous.force_login(User.objects.get(username="root"))
+    return anonymous
 
 
 def fields(user: User, **changed: str) -> dict[str, str]:
@@ -35,7 +35,7 @@ def fields(user: User, **changed: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("lost", ["is_superuser", "is_active"])
-def test_the_last_admin_stays_one(admin: Client, lost: str) -> None:
+def test_the_last_admin_keeps_the_role(admin: Client, lost: str) -> None:
     root = User.objects.get(username="root")
     answer = admin.post(f"{USERS}{root.pk}/change/", fields(root, **{lost: ""}), follow=True)
     page = answer.content.decode()
@@ -46,7 +46,7 @@ def test_the_last_admin_stays_one(admin: Client, lost: str) -> None:
     assert root.is_active
 
 
-def test_the_last_admin_is_not_deleted_and_another_one_may_go(admin: Client) -> None:
+def test_the_last_admin_cannot_be_deleted_and_another_one_can(admin: Client) -> None:
     root = User.objects.get(username="root")
     other = User.objects.create_superuser("other", password="tested-7")
     delete = {"action": "delete_selected", "post": "yes"}
@@ -67,11 +67,11 @@ def test_a_change_that_leaves_an_admin_is_made(admin: Client) -> None:
     assert not other.is_superuser
 
 
-def test_a_login_deletes_sessions_that_have_expired_and_no_other(nobody: Client) -> None:
+def test_a_login_deletes_sessions_that_have_expired_and_no_other(anonymous: Client) -> None:
     now = timezone.now()
     for key, days in (("old", -1), ("open", 1)):
         Session.objects.create(session_key=key, session_data="", expire_date=now + timedelta(days=days))
     User.objects.create_user("ada", password="tested-7")
-    nobody.force_login(User.objects.get(username="ada"))
+    anonymous.force_login(User.objects.get(username="ada"))
     assert not Session.objects.filter(session_key="old").exists()
     assert Session.objects.filter(session_key="open").exists()

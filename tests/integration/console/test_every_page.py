@@ -136,14 +136,14 @@ def fill(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("address", PAGES)
-def test_nobody_is_sent_to_log_in(address: str, nobody: Client, shop: Shop) -> None:
-    response = nobody.get(address)
+def test_a_visitor_without_a_login_is_sent_to_log_in(address: str, anonymous: Client, shop: Shop) -> None:
+    response = anonymous.get(address)
     assert response.status_code == 302
     assert response["Location"].startswith("/login?next=")
 
 
 @pytest.mark.parametrize("address", PAGES)
-def test_the_page_comes_with_a_strict_policy(address: str, admin: Client, shop: Shop) -> None:
+def test_every_page_has_a_strict_content_policy(address: str, admin: Client, shop: Shop) -> None:
     response = admin.get(address)
     assert response.status_code == 200
     assert response["Content-Security-Policy"] == POLICY
@@ -153,7 +153,7 @@ def test_the_page_comes_with_a_strict_policy(address: str, admin: Client, shop: 
 
 
 @pytest.mark.parametrize("address", PAGES)
-def test_the_cost_does_not_grow(
+def test_a_page_costs_as_many_queries_when_there_are_more_rows(
     address: str, admin: Client, shop: Shop, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     with django_assert_num_queries(PAGES[address]):
@@ -217,7 +217,7 @@ def test_a_missing_page_is_404(address: str, operator: Client, shop: Shop) -> No
 
 
 @pytest.mark.parametrize("address", WITH_PARTS)
-def test_pages_only_look(address: str, operator: Client, shop: Shop) -> None:
+def test_pages_refuse_post_requests(address: str, operator: Client, shop: Shop) -> None:
     assert operator.post(address).status_code == 405
 
 

@@ -1,4 +1,4 @@
-"""Following a topic: each look finds the messages since the last one, says how many it skipped, and costs little."""
+"""Following a topic: each request finds the messages since the last one, says how many it skipped, and costs little."""
 
 from __future__ import annotations
 
@@ -66,7 +66,9 @@ def looked(asked: Asked | None = None, since: Since | None = None, **bounds: Any
     return follow(head, asked or Asked(), since, replace(LOOK_BOUNDS, **bounds))
 
 
-def test_the_newest_are_there_first_and_then_only_what_came(operator: Client, log: Written) -> None:
+def test_the_first_request_shows_the_newest_messages_and_later_ones_only_new_ones(
+    operator: Client, log: Written
+) -> None:
     page = operator.get(PAGE)
     assert spots(page) == [log.spot(number) for number in range(29, 9, -1)]
     assert "The newest messages are below." in text_of(page)
@@ -92,7 +94,7 @@ def test_only_what_matches_is_shown(operator: Client, log: Written) -> None:
     assert "2 messages have come that match." in text_of(came)
 
 
-def test_a_look_that_reaches_its_bound_says_what_it_skipped(log: Written) -> None:
+def test_a_request_that_reaches_its_limit_says_how_many_it_skipped(log: Written) -> None:
     first = looked()
     append(log.ledgers[-1], [single(number) for number in range(30, 60)])
     second = looked(since=first.since, entries=10)
@@ -121,7 +123,7 @@ def test_entries_that_their_key_hash_leaves_out_are_not_skipped(log: Written) ->
     assert (second.matched, second.skipped) == (3, 0)
 
 
-def test_a_topic_without_a_message(operator: Client, db: None) -> None:
+def test_a_topic_without_a_message_says_so(operator: Client, db: None) -> None:
     make_topic(TEA)
     page = operator.get(PAGE)
     assert "No message has arrived yet." in text_of(page)
@@ -146,7 +148,7 @@ def test_messages_that_were_trimmed_since_are_not_an_error(log: Written) -> None
     assert (len(second.rows), second.skipped) == (11, 0)
 
 
-def test_each_partition_goes_on_from_its_own_place(db: None) -> None:
+def test_each_partition_is_followed_from_its_own_position(db: None) -> None:
     """A message may become visible after one of another partition that was stored later."""
     parent = make_topic(TEA)
     type(parent).objects.filter(pk=parent.pk).update(partitions=2)
@@ -181,7 +183,7 @@ def test_a_viewer_sees_metadata_only(looker: Client, log: Written) -> None:
     assert (refused.status_code, "requires the role reader" in text_of(refused)) == (400, True)
 
 
-def test_the_state_on_a_subscription(operator: Client, log: Written) -> None:
+def test_messages_show_their_state_on_a_subscription(operator: Client, log: Written) -> None:
     subscription = Subscription.objects.create(topic=log.topic, name="billing", type="Shared")
     Cursor.objects.create(
         subscription=subscription,
@@ -209,6 +211,8 @@ def test_more_places_than_partitions_are_refused(operator: Client, log: Written)
     assert (page.status_code, "follow it again" in text_of(page)) == (400, True)
 
 
-def test_the_browser_leads_to_it_with_its_filters_and_back(operator: Client, log: Written) -> None:
+def test_the_message_browser_leads_to_following_with_its_filters_and_back(
+    operator: Client, log: Written
+) -> None:
     assert f'formaction="{PAGE}"' in operator.get(PAGE.removesuffix("/follow")).content.decode()
     assert '/messages?key=k1"' in operator.get(f"{PAGE}?key=k1&since=0-0@1:1").content.decode()

@@ -44,7 +44,7 @@ def test_a_role_is_given_replaced_and_taken(db: None) -> None:
         ("ada", "*", "viewer", "the last admin"),
     ],
 )
-def test_what_makes_no_sense_is_refused_and_changes_nothing(
+def test_an_invalid_grant_is_refused_and_changes_nothing(
     user: str, pattern: str, role: str, words: str, db: None
 ) -> None:
     granted(User.objects.create_user("ada"), {"*": Role.ADMIN})
@@ -90,7 +90,7 @@ def test_a_role_of_a_whole_tenant_leads_to_the_namespaces(looker: Client, db: No
 
 
 @pytest.mark.parametrize("is_superuser", [True, False])
-def test_with_another_admin_the_role_can_be_taken(is_superuser: bool, db: None) -> None:
+def test_the_role_of_an_admin_can_be_taken_when_there_is_another(is_superuser: bool, db: None) -> None:
     granted(User.objects.create_user("ada"), {"*": Role.ADMIN})
     eve = User.objects.create_user("eve", is_superuser=is_superuser)
     granted(eve, {} if is_superuser else {"*": Role.ADMIN})

@@ -89,7 +89,7 @@ def steps_of(answer: Any) -> dict[int, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("address", [API, f"{API}/subscriptions/billing"])
-def test_an_hour_in_steps_of_ten_seconds(address: str, looker: Client, past: Shop) -> None:
+def test_an_hour_is_answered_in_steps_of_ten_seconds(address: str, looker: Client, past: Shop) -> None:
     answer = looker.get(f"{address}/history")
     steps = steps_of(answer)
     assert len(steps) == 360
@@ -125,7 +125,7 @@ def test_points_that_are_not_rolled_up_yet_fill_longer_times(looker: Client, pas
         assert (answer.json()["step_s"], len(answer.json()["steps"])) == (length, count)
 
 
-def test_partitions_and_everything_have_minutes_and_know_nothing_after_the_last(
+def test_sums_over_partitions_and_topics_are_in_minutes_and_unknown_after_the_last(
     looker: Client, past: Shop
 ) -> None:
     parent: Topic = make_topic("persistent://public/default/spread")
@@ -143,7 +143,7 @@ def test_partitions_and_everything_have_minutes_and_know_nothing_after_the_last(
         assert steps[minutes_ago(10)]["backlog_messages"] is None
 
 
-def test_the_acts_of_that_time_and_no_others(looker: Client, past: Shop) -> None:
+def test_the_acts_of_the_shown_time_are_listed_and_no_others(looker: Client, past: Shop) -> None:
     shown = an_act(past)
     of_topic = an_act(past, kind="truncate", subscription=None, subscription_name="")
     an_act(past, state="refused")

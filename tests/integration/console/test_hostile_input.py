@@ -194,13 +194,13 @@ def status_of(answer: Any) -> int:
     return int(answer.status_code)
 
 
-def test_the_walk_finds_what_there_is() -> None:
+def test_the_walk_over_addresses_finds_every_kind_of_address() -> None:
     examine = "/api/v1/topics/<domain>/<name:tenant>/<name:namespace>/<name:local_name>/examine"
     assert {"/acts/<int:act_id>/undo", examine, *QUERIES, *FORMS} <= set(ROUTES)
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if PARAMETER.search(route)])
-def test_hostile_names_in_addresses(route: str, people: Client, log: None) -> None:
+def test_hostile_names_in_addresses_cause_no_fault(route: str, people: Client, log: None) -> None:
     address = filled(route, GOOD)
     methods = [each for each in (people.get, people.post) if status_of(each(address)) != 405]
     for found, (what, value) in product(PARAMETER.finditer(route), HOSTILE.items()):
@@ -211,7 +211,7 @@ def test_hostile_names_in_addresses(route: str, people: Client, log: None) -> No
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_hostile_query_strings(
+def test_hostile_query_strings_cause_no_fault(
     route: str, people: Client, log: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = filled(route, GOOD)
@@ -243,7 +243,9 @@ def test_hostile_query_strings(
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_hostile_forms(route: str, people: Client, log: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_forms_cause_no_fault(
+    route: str, people: Client, log: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     address = filled(route, GOOD)
     names: set[str] = set()
     monkeypatch.setattr("django.http.request.QueryDict", Watched)
@@ -262,7 +264,7 @@ def test_hostile_forms(route: str, people: Client, log: None, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_hostile_documents(route: str, people: Client, log: None) -> None:
+def test_hostile_documents_cause_no_fault(route: str, people: Client, log: None) -> None:
     address = filled(route, GOOD)
     if people.post(address).status_code in (404, 405):
         return
@@ -278,7 +280,7 @@ def test_hostile_documents(route: str, people: Client, log: None) -> None:
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_hostile_hosts_and_cookies(route: str, people: Client, log: None) -> None:
+def test_hostile_hosts_and_cookies_cause_no_fault(route: str, people: Client, log: None) -> None:
     address = filled(route, GOOD)
     for host in HOSTS[:-1]:
         answer = people.get(address, headers={"host": host})

@@ -78,21 +78,21 @@ def language_of(response: Any) -> str:
     ("header", "language"),
     [("zh-CN,zh;q=0.9", "zh-hans"), ("zh-TW", "zh-hans"), ("de", "en"), ("en,zh", "en"), ("", "en")],
 )
-def test_the_browser_asks_for_a_language(header: str, language: str, nobody: Client, db: None) -> None:
-    page = nobody.get("/login", headers={"Accept-Language": header})
+def test_the_browser_asks_for_a_language(header: str, language: str, anonymous: Client, db: None) -> None:
+    page = anonymous.get("/login", headers={"Accept-Language": header})
     assert (language_of(page), page["Content-Language"]) == (language, language)
 
 
-def test_a_cookie_is_stronger_than_the_browser(nobody: Client, db: None) -> None:
-    answer = nobody.post("/language", {"language": "zh-hans", "next": "/login?next=/acts"})
+def test_a_cookie_is_stronger_than_the_browser(anonymous: Client, db: None) -> None:
+    answer = anonymous.post("/language", {"language": "zh-hans", "next": "/login?next=/acts"})
     assert answer["Location"] == "/login?next=/acts"
-    assert language_of(nobody.get("/login")) == "zh-hans"
-    assert 'value="zh-hans"' in nobody.get("/login").content.decode()
-    assert nobody.post("/language", {"language": "en", "next": "//elsewhere.example"})["Location"] == "/"
-    assert language_of(nobody.get("/login", headers=CHINESE)) == "en"
+    assert language_of(anonymous.get("/login")) == "zh-hans"
+    assert 'value="zh-hans"' in anonymous.get("/login").content.decode()
+    assert anonymous.post("/language", {"language": "en", "next": "//elsewhere.example"})["Location"] == "/"
+    assert language_of(anonymous.get("/login", headers=CHINESE)) == "en"
 
 
-def test_a_choice_goes_with_the_user(ada: User) -> None:
+def test_the_chosen_language_is_kept_with_the_user(ada: User) -> None:
     browser_of(ada).post(
         "/language", {"language": "zh-hans"}, headers={"Referer": "http://testserver/account"}
     )
@@ -189,13 +189,13 @@ def bracketed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.django_db(transaction=True)  # acts are read over a separate connection
-def test_no_word_goes_untranslated(admin: Client, nobody: Client, shop: Shop, bracketed: None) -> None:
+def test_no_word_goes_untranslated(admin: Client, anonymous: Client, shop: Shop, bracketed: None) -> None:
     found = {}
     furnished = furnish_everything(shop, "4711")  # names without letters, because users choose names
     addresses = {*PAGES, *(each for some in furnished.values() for each in some), "/nothing"}
     # The documentation is in English only.
     addresses -= {each for each in addresses if each.startswith("/help")}
-    for browser, address in [*((admin, each) for each in sorted(addresses)), (nobody, "/login")]:
+    for browser, address in [*((admin, each) for each in sorted(addresses)), (anonymous, "/login")]:
         html = browser.get(address).content.decode()
         assert OPEN in html
         found[address] = untranslated(html)

@@ -146,7 +146,7 @@ def test_names_keep_their_case(page: Page, long_names: str) -> None:
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_notice_is_never_under_the_header(page: Page, width: int, long_names: str) -> None:
+def test_the_header_never_covers_the_notice(page: Page, width: int, long_names: str) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     BrokerProcess.objects.update(seen_at=now().replace(year=2020))
     page.goto(long_names)

@@ -188,7 +188,7 @@ def held(observer: Observer) -> int:
     return int(found[0])
 
 
-async def test_changes_during_a_pause_are_sent_together(
+async def test_changes_during_a_pause_between_sends_are_sent_together(
     vera: str, observer: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []
@@ -219,7 +219,7 @@ def _with_sleep(sleep: Any) -> Any:
     )
 
 
-async def test_a_quiet_stream_beats(vera: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_quiet_stream_sends_a_heartbeat(vera: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumer, "HEARTBEAT_S", 0.0)
     stream = Stream(Feed(), "key=topic:5", vera)
     await stream.open()
@@ -385,7 +385,9 @@ async def test_a_stream_says_that_the_broker_is_silent_and_that_it_is_back(
     await stream.close()
 
 
-async def test_readers_of_one_console_hear_it_in_their_own_languages(vera: str, observer: Observer) -> None:
+async def test_readers_of_one_console_get_the_notice_in_their_own_languages(
+    vera: str, observer: Observer
+) -> None:
     beat(observer, age_s=6)
     own_feed = Feed()
     for query, words in (

@@ -11,38 +11,38 @@ from tests.integration.console.conftest import granted
 from tests.integration.console.pages import text_of
 
 
-def test_in_and_out(nobody: Client) -> None:
+def test_a_user_logs_in_and_out(anonymous: Client) -> None:
     granted(User.objects.create_user("ada", password="tested-7"), {"*": Role.VIEWER})
-    assert nobody.get("/")["Location"].startswith("/login")
-    wrong = nobody.post("/login", {"username": "ada", "password": "no"})
+    assert anonymous.get("/")["Location"].startswith("/login")
+    wrong = anonymous.post("/login", {"username": "ada", "password": "no"})
     assert wrong.status_code == 200
     assert "correct username and password" in text_of(wrong)
-    right = nobody.post("/login?next=/acts", {"username": "ada", "password": "tested-7", "next": "/acts"})
+    right = anonymous.post("/login?next=/acts", {"username": "ada", "password": "tested-7", "next": "/acts"})
     assert right["Location"] == "/acts"
-    assert nobody.get("/").status_code == 200
-    assert nobody.post("/logout")["Location"] == "/login"
-    assert nobody.get("/topics").status_code == 302
+    assert anonymous.get("/").status_code == 200
+    assert anonymous.post("/logout")["Location"] == "/login"
+    assert anonymous.get("/topics").status_code == 302
 
 
-def test_login_does_not_lead_elsewhere(nobody: Client) -> None:
+def test_login_does_not_lead_elsewhere(anonymous: Client) -> None:
     User.objects.create_user("ada", password="tested-7")
-    answer = nobody.post(
+    answer = anonymous.post(
         "/login", {"username": "ada", "password": "tested-7", "next": "https://elsewhere.example/"}
     )
     assert answer["Location"] == "/"
 
 
 @pytest.mark.parametrize(("asked", "shown"), [("dark", "dark"), ("light", "light"), ("plaid", "auto")])
-def test_the_appearance_is_remembered(asked: str, shown: str, nobody: Client) -> None:
-    answer = nobody.post("/theme", {"to": asked, "next": "/login?next=/acts"})
+def test_the_appearance_is_remembered(asked: str, shown: str, anonymous: Client) -> None:
+    answer = anonymous.post("/theme", {"to": asked, "next": "/login?next=/acts"})
     assert answer["Location"] == "/login?next=/acts"
-    assert f'data-theme="{shown}"' in nobody.get("/login").content.decode()
+    assert f'data-theme="{shown}"' in anonymous.get("/login").content.decode()
 
 
-def test_the_appearance_does_not_lead_elsewhere(nobody: Client) -> None:
-    assert nobody.post("/theme", {"to": "dark", "next": "//elsewhere.example"})["Location"] == "/"
+def test_the_appearance_does_not_lead_elsewhere(anonymous: Client) -> None:
+    assert anonymous.post("/theme", {"to": "dark", "next": "//elsewhere.example"})["Location"] == "/"
 
 
-def test_a_forged_appearance_is_ignored(nobody: Client) -> None:
-    nobody.cookies["vela_theme"] = '"><script>'
-    assert 'data-theme="auto"' in nobody.get("/login").content.decode()
+def test_a_forged_appearance_is_ignored(anonymous: Client) -> None:
+    anonymous.cookies["vela_theme"] = '"><script>'
+    assert 'data-theme="auto"' in anonymous.get("/login").content.decode()

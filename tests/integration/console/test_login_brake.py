@@ -51,7 +51,7 @@ def test_after_too_many_failures_even_the_right_password_is_refused(door: str) -
         assert refused.json()["code"] == "TooManyFailures"
 
 
-def test_nobody_is_locked_out_at_another_address() -> None:
+def test_a_lock_at_one_address_locks_no_one_out_at_another() -> None:
     for _ in range(LIMIT + 1):
         log_in("wrong")
     assert log_in("right").status_code == 429
@@ -129,6 +129,8 @@ def asked(forwarded: str) -> HttpRequest:
         (1, "2001:db8::7", "2001:db8::7"),
     ],
 )
-def test_the_address_behind_proxies(proxies: int, forwarded: str, address: str, settings: Settings) -> None:
+def test_the_address_is_the_one_that_the_trusted_proxies_report(
+    proxies: int, forwarded: str, address: str, settings: Settings
+) -> None:
     settings.VELA_PROXY_COUNT = proxies
     assert client_address(asked(forwarded)) == address

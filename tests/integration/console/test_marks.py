@@ -94,19 +94,19 @@ def hostile(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Shop:
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_nothing_unseen_is_on_the_page(address: str, operator: Client, hostile: Shop) -> None:
+def test_no_unseen_character_is_on_the_page(address: str, operator: Client, hostile: Shop) -> None:
     html = operator.get(address).content.decode()
     assert RAW.findall(html) == []
     assert "[U+202E]" in html or "&#x202E;" in html or address.startswith("/topics?q")
 
 
 @pytest.mark.parametrize("part", ["standing", "numbers", "consumers", "pending", "next", "acts"])
-def test_nothing_unseen_is_in_a_part(part: str, operator: Client, hostile: Shop) -> None:
+def test_no_unseen_character_is_in_a_part(part: str, operator: Client, hostile: Shop) -> None:
     answer = operator.get(f"{SUBSCRIPTION}?part={part}")
     assert (answer.status_code, RAW.findall(answer.content.decode())) == (200, [])
 
 
-def test_titles_say_it_in_text_and_links_and_parts_keep_the_true_name(
+def test_titles_show_marks_as_text_and_links_and_parts_keep_the_true_name(
     operator: Client, hostile: Shop
 ) -> None:
     html = operator.get(SUBSCRIPTION).content.decode()

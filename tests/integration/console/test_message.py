@@ -1,4 +1,6 @@
-"""The page of one message: body, decoders, what has become of it, neighbours; and what it says about odd entries."""
+"""The page of one message: body, decoders, its state on each subscription, neighbours; and what it says about
+entries that cannot be read.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ def single(payload: bytes, sequence_id: int = 1, **more: Any) -> bytes:
     )
 
 
-def test_everything_about_a_message(operator: Client, shop: Shop) -> None:
+def test_the_page_shows_everything_about_a_message(operator: Client, shop: Shop) -> None:
     spot = f"{shop.sealed.pk}:5"
     words = text_of(operator.get(f"{ORDERS}/m/{spot}"))
     assert f"Message {spot}" in words
@@ -54,7 +56,7 @@ def test_w3c_trace_headers_are_shown_as_properties(operator: Client, shop: Shop)
     assert f"tracestate {state}" in words
 
 
-def test_acts_are_filled_in(operator: Client, shop: Shop) -> None:
+def test_links_of_a_message_fill_in_the_forms_of_acts(operator: Client, shop: Shop) -> None:
     html = operator.get(f"{ORDERS}/s/billing/act/reset?to=id&id=7:5&start=after").content.decode()
     assert re.search(r'value="id"\s+checked', html)
     assert 'value="7:5"' in html
@@ -62,7 +64,7 @@ def test_acts_are_filled_in(operator: Client, shop: Shop) -> None:
     assert 'value="7:5:-1:2"' in operator.get(f"{ORDERS}/s/billing/act/skip_one?id=7:5:-1:2").content.decode()
 
 
-def test_a_member_of_a_batch(operator: Client, shop: Shop) -> None:
+def test_a_member_of_a_batch_says_which_one_it_is(operator: Client, shop: Shop) -> None:
     place = f"{shop.open.pk}:{BATCH_ENTRY}"
     words = text_of(operator.get(f"{ORDERS}/m/{place}:1"))
     assert f"Message {place}:1" in words
@@ -90,7 +92,9 @@ def test_a_member_of_a_batch(operator: Client, shop: Shop) -> None:
         ("-1:-1", "Write a position as ledger:entry"),
     ],
 )
-def test_what_is_not_there_says_why(spot: str, why: str, operator: Client, shop: Shop) -> None:
+def test_the_page_of_a_missing_message_says_why_it_is_missing(
+    spot: str, why: str, operator: Client, shop: Shop
+) -> None:
     spot = spot.format(ledger=shop.sealed.pk, open=shop.open.pk)
     for address in (f"{ORDERS}/m/{spot}", f"{ORDERS}/m/{spot}/raw"):
         response = operator.get(address)
@@ -146,7 +150,7 @@ def test_a_large_body_is_shown_step_by_step(operator: Client, db: None) -> None:
     assert raw["Content-Disposition"] == f'attachment; filename="{log.spot(1).replace(":", "-")}.bin"'
 
 
-def test_decoders(operator: Client, db: None) -> None:
+def test_the_page_says_which_decoders_read_a_body_and_which_failed(operator: Client, db: None) -> None:
     log = write_log(ODD, [single(gzip.compress(json.dumps({"a": [1, None]}).encode())), single(b"\xff\x00")])
     words = text_of(operator.get(f"{ODD_PAGE}/{log.spot(0)}"))
     assert "gzip, JSON" in words
@@ -157,7 +161,7 @@ def test_decoders(operator: Client, db: None) -> None:
     assert "00000000 1f 8b" not in text_of(operator.get(f"{ODD_PAGE}/{log.spot(0)}?body=hex"))
 
 
-def test_the_schema_of_the_topic_decodes(operator: Client, db: None) -> None:
+def test_the_schema_of_the_topic_decodes_a_body(operator: Client, db: None) -> None:
     definition = {"type": "record", "name": "Order", "fields": [{"name": "pieces", "type": "int"}]}
     log = write_log(ODD, [single(b"\x0e")])
     Schema.objects.create(
@@ -168,7 +172,7 @@ def test_the_schema_of_the_topic_decodes(operator: Client, db: None) -> None:
     assert "Avro schema, version 0, named Order" in words
 
 
-def test_the_same_key(operator: Client, db: None) -> None:
+def test_the_page_leads_to_neighbours_with_the_same_key(operator: Client, db: None) -> None:
     log = write_log(
         ODD, [single(b"x", number, key="k&1" if number % 10 == 0 else "other") for number in range(31)]
     )
@@ -180,7 +184,7 @@ def test_the_same_key(operator: Client, db: None) -> None:
     assert f"start=id&amp;at={log.spot(30)}&amp;order=older&amp;key={quote('k&1')}" in html
 
 
-def test_delayed_and_before_the_subscription(operator: Client, db: None) -> None:
+def test_a_message_says_that_it_is_delayed_or_older_than_the_subscription(operator: Client, db: None) -> None:
     log = write_log(ODD, [single(b"x")], deliver_at_ms=4_000_000_000_000)
     subscription = Subscription.objects.create(topic=log.topic, name="late", type="Shared")
     Cursor.objects.create(
@@ -236,7 +240,7 @@ def test_times_that_no_clock_shows_are_written_as_numbers(operator: Client, db: 
     assert json.loads(line.splitlines()[0])["deliver_at_ms"] == far_ms
 
 
-def test_a_topic_with_more_subscriptions_than_one_page_shows(
+def test_the_page_says_when_it_shows_only_the_first_subscriptions(
     operator: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     audit = Subscription.objects.create(topic=shop.topic, name="audit", type="Shared")

@@ -117,7 +117,9 @@ def test_the_newest_come_first_and_the_page_says_how_far_it_looked(operator: Cli
     assert spots(operator, "start=oldest") == found[::-1]
 
 
-def test_a_limit_stops_inside_a_batch_and_goes_on_there(operator: Client, mixed: Written) -> None:
+def test_a_page_ends_inside_a_batch_and_the_next_one_continues_there(
+    operator: Client, mixed: Written
+) -> None:
     everything = spots(operator, "start=oldest")
     found: list[str] = []
     query = "start=oldest&limit=3"
@@ -150,7 +152,7 @@ def test_a_limit_stops_inside_a_batch_and_goes_on_there(operator: Client, mixed:
         ("key=nobody", []),
     ],
 )
-def test_filters(query: str, numbers: list[str], operator: Client, mixed: Written) -> None:
+def test_filters_choose_messages(query: str, numbers: list[str], operator: Client, mixed: Written) -> None:
     expected = [
         mixed.spot(int(entry)) + (f":{index}" if index else "")
         for entry, _, index in (number.partition(":") for number in numbers)
@@ -158,7 +160,7 @@ def test_filters(query: str, numbers: list[str], operator: Client, mixed: Writte
     assert spots(operator, query) == expected
 
 
-def test_what_cannot_be_searched_is_counted(operator: Client, mixed: Written) -> None:
+def test_entries_that_cannot_be_searched_are_counted(operator: Client, mixed: Written) -> None:
     words = text_of(operator.get(f"{MIXED_PAGE}?text=nowhere"))
     assert "0 messages match. 3 entries could not be searched: 1 chunk, 1 corrupt, 1 encrypted." in words
     assert "No message matches." in words
@@ -177,7 +179,7 @@ def test_a_search_that_stops_early_never_says_that_there_is_nothing(
     assert f"after={quote(mixed.spot(3))}%40" in page.content.decode()
 
 
-def test_starts(operator: Client, mixed: Written) -> None:
+def test_a_search_starts_at_a_position_or_a_time(operator: Client, mixed: Written) -> None:
     third = mixed.spot(3)
     assert spots(operator, f"start=id&at={third}:2")[:2] == [f"{third}:2", f"{third}:3"]
     assert spots(operator, f"start=id&at={third}:-1:2&order=older")[:3] == [
@@ -192,7 +194,9 @@ def test_starts(operator: Client, mixed: Written) -> None:
     assert "No message is stored there in this direction." in words
 
 
-def test_next_and_holes_of_a_subscription(operator: Client, mixed: Written) -> None:
+def test_a_search_lists_the_next_messages_and_the_holes_of_a_subscription(
+    operator: Client, mixed: Written
+) -> None:
     first, second = mixed.ledgers
     subscription = Subscription.objects.create(topic=mixed.topic, name="billing", type="Shared")
     cursor = Cursor.objects.create(
@@ -222,7 +226,9 @@ def test_next_and_holes_of_a_subscription(operator: Client, mixed: Written) -> N
     assert f"{second.pk}:3" in following[-1]
 
 
-def test_a_subscription_that_has_acked_everything(operator: Client, mixed: Written) -> None:
+def test_a_subscription_that_has_acked_everything_has_no_next_message(
+    operator: Client, mixed: Written
+) -> None:
     subscription = Subscription.objects.create(topic=mixed.topic, name="billing", type="Shared")
     Cursor.objects.create(
         subscription=subscription,
@@ -249,7 +255,7 @@ def test_a_search_says_how_many_messages_were_trimmed_meanwhile(
     assert "No message is stored" not in words
 
 
-def test_the_state_on_a_subscription(operator: Client, shop: Shop) -> None:
+def test_messages_show_their_state_on_a_subscription(operator: Client, shop: Shop) -> None:
     words = text_of(operator.get(f"{ORDERS}/messages?start=oldest&sub=billing"))
     assert "▲ a hole: later messages are acked" in words
     assert "in flight at clerk since" in words
@@ -523,7 +529,7 @@ def test_the_export_has_the_chosen_columns(operator: Client, mixed: Written) -> 
     assert dict(zip(heading, first, strict=True)).items() >= {"$.n": "0", "property:region": "eu"}.items()
 
 
-def test_an_empty_topic(operator: Client, db: None) -> None:
+def test_an_empty_topic_says_that_no_message_is_stored(operator: Client, db: None) -> None:
     write_log(MIXED, [])
     assert "No message is stored here." in text_of(operator.get(MIXED_PAGE))
 
@@ -663,12 +669,12 @@ def test_a_filter_that_needs_the_payload_cannot_judge_metadata() -> None:
 @pytest.mark.parametrize(
     "text", ["1", "1:", ":1", "1:2:3:4:5", "-1:0", "1:-1", "1:2:-3", "1:2:99999999999", "²:1", "1:2\n3"]
 )
-def test_text_that_is_not_a_position(text: str) -> None:
+def test_a_text_that_is_not_a_position_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="position"):
         read_spot(text)
 
 
-def test_contradictions_name_their_field() -> None:
+def test_contradictory_options_name_their_field() -> None:
     with pytest.raises(AskedInvalid) as refused:
         Asked(start="holes")
     assert refused.value.field == "sub"

@@ -142,7 +142,9 @@ def test_a_bad_value_has_its_message_beside_it(
     assert re.search(r'name="max_producers"[^>]*value="5"', html), "the other values stay filled in"
 
 
-def test_a_form_that_changes_nothing_or_is_out_of_date(admin: Client, broker: FakeActs, shop: Shop) -> None:
+def test_a_form_that_changes_nothing_or_is_out_of_date_is_refused(
+    admin: Client, broker: FakeActs, shop: Shop
+) -> None:
     set_policies(shop, retention_ms=604_800_000)
     same = admin.post(f"{HERE}/policies", {"retention_ms": "7d"})
     assert (same.status_code, "Nothing changes" in text_of(same)) == (422, True)
@@ -157,7 +159,7 @@ def test_a_link_fills_the_form_in(admin: Client, shop: Shop) -> None:
     assert re.search(r'name="protected".*?<option value="true"\s+selected>', form, re.DOTALL)
 
 
-def test_a_namespace_is_made(admin: Client, broker: FakeActs) -> None:
+def test_a_namespace_is_created_by_a_form(admin: Client, broker: FakeActs) -> None:
     assert "as tenant/namespace" in text_of(admin.get("/namespaces/new"))
     for name, says in (
         ("", "Give the name"),
@@ -200,16 +202,16 @@ def test_a_refusal_is_shown(admin: Client, broker: FakeActs) -> None:
 @pytest.mark.parametrize(
     "address", [f"{HERE}/policies", f"{TOPIC}/policies", "/namespaces/new", f"{HERE}/delete"]
 )
-def test_a_user_who_only_looks_changes_nothing(
-    address: str, looker: Client, nobody: Client, broker: FakeActs
-) -> None:
+def test_a_viewer_changes_nothing(address: str, looker: Client, anonymous: Client, broker: FakeActs) -> None:
     assert looker.post(address, {"max_consumers": "1", "name": "a/b"}).status_code == 403
-    assert nobody.post(address, {"max_consumers": "1", "name": "a/b"}).status_code == 302
+    assert anonymous.post(address, {"max_consumers": "1", "name": "a/b"}).status_code == 302
     assert broker.asked == []
 
 
 @pytest.mark.parametrize("address", [f"{HERE}/policies", "/namespaces/new", f"{HERE}/delete"])
-def test_namespaces_are_for_admins(address: str, operator: Client, broker: FakeActs) -> None:
+def test_only_admins_change_create_and_delete_namespaces(
+    address: str, operator: Client, broker: FakeActs
+) -> None:
     assert operator.post(address, {"max_consumers": "1", "name": "a/b"}).status_code == 403
     assert operator.post(f"{TOPIC}/policies", {"max_consumers": "1"}).status_code == 302
     offered = operator.get(HERE).content.decode() + operator.get("/namespaces").content.decode()
@@ -217,7 +219,7 @@ def test_namespaces_are_for_admins(address: str, operator: Client, broker: FakeA
 
 
 @pytest.mark.parametrize("address", ["/n/no/such", "/n/no/such/policies", f"{TOPIC}-not/policies"])
-def test_what_does_not_exist(address: str, admin: Client, shop: Shop) -> None:
+def test_a_page_of_something_that_does_not_exist_is_404(address: str, admin: Client, shop: Shop) -> None:
     assert admin.get(address).status_code == 404
 
 

@@ -105,13 +105,13 @@ def roles(name: str = "ada") -> set[tuple[str, int]]:
     return set(Grant.objects.filter(user__username=name).values_list("pattern", "role"))
 
 
-def test_without_the_setting_there_is_no_such_page(nobody: Client) -> None:
+def test_without_the_setting_there_are_no_pages_for_the_login_server(anonymous: Client) -> None:
     for address in ("/login/oidc", "/login/oidc/callback"):
-        assert nobody.get(address).status_code == 404
-    assert "/login/oidc" not in nobody.get("/login").content.decode()
+        assert anonymous.get(address).status_code == 404
+    assert "/login/oidc" not in anonymous.get("/login").content.decode()
 
 
-def test_a_good_login(browser: Client, server: LoginServer) -> None:
+def test_a_login_makes_a_user_with_the_roles_of_its_groups(browser: Client, server: LoginServer) -> None:
     server.person |= {"groups": ["shop-team", "else"]}
     page = browser.get("/login?next=/acts").content.decode()
     assert 'href="/login/oidc?next=%2Facts"' in page
@@ -159,7 +159,7 @@ def test_a_role_given_here_for_the_same_pattern_stays(browser: Client, server: L
     assert roles() == {("shop/*", Role.ADMIN)}
 
 
-def test_the_users_page_says_what_is_of_the_login(browser: Client, server: LoginServer) -> None:
+def test_the_users_page_says_which_roles_come_from_the_login(browser: Client, server: LoginServer) -> None:
     server.person |= {"groups": ["auditors"]}
     go(browser, server)
     admin = person("eve", {"*": Role.ADMIN})
@@ -206,7 +206,7 @@ def test_a_user_without_a_group_that_gives_a_role_learns_what_to_ask_for(
         ("https://vela.example/groups", ["auditors", 7, None]),
     ],
 )
-def test_the_claim_of_the_groups_has_many_names(
+def test_the_claim_with_the_groups_may_have_any_name(
     claim: str, value: Any, browser: Client, server: LoginServer, configure: Callable[..., None]
 ) -> None:
     configure(oidc_groups_claim=claim)
@@ -236,7 +236,9 @@ def test_the_userinfo_of_somebody_else_does_not_count(browser: Client, server: L
         ({"preferred_username": None}, "a1"),
     ],
 )
-def test_the_name_of_a_new_user(claims: Claims, name: str, browser: Client, server: LoginServer) -> None:
+def test_a_new_user_gets_the_first_usable_name(
+    claims: Claims, name: str, browser: Client, server: LoginServer
+) -> None:
     server.person |= claims
     assert go(browser, server).status_code == 302
     assert User.objects.get().username == name
@@ -253,7 +255,9 @@ def test_a_subject_that_cannot_be_stored_is_refused(browser: Client, server: Log
     assert "contains a NUL" in refusal(go(browser, server))
 
 
-def test_nobody_takes_over_a_local_user_of_the_same_name(browser: Client, server: LoginServer) -> None:
+def test_a_login_does_not_take_over_a_local_user_of_the_same_name(
+    browser: Client, server: LoginServer
+) -> None:
     granted(User.objects.create_user("ada", password="tested-7"), {"*": Role.ADMIN})
     assert "Another user is named ada already" in refusal(go(browser, server))
     assert not Identity.objects.exists()
@@ -287,7 +291,9 @@ def test_a_wrong_state_is_refused(state: str, browser: Client, server: LoginServ
     assert "/token" not in server.asked
 
 
-def test_the_way_back_of_another_browser_is_refused(browser: Client, server: LoginServer) -> None:
+def test_the_redirect_back_from_the_server_counts_only_in_the_browser_that_began(
+    browser: Client, server: LoginServer
+) -> None:
     back = server.log_in(browser.get("/login/oidc")["Location"])
     assert "was not begun here" in refusal(Client().get(back))
     assert browser.get(back).status_code == 302
@@ -451,7 +457,7 @@ def test_a_server_that_is_away_makes_a_page_and_no_500(
     assert browser.get("/login").status_code == 200
 
 
-def test_a_server_that_nobody_reaches(browser: Client, configure: Callable[..., None]) -> None:
+def test_an_unreachable_server_is_named_with_503(browser: Client, configure: Callable[..., None]) -> None:
     configure(oidc_issuer="http://127.0.0.1:9")
     answer = browser.get("/login/oidc")
     assert (answer.status_code, "does not answer as it should" in text_of(answer)) == (503, True)
@@ -466,7 +472,7 @@ def test_a_server_that_nobody_reaches(browser: Client, configure: Callable[..., 
         {"jwks_uri": 7},
     ],
 )
-def test_a_discovery_that_makes_no_sense(
+def test_an_invalid_discovery_document_is_refused(
     discovery: dict[str, Any], browser: Client, server: LoginServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.discovery = discovery
@@ -475,7 +481,7 @@ def test_a_discovery_that_makes_no_sense(
 
 
 @pytest.mark.parametrize("keys", [{}, {"keys": [{"kty": "EC"}]}, {"keys": 7}, {"keys": []}])
-def test_keys_that_make_no_sense(
+def test_an_invalid_key_set_is_refused(
     keys: Any, browser: Client, server: LoginServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answered = server.answer
@@ -493,7 +499,7 @@ def test_a_login_does_not_lead_elsewhere(next_page: str, browser: Client, server
     assert go(browser, server, next_page)["Location"] == "/"
 
 
-def test_the_setting_about_second_factors_does_not_ask_them(
+def test_the_setting_about_second_factors_does_not_apply_to_users_of_the_login_server(
     browser: Client, server: LoginServer, configure: Callable[..., None]
 ) -> None:
     configure(require_second_factor="everybody")
@@ -501,7 +507,7 @@ def test_the_setting_about_second_factors_does_not_ask_them(
     assert browser.get("/account").status_code == 200
 
 
-def test_a_console_without_local_logins(
+def test_without_local_logins_only_superusers_log_in_with_a_password(
     browser: Client, server: LoginServer, configure: Callable[..., None]
 ) -> None:
     User.objects.create_user("vera", password="tested-7")
@@ -520,7 +526,7 @@ def test_a_console_without_local_logins(
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_hostile_values(what: str, browser: Client, server: LoginServer) -> None:
+def test_hostile_values_cause_no_fault(what: str, browser: Client, server: LoginServer) -> None:
     browser.raise_request_exception = False
     value = HOSTILE[what]
     state = parse_qs(urlsplit(browser.get("/login/oidc")["Location"]).query)["state"][0]

@@ -99,7 +99,7 @@ def test_a_viewer_sees_the_cause_and_no_button(looker: Client, shop: Shop) -> No
     assert "/act/" not in answer.content.decode()
 
 
-def test_subscriptions_that_get_on_are_only_counted(looker: Client, shop: Shop) -> None:
+def test_subscriptions_that_keep_up_are_only_counted(looker: Client, shop: Shop) -> None:
     judge(shop.billing, SubscriptionState.KEEPING_UP)
     shown = text_of(looker.get("/?part=worst"))
     assert "keeping up" in shown
@@ -227,7 +227,7 @@ def test_letters_that_nobody_reads_are_one_button_from_the_preview_of_their_cure
     assert "formaction" not in looker.get("/?part=decisions").content.decode()
 
 
-def test_each_has_its_cause_and_it_says_where_the_rest_is(looker: Client, shop: Shop) -> None:
+def test_each_subscription_has_its_cause_and_a_link_leads_to_the_others(looker: Client, shop: Shop) -> None:
     for number in range(WORST + 1):
         subscribe(f"s{number}", SubscriptionState.STUCK, since_ms=number)
     shown = text_of(looker.get("/?part=worst"))
@@ -263,7 +263,7 @@ def test_processes_and_database_are_one_line(looker: Client, shop: Shop) -> None
     ("in_use", "words"),
     [(79, "● answers"), (80, "▲ few connections left"), (95, "✕ almost no connection left")],
 )
-def test_a_database_without_free_connections(
+def test_the_first_page_warns_when_connections_to_the_database_run_out(
     in_use: int, words: str, looker: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = DatabaseConnections(in_use=in_use, most=100, version="16.4")

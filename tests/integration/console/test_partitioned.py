@@ -106,7 +106,9 @@ def test_each_partition_has_a_row_with_its_state(looker: Client, dates: Topic) -
     assert "dates-partition-1 ✕ stuck 600 2.0/s 1 000" in words
 
 
-def test_a_subscription_of_all_partitions(operator: Client, looker: Client, dates: Topic) -> None:
+def test_a_subscription_of_all_partitions_has_one_page_with_their_sums(
+    operator: Client, looker: Client, dates: Topic
+) -> None:
     page = looker.get(SLOW)
     words = text_of(page)
     assert "Shared subscription on dates with 2 partitions, 2 consumers." in words
@@ -132,7 +134,7 @@ def broker(monkeypatch: pytest.MonkeyPatch, dates: Topic) -> FakeActs:
     return fake
 
 
-def test_an_act_on_all_partitions_from_form_to_receipt(
+def test_an_act_on_all_partitions_leads_from_form_to_receipt(
     operator: Client, dates: Topic, broker: FakeActs
 ) -> None:
     form = operator.get(f"{SLOW}/act/rewind")
@@ -188,7 +190,9 @@ def done_on(dates: Topic, partition: int) -> dict[str, object]:
     }
 
 
-def test_partitions_are_ticked(operator: Client, dates: Topic, broker: FakeActs) -> None:
+def test_an_act_is_planned_for_the_ticked_partitions_only(
+    operator: Client, dates: Topic, broker: FakeActs
+) -> None:
     linked = operator.get(f"{SLOW}/act/clear?partition=1&partition=77").content.decode()
     assert linked.count("checked>") == 1
     operator.post(f"{SLOW}/act/clear", {"partition": "1"})
@@ -202,7 +206,9 @@ def test_partitions_are_ticked(operator: Client, dates: Topic, broker: FakeActs)
     assert operator.get(f"{SLOW}/act/redrive").status_code == 404
 
 
-def test_many_partitions_are_written(operator: Client, dates: Topic, broker: FakeActs, shop: Shop) -> None:
+def test_many_partitions_are_chosen_by_a_list_of_ranges(
+    operator: Client, dates: Topic, broker: FakeActs, shop: Shop
+) -> None:
     for number in range(2, 70):
         add_partition(dates, number, 500, shop.now_ms)
     Topic.objects.filter(pk=dates.pk).update(partitions=70)
@@ -261,7 +267,7 @@ def test_pause_and_resume_are_offered_by_state(operator: Client, dates: Topic) -
     assert offered() == (False, True)
 
 
-def test_places_are_created_on_all_partitions_at_once(
+def test_subscriptions_and_bookmarks_are_created_on_all_partitions_at_once(
     operator: Client, dates: Topic, broker: FakeActs
 ) -> None:
     operator.post(f"{DATES}/act/subscription", {"name": "audit", "type": "Shared", "to": "earliest"})
@@ -272,7 +278,9 @@ def test_places_are_created_on_all_partitions_at_once(
     ]
 
 
-def test_the_part_of_an_act_names_the_whole(operator: Client, dates: Topic, broker: FakeActs) -> None:
+def test_the_page_of_one_partitions_act_names_the_act_on_all(
+    operator: Client, dates: Topic, broker: FakeActs
+) -> None:
     operator.post(f"{SLOW}/act/clear", {"partition": "1"})
     broker.acts[1] = replace(broker.acts[1], part_of=5)
     assert "one partition's part of act 5" in text_of(operator.get("/acts/1")).replace("&#x27;", "'")

@@ -66,11 +66,13 @@ def past(shop: Shop) -> Shop:
     ],
     ids=["in a point", "before the point", "long after it", "in an older and longer point"],
 )
-def test_the_numbers_of_a_moment(minutes: int, numbers: str, looker: Client, past: Shop) -> None:
+def test_the_page_shows_the_numbers_of_its_moment(
+    minutes: int, numbers: str, looker: Client, past: Shop
+) -> None:
     assert numbers in figures(looker.get(f"{BILLING}/past?at={at(minutes_ago(minutes))}"))
 
 
-def test_a_topic_shows_its_size_too(looker: Client, past: Shop) -> None:
+def test_the_page_of_a_topic_shows_its_size_too(looker: Client, past: Shop) -> None:
     text = figures(looker.get(f"{ORDERS}/past?at={at(minutes_ago(30))}"))
     assert "Backlog 14" in text
     assert "Stored 5.0 MB" in text
@@ -85,13 +87,13 @@ def test_a_subject_without_points_and_what_no_point_says_is_unknown(looker: Clie
 
 
 @pytest.mark.parametrize("minutes", [-60, 100 * 24 * 60], ids=["ahead", "older than everything"])
-def test_a_moment_of_which_nothing_is_stored(minutes: int, looker: Client, past: Shop) -> None:
+def test_a_moment_of_which_nothing_is_stored_says_so(minutes: int, looker: Client, past: Shop) -> None:
     answer = looker.get(f"{BILLING}/past?at={at(minutes_ago(minutes))}")
     assert answer.status_code == 200
     assert "Nothing is stored about this moment" in text_of(answer)
 
 
-def test_hours_are_shown_of_long_ago(looker: Client, shop: Shop) -> None:
+def test_for_a_moment_long_ago_the_numbers_of_its_hour_are_shown(looker: Client, shop: Shop) -> None:
     hour = minutes_ago(20 * 24 * 60) // 3_600_000 * 3_600_000
     StatsProgress.objects.create(resolution_s=3600, until_ms=minutes_ago(60))
     add(StatsPoint3600s, shop.topic.pk, shop.billing.pk, minutes=0, at_ms=hour, backlog=77)
@@ -143,7 +145,7 @@ def test_a_chart_a_row_and_a_receipt_lead_to_the_moment(
     assert f'href="{BILLING}/past?at=2026-01-01T00:00:00.000Z"' in operator.get("/acts/1").content.decode()
 
 
-def test_invalid_times_and_unknown_subjects(looker: Client, shop: Shop) -> None:
+def test_invalid_times_and_unknown_subjects_are_refused(looker: Client, shop: Shop) -> None:
     refused = looker.get(f"{BILLING}/past?at=yesterday")
     assert (refused.status_code, "Write the time as" in text_of(refused)) == (422, True)
     assert looker.get(f"{ORDERS}/s/nobody/past").status_code == 404

@@ -1,4 +1,4 @@
-"""The pipeline's pages: forms that become acts, runs with their progress, and nobody without the right."""
+"""The pipeline's pages: forms that become acts, runs with their progress, and who may use them."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ def a_run(shop: Shop, **given: Any) -> PipelineRun:
     )
 
 
-def test_a_viewer_sees_runs_and_starts_none(looker: Client, nobody: Client, shop: Shop) -> None:
+def test_a_viewer_sees_runs_and_starts_none(looker: Client, anonymous: Client, shop: Shop) -> None:
     a_run(shop, id=1)
     assert looker.get(FORM).status_code == 403
     for address in ("/pipeline", "/pipeline/runs/1"):
         page = looker.get(address)
         assert FORM not in page.content.decode()
         assert "Cancel…" not in text_of(page)
-        assert nobody.get(address)["Location"].startswith("/login")
+        assert anonymous.get(address)["Location"].startswith("/login")
 
 
-def test_messages_of_a_run_are_for_readers(looker: Client, operator: Client, shop: Shop) -> None:
+def test_only_readers_of_payloads_see_messages_of_a_run(looker: Client, operator: Client, shop: Shop) -> None:
     sample = {"id": "1:0", "key": "customer-7", "text": "a pear", "size_bytes": 6}
     a_run(shop, id=1, state="done", log="fits: a pear", result={"messages": 1, "samples": [sample]})
     for address in ("/pipeline/runs/1", "/api/v1/pipeline/runs/1"):
@@ -151,7 +151,7 @@ def test_the_form_becomes_an_act(operator: Client, shop: Shop, broker: FakeActs)
         ({"topic": "orders", "option_to": "x", "every_minutes": "99999"}, "At most 31 days."),
     ],
 )
-def test_a_wrong_form_asks_nothing(
+def test_an_invalid_form_requests_no_act(
     given: dict[str, str], says: str, operator: Client, shop: Shop, broker: FakeActs
 ) -> None:
     response = operator.post(FORM, given)
@@ -159,7 +159,7 @@ def test_a_wrong_form_asks_nothing(
     assert says.lower() in text_of(response).replace("&#x27;", "'").lower()
 
 
-def test_a_switch_is_a_choice(operator: Client, shop: Shop) -> None:
+def test_a_boolean_option_is_a_choice_of_true_and_false(operator: Client, shop: Shop) -> None:
     html = " ".join(operator.get("/pipeline/jobs/replay?option_preview=false").content.decode().split())
     assert '<option value="true" >true</option> <option value="false" selected>false</option>' in html
 
@@ -233,7 +233,9 @@ def test_a_schedule_is_deleted_by_an_act(operator: Client, shop: Shop, broker: F
     assert operator.post("/pipeline/schedules/99/delete").status_code == 404
 
 
-def test_insights_of_a_topic(operator: Client, looker: Client, shop: Shop) -> None:
+def test_insights_of_a_topic_are_charts_and_a_table_of_hours(
+    operator: Client, looker: Client, shop: Shop
+) -> None:
     address = "/t/persistent/public/default/orders?tab=insights"
     assert "No hour of the last two days was computed" in text_of(operator.get(address))
     now_ms = int(datetime.now(UTC).timestamp() * 1000)

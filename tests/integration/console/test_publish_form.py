@@ -49,7 +49,7 @@ def parameters(broker: FakeActs) -> dict[str, Any]:
     return asked
 
 
-def test_a_message_with_everything(operator: Client, broker: FakeActs) -> None:
+def test_every_field_of_the_form_reaches_the_act(operator: Client, broker: FakeActs) -> None:
     filled = {
         **EMPTY,
         "value": "one\r\ntwo",
@@ -123,7 +123,7 @@ def test_a_form_with_an_error_keeps_the_invisible_characters_of_the_message(
     assert f"{value}</textarea>" in unescape(answer.content.decode())
 
 
-def test_what_the_broker_refuses_keeps_the_message_in_the_form(operator: Client, broker: FakeActs) -> None:
+def test_a_refusal_of_the_broker_keeps_the_message_in_the_form(operator: Client, broker: FakeActs) -> None:
     broker.refusal = "the payload has 5 bytes: orders takes at most 4"
     answer = operator.post(FORM, {**EMPTY, "value": "hello"})
     assert answer.status_code == 409
@@ -149,7 +149,9 @@ def test_a_terminated_topic_says_why_and_offers_another(operator: Client, shop: 
 
 
 class TestAgain:
-    def test_as_it_is(self, operator: Client, broker: FakeActs, shop: Shop) -> None:
+    def test_a_stored_message_is_published_again_unchanged(
+        self, operator: Client, broker: FakeActs, shop: Shop
+    ) -> None:
         address = f"{PAGE}/m/{shop.sealed.pk}:3"
         assert f'href="{address}/again"' in operator.get(address).content.decode()
         answer = operator.post(f"{address}/again", {"how": "as-is", "to_topic": ORDERS})
@@ -164,7 +166,9 @@ class TestAgain:
             "copy_of": f"{ORDERS} {shop.sealed.pk}:3",
         }
 
-    def test_with_changes_to_another_topic(self, operator: Client, broker: FakeActs, shop: Shop) -> None:
+    def test_a_stored_message_is_published_to_another_topic_with_changes(
+        self, operator: Client, broker: FakeActs, shop: Shop
+    ) -> None:
         address = f"{PAGE}/m/{shop.sealed.pk}:3/again"
         page = operator.get(address)
         assert 'value="customer-3"' in page.content.decode()
@@ -174,7 +178,9 @@ class TestAgain:
         assert broker.asked[-1][1][1] == "persistent://public/default/other"
         assert parameters(broker)["value"] == "new"
 
-    def test_a_member_of_a_batch(self, operator: Client, broker: FakeActs, shop: Shop) -> None:
+    def test_a_member_of_a_batch_is_published_again_alone(
+        self, operator: Client, broker: FakeActs, shop: Shop
+    ) -> None:
         address = f"{PAGE}/m/{shop.open.pk}:3:2/again"
         operator.post(address, {"how": "as-is", "to_topic": "orders"})
         assert base64.b64decode(parameters(broker)["value"]) == b"member 2"
@@ -183,7 +189,7 @@ class TestAgain:
     @pytest.mark.parametrize(
         ("topic", "words"), [("", "Name the topic"), ("a/b", "topic"), ("x://y", "topic")]
     )
-    def test_a_topic_that_cannot_be(
+    def test_an_invalid_topic_has_its_error_beside_its_field(
         self, topic: str, words: str, how: str, operator: Client, broker: FakeActs, shop: Shop
     ) -> None:
         filled = {**EMPTY, "how": how, "to_topic": topic}
@@ -192,7 +198,7 @@ class TestAgain:
         assert words in text_of(answer)
         assert broker.asked == []
 
-    def test_what_a_browser_would_change_is_edited_as_base64(
+    def test_a_text_that_a_browser_would_change_is_edited_as_base64(
         self, operator: Client, broker: FakeActs
     ) -> None:
         entry = encode_single(
@@ -226,5 +232,5 @@ class TestAgain:
     "labels",
     [{}, {"a": "1"}, {"a": " x"}, {"a=b": "c"}, {"": "x"}, {"a": "b\nc"}, {"{": "}"}, {"a": "\x00\x85"}],
 )
-def test_labels_come_back_as_they_were(labels: dict[str, str]) -> None:
+def test_properties_come_back_from_their_lines_unchanged(labels: dict[str, str]) -> None:
     assert read_lines(as_lines(labels)) == labels

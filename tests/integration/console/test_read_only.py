@@ -1,4 +1,4 @@
-"""A console that is read-only refuses everything that would change something, and offers none of it."""
+"""A read-only console refuses every request that would change something, and offers no form for one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route not in CHANGES_NOTHING_OF_VELA])
-def test_what_would_change_something_is_refused(route: str, operator: Client, shop: Shop) -> None:
+def test_every_request_that_would_change_something_is_refused(
+    route: str, operator: Client, shop: Shop
+) -> None:
     answer = operator.post(filled(route, GOOD), "{}", content_type="application/json")
     assert answer.status_code in (403, 404, 405)
     if answer.status_code == 403:
@@ -46,7 +48,7 @@ def test_an_act_is_refused_before_it_is_looked_up(address: str, operator: Client
     assert operator.post(f"{API}{address}", content_type="application/json").json()["code"] == "ReadOnly"
 
 
-def test_pages_say_so_and_offer_nothing(operator: Client, shop: Shop) -> None:
+def test_pages_say_that_they_are_read_only_and_offer_no_act(operator: Client, shop: Shop) -> None:
     page = operator.get("/t/persistent/public/default/orders/s/billing")
     assert "Read-only." in text_of(page)
     assert "/act/" not in page.content.decode()

@@ -21,14 +21,14 @@ def the_real_connection(monkeypatch: pytest.MonkeyPatch, pages_read_the_tests_tr
     monkeypatch.setattr(database, "READ_ALIAS", "read")
 
 
-def test_it_reads_what_is_committed() -> None:
+def test_the_connection_reads_committed_rows() -> None:
     make_topic("persistent://public/default/apples", backlog=3)
     assert [row.name for row in topics(TopicsAsked(), EVERYTHING).rows] == [
         "persistent://public/default/apples"
     ]
 
 
-def test_it_cannot_write() -> None:
+def test_the_connection_cannot_write() -> None:
     make_topic("persistent://public/default/apples")
     with connections["read"].cursor() as cursor, pytest.raises(InternalError, match="read-only transaction"):
         cursor.execute("UPDATE vela_topic SET properties = '{}'")
@@ -45,7 +45,7 @@ def test_a_segment_dropped_meanwhile_leaves_the_others(shop: Shop) -> None:
     assert [row.place for row in rows] == [(shop.sealed.pk, 5)]
 
 
-def test_it_gives_up() -> None:
+def test_a_statement_that_takes_too_long_is_ended() -> None:
     with connections["read"].cursor() as cursor:
         cursor.execute("SHOW statement_timeout")
         assert cursor.fetchone() == ("5s",)

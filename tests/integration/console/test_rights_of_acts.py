@@ -75,7 +75,7 @@ def planned(who: Client, kind: str, topic: str = ORDERS) -> tuple[int, dict[str,
     return answer.status_code, answer.json()
 
 
-def test_every_act_that_names_another_topic_is_asked_for_it() -> None:
+def test_every_act_that_names_another_topic_needs_rights_there() -> None:
     """An act with a new parameter that names a topic must be in the list above."""
     named = {
         kind

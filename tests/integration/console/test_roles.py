@@ -153,25 +153,25 @@ def names_a_place(route: str) -> bool:
     return "<topic:topic>" in route or "<name:namespace>" in route or has_id(route)
 
 
-def test_the_walk_knows_its_addresses() -> None:
+def test_every_address_of_the_lists_exists() -> None:
     assert set(NEEDS) | OPEN | OF_EVERYTHING | OF_ONESELF <= set(ROUTES)
 
 
 @pytest.mark.parametrize("route", GUARDED)
-def test_nobody_and_a_user_without_a_role_see_nothing(
-    route: str, nobody: Client, outsider: Client, walked: object, shop: Shop
+def test_without_a_login_or_a_role_nothing_is_shown(
+    route: str, anonymous: Client, outsider: Client, walked: object, shop: Shop
 ) -> None:
-    assert asked(route, nobody, shop)[0] == (401 if route.startswith(API) else 302)
+    assert asked(route, anonymous, shop)[0] == (401 if route.startswith(API) else 302)
     status, text = asked(route, outsider, shop)
     assert status == (404 if names_a_place(route) and not has_id(route) else 403)
     assert "clerk" not in text
 
 
 @pytest.mark.parametrize("route", sorted(OF_ONESELF))
-def test_everybody_has_an_account_and_nobody_else_has_it(
-    route: str, nobody: Client, outsider: Client, shop: Shop
+def test_every_logged_in_user_has_an_account_page_and_no_one_else(
+    route: str, anonymous: Client, outsider: Client, shop: Shop
 ) -> None:
-    assert asked(route, nobody, shop)[0] == 302
+    assert asked(route, anonymous, shop)[0] == 302
     assert asked(route, outsider, shop)[0] in (200, 422)
 
 
@@ -188,7 +188,7 @@ def test_the_admin_of_another_tenant_sees_nothing_of_this_one(route: str, walked
 
 
 @pytest.mark.parametrize("route", GUARDED)
-def test_each_role_opens_what_it_should(route: str, walked: object, shop: Shop) -> None:
+def test_each_role_opens_the_addresses_that_it_should(route: str, walked: object, shop: Shop) -> None:
     for role in Role:  # in one test, because the shop takes longer to open than a page
         status, _ = asked(route, person(role.word, {HOME: role}), shop)
         if route in OF_EVERYTHING or role < NEEDS.get(route, Role.VIEWER):
@@ -295,7 +295,9 @@ def test_some_acts_are_for_admins(kind: str, walked: object, shop: Shop) -> None
         assert answer.status_code == status, answer.content
 
 
-def test_lists_and_sums_are_about_what_one_may_see(shop: Shop, walked: object, looker: Client) -> None:
+def test_lists_and_sums_count_only_what_their_reader_may_see(
+    shop: Shop, walked: object, looker: Client
+) -> None:
     melons = make_topic(MELONS, backlog=7, rate=2.0, state=SubscriptionState.STUCK)
     greta = person("greta", {"garden/*": Role.VIEWER})
     for order in ("name", "worst", "backlog", "rate", "last"):
@@ -328,7 +330,7 @@ def test_lists_and_sums_are_about_what_one_may_see(shop: Shop, walked: object, l
     assert len(person("gus", {"garden/gone": Role.VIEWER}).get(f"{API}/acts").json()["acts"]) == 1
 
 
-def test_the_overview_counts_what_one_may_see(shop: Shop) -> None:
+def test_the_overview_counts_only_what_its_reader_may_see(shop: Shop) -> None:
     pia, greta = person("pia", {HOME: Role.VIEWER}), person("greta", {"garden/*": Role.VIEWER})
     assert "billing" in text_of(pia.get("/"))
     assert "has not reported a subscription" in text_of(greta.get("/"))

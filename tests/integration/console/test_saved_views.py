@@ -97,7 +97,7 @@ def test_a_view_keeps_filters_and_order_but_no_place(
         f"{ORDERS}/m/1:0",
     ],
 )
-def test_only_lists_are_kept(path: str, operator: Client, shop: Shop) -> None:
+def test_only_the_addresses_of_lists_can_be_saved(path: str, operator: Client, shop: Shop) -> None:
     assert save(operator, path, "q=x").status_code == 404
     assert not SavedView.objects.exists()
 
@@ -133,7 +133,9 @@ def test_filters_that_are_too_long_are_refused(operator: Client, shop: Shop) -> 
     assert (refused.status_code, "longer than 4000 characters" in text_of(refused)) == (422, True)
 
 
-def test_a_user_has_a_limited_number(operator: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_can_save_a_limited_number_of_views(
+    operator: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(keeping, "VIEWS_MOST", 2)
     for name in ("a", "b"):
         assert save(operator, "/topics", "q=x", name).status_code == 302
@@ -152,7 +154,9 @@ def test_saving_under_the_same_name_replaces(operator: Client, shop: Shop) -> No
     ]
 
 
-def test_the_default_opens_when_nothing_is_asked_for(operator: Client, looker: Client, shop: Shop) -> None:
+def test_the_default_view_opens_when_the_address_has_no_query(
+    operator: Client, looker: Client, shop: Shop
+) -> None:
     save(operator, "/topics", "backlog=1", "waiting", default="on")
     assert operator.get("/topics")["Location"] == "/topics?backlog=1"
     for query in ("view=all", "q=x", "part=rows"):
@@ -170,7 +174,7 @@ def change(client: Client, view: str, what: str, **given: str) -> Any:
     return client.post(f"/views/{SavedView.objects.get(name=view).pk}/{what}", given)
 
 
-def test_rename_and_delete(operator: Client, shop: Shop) -> None:
+def test_a_view_is_renamed_and_deleted(operator: Client, shop: Shop) -> None:
     save(operator, "/topics", "q=x", "a")
     save(operator, "/topics", "q=y", "b")
     assert change(operator, "a", "rename", name="c").status_code == 302
@@ -184,7 +188,7 @@ def test_rename_and_delete(operator: Client, shop: Shop) -> None:
     assert change(operator, "b", "explode").status_code == 404
 
 
-def test_what_is_shared_is_seen_by_those_with_the_same_rights(shop: Shop) -> None:
+def test_a_shared_view_is_seen_by_users_with_the_same_rights(shop: Shop) -> None:
     ada = person("ada", {"*": Role.VIEWER, HOME: Role.OPERATOR, "garden/*": Role.OPERATOR})
     save(ada, "/topics", "q=secret-name", "all mine", share="on")
     save(ada, f"{ORDERS}/messages", "key=customer-1", "one customer", share="on")
@@ -233,7 +237,7 @@ def test_only_operators_share(role: Role, shop: Shop) -> None:
     assert save(oda, f"{ORDERS}/messages", "", share="on").status_code == 403
 
 
-def test_a_view_of_what_one_may_not_see_is_not_kept_and_shows_nothing(shop: Shop) -> None:
+def test_a_view_of_a_forbidden_namespace_is_not_kept_and_shows_nothing(shop: Shop) -> None:
     greta = person("greta", {"garden/*": Role.ADMIN})
     assert save(greta, f"{ORDERS}/messages", "").status_code == 404
     make_topic("persistent://garden/fruit/melons", backlog=1)
@@ -242,7 +246,7 @@ def test_a_view_of_what_one_may_not_see_is_not_kept_and_shows_nothing(shop: Shop
     assert "orders" not in text_of(greta.get(SavedView.objects.get().path + "?ns=public%2Fdefault"))
 
 
-def test_nobody_changes_the_view_of_another(shop: Shop) -> None:
+def test_a_user_cannot_change_the_view_of_another(shop: Shop) -> None:
     ada, pia, anna = (
         person(name, {"*": role})
         for name, role in (("ada", Role.OPERATOR), ("pia", Role.OPERATOR), ("anna", Role.ADMIN))
@@ -281,7 +285,7 @@ def test_a_read_only_console_opens_views_and_saves_none(
     assert save(operator, "/topics", "q=y").status_code == 403
 
 
-def test_a_path_is_written_in_one_way_only(shop: Shop) -> None:
+def test_two_spellings_of_one_path_are_the_same_list(shop: Shop) -> None:
     plain, encoded = (
         list_at(f"{ORDERS}/messages"),
         list_at(f"{ORDERS.replace('orders', '%6Frders')}/messages"),
@@ -292,7 +296,7 @@ def test_a_path_is_written_in_one_way_only(shop: Shop) -> None:
     assert list_at("/topics" + "x" * 2000) is None
 
 
-def test_a_form_of_another_site_saves_nothing(operator: Client, shop: Shop) -> None:
+def test_a_form_of_another_site_cannot_save_a_view(operator: Client, shop: Shop) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.cookies = operator.cookies
     body = urlencode({"path": "/topics", "query": "", "name": "x"})

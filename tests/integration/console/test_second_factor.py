@@ -1,4 +1,4 @@
-"""The second factor: set up on the account page, asked for at the login, counted by the brake, taken away when lost."""
+"""The second factor: set up on the account page, asked for at the login, limited by the brake of logins, removed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def logged() -> list[tuple[str, str]]:
     return list(Act.objects.order_by("id").values_list("kind", "who"))
 
 
-def test_a_user_sets_one_up(ada: User, phone: Phone) -> None:
+def test_a_user_sets_up_a_second_factor(ada: User, phone: Phone) -> None:
     hers, elsewhere = Client(), Client()
     with_password(hers)
     with_password(elsewhere)
@@ -128,7 +128,7 @@ def test_a_code_without_an_offer_sets_up_nothing(ada: User, phone: Phone) -> Non
     assert not SecondFactor.objects.exists()
 
 
-def test_one_that_is_set_up_is_not_replaced(ada: User, phone: Phone, codes: list[str]) -> None:
+def test_a_second_factor_is_not_replaced_by_another(ada: User, phone: Phone, codes: list[str]) -> None:
     hers = Client()
     hers.force_login(ada)
     before = SecondFactor.objects.get().secret
@@ -137,29 +137,31 @@ def test_one_that_is_set_up_is_not_replaced(ada: User, phone: Phone, codes: list
     assert SecondFactor.objects.get().secret == before
 
 
-def test_the_login_asks_for_the_code(nobody: Client, phone: Phone, codes: list[str]) -> None:
-    assert with_password(nobody)["Location"] == CODE
-    assert not is_in(nobody)
-    assert "Hello ada" in text_of(nobody.get(CODE))
-    wrong = nobody.post(CODE, {"code": WRONG})
+def test_the_login_asks_for_the_code(anonymous: Client, phone: Phone, codes: list[str]) -> None:
+    assert with_password(anonymous)["Location"] == CODE
+    assert not is_in(anonymous)
+    assert "Hello ada" in text_of(anonymous.get(CODE))
+    wrong = anonymous.post(CODE, {"code": WRONG})
     assert (wrong.status_code, "This code is wrong" in text_of(wrong)) == (422, True)
-    assert not is_in(nobody)
-    assert nobody.post(CODE, {"code": f" {phone.code()} "})["Location"] == "/acts"
-    assert is_in(nobody)
-    assert nobody.get(CODE)["Location"] == "/login"
+    assert not is_in(anonymous)
+    assert anonymous.post(CODE, {"code": f" {phone.code()} "})["Location"] == "/acts"
+    assert is_in(anonymous)
+    assert anonymous.get(CODE)["Location"] == "/login"
 
 
-def test_a_user_without_one_logs_in_as_before(nobody: Client, ada: User) -> None:
-    assert with_password(nobody)["Location"] == "/acts"
-    assert is_in(nobody)
+def test_a_user_without_a_second_factor_logs_in_as_before(anonymous: Client, ada: User) -> None:
+    assert with_password(anonymous)["Location"] == "/acts"
+    assert is_in(anonymous)
 
 
-def test_nobody_gets_to_the_code_without_the_password(nobody: Client, phone: Phone, codes: list[str]) -> None:
-    assert nobody.get(CODE)["Location"] == "/login"
-    assert nobody.post(CODE, {"code": phone.code()})["Location"] == "/login"
-    assert nobody.get(SET_UP)["Location"] == "/login"
-    assert nobody.post(SET_UP, {"code": phone.code()})["Location"] == "/login"
-    assert not is_in(nobody)
+def test_the_code_is_asked_for_only_after_the_password(
+    anonymous: Client, phone: Phone, codes: list[str]
+) -> None:
+    assert anonymous.get(CODE)["Location"] == "/login"
+    assert anonymous.post(CODE, {"code": phone.code()})["Location"] == "/login"
+    assert anonymous.get(SET_UP)["Location"] == "/login"
+    assert anonymous.post(SET_UP, {"code": phone.code()})["Location"] == "/login"
+    assert not is_in(anonymous)
 
 
 def test_a_code_works_once(phone: Phone, codes: list[str]) -> None:
@@ -172,11 +174,11 @@ def test_a_code_works_once(phone: Phone, codes: list[str]) -> None:
 
 @pytest.mark.parametrize(("early_s", "status"), [(0, 302), (-30, 302), (30, 302), (-61, 422), (61, 422)])
 def test_a_clock_may_be_half_a_minute_off(
-    early_s: float, status: int, nobody: Client, phone: Phone, codes: list[str]
+    early_s: float, status: int, anonymous: Client, phone: Phone, codes: list[str]
 ) -> None:
     phone.later(3600)
-    with_password(nobody)
-    assert nobody.post(CODE, {"code": phone.code(early_s=early_s)}).status_code == status
+    with_password(anonymous)
+    assert anonymous.post(CODE, {"code": phone.code(early_s=early_s)}).status_code == status
 
 
 def test_a_recovery_code_works_once_however_it_is_written(phone: Phone, codes: list[str]) -> None:
@@ -191,43 +193,43 @@ def test_a_recovery_code_works_once_however_it_is_written(phone: Phone, codes: l
     assert len(SecondFactor.objects.get().recovery_codes) == 7
 
 
-def test_the_password_is_good_for_ten_minutes(
-    nobody: Client, phone: Phone, codes: list[str], monkeypatch: pytest.MonkeyPatch
+def test_a_password_without_its_code_counts_for_ten_minutes(
+    anonymous: Client, phone: Phone, codes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(half_login, "LASTS_S", -1)
-    with_password(nobody)
-    assert nobody.post(CODE, {"code": phone.code()})["Location"] == "/login"
-    assert not is_in(nobody)
+    with_password(anonymous)
+    assert anonymous.post(CODE, {"code": phone.code()})["Location"] == "/login"
+    assert not is_in(anonymous)
 
 
 @pytest.mark.parametrize("change", ["password", "deactivated"])
-def test_a_change_of_the_user_ends_a_half_login(
-    change: str, nobody: Client, ada: User, phone: Phone, codes: list[str]
+def test_changing_the_user_ends_a_login_that_waits_for_its_code(
+    change: str, anonymous: Client, ada: User, phone: Phone, codes: list[str]
 ) -> None:
-    with_password(nobody)
+    with_password(anonymous)
     if change == "password":
         ada.set_password("another-7")
     else:
         ada.is_active = False
     ada.save()
-    assert nobody.post(CODE, {"code": phone.code()})["Location"] == "/login"
-    assert not is_in(nobody)
+    assert anonymous.post(CODE, {"code": phone.code()})["Location"] == "/login"
+    assert not is_in(anonymous)
 
 
 def test_the_session_before_the_code_is_not_the_one_after_it(
-    nobody: Client, phone: Phone, codes: list[str]
+    anonymous: Client, phone: Phone, codes: list[str]
 ) -> None:
-    with_password(nobody)
-    before = nobody.cookies["sessionid"].value
-    nobody.post(CODE, {"code": phone.code()})
-    assert nobody.cookies["sessionid"].value != before
+    with_password(anonymous)
+    before = anonymous.cookies["sessionid"].value
+    anonymous.post(CODE, {"code": phone.code()})
+    assert anonymous.cookies["sessionid"].value != before
 
 
-def test_wrong_codes_count_like_wrong_passwords(nobody: Client, phone: Phone, codes: list[str]) -> None:
-    with_password(nobody)
-    statuses = [nobody.post(CODE, {"code": WRONG}).status_code for _ in range(LIMIT)]
+def test_wrong_codes_count_like_wrong_passwords(anonymous: Client, phone: Phone, codes: list[str]) -> None:
+    with_password(anonymous)
+    statuses = [anonymous.post(CODE, {"code": WRONG}).status_code for _ in range(LIMIT)]
     assert statuses == [422] * (LIMIT - 1) + [429]
-    right = nobody.post(CODE, {"code": phone.code()})
+    right = anonymous.post(CODE, {"code": phone.code()})
     assert (right.status_code, right["Retry-After"]) == (429, "900")
     assert with_password(Client()).status_code == 429
     elsewhere = Client(REMOTE_ADDR="192.0.2.9")
@@ -243,22 +245,22 @@ def test_the_right_password_does_not_forget_wrong_codes(phone: Phone, codes: lis
     assert with_password(Client()).status_code == 429
 
 
-def test_a_login_forgets_wrong_codes(nobody: Client, phone: Phone, codes: list[str]) -> None:
-    with_password(nobody)
+def test_a_login_forgets_wrong_codes(anonymous: Client, phone: Phone, codes: list[str]) -> None:
+    with_password(anonymous)
     for _ in range(LIMIT - 1):
-        nobody.post(CODE, {"code": WRONG})
-    assert nobody.post(CODE, {"code": phone.code()}).status_code == 302
+        anonymous.post(CODE, {"code": WRONG})
+    assert anonymous.post(CODE, {"code": phone.code()}).status_code == 302
     assert not AccessAttempt.objects.exists()
 
 
-def test_no_code_is_kept_by_the_brake(nobody: Client, phone: Phone, codes: list[str]) -> None:
-    with_password(nobody)
-    nobody.post(CODE, {"code": "mistyped-recovery"})
+def test_the_login_brake_keeps_no_code(anonymous: Client, phone: Phone, codes: list[str]) -> None:
+    with_password(anonymous)
+    anonymous.post(CODE, {"code": "mistyped-recovery"})
     assert "mistyped-recovery" not in str(AccessAttempt.objects.values().get())
 
 
 @pytest.mark.parametrize("part", ["remove", "codes"])
-def test_a_session_alone_neither_removes_it_nor_reads_its_codes(
+def test_a_session_alone_neither_removes_the_factor_nor_reads_its_codes(
     part: str, ada: User, phone: Phone, codes: list[str]
 ) -> None:
     hers = Client()
@@ -281,7 +283,7 @@ def test_a_user_renews_the_recovery_codes(ada: User, phone: Phone, codes: list[s
     assert logged() == [("renew_recovery_codes", "ada")]
 
 
-def test_a_user_removes_it(ada: User, phone: Phone, codes: list[str]) -> None:
+def test_a_user_removes_the_second_factor(ada: User, phone: Phone, codes: list[str]) -> None:
     hers = Client()
     hers.force_login(ada)
     answer = hers.post(f"{OWN}/remove", {"code": phone.code()})
@@ -293,7 +295,7 @@ def test_a_user_removes_it(ada: User, phone: Phone, codes: list[str]) -> None:
     assert hers.post(f"{OWN}/codes", {"code": phone.code()}).status_code == 422
 
 
-def test_an_admin_removes_a_lost_one(ada: User, phone: Phone, codes: list[str]) -> None:
+def test_an_admin_removes_a_lost_second_factor(ada: User, phone: Phone, codes: list[str]) -> None:
     admin = person("eve", {"*": Role.ADMIN})
     assert "Lost second factor" in text_of(admin.get("/users/u/ada"))
     assert admin.post("/users/u/ada/second-factor")["Location"] == "/users/u/ada?done=factor"
@@ -305,7 +307,7 @@ def test_an_admin_removes_a_lost_one(ada: User, phone: Phone, codes: list[str]) 
     assert admin.post("/users/u/nemo/second-factor").status_code == 404
 
 
-def test_a_command_removes_the_last_admins(
+def test_a_command_removes_the_second_factor_of_the_last_admin(
     ada: User, codes: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     call_command("removesecondfactor", "ada")
@@ -337,8 +339,8 @@ def test_a_new_secret_key_leaves_the_recovery_codes(
         ("nobody", Role.ADMIN, False),
     ],
 )
-def test_which_users_the_setting_applies_to(
-    whom: str, role: Role, asked: bool, nobody: Client, db: None, monkeypatch: pytest.MonkeyPatch
+def test_the_setting_decides_which_users_need_a_second_factor(
+    whom: str, role: Role, asked: bool, anonymous: Client, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada = granted(User.objects.create_user("ada", password="tested-7"), {"garden/*": role})
     before = Client()
@@ -346,42 +348,44 @@ def test_which_users_the_setting_applies_to(
     required_of(whom, monkeypatch)
     assert is_in(before) is not asked
     assert (async_to_sync(Users().aget_user)(ada.pk) is None) is asked
-    assert with_password(nobody)["Location"] == (SET_UP if asked else "/acts")
-    assert is_in(nobody) is not asked
+    assert with_password(anonymous)["Location"] == (SET_UP if asked else "/acts")
+    assert is_in(anonymous) is not asked
 
 
-def test_a_superuser_counts_as_an_admin(nobody: Client, ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_superuser_counts_as_an_admin(
+    anonymous: Client, ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
     User.objects.filter(pk=ada.pk).update(is_superuser=True)
     required_of("admins", monkeypatch)
-    assert with_password(nobody)["Location"] == SET_UP
+    assert with_password(anonymous)["Location"] == SET_UP
 
 
 def test_a_user_who_needs_a_factor_sets_it_up_to_get_in(
-    nobody: Client, ada: User, phone: Phone, monkeypatch: pytest.MonkeyPatch
+    anonymous: Client, ada: User, phone: Phone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     required_of("everybody", monkeypatch)
-    with_password(nobody)
-    phone.secret = secret_on(nobody.get(SET_UP))
-    wrong = nobody.post(SET_UP, {"code": WRONG})
+    with_password(anonymous)
+    phone.secret = secret_on(anonymous.get(SET_UP))
+    wrong = anonymous.post(SET_UP, {"code": WRONG})
     assert (wrong.status_code, secret_on(wrong)) == (422, phone.secret)
-    assert not is_in(nobody)
-    done = nobody.post(SET_UP, {"code": phone.code()})
+    assert not is_in(anonymous)
+    done = anonymous.post(SET_UP, {"code": phone.code()})
     assert len(recovery_codes_on(done)) == 10
     assert 'href="/acts"' in done.content.decode()
-    assert is_in(nobody)
-    removed = nobody.post(f"{OWN}/remove", {"code": phone.later().code()})
+    assert is_in(anonymous)
+    removed = anonymous.post(f"{OWN}/remove", {"code": phone.later().code()})
     assert removed.status_code == 302
-    assert not is_in(nobody)
+    assert not is_in(anonymous)
 
 
 def test_a_user_with_a_factor_cannot_set_up_another_instead_of_the_code(
-    nobody: Client, phone: Phone, codes: list[str], monkeypatch: pytest.MonkeyPatch
+    anonymous: Client, phone: Phone, codes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     required_of("everybody", monkeypatch)
-    with_password(nobody)
-    assert nobody.get(SET_UP)["Location"] == CODE
-    assert nobody.post(SET_UP, {"code": phone.code()})["Location"] == CODE
-    assert not is_in(nobody)
+    with_password(anonymous)
+    assert anonymous.get(SET_UP)["Location"] == CODE
+    assert anonymous.post(SET_UP, {"code": phone.code()})["Location"] == CODE
+    assert not is_in(anonymous)
 
 
 def test_a_read_only_console_asks_for_the_code_and_sets_up_nothing(
@@ -424,19 +428,19 @@ def test_basic_authentication_refuses_users_who_need_a_code(
     basic._remembered.clear()
 
 
-def test_django_admin_is_not_a_way_around_the_code(nobody: Client, ada: User, phone: Phone) -> None:
+def test_django_admin_is_not_a_way_around_the_code(anonymous: Client, ada: User, phone: Phone) -> None:
     User.objects.filter(pk=ada.pk).update(is_staff=True, is_superuser=True)
     given = {"username": "ada", "password": "tested-7"}
     assert Client().post("/django-admin/login/", given).status_code == 302
     equipped(ada, phone)
-    refused = nobody.post("/django-admin/login/", given)
+    refused = anonymous.post("/django-admin/login/", given)
     assert "You need a second factor" in text_of(refused)
-    assert not is_in(nobody)
+    assert not is_in(anonymous)
 
 
-def test_the_live_stream_takes_no_half_login(nobody: Client, codes: list[str]) -> None:
-    with_password(nobody)
-    assert "_auth_user_id" not in nobody.session
+def test_the_live_stream_refuses_a_login_that_waits_for_its_code(anonymous: Client, codes: list[str]) -> None:
+    with_password(anonymous)
+    assert "_auth_user_id" not in anonymous.session
 
 
 def test_the_qr_code_obeys_the_pages_policy(ada: User) -> None:
@@ -453,12 +457,14 @@ def test_the_qr_code_obeys_the_pages_policy(ada: User) -> None:
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_hostile_codes(what: str, nobody: Client, ada: User, phone: Phone, codes: list[str]) -> None:
+def test_hostile_codes_cause_no_fault(
+    what: str, anonymous: Client, ada: User, phone: Phone, codes: list[str]
+) -> None:
     hers = Client(raise_request_exception=False)
     hers.force_login(ada)
-    nobody.raise_request_exception = False
-    with_password(nobody)
-    for client, address in ((nobody, CODE), (hers, f"{OWN}/remove"), (hers, f"{OWN}/codes"), (hers, OWN)):
+    anonymous.raise_request_exception = False
+    with_password(anonymous)
+    for client, address in ((anonymous, CODE), (hers, f"{OWN}/remove"), (hers, f"{OWN}/codes"), (hers, OWN)):
         body = f"code={HOSTILE[what]}&password={HOSTILE[what]}"
         answer = client.post(address, body, content_type="application/x-www-form-urlencoded")
         assert answer.status_code == 422, address

@@ -25,7 +25,7 @@ WAITS = "This plan waits for a second person."
 
 @pytest.fixture(autouse=True)
 def guarded(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The namespace asks for two people. No broker runs, and nobody waits for one."""
+    """The namespace asks for two people. No broker runs, and no request waits for one."""
     Namespace.objects.filter(tenant__name="public").update(policies={"second_person": True})
     monkeypatch.setattr(store, "wait", lambda act_id, _wait_s: store.get(act_id))
 
@@ -89,13 +89,15 @@ def test_the_planner_hands_the_plan_over(operator: Client, ben: Client, shop: Sh
     assert state_of(act) == ("planned", "ada", None, None)
 
 
-def test_it_is_said_in_chinese(operator: Client, shop: Shop) -> None:
+def test_the_page_and_the_overview_say_it_in_chinese_too(operator: Client, shop: Shop) -> None:
     act = a_planned_act(shop)
     for address, words in ((f"/acts/{act.pk}", "此计划在等待第二个人。"), ("/", "等待第二个人的计划")):
         assert words in text_of(operator.get(address, headers={"accept-language": "zh-hans"}))
 
 
-def test_nobody_to_ask_is_said(operator: Client, looker: Client, stranger: Client, shop: Shop) -> None:
+def test_the_page_says_when_no_one_else_could_apply_the_plan(
+    operator: Client, looker: Client, stranger: Client, shop: Shop
+) -> None:
     words = text_of(operator.get(f"/acts/{a_planned_act(shop).pk}"))
     assert "Nobody else has this role yet: an admin gives it to a second user under Users ." in words
 
@@ -143,7 +145,9 @@ def test_a_plan_is_refused_or_withdrawn(
     )
 
 
-def test_other_users_do_neither(looker: Client, stranger: Client, shop: Shop) -> None:
+def test_users_without_the_role_neither_apply_nor_refuse(
+    looker: Client, stranger: Client, shop: Shop
+) -> None:
     act = a_planned_act(shop)
     for verb in ("apply", "refuse"):
         assert looker.post(f"/acts/{act.pk}/{verb}").status_code == 403
@@ -163,7 +167,7 @@ def test_a_superuser_needs_a_second_person_too(ben: Client, shop: Shop, admin_cl
     assert ben.post(f"/acts/{act.pk}/apply").status_code == 302
 
 
-def test_the_api_does_as_pages_do(operator: Client, ben: Client, shop: Shop) -> None:
+def test_the_api_follows_the_same_rules_as_the_pages(operator: Client, ben: Client, shop: Shop) -> None:
     act = a_planned_act(shop)
     path = f"/api/v1/acts/{act.pk}"
     shown = operator.get(path).json()
@@ -208,7 +212,7 @@ def test_the_overview_lists_what_waits(ben: Client, stranger: Client, shop: Shop
     assert "data-row" not in ben.get("/?part=plans").content.decode()
 
 
-def test_the_namespace_says_so(ben: Client, shop: Shop) -> None:
+def test_the_namespace_says_that_acts_need_a_second_person(ben: Client, shop: Shop) -> None:
     words = text_of(ben.get(f"/n/{HOME}"))
     assert "every act needs a second person" in words
     assert "One user plans each act on this namespace and its topics, and another user applies it." in words

@@ -78,7 +78,7 @@ def test_a_story_is_told_in_the_order_in_which_things_happened(operator: Client,
     row(shop, StoryEvent.DELIVERED, -8000, first_entry=3)
     row(shop, StoryEvent.ASKED_AGAIN, -5000)
     row(shop, StoryEvent.DELIVERED, -3000, redelivery_count=1)
-    row(shop, StoryEvent.DELIVERED, -7000, entry=6)  # another message's
+    row(shop, StoryEvent.DELIVERED, -7000, entry=6)  # of another message
     spot = f"{shop.sealed.pk}:5"
     told = billing(operator, spot)
     assert [(each["event"], each["consumer"], each["redelivery_count"]) for each in told["events"]] == [
@@ -118,11 +118,13 @@ def test_the_page_says_what_is_recorded(operator: Client, shop: Shop, mode: str,
     assert words in text
 
 
-def test_acts_that_passed_a_message_or_brought_it_back(operator: Client, shop: Shop) -> None:
+def test_acts_that_passed_a_message_or_brought_it_back_are_in_its_story(operator: Client, shop: Shop) -> None:
     ledger = shop.sealed.pk
     passed = act(shop, "skip", result={"before": f"{ledger}:4", "after": f"{ledger}:6"})
     back = act(shop, "reset", result={"before": f"{ledger}:6", "after": f"{ledger}:-1"})
-    act(shop, "skip", result={"before": f"{ledger}:5", "after": f"{ledger}:6"})  # does not concern it
+    act(
+        shop, "skip", result={"before": f"{ledger}:5", "after": f"{ledger}:6"}
+    )  # does not concern the message
     told = billing(operator, f"{ledger}:5")
     assert [(each["event"], each["act"], each["who"]) for each in told["events"]] == [
         ("passed", passed.pk, "alice"),
@@ -132,7 +134,9 @@ def test_acts_that_passed_a_message_or_brought_it_back(operator: Client, shop: S
     assert f"/acts/{passed.pk}" in html
 
 
-def test_acts_on_one_message_of_a_batch(operator: Client, shop: Shop) -> None:
+def test_acts_on_one_message_of_a_batch_appear_in_the_story_of_that_message_only(
+    operator: Client, shop: Shop
+) -> None:
     place = f"{shop.open.pk}:{BATCH_ENTRY}"
     pinned = {"how": "one", "position": place, "remaining": f"{0b11101:x}"}
     letter = "persistent://public/default/orders-billing-DLQ"

@@ -1,4 +1,4 @@
-"""A subscription's page: exact numbers, holes, who holds what, what comes next."""
+"""A subscription's page: exact numbers, holes in the cursor, pending messages of consumers, the next messages."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_an_empty_open_ledger_counts_what_came_before(operator: Client, shop: Sh
     assert f"{shop.backlog} left" in part(operator, "numbers")
 
 
-def test_the_cursor_with_its_holes(operator: Client, shop: Shop) -> None:
+def test_the_cursor_is_shown_with_its_holes(operator: Client, shop: Shop) -> None:
     words = part(operator, "cursor")
     assert f"{shop.sealed.pk}:4" in words
     assert f"Read position {shop.sealed.pk}:6" in words
@@ -140,7 +140,7 @@ def test_consumers_say_what_is_wrong_in_words(operator: Client, shop: Shop) -> N
     assert "No consumer is connected" in part(operator, "consumers")
 
 
-def test_pending_acks(operator: Client, shop: Shop) -> None:
+def test_pending_acks_name_their_consumer_and_their_redeliveries(operator: Client, shop: Shop) -> None:
     words = part(operator, "pending")
     assert f"{shop.sealed.pk}:5 1 clerk" in words
     assert "3 ▲ keeps coming back set by the client" in words
@@ -159,7 +159,7 @@ def test_the_next_messages_are_those_not_acked(operator: Client, shop: Shop) -> 
     assert "<b>" not in operator.get(f"{BILLING}?part=next").content.decode()
 
 
-def test_looking_moves_nothing(operator: Client, shop: Shop) -> None:
+def test_reading_the_page_moves_no_cursor(operator: Client, shop: Shop) -> None:
     before = Cursor.objects.values().get()
     operator.get(BILLING)
     assert Cursor.objects.values().get() == before
@@ -219,7 +219,7 @@ def test_a_large_entry_is_not_read_whole(
     assert "too large to show" in part(operator, "next")
 
 
-def test_without_a_report_the_unknown_is_a_dash(operator: Client, shop: Shop) -> None:
+def test_numbers_that_were_not_reported_are_dashes(operator: Client, shop: Shop) -> None:
     SubscriptionSummary.objects.all().delete()
     ConsumerSession.objects.all().delete()
     words = text_of(operator.get(BILLING))
@@ -235,7 +235,7 @@ def fall_behind(shop: Shop) -> None:
     ConsumerSession.objects.update(connected_ms=shop.now_ms - 60_000)
 
 
-def test_another_number_of_consumers_is_tried_out(operator: Client, shop: Shop) -> None:
+def test_a_slider_estimates_another_number_of_consumers(operator: Client, shop: Shop) -> None:
     fall_behind(shop)
     words = part(operator, "what_if")
     assert "With 2 consumers: about 12 s to go." in words

@@ -86,5 +86,5 @@ def test_only_admins_of_everything_may_look_and_change(role: Role, pattern: str)
     assert not AccessToken.objects.exists()
 
 
-def test_nobody_is_sent_to_the_login(nobody: Client) -> None:
-    assert nobody.get("/tokens")["Location"].startswith("/login")
+def test_a_visitor_without_a_login_is_sent_to_log_in(anonymous: Client) -> None:
+    assert anonymous.get("/tokens")["Location"].startswith("/login")

@@ -1,4 +1,4 @@
-"""A topic's page."""
+"""A topic's page: its numbers, subscriptions, producers, ledgers and compaction."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tests.integration.console.shop import Shop, make_topic
 ORDERS = "/t/persistent/public/default/orders"
 
 
-def test_numbers_and_subscriptions(looker: Client, shop: Shop) -> None:
+def test_the_page_shows_totals_and_a_row_for_each_subscription(looker: Client, shop: Shop) -> None:
     words = text_of(looker.get(ORDERS))
     assert f"Published in total {shop.messages}" in words
     assert f"billing ● draining Shared {shop.backlog} 1 1 5.0/s" in words
 
 
-def test_producers(looker: Client, shop: Shop) -> None:
+def test_the_page_lists_producers_with_their_rates_and_ids(looker: Client, shop: Shop) -> None:
     words = text_of(looker.get(f"{ORDERS}?tab=producers"))
     assert "till 10.0.0.8:4000 0/s 0 B/s 20 99 – " in words
     assert "– websocket, since" in words
 
 
-def test_ledgers_of_the_open_one_are_read_from_its_last_entry(looker: Client, shop: Shop) -> None:
+def test_the_open_ledger_is_counted_from_its_last_entry(looker: Client, shop: Shop) -> None:
     words = text_of(looker.get(f"{ORDERS}?tab=ledgers"))
     assert f"{shop.sealed.pk} sealed 10 10 1.0 kB 0" in words
     assert f"{shop.open.pk} open 6 10 1.0 kB 10" in words
@@ -86,7 +86,7 @@ def test_a_partitioned_topic_leads_to_its_partitions(looker: Client, db: None) -
     assert 'href="/t/persistent/public/default/dates"' in child.content.decode()
 
 
-def test_a_topic_without_anything(looker: Client, db: None) -> None:
+def test_a_topic_without_a_report_and_without_messages_says_so(looker: Client, db: None) -> None:
     make_topic("persistent://public/default/quiet")
     assert "The broker has not reported on this topic yet" in text_of(
         looker.get("/t/persistent/public/default/quiet")

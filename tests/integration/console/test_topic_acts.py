@@ -152,7 +152,7 @@ def test_a_topic_is_created_with_its_first_policies(operator: Client, broker: Fa
         ({"policies": "a=1\na=2"}, "a is given twice."),
     ],
 )
-def test_a_topic_that_cannot_be_created(
+def test_the_form_of_a_topic_that_cannot_be_created_says_why(
     changes: dict[str, str], words: str, operator: Client, broker: FakeActs
 ) -> None:
     filled = {"namespace": "public/default", "name": "invoices", "partitions": "0", **changes}
@@ -232,7 +232,7 @@ def test_partitions_are_added_to_the_whole_topic(operator: Client, broker: FakeA
 
 
 def test_a_viewer_sees_the_menu_without_links_and_may_not_act(
-    looker: Client, nobody: Client, broker: FakeActs
+    looker: Client, anonymous: Client, broker: FakeActs
 ) -> None:
     page = looker.get(PAGE)
     assert "Your roles let you look here, not act." in text_of(page)
@@ -241,7 +241,7 @@ def test_a_viewer_sees_the_menu_without_links_and_may_not_act(
     for address in ("/topics/new", f"{PAGE}/act/delete"):
         for method in ("get", "post"):
             assert getattr(looker, method)(address).status_code == 403
-            assert getattr(nobody, method)(address)["Location"].startswith("/login")
+            assert getattr(anonymous, method)(address)["Location"].startswith("/login")
     assert broker.asked == []
 
 

@@ -64,7 +64,7 @@ def market(db: None) -> None:
         )
 
 
-def test_the_topics_that_have_a_subscription(looker: Client, market: None) -> None:
+def test_topics_are_found_by_the_name_of_a_subscription(looker: Client, market: None) -> None:
     for name in ("apples", "berries"):
         Subscription.objects.create(
             topic=Topic.objects.get(name=f"persistent://public/default/{name}"), name="billing", type="Shared"
@@ -108,11 +108,13 @@ def test_the_topics_that_have_a_subscription(looker: Client, market: None) -> No
         ("?backlog=1&sort=last&q=app", ["apples"]),
     ],
 )
-def test_what_is_asked_is_shown(query: str, names: list[str], looker: Client, market: None) -> None:
+def test_the_query_chooses_and_orders_the_topics(
+    query: str, names: list[str], looker: Client, market: None
+) -> None:
     assert shown(looker.get(f"/topics{query}")) == names
 
 
-def test_unknown_is_not_nought(looker: Client, market: None) -> None:
+def test_unknown_numbers_are_dashes_and_not_0(looker: Client, market: None) -> None:
     row = re.search(
         r"<tr[^>]*>(?:(?!</tr>).)*cherries.*?</tr>", looker.get("/topics").content.decode(), re.DOTALL
     )

@@ -70,17 +70,19 @@ def test_a_silent_beat_leaves_states_as_they_are(looker: Client, shop: Shop) -> 
     assert looker.get("/api/v1/stats").json()["troubles"] == ["beat"]
 
 
-def test_pages_api_and_scripts_say_the_same(looker: Client, nobody: Client, shop: Shop) -> None:
+def test_pages_api_and_scripts_say_the_same(looker: Client, anonymous: Client, shop: Shop) -> None:
     assert looker.get("/troubles").json() == {"html": "", "effects": [], "since_ms": None}
     silence_broker()
     found = looker.get("/troubles").json()
     assert "The broker is silent" in found["html"]
     assert found["effects"] == ["unsure"]
     assert looker.get("/api/v1/stats").json()["troubles"] == ["broker-silent"]
-    assert nobody.get("/troubles").status_code == 302
+    assert anonymous.get("/troubles").status_code == 302
 
 
-def test_badges_of_facts_stay(operator: Client, shop: Shop) -> None:
+def test_a_badge_of_a_judged_state_has_the_class_that_hides_its_word_without_a_broker(
+    operator: Client, shop: Shop
+) -> None:
     html = operator.get(BILLING).content.decode()
     assert re.search(r'<span class="badge \w+ judged">', html)
 
@@ -89,13 +91,13 @@ def test_badges_of_facts_stay(operator: Client, shop: Shop) -> None:
     ("address", "status"), [("/nowhere", 404), (f"{ORDERS}-not", 404), ("/topics?q=%00", 400)]
 )
 def test_error_pages_keep_the_menu(
-    address: str, status: int, looker: Client, nobody: Client, shop: Shop
+    address: str, status: int, looker: Client, anonymous: Client, shop: Shop
 ) -> None:
     answer = looker.get(address)
     assert answer.status_code == status
     assert 'aria-label="Pages"' in answer.content.decode()
     assert "vera" in text_of(answer)
-    assert 'aria-label="Pages"' not in nobody.get(address).content.decode()
+    assert 'aria-label="Pages"' not in anonymous.get(address).content.decode()
 
 
 def test_a_refused_viewer_keeps_the_menu(looker: Client, shop: Shop) -> None:
@@ -131,8 +133,8 @@ def test_a_page_that_fails_says_why(
     assert ('aria-label="Pages"' in answer.content.decode()) == has_menu
 
 
-def test_an_unknown_address_of_the_api_is_a_document(looker: Client, nobody: Client, db: None) -> None:
+def test_an_unknown_address_of_the_api_is_a_document(looker: Client, anonymous: Client, db: None) -> None:
     answer = looker.get("/api/v1/nope")
     assert (answer.status_code, answer["Content-Type"]) == (404, "application/problem+json")
-    assert nobody.get("/api/v1/nope").status_code == 401
+    assert anonymous.get("/api/v1/nope").status_code == 401
     assert looker.get("/api/nope")["Content-Type"] == "application/problem+json"

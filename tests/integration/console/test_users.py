@@ -206,7 +206,7 @@ def test_a_deactivated_user_is_out_at_once(admin: Client, ada: User) -> None:
         ("role", {"pattern": "*", "role": "operator"}),
     ],
 )
-def test_the_last_admin_stays(change: str, given: dict[str, str], admin: Client) -> None:
+def test_the_last_admin_cannot_be_removed(change: str, given: dict[str, str], admin: Client) -> None:
     granted(User.objects.create_user("gone", is_active=False), {"*": Role.ADMIN})
     answer = admin.post(f"/users/u/eve/{change}", given)
     assert answer.status_code == 409
@@ -218,7 +218,7 @@ def test_the_last_admin_stays(change: str, given: dict[str, str], admin: Client)
     assert admin.get("/users").status_code in (302, 403)
 
 
-def test_the_last_superuser_stays(db: None) -> None:
+def test_the_last_superuser_cannot_be_removed(db: None) -> None:
     root = Client()
     root.force_login(User.objects.create_superuser("root"))
     assert root.post("/users/u/root/active", {"active": "no"}).status_code == 409
@@ -249,7 +249,7 @@ def test_the_act_log_records_every_change(admin: Client, ada: User) -> None:
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.READER, Role.OPERATOR])
-def test_lower_roles_are_refused(role: Role, ada: User) -> None:
+def test_users_with_a_lower_role_are_refused(role: Role, ada: User) -> None:
     pia = person("pia", {"*": role, "shop/*": Role.ADMIN})
     assert 'href="/users"' not in pia.get("/").content.decode()
     assert pia.get("/users").status_code == 403

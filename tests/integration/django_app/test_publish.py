@@ -35,7 +35,7 @@ def rolled_back(payload: bytes) -> None:
         raise Undone
 
 
-def test_it_is_committed_with_the_business_data() -> None:
+def test_a_message_is_committed_with_the_business_data() -> None:
     with transaction.atomic():
         Tenant.objects.create(name="business")
         publish("orders", b"placed", key="k", properties={"a": "1"})
@@ -63,7 +63,7 @@ def test_a_rolled_back_savepoint_discards_its_messages_and_no_others() -> None:
     assert [payload for _, payload in published()] == [b"kept", b"kept too"]
 
 
-def test_outside_a_transaction_it_is_committed_at_once() -> None:
+def test_outside_a_transaction_a_message_is_committed_at_once() -> None:
     publish("orders", b"now")
     assert len(published()) == 1
 
@@ -86,7 +86,7 @@ def test_the_broker_is_notified_once_per_transaction_after_the_commit(messages: 
         connection.close()
 
 
-def test_delayed_messages_have_their_time() -> None:
+def test_delayed_messages_keep_their_delivery_time() -> None:
     at = datetime(2040, 1, 1, tzinfo=UTC)
     publish("orders", b"x", deliver_at=at)
     publish("orders", b"x", deliver_after=timedelta(hours=1))
@@ -128,7 +128,7 @@ def test_an_invalid_message_is_refused_and_the_transaction_continues(
     assert [payload for _, payload in published()] == [b"before", b"after"]
 
 
-async def test_from_asynchronous_code() -> None:
+async def test_asynchronous_code_can_publish() -> None:
     await apublish("orders", b"x")
     assert await Outbox.objects.acount() == 1
     await sync_to_async(connections.close_all)()  # the connections of the thread that ran the statements

@@ -56,7 +56,7 @@ def test_readers_get_the_latest_message_of_each_key(broker: Broker, topic: str, 
     assert read(broker, topic) == ["c=2", "a=3"]
     send(broker, topic, "d=1", "c=", "e=1", "d=2", batching=batching)
     assert read(broker, topic) == ["c=2", "a=3", "d=1", "c=", "e=1", "d=2"]
-    second = run(broker, topic)  # goes on from the first one
+    second = run(broker, topic)  # continues from the first run
     assert (second["kept_messages"], second["removed_messages"]) == (3, 3)
     assert read(broker, topic) == ["a=3", "e=1", "d=2"]
     assert "nothing was published" in run(broker, topic)["words"]
@@ -88,7 +88,7 @@ def test_a_survey_that_does_not_continue_what_is_stored_is_refused(broker: Broke
     assert read(broker, topic) == ["a=2"]
 
 
-def test_the_survey_of_a_job_that_was_killed_in_a_terminal_goes_with_the_next_compaction(
+def test_the_next_compaction_deletes_the_survey_of_a_job_that_was_killed_in_a_terminal(
     broker: Broker, topic: str
 ) -> None:
     send(broker, topic, "a=1", "a=2")

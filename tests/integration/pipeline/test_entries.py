@@ -68,7 +68,7 @@ def test_the_end_is_fixed_when_the_read_is_planned(log_url: str) -> None:
         assert len(list(read_entries(connection, part))) == 2
 
 
-def test_connections_only_read_and_not_for_ever(log_url: str) -> None:
+def test_connections_are_read_only_and_have_a_time_limit(log_url: str) -> None:
     options = options_for(log_url, "any", statementTimeoutMs="100")
     with (
         pytest.raises(psycopg.errors.ReadOnlySqlTransaction),

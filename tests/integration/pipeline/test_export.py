@@ -28,7 +28,7 @@ from tests.integration.pipeline.publishing import (
 from tests.integration.pipeline.test_spark_read import fill
 from vela.wire.entry import OutgoingMessage, encode_single
 
-# Values that text formats change if nobody takes care: empty ones, spaces, quotes, line ends, marks, no UTF-8.
+# Values that text formats easily damage: empty ones, spaces, quotes, line ends, byte order marks, invalid UTF-8.
 AWKWARD = (
     b"",
     b" blank ",
@@ -164,7 +164,7 @@ def test_a_damaged_entry_ends_the_job_or_is_counted(job: JobRunner, log_url: str
     assert (done["checksum"], done["skipped_messages"]) == (str(topic.checksum), 1)
 
 
-def test_what_cannot_be_written_is_refused_before_spark_starts(log_url: str, tmp_path: Path) -> None:
+def test_a_target_that_cannot_be_written_is_refused_before_spark_starts(log_url: str, tmp_path: Path) -> None:
     def never() -> SparkSession:
         raise AssertionError("Spark was started")
 
@@ -195,7 +195,7 @@ def test_what_cannot_be_written_is_refused_before_spark_starts(log_url: str, tmp
 
 
 @pytest.mark.parametrize("name", ["march[1]", "{a,b}", "what?*", "2026:03", "50%20"])
-def test_a_name_is_not_a_pattern(job: JobRunner, log_url: str, name: str) -> None:
+def test_the_name_of_an_export_is_not_read_as_a_pattern(job: JobRunner, log_url: str, name: str) -> None:
     topic = create_topic(log_url, f"named-{len(name)}-{ord(name[0])}")
     topic.open_ledger(1)
     topic.publish(OutgoingMessage(payload=b"one"))
@@ -218,7 +218,7 @@ def test_a_killed_export_leaves_nothing_and_the_next_one_cleans_up(
     assert [path.name for path in tmp_path.iterdir()] == ["again"]
 
 
-def test_each_message_is_in_one_of_the_exports_of_what_is_new(
+def test_each_message_is_in_exactly_one_of_the_exports_of_new_messages(
     job: JobRunner, log_url: str, tmp_path: Path
 ) -> None:
     topic = create_topic(log_url, "growing")
@@ -252,7 +252,7 @@ def test_each_message_is_in_one_of_the_exports_of_what_is_new(
     assert sorted(values) == list(range(15))
 
 
-def test_what_was_trimmed_before_an_export_of_what_is_new_is_counted(job: JobRunner, log_url: str) -> None:
+def test_messages_trimmed_before_an_export_of_new_messages_are_counted(job: JobRunner, log_url: str) -> None:
     topic = create_topic(log_url, "trimmed-between")
     for _ in range(3):
         topic.open_ledger(1)

@@ -30,7 +30,7 @@ def command(folder: Path, *arguments: str, path: str | None = None) -> subproces
     )
 
 
-def test_it_writes_parquet_and_prints_count_and_checksum(log_url: str, tmp_path: Path) -> None:
+def test_the_command_writes_parquet_and_prints_count_and_checksum(log_url: str, tmp_path: Path) -> None:
     topic = create_topic(log_url, "typed")
     topic.open_ledger(1)
     topic.publish_batch([OutgoingMessage(payload=b"%d" % index) for index in range(123)], Compression.LZ4)

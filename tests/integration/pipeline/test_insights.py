@@ -68,7 +68,7 @@ def test_each_hour_is_computed_once(job: JobRunner, log_url: str) -> None:
     assert [hour["messages"] for hour in hours_of(log_url, topic.topic_id)] == [1, 8, 3]
 
 
-def test_what_retention_trims_does_not_change_the_past(job: JobRunner, log_url: str) -> None:
+def test_trimmed_messages_stay_in_the_numbers_of_past_hours(job: JobRunner, log_url: str) -> None:
     topic = create_topic(log_url, "insights-trimmed")
     now_ms = time.time_ns() // 1_000_000
     for _ in range(2):

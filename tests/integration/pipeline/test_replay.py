@@ -63,7 +63,7 @@ def orders(broker: Broker) -> str:
         ("size > 1000 or exists(array(1, 2), x -> x > 1)", 21, 0),
     ],
 )
-def test_a_preview_counts_and_shows(
+def test_a_preview_counts_messages_and_shows_samples(
     job: JobRunner, orders: str, where: str, messages: int, unreadable: int
 ) -> None:
     found = job("replay", orders, to="replay-nowhere", where=where)
@@ -131,7 +131,7 @@ def test_messages_come_once_in_order_with_their_history(job: JobRunner, broker: 
     assert len(broker.values(target)) == 21
 
 
-def test_what_was_replayed_does_not_go_round(job: JobRunner, broker: Broker) -> None:
+def test_replayed_messages_are_not_replayed_again(job: JobRunner, broker: Broker) -> None:
     topic = broker.topic("replay-itself")
     broker.publish(topic, range(5))
     for write_id, found in (("loop-1", 5), ("loop-2", 5), ("loop-3", 5)):
@@ -162,7 +162,7 @@ def test_a_count_that_a_publisher_made_up_is_not_believed(
     assert broker.stored(target)[0].properties()["REPLAYED_TIMES"] == "1"
 
 
-def test_the_rate_is_kept(job: JobRunner, broker: Broker, orders: str) -> None:
+def test_a_replay_is_no_faster_than_its_rate(job: JobRunner, broker: Broker, orders: str) -> None:
     target = broker.topic("replay-slow")
     began_s = time.monotonic()
     job("replay", orders, to=target, messages_per_s="10", where="value:pieces::int < 20", preview="false")

@@ -1,4 +1,4 @@
-"""`spark.read.format("vela")` against what was published."""
+"""`spark.read.format("vela")`: what it reads equals what was published."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def fill(topic: StoredTopic, *, seed: int, ledgers: int, entries: int) -> None:
     topic.open_ledger(segments[-1])
 
 
-def test_the_columns_of_a_batch_member_and_of_a_single_message(read: Read, log_url: str) -> None:
+def test_a_batch_member_and_a_single_message_fill_their_columns(read: Read, log_url: str) -> None:
     topic = create_topic(log_url, "columns")
     topic.open_ledger(1)
     topic.publish(OutgoingMessage(payload=b"alone"))
@@ -105,7 +105,7 @@ def test_the_columns_of_a_batch_member_and_of_a_single_message(read: Read, log_u
 
 
 @pytest.mark.parametrize("partitions", ["1", "5", "64"])
-def test_every_cut_reads_each_message_once(read: Read, log_url: str, partitions: str) -> None:
+def test_any_number_of_tasks_reads_each_message_once(read: Read, log_url: str, partitions: str) -> None:
     topic = create_topic(log_url, f"cut-{partitions}")
     fill(topic, seed=int(partitions), ledgers=3, entries=7)
     frame = read(topic.name, partitions=partitions, partitionBytes="1", batchRows="13")
@@ -135,7 +135,7 @@ def test_an_empty_topic_has_no_rows(read: Read, log_url: str) -> None:
     assert read("without-ledger").count() == 0
 
 
-def test_the_end_can_be_given(read: Read, log_url: str) -> None:
+def test_the_end_of_a_read_can_be_given(read: Read, log_url: str) -> None:
     topic = create_topic(log_url, "ending")
     for _ in range(3):
         topic.open_ledger(1)
@@ -299,7 +299,7 @@ def test_the_fields_of_an_avro_topic_are_columns(read: Read, log_url: str) -> No
         expand(read("avro").select("value"), schema)
 
 
-def test_entries_that_cannot_be_decoded(
+def test_an_entry_that_cannot_be_decoded_fails_the_read_unless_it_may_be_skipped(
     spark: SparkSession, read: Read, log_url: str, tmp_path: Path
 ) -> None:
     topic = create_topic(log_url, "damaged")

@@ -1,4 +1,4 @@
-"""`spark.readStream.format("vela")` against what was published."""
+"""`spark.readStream.format("vela")`: what it reads equals what was published."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_a_stream_starts_at_a_subscriptions_cursor(stream: Callable[..., Stream]
     assert [batch["numInputRows"] for batch in reader.run(predefinedSubscription="billing")] == [6]
 
 
-def test_options_that_a_stream_has_not(stream: Callable[..., Stream], log_url: str) -> None:
+def test_options_for_batch_reads_are_refused_by_a_stream(stream: Callable[..., Stream], log_url: str) -> None:
     create_topic(log_url, "no-end")
     assert "option endingOffsets is for batch reads" in refused(
         stream(topic="no-end", endingOffsets="latest").run

@@ -74,7 +74,7 @@ def a_topic(url: str, name: str) -> None:
     topic.publish_batch([OutgoingMessage(payload=b"%d" % number) for number in range(100)])
 
 
-def test_a_run_is_done(url: str, tmp_path: Path) -> None:
+def test_a_waiting_run_is_executed_and_recorded(url: str, tmp_path: Path) -> None:
     a_topic(url, "worked")
     run_id = request(url, "worked")
 
@@ -95,7 +95,7 @@ def test_a_run_is_done(url: str, tmp_path: Path) -> None:
     assert worker.run_waiting() is None
 
 
-def test_what_is_wrong_is_in_the_row(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_row_of_a_failed_run_says_why(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = request(url, "missing-topic")
     assert worker.run_waiting() == missing
     row = row_of(url, missing)
@@ -226,7 +226,7 @@ def test_a_replay_waits_until_its_range_is_stored(url: str, monkeypatch: pytest.
     assert not any(report.stages for report in seen)
 
 
-def test_one_at_a_time_and_a_silent_worker(url: str) -> None:
+def test_one_run_is_claimed_at_a_time_and_a_run_of_a_silent_worker_fails(url: str) -> None:
     first, second = request(url, "one"), request(url, "two")
     claimed = runs.claim("host process 1", most=1)
     assert claimed is not None
@@ -275,7 +275,7 @@ def test_a_late_schedule_runs_once(url: str) -> None:
     assert runs.trim(30) == 1
 
 
-def test_the_task_of_beat_requests_and_removes(url: str) -> None:
+def test_the_task_of_beat_requests_due_runs_and_removes_old_hours(url: str) -> None:
     old_ms = time.time_ns() // 1_000_000 - 91 * 24 * 3_600_000
     with psycopg.connect(url) as connection:
         connection.execute(

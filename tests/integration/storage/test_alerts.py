@@ -213,7 +213,9 @@ def test_patterns_limit_a_rule(url: str) -> None:
     ("measure", "state", "found"),
     [("stuck", 1, True), ("stuck", 2, False), ("behind", 1, True), ("behind", 2, True), ("behind", 6, False)],
 )
-def test_states(url: str, measure: str, state: int, found: bool) -> None:
+def test_a_rule_about_states_fires_after_the_state_has_lasted(
+    url: str, measure: str, state: int, found: bool
+) -> None:
     a_subscription(url, a_topic(url), state=state)
     a_rule(url, measure, None, for_ms=120_000)
     a_rule(url, measure, None, for_ms=121_000, name="later")
@@ -221,7 +223,7 @@ def test_states(url: str, measure: str, state: int, found: bool) -> None:
     assert firing(url) == ([("orders", "billing", 120_000)] if found else [])
 
 
-def test_no_consumer(url: str) -> None:
+def test_a_subscription_without_a_consumer_fires(url: str) -> None:
     topic = a_topic(url)
     a_subscription(url, topic, consumers=0)
     a_subscription(url, topic, "fraud", consumers=2)
@@ -230,7 +232,7 @@ def test_no_consumer(url: str) -> None:
     assert firing(url) == [("orders", "billing", 120_000)]
 
 
-def test_stored_bytes(url: str) -> None:
+def test_more_stored_bytes_than_the_limit_fire(url: str) -> None:
     a_topic(url)
     a_rule(url, "stored", 5000)
     a_rule(url, "stored", 4999)
@@ -251,7 +253,7 @@ def a_point(url: str, table: str, at_ms: int, topic: int, subscription: int = 0,
     )
 
 
-def test_dead_letters_that_grew_in_minutes_and_seconds(url: str) -> None:
+def test_dead_letters_within_the_window_are_counted_once_and_fire(url: str) -> None:
     letters, quiet = a_topic(url, "orders-billing-DLQ"), a_topic(url, "mails-x-DLQ")
     other = a_topic(url, "orders")
     until_ms = NOW_MS // 60_000 * 60_000 - 60_000
@@ -267,7 +269,7 @@ def test_dead_letters_that_grew_in_minutes_and_seconds(url: str) -> None:
     assert firing(url) == [("orders-billing-DLQ", "", 7)]
 
 
-def test_redeliveries(url: str) -> None:
+def test_more_redeliveries_per_second_than_the_limit_fire(url: str) -> None:
     topic = a_topic(url)
     billing, fraud = a_subscription(url, topic), a_subscription(url, topic, "fraud")
     a_point(url, "10s", NOW_MS - 30_000, topic, billing, redelivered=600)
@@ -278,7 +280,7 @@ def test_redeliveries(url: str) -> None:
     assert firing(url) == [("orders", "billing", 10)]
 
 
-def test_the_oldest_unacked_message(url: str) -> None:
+def test_an_unacked_message_older_than_the_limit_fires(url: str) -> None:
     topic = a_topic(url)
     billing, fraud = a_subscription(url, topic), a_subscription(url, topic, "fraud")
     (segment,) = one_row(url, "SELECT id FROM vela_segment ORDER BY id LIMIT 1")
@@ -313,7 +315,7 @@ def test_the_oldest_unacked_message(url: str) -> None:
     assert firing(url) == [("orders", "billing", 500_000)]
 
 
-def test_a_silent_broker(url: str) -> None:
+def test_a_silent_broker_fires(url: str) -> None:
     do(
         url,
         "INSERT INTO vela_broker (id, host, pid, started_at, seen_at, http_url, pulsar_url)"
@@ -344,7 +346,7 @@ def test_a_round_has_a_fixed_number_of_statements(url: str, monkeypatch: pytest.
     assert sorted(counted) == sorted(["lock", "rules", "matches", "open", "insert", "notify", "evaluated"])
 
 
-def test_a_rule_tells_once_in_one_notification(url: str, receiver: Receiver) -> None:
+def test_a_rule_sends_one_notification_for_all_that_fires(url: str, receiver: Receiver) -> None:
     topic = a_topic(url)
     for number in range(30):
         a_subscription(url, topic, f"s{number:02}")
@@ -380,7 +382,7 @@ def test_a_clearing_within_the_send_limit_is_notified_later(url: str, receiver: 
     assert [body["title"] for _, body in receiver.got] == ["r: 1 firing", "r: 1 cleared"]
 
 
-def test_a_silenced_rule_tells_when_its_silence_ends(url: str, receiver: Receiver) -> None:
+def test_a_silenced_rule_sends_its_notification_when_the_silence_ends(url: str, receiver: Receiver) -> None:
     a_subscription(url, a_topic(url))
     a_rule(url, name="r", webhook_url=receiver.url)
     do(url, "UPDATE vela_alert_rule SET silent_until = to_timestamp(%s)", NOW_MS / 1000 + 60)
@@ -461,7 +463,7 @@ def test_addresses_of_this_machine_are_refused(host: str, receiver: Receiver) ->
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://a/", "http://", "gopher://127.0.0.1/"])
-def test_only_http_is_spoken(url: str) -> None:
+def test_a_webhook_that_is_not_http_is_refused(url: str) -> None:
     with pytest.raises(webhook.WebhookFailed, match="http"):
         webhook.post(url, {}, allows_local=True)
 
@@ -490,7 +492,7 @@ def test_a_server_that_drips_does_not_keep_the_sender() -> None:
     server.server_close()
 
 
-def test_history_goes_after_30_days(url: str) -> None:
+def test_history_is_deleted_after_30_days(url: str) -> None:
     billing = a_subscription(url, a_topic(url))
     a_rule(url, webhook_url="http://127.0.0.1:1/")
     evaluate(NOW_MS)

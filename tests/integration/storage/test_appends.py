@@ -82,7 +82,7 @@ async def read_back(run: BrokerRun, ledger_id: int = LEDGER) -> list[StoredEntry
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_pieces_are_the_whole_and_each_but_the_first_fills_a_part_of_a_page(size: int) -> None:
+def test_pieces_join_to_the_entry_and_each_but_the_first_fills_a_part_of_a_page(size: int) -> None:
     data = random.Random(size).randbytes(size)
     first, rest = divided(data)
     assert b"".join((first, *rest)) == data

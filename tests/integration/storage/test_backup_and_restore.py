@@ -90,7 +90,7 @@ def folder(postgres: PostgresServer) -> Iterator[Path]:
         yield made
 
 
-async def test_a_dump_is_one_moment_and_a_broker_goes_on_from_there(
+async def test_a_dump_has_the_state_of_one_moment_and_a_broker_continues_from_it(
     postgres: PostgresServer, broker_url: str, folder: Path
 ) -> None:
     dump = str(folder / "vela.dump")

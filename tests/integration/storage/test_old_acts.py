@@ -51,7 +51,7 @@ def test_an_unapplied_plan_expires(url: str) -> None:
     assert one_row(url, "SELECT error_code FROM vela_act WHERE id = %s", old) == ("ActExpired",)
 
 
-def test_old_acts_go_unless_something_needs_them(url: str) -> None:
+def test_old_acts_are_deleted_unless_something_needs_them(url: str) -> None:
     day = 24 * 3600
     an_act(url, "applied", 3 * day)
     an_act(url, "refused", 3 * day)

@@ -1,4 +1,4 @@
-"""Reversing Vela's migration leaves nothing of Vela's that Django does not know."""
+"""Reversing Vela's migration also removes the objects of Vela that Django does not know."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ def test_a_resolution_with_many_old_points_leaves_time_for_the_others(
     assert all(left < had for left, had in zip(after, before, strict=True))
 
 
-def test_expiry_goes_in_pieces(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_points_are_deleted_in_pieces(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_EXPIRED_AT_ONCE", 10)
     busy(url, 30)
     now_ms = BEGIN_MS + DAY_MS

@@ -108,7 +108,7 @@ async def test_a_message_nacked_max_plus_one_times_is_a_dead_letter_and_then_ack
 
 
 @pytest.mark.row("I16")
-async def test_with_the_rule_of_go_the_application_sees_max_deliveries(still: BrokerRun) -> None:
+async def test_with_gos_dead_letter_rule_the_application_sees_max_deliveries(still: BrokerRun) -> None:
     await publish(still, "bad")
     peer = await JsonPeer.open(still, f"{SHARED}&maxRedeliverCount=2&deadLetterRule=go")
     pushes = await nack_through(still, peer, 2)
@@ -156,7 +156,7 @@ async def test_a_letter_that_cannot_be_written_is_redelivered_until_it_can(still
         ),
         "a third delivery that stays in the broker",
     )
-    await peer.ack(good)  # a poisonous message blocks nobody
+    await peer.ack(good)  # a poisonous message blocks no other
     await publish(still, "later")
     assert text_of((await peer.has(4))[3]) == "later"
     assert stored(still, DLQ) == []
@@ -303,7 +303,7 @@ async def test_dead_letters_have_a_subscription_when_it_is_asked_for(still: Brok
     await eventually(lambda: look.cursor.backlog_messages == 1, "the letter waits for whoever looks")
 
 
-async def test_the_old_names_are_kept_to_where_they_exist(still: BrokerRun) -> None:
+async def test_the_old_names_are_used_where_their_topics_exist(still: BrokerRun) -> None:
     await still.producer("s-DLQ")
     await still.producer("s-RETRY")
     await publish(still, "bad")
@@ -313,7 +313,7 @@ async def test_the_old_names_are_kept_to_where_they_exist(still: BrokerRun) -> N
     assert "s" in still.topic("s-RETRY").subscriptions
 
 
-async def test_letters_of_a_partition_go_to_the_topics_own(still: BrokerRun) -> None:
+async def test_letters_of_a_partition_go_to_the_letter_topics_of_the_whole_topic(still: BrokerRun) -> None:
     await publish(still, "bad", topic="t-partition-0")
     peer = await JsonPeer.open(still, f"{SHARED}&maxRedeliverCount=1", topic="t-partition-0")
     await nack_through(still, peer, 2)
@@ -323,7 +323,7 @@ async def test_letters_of_a_partition_go_to_the_topics_own(still: BrokerRun) -> 
 
 
 @pytest.mark.row("S4.31")
-async def test_when_all_that_is_due_is_dead_nothing_else_is_redelivered(still: BrokerRun) -> None:
+async def test_when_every_due_message_is_a_dead_letter_nothing_else_is_redelivered(still: BrokerRun) -> None:
     await publish(still, "bad", "held")
     peer = await JsonPeer.open(still, f"{SHARED}&maxRedeliverCount=1")
     bad, _ = await peer.has(2)

@@ -71,7 +71,7 @@ async def test_an_individual_ack_removes_exactly_one(still: BrokerRun) -> None:
 
 
 @pytest.mark.row("S4.5")
-async def test_a_cumulative_ack_takes_all_before_it_but_not_on_shared(still: BrokerRun) -> None:
+async def test_a_cumulative_ack_acks_everything_before_it_but_not_on_shared(still: BrokerRun) -> None:
     await publish(still, *"123")
     peer = await JsonPeer.open(still, SHARED)
     await peer.ack((await peer.has(3))[1], type="acknowledge", ackType="cumulative")
@@ -312,7 +312,7 @@ async def test_a_nack_on_exclusive_redelivers_everything_unacked_in_order(still:
         ("&ackTimeoutMillis=1000&ackTimeoutRedeliveryBackoff=500,4000,2", 1500),
     ],
 )
-async def test_which_tracker_runs_is_a_matter_of_the_options(
+async def test_the_options_decide_which_tracker_runs(
     still: BrokerRun, query: str, due_ms: int | None
 ) -> None:
     await publish(still, "a")

@@ -1,11 +1,11 @@
-"""A message is charged to what happened while it was on its way."""
+"""The benchmark names what happened (such as a checkpoint) while a slow message was on its way."""
 
 from __future__ import annotations
 
 from bench.load.disturbances import Disturbances, Happened
 
 
-def test_a_message_belongs_to_what_overlaps_its_way() -> None:
+def test_a_message_names_every_event_that_happened_while_it_was_on_its_way() -> None:
     found = Disturbances(
         windows=[
             Happened(what="checkpoint", began_s=10.0, ended_s=11.0),

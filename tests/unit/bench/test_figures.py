@@ -1,4 +1,4 @@
-"""What the table says about what was measured."""
+"""What the table of the benchmark says about the measured figures."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def test_a_goal_is_met_at_its_own_value() -> None:
 
 
 @pytest.mark.parametrize("goal", [Goal(at_least=0.0), Goal(at_most=0.0)])
-def test_nothing_measured_meets_no_goal(goal: Goal) -> None:
+def test_without_a_measurement_no_goal_is_met(goal: Goal) -> None:
     assert not goal.is_met(math.nan)
 
 
-def test_the_median_decides_not_the_best_run() -> None:
+def test_the_median_decides_and_not_the_best_run() -> None:
     figure = Figure(name="rate", unit="msg/s", runs=(10.0, 100.0, 20.0), goal=Goal(at_least=50.0))
     assert figure.median == 20.0
     assert figure.is_met is False
@@ -40,7 +40,7 @@ def test_a_ratio_is_taken_run_by_run() -> None:
         ratio_percent([1.0, 2.0], [1.0])
 
 
-def test_percentiles_of_nothing_are_refused() -> None:
+def test_percentiles_of_an_empty_list_are_refused() -> None:
     with pytest.raises(ValueError, match="nothing was measured"):
         percentile([], 99)
 

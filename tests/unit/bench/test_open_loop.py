@@ -1,4 +1,4 @@
-"""Latency counts from the intended send time, whatever the generator was held up by."""
+"""Latency counts from the intended send time, even if the load generator was late."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_a_message_that_never_arrives_gives_no_figure(monkeypatch: pytest.
         await loop.run(lambda number: loop.arrived(number) if number != 3 else None)
 
 
-def test_its_loop_keeps_times_below_a_millisecond() -> None:
+def test_the_event_loop_of_a_run_keeps_times_below_a_millisecond() -> None:
     async def lateness() -> float:
         began = time.perf_counter()
         for _ in range(10):

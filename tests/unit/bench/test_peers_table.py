@@ -1,4 +1,4 @@
-"""The table that compares servers."""
+"""The table that compares Vela with other servers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_vela_is_better_where_a_message_takes_less_time() -> None:
     )
 
 
-def test_a_server_is_shown_without_vela() -> None:
+def test_a_server_is_shown_although_vela_was_not_measured() -> None:
     answers = {answer_key("nats", "drain-1k"): _answer("msg/s", per_s=(1.0,))}
     text = table(answers, ["vela", "nats"])
     assert _times(text, "drain, 1 KB", "nats") == ""

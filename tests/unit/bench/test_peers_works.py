@@ -1,4 +1,4 @@
-"""Which server is given which work."""
+"""Which workloads each server of the comparison is given."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def _works(server: Server) -> set[str]:
     return {key for key, work in WORKS.items() if suits(work, server)}
 
 
-def test_a_job_queue_only_makes_jobs() -> None:
+def test_a_job_queue_is_given_only_the_workload_of_jobs() -> None:
     assert _works(_server(is_job_queue=True, has_batches=True, websocket_port=1)) == {"jobs"}
 
 
-def test_a_server_without_batches_or_websocket_gets_the_rest() -> None:
+def test_a_server_without_batches_or_websocket_is_given_the_other_workloads() -> None:
     plain = _works(_server())
     assert {"publish-1k-single", "drain-1k", "jobs", "latency"} <= plain
     assert (
@@ -38,5 +38,5 @@ def test_a_server_without_batches_or_websocket_gets_the_rest() -> None:
     assert all(key.startswith("websocket") for key in _works(_server(websocket_port=1)) - plain)
 
 
-def test_a_server_with_everything_gets_every_work() -> None:
+def test_a_server_with_every_feature_is_given_every_workload() -> None:
     assert _works(_server(has_batches=True, websocket_port=1)) == set(WORKS)

@@ -12,7 +12,7 @@ from bench.results_file import keep, load
 FACTS = {"date": "today", "load before": "0.1", "fsync": "5,000/s", "machine": "2 cores"}
 
 
-def test_an_answer_takes_the_place_of_its_question_only(tmp_path: Path) -> None:
+def test_a_new_result_replaces_only_that_of_its_question(tmp_path: Path) -> None:
     path = tmp_path / "results" / "latest.json"
     first = Figure(name="rate", unit="msg/s", runs=(1.0, 2.0, 3.0))
     second = Figure(name="rate", unit="msg/s", runs=(4.0, 5.0, 6.0))
@@ -25,7 +25,7 @@ def test_an_answer_takes_the_place_of_its_question_only(tmp_path: Path) -> None:
     assert answers["reset"]["figures"][0]["median"] == 2.0
 
 
-def test_nothing_measured_is_nothing_kept(tmp_path: Path) -> None:
+def test_a_missing_file_has_no_results(tmp_path: Path) -> None:
     assert load(tmp_path / "latest.json") == {}
 
 

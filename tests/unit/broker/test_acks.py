@@ -16,7 +16,7 @@ EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
 
 
 @pytest.mark.row("S4.4")
-async def test_a_single_ack_takes_one_message_and_leaves_the_others() -> None:
+async def test_a_single_ack_acks_one_message_and_leaves_the_others() -> None:
     for type_ in (SHARED, EXCLUSIVE):
         async with memory_broker() as run:
             consumer = await run.consumer(type_=type_, permits=10)
@@ -31,7 +31,7 @@ async def test_a_single_ack_takes_one_message_and_leaves_the_others() -> None:
 
 
 @pytest.mark.row("S4.5")
-async def test_a_cumulative_ack_takes_all_before_it_on_one_topic_and_nothing_on_shared() -> None:
+async def test_a_cumulative_ack_acks_everything_before_it_on_its_topic_and_nothing_on_shared() -> None:
     async with memory_broker() as run:
         producer = await run.producer()
         positions = await producer.publish(5)

@@ -133,7 +133,7 @@ async def test_an_operator_sets_the_allowed_drift(run: MemoryRun, allowed: int, 
     assert await OPERATOR.apply(run, act, allowed_drift_messages=allowed) is is_applied
 
 
-async def test_by_default_a_plan_never_comes_to_need_a_typed_name_when_it_is_applied(
+async def test_by_default_a_plan_that_needs_no_typed_name_needs_none_when_it_is_applied(
     run: MemoryRun, clock: ManualClock
 ) -> None:
     consumer, positions = await delivered(run, 10)

@@ -141,7 +141,7 @@ class _Deletion(DirectKind[NoParameters]):
             self.published += 3
 
 
-async def test_messages_published_while_a_deletion_works_are_not_lost_unseen() -> None:
+async def test_a_deletion_refuses_when_more_messages_than_allowed_were_published_meanwhile() -> None:
     standing = Standing(acked_messages=0, published_messages=5, count=1, cursors="c").to_json()
     parts = [_part(number, standing=standing) for number in range(4)]
     deletion = _Deletion()

@@ -72,11 +72,11 @@ def test_handlers_and_probes_use_the_port_that_is_open() -> None:
         ({"VELA_CLIENT_KEY_FILE": "k"}, "VELA_CLIENT_CERTIFICATE_FILE and VELA_CLIENT_KEY_FILE"),
     ],
 )
-def test_settings_that_do_not_go_together_are_refused(environment: dict[str, str], says: str) -> None:
+def test_settings_that_contradict_each_other_are_refused(environment: dict[str, str], says: str) -> None:
     with pytest.raises(SettingInvalid, match=says):
         BrokerSettings.from_environment(environment)
 
 
-def test_the_address_for_tls_must_have_it() -> None:
+def test_the_address_for_tls_must_have_a_scheme_with_tls() -> None:
     with pytest.raises(SettingInvalid, match=r"VELA_ADVERTISED_TLS_URL .* pulsar\+ssl://host:port"):
         BrokerSettings.from_environment({"VELA_ADVERTISED_TLS_URL": "pulsar://out:6651"})

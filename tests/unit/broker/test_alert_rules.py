@@ -42,7 +42,7 @@ def test_an_alert_fires_after_its_time_over_the_limit() -> None:
     assert fired_at == [None] * 6 + [START_MS + 60_000] * 2
 
 
-def test_without_a_time_it_fires_at_once() -> None:
+def test_without_a_time_an_alert_fires_at_once() -> None:
     alert = next_alert(None, over(START_MS), for_ms=0, now_ms=START_MS)
     assert alert is not None
     assert alert.fired_ms == START_MS
@@ -54,12 +54,12 @@ def test_a_state_that_has_lasted_fires_at_once() -> None:
     assert (alert.fired_ms, alert.over_since_ms) == (START_MS, START_MS - FOR_MS)
 
 
-def test_what_dips_below_the_limit_before_it_fires_is_forgotten() -> None:
+def test_a_value_that_falls_below_the_limit_before_the_alert_fires_is_forgotten() -> None:
     waiting = next_alert(None, over(START_MS), for_ms=FOR_MS, now_ms=START_MS)
     assert next_alert(waiting, None, for_ms=FOR_MS, now_ms=START_MS + 10_000) is None
 
 
-def test_an_alert_clears_after_as_long_below_the_limit() -> None:
+def test_an_alert_clears_after_the_same_time_below_the_limit() -> None:
     alert: Alert | None = firing()
     cleared = []
     for now_ms in range(START_MS + 10_000, START_MS + 90_000, 10_000):
@@ -95,7 +95,7 @@ def test_time_in_which_nobody_looked_does_not_count(is_firing: bool) -> None:
         assert (after.over_since_ms, after.fired_ms) == (now_ms, None)
 
 
-def test_a_round_starts_keeps_and_ends() -> None:
+def test_a_round_starts_keeps_and_ends_alerts() -> None:
     other, third = Subject(1, 3), Subject(1, 4)
     stored = [replace(firing(), id=7), Alert(subject=other, value=1, over_since_ms=START_MS, id=8)]
     matches = {third: Match(subject=third, value=9, since_ms=START_MS)}
@@ -116,7 +116,7 @@ def test_nothing_clears_while_a_rule_matches_more_than_it_watches() -> None:
     assert BILLING not in {after.subject for _, after in changes if after}
 
 
-def test_a_rule_tells_at_most_four_times_a_minute_and_nothing_while_silent() -> None:
+def test_a_rule_sends_at_most_four_notifications_a_minute_and_none_while_silenced() -> None:
     sent: list[int] = []
     for now_ms in range(START_MS, START_MS + 60_000, 1000):
         if may_notify(now_ms=now_ms, silent_until_ms=None, notified_ms=sent[-1] if sent else None):
@@ -144,7 +144,9 @@ def test_pauses_between_attempts_double_up_to_an_hour() -> None:
         (("shop/eu", "(or|x"), "persistent://shop/eu/(or|x", True),
     ],
 )
-def test_patterns_cover_names(pattern: tuple[str, str], name: str, is_covered: bool) -> None:
+def test_patterns_decide_which_names_a_rule_covers(
+    pattern: tuple[str, str], name: str, is_covered: bool
+) -> None:
     columns = rule_columns(
         rule_id=1,
         measure="backlog",
@@ -168,11 +170,11 @@ def test_patterns_cover_names(pattern: tuple[str, str], name: str, is_covered: b
         (("broker", None, None, 30_000), "the broker is silent for 30 seconds"),
     ],
 )
-def test_conditions_in_words(rule: tuple[str, int | None, int | None, int], words: str) -> None:
+def test_a_condition_is_said_in_words(rule: tuple[str, int | None, int | None, int], words: str) -> None:
     assert condition(*rule) == words
 
 
-def test_values_in_words() -> None:
+def test_a_value_is_said_in_words_with_its_unit() -> None:
     assert value_words("age", 61_234) == "1 minute 1 second"
     assert value_words("backlog", 1234) == "1,234 messages"
 

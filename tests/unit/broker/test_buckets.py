@@ -117,7 +117,7 @@ def test_readers_and_deleted_subscriptions_count_for_their_topic() -> None:
     assert (found[0].messages_out, found[0].messages_acked) == (6, 3)
 
 
-def test_objects_that_followed_each_other_are_one_row() -> None:
+def test_topics_that_followed_each_other_in_memory_share_one_row() -> None:
     old, new = Subscription(7), Subscription(7, epoch=2)
     buckets, before, after = Buckets(), Topic(old), Topic(new, epoch=2)
     noted(buckets, before)

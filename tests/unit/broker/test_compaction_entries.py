@@ -42,7 +42,9 @@ def single(payload: bytes = b"x", key: str | None = "a", *, key_b64: bool = Fals
         (single(key="?", key_b64=True), CompactionMessage("?", False)),
     ],
 )
-def test_one_message(data: bytes, message: CompactionMessage) -> None:
+def test_a_message_is_read_with_its_key_and_whether_it_deletes(
+    data: bytes, message: CompactionMessage
+) -> None:
     assert read(data, 0) == CompactionEntry(Position(4, 7), (message,))
 
 
@@ -86,7 +88,7 @@ def test_an_entry_that_cannot_be_read_has_no_messages(data: bytes, flags: int) -
     assert read(data, flags).messages == ()
 
 
-def test_a_marker_has_nothing_to_keep() -> None:
+def test_a_marker_has_no_message_to_keep() -> None:
     assert read(AB, FLAG_MARKER).messages == (None,)
 
 

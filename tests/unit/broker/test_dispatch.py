@@ -24,7 +24,7 @@ def messages(probe: ConsumerProbe) -> int:
 
 
 @pytest.mark.row("S0.40")
-async def test_no_more_than_granted_but_for_the_last_batch() -> None:
+async def test_no_more_messages_than_granted_are_sent_except_for_the_last_batch() -> None:
     for type_ in (EXCLUSIVE, SHARED):
         async with memory_broker() as run:
             producer = await run.producer()
@@ -88,7 +88,7 @@ async def test_a_flow_reads_on_and_a_publish_wakes_a_reader_at_the_end() -> None
 
 
 @pytest.mark.row("S1.10")
-async def test_the_count_grows_with_requests_and_not_with_lost_connections() -> None:
+async def test_the_redelivery_count_grows_with_requests_and_not_with_lost_connections() -> None:
     async with memory_broker() as run:
         consumer, other = await run.consumer(name="a", permits=100), await run.consumer(name="b")
         [position] = await (await run.producer()).publish(1)
@@ -105,7 +105,7 @@ async def test_the_count_grows_with_requests_and_not_with_lost_connections() -> 
 
 
 @pytest.mark.row("S1.11")
-async def test_an_entry_is_its_consumers_before_its_bytes_leave() -> None:
+async def test_an_entry_is_pending_at_its_consumer_before_its_bytes_leave() -> None:
     async with memory_broker() as run:
         held: list[list[Position]] = []
 
@@ -143,7 +143,7 @@ async def test_bytes_of_delivered_entries_are_not_kept() -> None:
 
 
 @pytest.mark.row("S1.13")
-async def test_the_entries_of_one_dispatch_leave_in_one_write() -> None:
+async def test_the_entries_of_one_dispatch_are_written_at_once() -> None:
     async with memory_broker() as run:
         writes: list[int] = []
 
@@ -159,7 +159,7 @@ async def test_the_entries_of_one_dispatch_leave_in_one_write() -> None:
 
 
 @pytest.mark.row("S1.14")
-async def test_one_read_at_a_time() -> None:
+async def test_a_subscription_reads_one_batch_at_a_time() -> None:
     storage = MemoryStorage()
     async with memory_broker(storage, tail_cache_bytes=0) as run:
         reads: list[int] = []
@@ -260,7 +260,7 @@ async def test_a_negative_ack_of_the_only_message_comes_back_in_time_for_one_mor
 
 
 @pytest.mark.row("S2.16")
-async def test_after_a_reconnect_the_permit_counts_once() -> None:
+async def test_a_permit_granted_before_and_after_a_reconnect_counts_once() -> None:
     async with memory_broker() as run:
         old = await run.consumer(permits=1)
         assert old.consumer is not None

@@ -19,7 +19,7 @@ def last_counts(probe: ConsumerProbe, last: int) -> list[int]:
 @pytest.mark.row("S1.10", "I13")
 @pytest.mark.parametrize("type_", MULTIPLE)
 @pytest.mark.parametrize(("every_send", "count"), [(False, 1), (True, 2)])
-async def test_redeliveries_of_a_lost_consumer_count_by_choice(
+async def test_a_lost_consumer_raises_the_count_only_if_every_send_counts(
     type_: SubscriptionType, every_send: bool, count: int
 ) -> None:
     async with memory_broker(counts_every_send=every_send) as run:
@@ -40,7 +40,7 @@ async def test_redeliveries_of_a_lost_consumer_count_by_choice(
 @pytest.mark.row("S1.10", "I13")
 @pytest.mark.parametrize("type_", MULTIPLE)
 @pytest.mark.parametrize(("every_send", "counts"), [(False, [0, 0, 0]), (True, [0, 1, 2])])
-async def test_counts_outlive_the_last_consumer_by_choice(
+async def test_counts_outlive_the_last_consumer_only_if_every_send_counts(
     type_: SubscriptionType, every_send: bool, counts: list[int]
 ) -> None:
     async with memory_broker(counts_every_send=every_send) as run:
@@ -91,7 +91,7 @@ async def test_exclusive_counts_no_redeliveries_and_forgets_earlier_counts() -> 
 
 
 @pytest.mark.row("S1.10")
-def test_the_setting_takes_two_values_and_requests_alone_count_by_default() -> None:
+def test_the_setting_takes_two_values_and_by_default_only_requests_count() -> None:
     def chosen(**environment: str) -> bool:
         return BrokerSettings.from_environment(environment).counts_every_send
 

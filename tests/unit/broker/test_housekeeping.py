@@ -1,4 +1,4 @@
-"""What housekeeping does to the loop that serves messages."""
+"""Housekeeping does not block the event loop that serves messages."""
 
 from __future__ import annotations
 

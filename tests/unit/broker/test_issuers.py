@@ -1,4 +1,4 @@
-"""Tokens of OpenID Connect issuers, against an issuer of our own: broker.access.issuers and discovery."""
+"""Tokens of OpenID Connect issuers, against an issuer that the test runs: broker.access.issuers and discovery."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ async def test_many_clients_at_once_ask_the_issuer_once(side: Side) -> None:
     assert side.is_up()
 
 
-async def test_an_rsa_key_counts_too(side: Side) -> None:
+async def test_a_token_signed_with_an_rsa_key_is_accepted(side: Side) -> None:
     side.server.use_key(RSAKey.generate_key(2048, {"kid": "rsa"}), "RS256")
     assert (await side.verify(side.token())).role == "app"
 
 
-async def test_a_token_of_another_issuer_is_not_one_of_these(side: Side) -> None:
+async def test_a_token_of_another_issuer_is_not_taken_for_one_of_this_issuer(side: Side) -> None:
     assert side.issuers.origin(side.token(iss="https://elsewhere.example.org")) is None
     assert side.issuers.origin(side.token(iss=f"{side.server.issuer}/")) is None
     assert side.server.asked == []
@@ -104,7 +104,7 @@ async def test_a_new_key_is_fetched_when_a_token_names_it(side: Side) -> None:
     assert "does not publish the key" in await side.refused(old)
 
 
-async def test_made_up_keys_cost_one_question_in_a_while(side: Side) -> None:
+async def test_made_up_key_ids_make_the_broker_ask_the_issuer_only_now_and_then(side: Side) -> None:
     await side.verify(side.token())
     side.now_s += 301
     for number in range(100):
@@ -138,7 +138,7 @@ async def test_known_keys_go_on_working_while_the_issuer_is_away_until_they_expi
     assert "can be read again" in caplog.text
 
 
-async def test_an_issuer_that_was_never_there_lets_nobody_in_until_it_comes(side: Side) -> None:
+async def test_an_issuer_that_was_never_reachable_lets_no_one_in_until_it_is(side: Side) -> None:
     side.server.status = 500
     assert "try again later" in await side.refused(side.token())
     side.server.status = 200

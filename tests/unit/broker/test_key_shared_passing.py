@@ -1,4 +1,4 @@
-"""Key_Shared: a message that waits for its time or a filter does not hold up its key, and goes to its owner then."""
+"""Key_Shared: a message that waits for its time or a filter does not delay its key; then it goes to the key's owner."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def newcomer_with_the_slot(run: MemoryRun) -> ConsumerProbe:
 
 
 @pytest.mark.row("S1.4")
-async def test_later_messages_of_its_key_pass_a_delayed_one_on_key_shared() -> None:
+async def test_on_key_shared_later_messages_of_a_key_pass_a_delayed_one() -> None:
     async with memory_broker() as run:
         producer = await run.producer()
         consumer = await run.consumer(type_=KEY_SHARED, permits=10)
@@ -73,7 +73,7 @@ async def test_a_delayed_message_waits_for_the_consumer_with_its_key_pending() -
 
 
 @pytest.mark.row("S1.7")
-async def test_later_messages_of_its_key_pass_one_that_a_filter_puts_off() -> None:
+async def test_on_key_shared_later_messages_of_a_key_pass_one_that_a_filter_puts_off() -> None:
     async with memory_broker(entry_filters=FILTER) as run:
         producer = await run.producer()
         consumer = await run.consumer(type_=KEY_SHARED, permits=10)

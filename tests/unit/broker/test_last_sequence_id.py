@@ -66,7 +66,7 @@ def test_the_last_sequence_id_is_sent() -> None:
 
 
 @pytest.mark.parametrize("request_", [send(LAST + 1), send(LAST, LAST + 1)], ids=["alone", "batch"])
-def test_a_send_beyond_it_is_refused_and_not_counted(request_: SendRequest) -> None:
+def test_a_send_beyond_the_last_sequence_id_is_refused_and_not_counted(request_: SendRequest) -> None:
     world = _World()
     world.producer.send(request_)
     ((sequence_id, error),) = world.refused

@@ -1,4 +1,4 @@
-"""Which data lives how long, and that counts and cursors stay right whatever happens."""
+"""How long data is kept, and that counts and cursors stay right whatever happens."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_a_subscription_begins_with_new_messages_or_the_first_stored_one()
 
 
 @pytest.mark.row("S0.48")
-async def test_a_cumulative_ack_moves_mark_delete_and_single_ones_do_when_they_touch() -> None:
+async def test_a_cumulative_ack_moves_mark_delete_and_single_acks_do_once_they_adjoin_it() -> None:
     async with memory_broker() as run:
         first, second, third, fourth, fifth = await (await run.producer()).publish(5)
         shared = await run.consumer(subscription="shared", type_=SHARED, permits=10)
@@ -98,7 +98,7 @@ async def test_fully_acked_ledgers_are_deleted_and_readable_until_then() -> None
 
 
 @pytest.mark.row("I19")
-async def test_ledgers_with_unstored_acks_or_young_or_needed_stay() -> None:
+async def test_young_and_needed_ledgers_and_those_with_unstored_acks_stay() -> None:
     storage, clock = MemoryStorage(), ManualClock()
     settings = {**KEEPS_NOTHING, "default_retention_ms": 1000, "default_retention_bytes": -1}
     async with memory_broker(storage, clock=clock, flushes=False, **settings) as run:

@@ -1,4 +1,4 @@
-"""Twice as much to do costs about twice as many steps, in the flusher and in the writer."""
+"""Twice as much work costs about twice as many steps, in the flusher and in the writer."""
 
 from __future__ import annotations
 

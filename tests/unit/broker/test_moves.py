@@ -57,7 +57,7 @@ async def test_a_pending_entry_that_is_skipped_is_no_longer_pending_nor_redelive
 
 
 @pytest.mark.row("I8")
-async def test_an_entry_skipped_while_it_waits_to_be_delivered_again_does_not_come() -> None:
+async def test_an_entry_skipped_while_it_waits_to_be_delivered_again_is_not_delivered() -> None:
     storage = MemoryStorage()
     async with memory_broker(storage) as run:
         consumer = await run.consumer(permits=2)

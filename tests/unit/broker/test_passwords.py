@@ -71,7 +71,7 @@ async def test_a_password_is_checked_once_in_another_thread_and_then_known(
 
 
 @pytest.mark.parametrize("wrong", [b"app:wrong", b"nobody:secret", b"app", b"", b":", b"app:secret:"])
-async def test_what_is_wrong_is_hashed_once_even_for_an_unknown_user(
+async def test_a_wrong_password_is_hashed_once_even_for_an_unknown_user(
     passwords: Passwords, hashing: SlowHash, wrong: bytes
 ) -> None:
     with pytest.raises(AuthenticationFailed, match="the user or the password is wrong"):

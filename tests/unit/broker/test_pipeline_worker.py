@@ -53,7 +53,7 @@ def test_a_run_that_is_done_stays_done_over_a_restart_of_postgresql(monkeypatch:
 
 
 @pytest.mark.parametrize("error", [psycopg.errors.UndefinedColumn("no"), psycopg.OperationalError("away")])
-def test_it_gives_up_in_the_end(error: psycopg.Error, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_gives_up_in_the_end(error: psycopg.Error, monkeypatch: pytest.MonkeyPatch) -> None:
     def end(*_: object, **__: object) -> None:
         raise error
 
@@ -77,7 +77,7 @@ def test_a_log_that_has_not_changed_is_not_stored_again(monkeypatch: pytest.Monk
     monkeypatch.setattr(runs, "beat", beat)
     process = _Done()
     following = worker._Watch(RUN, "host process 1", cast(Any, process))
-    # The connection is lost at the third one.
+    # The connection is lost at the third log.
     for log in (
         "",
         "one\n",

@@ -42,7 +42,7 @@ async def test_policies_of_many_topics_are_read_in_slices(monkeypatch: pytest.Mo
     assert (len(found), found[NAMES[7].full].message_ttl_ms) == (1000, 5)
 
 
-async def test_losses_of_many_topics_leave_turns_to_others() -> None:
+async def test_losses_of_many_topics_are_computed_in_slices_that_let_other_tasks_run() -> None:
     turns = 0
 
     async def others() -> None:

@@ -1,4 +1,6 @@
-"""Whether an earlier broker stored an act's publish: the log is searched for its entry, as far as the log is kept."""
+"""Whether an earlier broker stored the message of an act `publish`: its entry is searched for in the log, behind the
+position that the act noted before it published.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ async def test_a_stored_message_is_found_and_another_one_is_not() -> None:
     assert await stored(_Log().context(act_id=8), AFTER_TWO) is None
 
 
-async def test_entries_trimmed_up_to_the_note_do_not_matter() -> None:
+async def test_entries_trimmed_before_the_noted_position_do_not_matter() -> None:
     log = _Log()
     log.ledgers.drop_first(1)
     assert await stored(log.context(), AFTER_TWO) == Position(2, 1)
@@ -70,10 +72,10 @@ async def test_entries_trimmed_up_to_the_note_do_not_matter() -> None:
 
 @pytest.mark.parametrize("ledgers", [2, 3])
 @pytest.mark.parametrize("is_during_the_search", [False, True])
-async def test_nobody_knows_whether_a_message_was_among_trimmed_entries(
+async def test_the_outcome_is_unknown_if_entries_behind_the_noted_position_were_trimmed(
     ledgers: int, is_during_the_search: bool
 ) -> None:
-    """A consumer may have got and acked it: to publish it again could deliver it twice."""
+    """A consumer may have got and acked the message, so that publishing it again could deliver it twice."""
     log = _Log()
     if is_during_the_search:
         log.trims_at_read = ledgers

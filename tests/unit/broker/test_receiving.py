@@ -1,4 +1,4 @@
-"""The broker's half of receiving: permits, what is held, what is delivered again."""
+"""The broker's half of receiving: permits, pending messages, redelivery."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def test_a_caller_that_has_left_is_skipped_in_its_turn() -> None:
         assert leaver.consumer is not None
         leaver.consumer.dispatch.writable = False
         leaver.flow(100)
-        leaver.consumer.dispatch.writable = True  # from here on both are chosen from in one turn
+        leaver.consumer.dispatch.writable = True  # from here on, one turn can choose both consumers
         pusher.flow(10)
         await pusher.has(10)
         third = await run.consumer(name="c", permits=100)
@@ -146,7 +146,7 @@ async def test_messages_published_without_consumers_are_kept() -> None:
 
 
 @pytest.mark.row("S0.43")
-async def test_permits_add_up_however_they_are_given() -> None:
+async def test_permits_granted_one_by_one_or_together_add_up_to_the_same() -> None:
     async with memory_broker() as run:
         one, other = await run.consumer(subscription="a"), await run.consumer(subscription="b")
         for permits in (1, 1, 1, 4, 5):
@@ -181,7 +181,7 @@ async def test_a_connection_that_was_replaced_counts_for_nothing() -> None:
 
 
 @pytest.mark.row("S0.45")
-async def test_deadlines_are_an_entrys_and_begin_with_its_delivery() -> None:
+async def test_the_ack_timeout_of_an_entry_begins_with_its_delivery() -> None:
     clock = ManualClock()
     async with memory_broker(clock=clock) as run:
         consumer = await run.consumer(permits=5, ack_timeout_ms=1000)
@@ -253,7 +253,7 @@ async def test_a_late_consumer_gets_entries_that_no_earlier_one_could_take() -> 
 
 
 @pytest.mark.row("I21")
-async def test_a_publish_wakes_waiting_calls() -> None:
+async def test_a_publish_is_delivered_at_once_to_consumers_with_permits() -> None:
     async with memory_broker() as run:
         consumer = await run.consumer(permits=2)
         producer = await run.producer()

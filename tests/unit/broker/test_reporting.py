@@ -1,4 +1,4 @@
-"""What reporting many topics at once does to the loop that serves messages."""
+"""Reporting many topics at once does not block the event loop that serves messages."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def of_json(definition: object) -> SchemaDefinition:
         {"id": 1, "parent": {"id": 2, "parent": None}},
     ],
 )
-def test_values_of_a_record(value: object) -> None:
+def test_valid_values_of_a_record_are_accepted(value: object) -> None:
     check_payload(of_json(ORDER), json.dumps(value).encode())
 
 
@@ -86,12 +86,12 @@ def test_no_part_of_a_payload_is_shown(value: object) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[" * 100_000])
-def test_text_that_is_not_json(data: bytes) -> None:
+def test_a_text_that_is_not_json_is_refused(data: bytes) -> None:
     with pytest.raises(IncompatibleSchema, match="it is not JSON"):
         check_payload(of_json(ORDER), data)
 
 
-def test_primitives() -> None:
+def test_values_of_primitive_types_are_checked() -> None:
     text = SchemaDefinition(type=SchemaType.STRING, data=b"")
     check_payload(text, b"caf\xc3\xa9")
     with pytest.raises(IncompatibleSchema, match="not UTF-8 at byte 3"):
@@ -102,7 +102,7 @@ def test_primitives() -> None:
         check_payload(number, bytes(4))
 
 
-def test_what_the_broker_cannot_read_passes() -> None:
+def test_a_payload_that_the_broker_cannot_read_is_accepted() -> None:
     avro = SchemaDefinition(type=SchemaType.AVRO, data=json.dumps(ORDER).encode())
     check_payload(avro, b"anything")
     assert not is_readable(avro)

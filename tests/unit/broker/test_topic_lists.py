@@ -64,7 +64,7 @@ async def test_a_watcher_hears_what_its_pattern_chooses(watched: Watched) -> Non
     assert watch.names == {f"{EU}ordinals"}
 
 
-async def test_watchers_with_one_pattern_share_its_list_and_others_hear_nothing_of_it(
+async def test_watchers_with_one_pattern_share_a_list_and_others_hear_nothing_of_it(
     watched: Watched,
 ) -> None:
     heard: list[list[tuple[set[str], set[str]]]] = [[], [], []]
@@ -79,7 +79,7 @@ async def test_watchers_with_one_pattern_share_its_list_and_others_hear_nothing_
     assert heard == [[({f"{EU}a1"}, set())], [({f"{EU}a1"}, set())], []]
 
 
-async def test_many_changes_during_a_read_are_one_more_read(watched: Watched) -> None:
+async def test_many_changes_during_a_read_cause_one_more_read(watched: Watched) -> None:
     heard: list[tuple[set[str], set[str]]] = []
     await watched.watch("shop/eu/.*", heard)
     watched.may_read.clear()

@@ -160,7 +160,7 @@ def test_an_ack_has_a_span_when_a_flush_has_stored_it() -> None:
     assert recorded.acks() == [0, 1]
 
 
-def test_a_cumulative_ack_ends_everything_up_to_it_and_a_part_of_a_batch_nothing() -> None:
+def test_a_cumulative_ack_ends_the_spans_of_everything_up_to_it_and_a_partial_ack_none() -> None:
     recorded = RecordingTracing()
     traced = deliveries_of(recorded, is_durable=False)
     deliver(traced, 0, 1, 2, 3)
@@ -171,7 +171,9 @@ def test_a_cumulative_ack_ends_everything_up_to_it_and_a_part_of_a_batch_nothing
     assert recorded.acks() == [0, 1, 2]
 
 
-def test_a_subscription_remembers_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_subscription_remembers_a_bounded_number_of_traced_messages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(traced_deliveries, "MOST_REMEMBERED", 3)
     recorded = RecordingTracing()
     traced = deliveries_of(recorded)

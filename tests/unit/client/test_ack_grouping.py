@@ -1,4 +1,4 @@
-"""Acks gathered and sent together, against what a broker does with them."""
+"""Acks that are gathered and sent together, checked against a model of the broker."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class Application:
         self.batch_index_acks = batch_index_acks
         self.grouping = AckGrouping(batch_index_acks=batch_index_acks)
         self.broker = Subscription()
-        # Messages acked since they were shown; and for good where that is known.
+        # Bits of the messages that the application has acked since they were last delivered to it.
         self.acked = [0] * len(SIZES)
-        self.is_link_lost = False  # and with it what was sent last
+        self.is_link_lost = False  # the last command may be lost with it
 
     def ack(self, entry: int, index: int) -> None:
         size = SIZES[entry]
@@ -226,7 +226,7 @@ def test_without_a_grouping_time_every_ack_is_sent_at_once() -> None:
 
 
 @pytest.mark.row("S4.11")
-def test_acking_twice_is_one_id_and_the_last_message_removes_the_partial_ones() -> None:
+def test_a_message_acked_twice_is_sent_once_and_the_last_ack_of_a_batch_replaces_the_partial_ones() -> None:
     grouping = AckGrouping()
     for _ in range(2):
         grouping.add(1, 9)
@@ -291,7 +291,7 @@ def test_an_id_that_no_message_has_is_refused_and_changes_nothing(index: int, si
     assert grouping.take() is None
 
 
-def test_after_a_seek_nothing_of_before_is_sent() -> None:
+def test_after_a_seek_no_ack_from_before_it_is_sent() -> None:
     grouping = AckGrouping(group_ms=0)
     grouping.add(1, 1)
     grouping.add_cumulative(1, 5, 0, 3)

@@ -28,7 +28,7 @@ from vela.wire.binary.enums import ValidationError
 
 # -- acks ----------------------------------------------------------------------------------------------------------
 @pytest.mark.row("S4.9")
-def test_acks_of_100_ms_are_one_command() -> None:
+def test_acks_within_100_ms_are_sent_as_one_command() -> None:
     owner = consumer()
     for entry_id in (5, 1, 3):
         owner.acks.acknowledge(message(entry_id))
@@ -43,7 +43,7 @@ def test_acks_of_100_ms_are_one_command() -> None:
 
 
 @pytest.mark.row("S4.9")
-def test_a_thousand_acks_do_not_wait() -> None:
+def test_a_thousand_acks_are_sent_at_once() -> None:
     owner = consumer()
     for entry_id in range(1500):
         owner.acks.acknowledge(message(entry_id))
@@ -83,7 +83,7 @@ def test_a_list_is_acked_like_its_messages() -> None:
     assert owner.acks.acks_sent == 4
 
 
-def test_an_id_that_was_written_down_acks_too() -> None:
+def test_a_stored_message_id_can_be_acknowledged_too() -> None:
     owner = consumer()
     for each in messages(4, 3):
         owner.acks.acknowledge(MessageId.deserialize(each.message_id().serialize()))
@@ -121,7 +121,7 @@ def test_a_cumulative_ack_is_for_the_types_that_keep_order(is_shared: bool) -> N
     assert owner.said() == ([] if is_shared else [("through", 5)])
 
 
-def test_an_id_that_cannot_be_is_refused() -> None:
+def test_an_impossible_id_is_refused() -> None:
     owner = consumer(is_shared=False)
     with pytest.raises(OperationNotSupported, match="batch of"):
         owner.acks.acknowledge(MessageId(-1, 1, 1, 4, batch_size=3))
@@ -156,7 +156,7 @@ async def test_without_receipts_an_ack_is_over_at_once() -> None:
 
 
 @pytest.mark.row("S4.12")
-async def test_with_receipts_it_ends_when_the_broker_says_so() -> None:
+async def test_with_receipts_an_ack_ends_when_the_broker_says_so() -> None:
     owner = consumer(receipts=True, group_ms=0)
     assert owner.link is not None
     first = asyncio.ensure_future(_wait(owner, 1))

@@ -69,7 +69,9 @@ def split(payload: bytes, batch_size: int) -> list[Message]:
 
 @pytest.mark.row("S0.25")
 @given(st.lists(st.one_of(_MEMBERS, _RUNS), min_size=1, max_size=3))
-def test_runs_and_odd_ones_are_split_alike(parts: list[list[tuple[bytes, dict[str, object]]]]) -> None:
+def test_runs_of_plain_messages_and_others_are_split_alike(
+    parts: list[list[tuple[bytes, dict[str, object]]]],
+) -> None:
     members = [member for part in parts for member in part]
     payload = b"".join(group(body, **fields) for body, fields in members)
     assert seen(split(payload, len(members))) == one_by_one(payload, len(members))

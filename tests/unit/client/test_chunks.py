@@ -87,7 +87,7 @@ def test_properties_may_leave_no_room_for_a_payload() -> None:
 
 
 @given(st.binary(min_size=1, max_size=500), st.integers(0, 40), st.integers(50, 100))
-def test_pieces_join_to_the_whole(payload: bytes, metadata_bytes: int, limit: int) -> None:
+def test_the_joined_pieces_are_the_payload(payload: bytes, metadata_bytes: int, limit: int) -> None:
     pieces = split(payload, metadata_bytes=metadata_bytes, max_message_bytes=limit)
     assert b"".join(pieces) == payload
     assert all(0 < len(piece) <= limit - metadata_bytes for piece in pieces)

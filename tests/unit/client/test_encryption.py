@@ -77,7 +77,7 @@ def test_messages_encrypted_by_apaches_client_are_read(recorded_reader: CryptoKe
     assert [framed.count(b"hello-%d" % number) for number in range(3)] == [1, 1, 1]
 
 
-def test_the_keys_of_a_recorded_message() -> None:
+def test_the_keys_of_a_recorded_message_are_read() -> None:
     metadata, _ = parse_metadata(BATCH)
     context = context_of(metadata, failed=True)
     assert context is not None

@@ -24,7 +24,7 @@ def damaged(block: bytes, ack_set: int | None = None, limit: int = LIMIT) -> Dam
     return caught.value
 
 
-def test_a_single_message() -> None:
+def test_a_single_message_is_opened_with_its_fields() -> None:
     found = opened(single(b"hello", partition_key="k", event_time=5))
     [message] = found.messages
     assert (message.payload, message.key, message.event_time_ms) == (b"hello", "k", 5)
@@ -32,7 +32,7 @@ def test_a_single_message() -> None:
 
 
 @pytest.mark.parametrize("codec", list(Compression))
-def test_every_codec(codec: Compression) -> None:
+def test_every_codec_is_decompressed(codec: Compression) -> None:
     assert opened(single(b"hello " * 50, codec)).messages[0].payload == b"hello " * 50
     found = opened(batch([b"a" * 90, b"", b"c"], codec))
     assert [message.payload for message in found.messages] == [b"a" * 90, b"", b"c"]
@@ -183,7 +183,7 @@ def test_a_count_that_the_bytes_have_no_room_for_is_not_believed() -> None:
 
 
 @pytest.mark.row("S0.20")
-def test_a_batch_of_one_is_a_batch() -> None:
+def test_a_batch_of_one_message_is_still_a_batch() -> None:
     found = opened(batch([b"alone"]))
     assert (found.batch_size, found.charged) == (1, 1)
     assert found.messages[0].batch_index == 0
@@ -214,7 +214,7 @@ def test_compacted_messages_are_left_out_but_were_charged() -> None:
     assert found.charged == 2
 
 
-def test_null_values_and_schema_versions() -> None:
+def test_null_values_and_schema_versions_are_kept() -> None:
     found = opened(single(b"", null_value=True, schema_version=b"\x01"))
     assert found.messages[0].null_value
     assert found.messages[0].schema_version == b"\x01"
@@ -223,7 +223,7 @@ def test_null_values_and_schema_versions() -> None:
     assert [message.null_value for message in two] == [True, False]
 
 
-def test_chunks_are_pieces_to_be_joined() -> None:
+def test_a_chunk_is_returned_as_a_piece_to_be_joined() -> None:
     head = metadata(
         uuid="u", chunk_id=0, num_chunks_from_msg=2, total_chunk_msg_size=10, uncompressed_size=9 << 20
     )

@@ -25,12 +25,12 @@ def test_the_client_is_loaded_when_a_name_is_used() -> None:
 
 
 @pytest.mark.parametrize("name", vela.__all__)
-def test_every_name_is_there(name: str) -> None:
+def test_every_public_name_can_be_imported(name: str) -> None:
     value = getattr(vela, name)
     assert name in dir(vela)
     assert getattr(value, "__name__", name) in (name, f"vela.{name}", "vela.errors", "VelaError")
 
 
-def test_other_names_are_not() -> None:
+def test_an_unknown_name_raises_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
         _ = vela.Nonsense  # type: ignore[attr-defined]

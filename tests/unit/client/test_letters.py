@@ -47,7 +47,7 @@ async def test_a_message_delivered_too_often_becomes_a_letter_and_is_not_shown()
     assert owner.permits == 3
 
 
-async def test_with_the_rule_of_go_the_application_sees_one_delivery_fewer() -> None:
+async def test_with_gos_dead_letter_rule_the_application_sees_one_delivery_fewer() -> None:
     owner = Consumer(FakeBox(DeadLetterPolicy(max_redeliver_count=2, rule=DeadLetterRule.GO)))
     assert len(owner.receive(message(1, redeliveries=1))) == 1
     assert owner.receive(message(2, redeliveries=2)) == []

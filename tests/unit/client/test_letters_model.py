@@ -120,9 +120,9 @@ class World(FakeConsumer):
         self.seen = [0] * len(SIZES)  # bits that the application was ever given
         self.bypassing = [0] * len(SIZES)  # bits that came over the limit
         self.shown_here = [0] * len(SIZES)  # bits that the application was given since the entry came last
-        self.has_second_copy = [False] * len(SIZES)  # shown, though the first copy was acked meanwhile
+        self.has_second_copy = [False] * len(SIZES)  # a copy was shown although an earlier one had been acked
         self.stored_here = [0] * len(SIZES)  # bits of letters begun and stored in this round
-        # Bits, since the entry came, that are neither acked nor in a letter.
+        # Bits that are neither acked nor in a letter since the entry came last.
         self.unhandled = [0] * len(SIZES)
         self.latest: list[ReceivedEntry | None] = [None] * len(SIZES)
         self.held: list[Message] = []

@@ -24,18 +24,18 @@ def nothing_stays() -> Iterator[None]:
     logger.setLevel(level)
 
 
-def test_levels_have_apaches_numbers() -> None:
+def test_log_levels_have_apaches_numbers() -> None:
     theirs = {name: int(value) for name, value in _pulsar.LoggerLevel.__members__.items()}
     assert {level.name: int(level) for level in LoggerLevel} == theirs
 
 
-def test_a_logger_of_ones_own_is_taken_as_it_is() -> None:
+def test_a_logger_of_the_application_is_used_as_it_is() -> None:
     own = logging.getLogger("mine")
     assert logger_of(own) is own
     assert logger_of(None) is logging.getLogger("vela")
 
 
-def test_the_console_from_a_level_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_console_logger_prints_from_its_level_on(capsys: pytest.CaptureFixture[str]) -> None:
     logger_of(ConsoleLogger(LoggerLevel.Warn))
     logging.getLogger("vela.aio.client").info("not this")
     logging.getLogger("vela.aio.client").warning("but this")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from vela.core.producing.memory_limit import MemoryLimit
 
 
-def test_waiting_ones_are_called_once_when_the_count_falls_below_the_mark() -> None:
+def test_waiting_calls_are_called_once_when_the_count_falls_below_the_mark() -> None:
     limit = MemoryLimit(100)
     called: list[str] = []
     limit.add(150)
@@ -22,7 +22,7 @@ def test_waiting_ones_are_called_once_when_the_count_falls_below_the_mark() -> N
     assert called == ["a", "b"]
 
 
-def test_one_that_fills_it_again_leaves_no_one_out() -> None:
+def test_every_waiting_call_is_called_even_if_one_fills_the_limit_again() -> None:
     limit = MemoryLimit(10)
     called: list[str] = []
     limit.add(10)

@@ -44,7 +44,7 @@ def test_ids_are_written_as_apaches_client_writes_them(
     assert hash(again) == hash(ours)
 
 
-def test_ends_of_a_topic_are_apaches() -> None:
+def test_the_ids_of_both_ends_of_a_topic_are_apaches() -> None:
     assert MessageId.earliest.serialize() == pulsar.MessageId.earliest.serialize()
     assert MessageId.latest.serialize() == pulsar.MessageId.latest.serialize()
     assert MessageId.earliest < MessageId(-1, 0, 0) < MessageId.latest
@@ -63,7 +63,7 @@ def test_ids_are_ordered_by_place() -> None:
     assert ids[0] != "(1,9,0,-1)"
 
 
-def test_an_id_of_a_message_in_pieces_keeps_where_it_begins() -> None:
+def test_the_id_of_a_chunked_message_keeps_the_id_of_its_first_chunk() -> None:
     first = MessageId(-1, 3, 4)
     again = MessageId.deserialize(MessageId(-1, 3, 9, first_chunk=first).serialize(), topic="t")
     assert again.first_chunk() == first
@@ -78,7 +78,7 @@ COPIES: list[Callable[[Any], Any]] = [
 
 
 @pytest.mark.parametrize("again", COPIES)
-def test_a_received_id_that_is_copied_or_pickled_is_as_one_that_was_written_down(
+def test_a_received_id_that_is_copied_or_pickled_equals_one_read_from_its_bytes(
     again: Callable[[Any], Any],
 ) -> None:
     entry = ReceivedEntry("persistent://public/default/t-partition-2", 11, 12, 2, 1, 10)
@@ -107,7 +107,7 @@ def test_pickling_a_message_fails_and_says_what_to_store_instead() -> None:
     assert copy.copy(got).message_id().received() is got.entry
 
 
-def test_properties_are_the_applications_own_to_change() -> None:
+def test_changing_returned_properties_does_not_change_the_message() -> None:
     got = message()
     got.properties()["b"] = 2  # type: ignore[assignment]  # what an application did
     assert got.properties() == {"a": "1"}
@@ -146,7 +146,7 @@ def test_a_value_goes_through_the_schema_and_a_null_value_does_not() -> None:
     assert nothing.value() is None
 
 
-def test_a_message_has_no_room_for_more() -> None:
+def test_messages_have_no_dict() -> None:
     assert not hasattr(message(), "__dict__")
     assert not hasattr(message().entry, "__dict__")
 

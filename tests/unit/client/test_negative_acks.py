@@ -107,7 +107,7 @@ def test_entries_due_together_are_returned_together() -> None:
 
 
 @pytest.mark.row("S4.18")
-def test_clearing_forgets_them() -> None:
+def test_clearing_forgets_all_negative_acks() -> None:
     tracker = NegativeAcks(timer=NegativeAckTimer.PERIODIC)
     tracker.add((1, 1), 0)
     tracker.clear()

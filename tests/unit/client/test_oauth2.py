@@ -1,4 +1,4 @@
-"""Tokens by client credentials: vela.aio.oauth2, against a login server of our own."""
+"""Tokens by client credentials: vela.aio.oauth2, against a login server that the test runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def credentials(server: LoginServer, clock: Clock | None = None, **more: str) ->
     return found
 
 
-def test_it_is_one_of_velas_authentications() -> None:
+def test_client_credentials_are_one_of_velas_ways_to_authenticate() -> None:
     assert vela.AuthenticationOauth2 is AuthenticationOauth2
     assert AuthenticationOauth2.method == "token"
 
@@ -68,7 +68,7 @@ async def test_a_token_is_kept_until_shortly_before_its_end(server: LoginServer,
     clock.now_s = 269
     assert await found.data() == first
     assert len(server.forms) == 1
-    clock.now_s = 270  # of 300 seconds
+    clock.now_s = 270  # the token lives for 300 s
     await found.data()
     assert len(server.forms) == 2
     assert server.asked.count("/.well-known/openid-configuration") == 1

@@ -26,7 +26,7 @@ ENUMS = [
 
 
 @pytest.mark.parametrize("ours", ENUMS, ids=lambda choice: choice.__name__)
-def test_members_and_numbers_are_apaches(ours: type[enum.IntEnum]) -> None:
+def test_enumerations_have_apaches_members_and_numbers(ours: type[enum.IntEnum]) -> None:
     theirs = getattr(_pulsar, ours.__name__).__members__
     assert {member.name: int(member) for member in ours} == {
         name: int(value) for name, value in theirs.items()
@@ -36,7 +36,7 @@ def test_members_and_numbers_are_apaches(ours: type[enum.IntEnum]) -> None:
 @pytest.mark.parametrize(
     "ours", [*ENUMS, errors.Result, loggers.LoggerLevel, SchemaType], ids=lambda choice: choice.__name__
 )
-def test_their_text_is_apaches(ours: type[enum.IntEnum]) -> None:
+def test_enumeration_members_print_as_apaches_do(ours: type[enum.IntEnum]) -> None:
     for member in ours:
         theirs = getattr(getattr(_pulsar, ours.__name__), member.name, None)
         text = f"{ours.__name__}.{member.name}"

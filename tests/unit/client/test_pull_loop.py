@@ -56,7 +56,7 @@ def test_after_messages_the_next_pull_goes_out_at_once_or_after_the_interval(int
 
 
 @pytest.mark.row("S3.1")
-def test_nothing_found_is_pulled_again_at_once() -> None:
+def test_after_an_empty_answer_the_next_pull_goes_out_at_once() -> None:
     loop = begun(7, interval_ms=250)
     step = loop.answered(answer(PullCode.PULL_NOT_FOUND, 7), waited_ms=15_000)
     assert step == PullStep((), 0, None)
@@ -64,7 +64,7 @@ def test_nothing_found_is_pulled_again_at_once() -> None:
 
 
 @pytest.mark.row("S3.1")
-def test_where_no_message_matched_it_goes_on_behind_them_at_once() -> None:
+def test_after_messages_that_do_not_match_the_next_pull_goes_out_at_once() -> None:
     loop = begun(7)
     step = loop.answered(answer(PullCode.PULL_RETRY_IMMEDIATELY, 39), waited_ms=1)
     assert step == PullStep((), 0, None)
@@ -72,7 +72,7 @@ def test_where_no_message_matched_it_goes_on_behind_them_at_once() -> None:
 
 
 @pytest.mark.parametrize("code", [PullCode.PULL_NOT_FOUND, PullCode.PULL_RETRY_IMMEDIATELY])
-def test_an_answer_that_brings_nothing_at_once_is_not_requested_endlessly(code: PullCode) -> None:
+def test_an_empty_answer_that_comes_at_once_is_not_requested_again_and_again(code: PullCode) -> None:
     """A broker that holds nothing, since it stops or long polling is off, would be asked a thousand times a second."""
     loop = begun(7)
     assert loop.answered(answer(code, 7), waited_ms=1).pause_ms == EMPTY_MS
@@ -158,7 +158,7 @@ class Queue:
         max_size=60,
     )
 )
-def test_every_kept_match_is_given_and_no_commit_passes_an_unfinished_one(
+def test_every_kept_match_is_delivered_and_no_commit_passes_an_unfinished_message(
     steps: list[tuple[str, int]],
 ) -> None:
     queue, limits = Queue(), PullLimits(messages=20, span=40)

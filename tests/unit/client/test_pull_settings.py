@@ -61,13 +61,13 @@ def test_wrong_settings_are_named(options: dict[str, Any], named: str) -> None:
 @pytest.mark.parametrize(
     "url", ["pulsar://localhost:6650", "localhost:8080", "http://", "http://host:x", "http://h?a=b", ""]
 )
-def test_urls_that_cannot_be_pulled_from(url: str) -> None:
+def test_a_url_that_cannot_be_pulled_from_is_refused(url: str) -> None:
     with pytest.raises(errors.InvalidUrl, match="http://host:8080"):
         PullConsumer(url, "t", "g")
 
 
 @pytest.mark.parametrize("topic", ["t-partition-1", "non-persistent://a/b/c", "", "x://y"])
-def test_topics_that_cannot_be_pulled(topic: str) -> None:
+def test_a_topic_that_cannot_be_pulled_is_refused(topic: str) -> None:
     with pytest.raises(errors.InvalidTopicName):
         PullConsumer(URL, topic, "g")
 

@@ -56,7 +56,9 @@ def test_cancelled_receives_are_passed_over() -> None:
         (ConsumerState.FAILED, False, False),
     ],
 )
-def test_which_states_receive(state: ConsumerState, receives: bool, over: bool) -> None:
+def test_the_state_decides_whether_a_receive_is_allowed(
+    state: ConsumerState, receives: bool, over: bool
+) -> None:
     assert (state.can_receive, state.is_over) == (receives, over)
 
 
@@ -64,14 +66,16 @@ def test_which_states_receive(state: ConsumerState, receives: bool, over: bool) 
     ("start", "inclusive", "kept"),
     [(-1, False, []), (-1, True, [0, 1, 2, 3]), (1, False, [2, 3]), (1, True, [1, 2, 3])],
 )
-def test_a_start_inside_a_batch(start: int, inclusive: bool, kept: list[int]) -> None:
+def test_a_start_inside_a_batch_skips_its_earlier_messages(
+    start: int, inclusive: bool, kept: list[int]
+) -> None:
     position = StartPosition(ledger_id=3, entry_id=5, batch_index=start, inclusive=inclusive)
     assert [index for index in range(4) if not position.skips(3, 5, index)] == kept
     assert not position.skips(3, 6, 0)
     assert not position.skips(4, 5, 0)
 
 
-def test_a_start_at_a_single_message() -> None:
+def test_a_start_at_a_single_message_skips_it_unless_it_is_inclusive() -> None:
     assert StartPosition(ledger_id=3, entry_id=5, batch_index=-1, inclusive=False).skips(3, 5, -1)
     assert not StartPosition(ledger_id=3, entry_id=5, batch_index=-1, inclusive=True).skips(3, 5, -1)
 

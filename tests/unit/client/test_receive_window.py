@@ -50,7 +50,7 @@ def test_the_first_flow_is_the_whole_queue_on_every_connection() -> None:
 
 
 @pytest.mark.row("S0.43")
-def test_half_a_queue_goes_back_in_one_flow() -> None:
+def test_permits_of_half_the_queue_are_granted_in_one_flow() -> None:
     window = opened(10)
     assert [window.give_back(1) for _ in range(5)] == [0, 0, 0, 0, 5]
     assert window.give_back(7) == 7

@@ -70,7 +70,7 @@ def test_a_shorter_back_off_overtakes_a_longer_one() -> None:
 
 
 @pytest.mark.row("S4.17")
-def test_2500_negative_acks_are_three_commands() -> None:
+def test_2500_negative_acks_are_sent_in_three_commands() -> None:
     owner = consumer()
     for entry_id in range(2500):
         owner.acks.negative_acknowledge(message(entry_id))
@@ -174,7 +174,7 @@ def test_a_waiting_message_does_not_time_out() -> None:
 
 @pytest.mark.row("S4.22")
 @pytest.mark.parametrize("how", ["ack", "cumulative", "nack", "all again", "reconnect", "seek", "close"])
-async def test_events_that_end_the_ack_timeout(how: str) -> None:
+async def test_acks_redeliveries_and_lost_links_end_the_ack_timeout(how: str) -> None:
     owner = consumer(is_shared=False, ack_timeout_ms=1000, ack_timeout_tick_ms=100)
     take(owner, 1, 2)
     owner.timers.advance(800)
@@ -227,7 +227,7 @@ def test_with_a_back_off_the_wait_grows() -> None:
 
 
 @pytest.mark.row("S4.29")
-def test_without_a_timeout_nothing_is_asked_for_ever() -> None:
+def test_without_a_timeout_no_redelivery_is_ever_asked_for() -> None:
     owner = consumer()
     take(owner, *range(10))
     owner.timers.advance(600_000)
@@ -272,7 +272,7 @@ class Letters:
 
 @pytest.mark.row("S4.31")
 @pytest.mark.parametrize("is_shared", [True, False])
-def test_when_all_that_is_due_became_a_letter_nothing_is_asked_for(is_shared: bool) -> None:
+def test_if_all_due_messages_became_letters_no_redelivery_is_asked_for(is_shared: bool) -> None:
     owner = consumer(is_shared=is_shared)
     owner.acks.letters = Letters(1, 2)  # type: ignore[assignment]
     owner.acks.negative_acknowledge(message(1))

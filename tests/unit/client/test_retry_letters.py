@@ -99,7 +99,7 @@ async def test_reconsume_later_needs_retry_letters_and_an_open_consumer() -> Non
 
 @pytest.mark.row("S4.32")
 @pytest.mark.parametrize("on_ack_timeout", [True, False])
-async def test_by_choice_an_ack_timeout_puts_a_message_off(on_ack_timeout: bool) -> None:
+async def test_if_chosen_an_ack_timeout_puts_a_message_off(on_ack_timeout: bool) -> None:
     owner = retrying(on_ack_timeout=on_ack_timeout, ack_timeout_ms=1000)
     owner.receive(message(1))
     owner.timers.advance(3000)

@@ -1,4 +1,4 @@
-"""Partitions: keys where Apache's clients put them, the rest in turn."""
+"""Which partition a message goes to: with a key as Apache's clients choose, without one in turn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BY_APACHES_PYTHON_CLIENT = {
     "é": 1842,
     "日本語 key": 3353,
 }
-"""Where its version 3.13 puts a key on a topic of 4,093 partitions, as it was seen."""
+"""The partition that its version 3.13 chose for each key on a topic of 4,093 partitions."""
 
 PLAIN = Outgoing(b"0123456789")
 

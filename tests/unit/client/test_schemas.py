@@ -120,7 +120,7 @@ def test_each_client_reads_the_others_messages(
 ) -> None:
     written = getattr(writer, schema_name)(order(writer)[0])
     reading = getattr(reader, schema_name)(order(reader)[0])
-    # A class is made by every call of order(): the schema's own is wanted.
+    # Each call of order() makes a new class, and the schema accepts values of its own class only.
     value = written._record_cls(**_plain(filled_order(writer)))
     got = reading.decode(written.encode(value))
     assert _plain(got) == _plain(filled_order(reader))
@@ -157,11 +157,11 @@ class Letter(Record):
     default = String()
     required = Boolean()
     schema_info = Long()
-    line = Line()  # to a type checker the class itself would be the class
+    line = Line()  # an instance, because a type checker would take the bare class for a nested class
     lines = Array(Line())
 
 
-def test_defaults_of_missing_fields() -> None:
+def test_missing_fields_have_their_defaults() -> None:
     letter = Letter()
     left_out: list[object] = [letter.type, letter.required, letter.lines]
     assert left_out == [None, False, None]
@@ -220,7 +220,7 @@ def test_values_of_another_type_are_refused(field: str, value: object) -> None:
         Line(**{"text": "x", field: value})  # type: ignore[arg-type]
 
 
-def test_other_refusals() -> None:
+def test_wrong_definitions_and_values_are_refused() -> None:
     with pytest.raises(AttributeError, match="colour"):
         Line(text="x").colour = 1
     with pytest.raises(TypeError, match="Array\\(Integer\\(\\)\\)"):
@@ -243,7 +243,7 @@ def test_other_refusals() -> None:
         Null().validate_type("nothing", 1)
 
 
-def test_enums_by_value_and_bytes_and_text_for_each_other() -> None:
+def test_enums_are_set_by_value_and_bytes_and_text_convert_to_each_other() -> None:
     class Names(enum.Enum):
         SMALL = "s"
 
@@ -301,7 +301,7 @@ def test_encoded_values_are_decoded_again(text: str, amount: int, flags: dict[st
     assert AvroSchema(Line).decode(AvroSchema(Line).encode(line)) == line
 
 
-def test_the_schema_sent_to_the_broker() -> None:
+def test_the_schema_is_sent_to_the_broker_as_apaches_client_sends_it() -> None:
     assert BytesSchema().schema_info().to_wire() is None
     info = JsonSchema(Line).schema_info()
     told = info.to_wire()
@@ -316,7 +316,7 @@ def test_the_schema_sent_to_the_broker() -> None:
     assert AvroSchema(Line).schema_info().schema_type is SchemaType.AVRO
 
 
-def test_a_schema_of_ones_own() -> None:
+def test_an_application_can_write_its_own_schema() -> None:
     class Upper(Schema[str]):
         def __init__(self) -> None:
             super().__init__(str, SchemaType.BYTES, None, "BYTES")

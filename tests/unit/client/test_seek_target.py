@@ -19,7 +19,7 @@ PARTITION = f"{TOPIC}-partition-3"
     "position",
     [None, "5", b"", 1.5, True, datetime.datetime.now(datetime.UTC), lambda _: "x", lambda _: None],
 )
-def test_arguments_that_are_not_positions(position: Any) -> None:
+def test_an_argument_that_is_not_a_position_is_refused(position: Any) -> None:
     with pytest.raises(
         InvalidConfiguration, match="seek takes a message id or a whole number of milliseconds"
     ):
@@ -27,7 +27,7 @@ def test_arguments_that_are_not_positions(position: Any) -> None:
 
 
 @pytest.mark.parametrize("time_ms", [-1, 1 << 63, 2**70])
-def test_times_out_of_range(time_ms: int) -> None:
+def test_a_time_out_of_range_is_refused(time_ms: int) -> None:
     with pytest.raises(InvalidConfiguration, match="milliseconds since 1970, 0 to"):
         seek_target(time_ms, TOPIC)
     with pytest.raises(InvalidConfiguration, match="milliseconds since 1970, 0 to"):
@@ -38,7 +38,7 @@ def test_times_out_of_range(time_ms: int) -> None:
     "target",
     [MessageId(-1, 1 << 63, 0), MessageId(-1, 0, 2**70), MessageId(1 << 31, 0, 0), MessageId(-1, -2, 0)],
 )
-def test_ids_out_of_range(target: MessageId) -> None:
+def test_an_id_out_of_range_is_refused(target: MessageId) -> None:
     with pytest.raises(InvalidConfiguration, match="out of range"):
         seek_target(target, TOPIC)
 
@@ -52,7 +52,7 @@ def test_ids_out_of_range(target: MessageId) -> None:
         (PARTITION, MessageId(2, 1, 2, topic=f"{TOPIC}-partition-2")),
     ],
 )
-def test_a_message_of_another_topic(topic: str, target: MessageId) -> None:
+def test_an_id_of_another_topic_is_refused(topic: str, target: MessageId) -> None:
     with pytest.raises(InvalidConfiguration, match=r"is a message of persistent://.* cannot go"):
         seek_target(target, topic)
 
@@ -72,6 +72,6 @@ def test_a_message_of_another_topic(topic: str, target: MessageId) -> None:
         (PARTITION, MessageId(3, 1, 2)),
     ],
 )
-def test_arguments_that_are_positions(topic: str, target: MessageId | int) -> None:
+def test_an_argument_that_is_a_position_is_accepted(topic: str, target: MessageId | int) -> None:
     assert seek_target(target, topic) is target
     assert seek_target(lambda name: target if name == topic else -1, topic) is target

@@ -204,8 +204,8 @@ def check(model: Model, blocks: bool) -> None:
     refused = {number for number, error in errors.items() if isinstance(error, AT_ONCE)}
     in_turn = [number for number in model.completed if number not in refused | model.cancelled]
     assert in_turn == sorted(in_turn)
-    # Stored: all that were answered with an id, each once, in order. Cancelled ones may be stored or not, and those
-    # that were given up without an answer.
+    # Every message that was answered with an id is stored, once and in order. Messages that were cancelled, or given up
+    # without an answer, may be stored or not.
     answered = {number for number in in_turn if number not in errors}
     unknown = {number for number, error in errors.items() if isinstance(error, PERHAPS_STORED)}
     assert model.stored == sorted(set(model.stored))

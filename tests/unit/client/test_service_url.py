@@ -25,7 +25,7 @@ from vela.core.topic_name import full_name, namespace_of, partition_index, parti
         (" WS://a,b:2/x ", ["ws://a:80/x/ws/binary", "ws://b:2/x/ws/binary"]),
     ],
 )
-def test_service_urls_that_are_right(text: str, urls: list[str]) -> None:
+def test_a_service_url_is_read_as_its_addresses(text: str, urls: list[str]) -> None:
     assert [address.url for address in parse_service_url(text).addresses] == urls
 
 
@@ -100,7 +100,7 @@ def test_tenants_and_namespaces_have_pulsars_letters_and_are_not_dots_only(topic
     assert full_name("a-=:._1/..b/...") == "persistent://a-=:._1/..b/..."
 
 
-def test_partitions_have_names() -> None:
+def test_the_name_of_a_partition_has_its_number() -> None:
     assert partition_name("persistent://a/b/t", 12) == "persistent://a/b/t-partition-12"
     assert partition_index("persistent://a/b/t-partition-12") == 12
     assert [partition_index(name) for name in ("t", "t-partition-", "t-partition-01", "t-partition-1x")] == [

@@ -52,7 +52,7 @@ async def test_topics_must_be_strings(topic: Any) -> None:
         ("properties", ["a"]),
     ],
 )
-def test_a_producers_options(name: str, value: Any) -> None:
+def test_a_wrong_option_of_a_producer_is_named(name: str, value: Any) -> None:
     with pytest.raises(vela.InvalidConfiguration, match=name):
         ProducerOptions(**{name: value})
 
@@ -76,18 +76,18 @@ def test_a_producers_options(name: str, value: Any) -> None:
         ("subscription_properties", {1: "a"}),
     ],
 )
-def test_a_consumers_options(name: str, value: Any) -> None:
+def test_a_wrong_option_of_a_consumer_is_named(name: str, value: Any) -> None:
     with pytest.raises(vela.InvalidConfiguration, match=name):
         ConsumerOptions(**{"subscription_name": "s", name: value})
 
 
 @pytest.mark.parametrize("name", [None, 7, ""])
-def test_a_subscriptions_name(name: Any) -> None:
+def test_a_subscription_needs_a_name_that_is_a_string(name: Any) -> None:
     with pytest.raises(vela.InvalidConfiguration, match="subscription_name must be a non-empty string"):
         ConsumerOptions(subscription_name=name)
 
 
-def test_a_key_reader_of_a_producer() -> None:
+def test_a_producer_needs_a_key_reader_with_get_public_key() -> None:
     wrong: Any = "key.pem"
     with pytest.raises(
         vela.InvalidConfiguration, match="crypto_key_reader must be an object with get_public_key"
@@ -95,7 +95,7 @@ def test_a_key_reader_of_a_producer() -> None:
         encryption_of("key", wrong)
 
 
-async def test_a_readers_listener() -> None:
+async def test_a_wrong_listener_of_a_reader_is_named() -> None:
     wrong: Any = "print"
     options = ConsumerOptions(subscription_name="s", durable=False, start_message_id=vela.MessageId.earliest)
     with pytest.raises(vela.InvalidConfiguration, match="reader_listener must be a function"):
@@ -105,7 +105,7 @@ async def test_a_readers_listener() -> None:
 @pytest.mark.parametrize(
     ("name", "value"), [("authentication", "token"), ("logger", "vela"), ("logger", print)]
 )
-def test_a_clients_options(name: str, value: Any) -> None:
+def test_a_wrong_option_of_a_client_is_named(name: str, value: Any) -> None:
     wrong: dict[str, Any] = {name: value}
     with pytest.raises(vela.InvalidConfiguration, match=f"{name} must be a "):
         AioClient("pulsar://localhost", **wrong)
@@ -114,13 +114,13 @@ def test_a_clients_options(name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("authentication", "token"), ("message_listener", "print")])
-def test_a_pull_consumers_options(name: str, value: Any) -> None:
+def test_a_wrong_option_of_a_pull_consumer_is_named(name: str, value: Any) -> None:
     wrong: dict[str, Any] = {name: value}
     with pytest.raises(vela.InvalidConfiguration, match=name):
         vela.PullConsumer("http://localhost", "t", "s", **wrong)
 
 
-def test_callbacks_of_consumers_and_table_views() -> None:
+def test_a_wrong_callback_of_a_consumer_or_table_view_is_named() -> None:
     wrong: Any = "print"
     consumer = Consumer(Mock(), Mock(), Mock(), receipts=False, take_at_a_time=1, letters=False, client=None)
     view = TableView(Mock(), Mock(), Mock(), client=None)
@@ -135,13 +135,13 @@ WRONG_TIMES: list[Any] = ["5", True, b"", float("nan"), 2**2000]
 
 
 @pytest.mark.parametrize("time", WRONG_TIMES)
-def test_a_time_that_cannot_be_waited_for(time: Any) -> None:
+def test_an_invalid_waiting_time_is_named(time: Any) -> None:
     with pytest.raises(vela.InvalidConfiguration, match="timeout_millis"):
         milliseconds("timeout_millis", time)
 
 
 @pytest.mark.parametrize("limits", [{"timeout_ms": "5"}, {"max_num_message": 1.5}, {"timeout_ms": 2**2000}])
-def test_limits_of_a_batch_receive(limits: dict[str, Any]) -> None:
+def test_a_wrong_limit_of_a_batch_receive_is_named(limits: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="whole numbers"):
         vela.ConsumerBatchReceivePolicy(**limits)
 
@@ -168,7 +168,7 @@ def test_only_messages_and_ids_can_be_acknowledged(wrong: Any) -> None:
     assert owner.acks.acks_sent == 0
 
 
-def test_a_callback_that_cannot_be_called() -> None:
+def test_a_callback_that_cannot_be_called_is_named_before_anything_is_sent() -> None:
     aio = Mock()
     wrong: Any = "print"
     with pytest.raises(vela.InvalidConfiguration, match="callback"):

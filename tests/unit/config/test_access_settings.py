@@ -21,7 +21,7 @@ def test_a_loopback_address_needs_no_authentication(bind: str) -> None:
 
 
 @pytest.mark.parametrize("bind", ["0.0.0.0", "::", "10.0.0.5", "fd00::1", "broker.example.org"])
-def test_another_address_needs_authentication_or_a_deliberate_none(bind: str) -> None:
+def test_another_address_needs_authentication_or_the_explicit_choice_of_none(bind: str) -> None:
     with pytest.raises(SettingInvalid, match="VELA_AUTHENTICATION is not set"):
         BrokerSettings.from_environment({}).check_exposure(bind)
     assert BrokerSettings.from_environment({"VELA_AUTHENTICATION": "none"}).check_exposure(bind)
@@ -29,7 +29,7 @@ def test_another_address_needs_authentication_or_a_deliberate_none(bind: str) ->
 
 
 @pytest.mark.parametrize("methods", ["password", "none,token", "token,"])
-def test_a_method_is_known(methods: str) -> None:
+def test_an_unknown_method_is_refused_with_the_list(methods: str) -> None:
     environment = {**ENVIRONMENT, "VELA_AUTHENTICATION": methods}
     if methods == "token,":
         assert BrokerSettings.from_environment(environment).authentication == ("token",)

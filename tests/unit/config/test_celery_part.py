@@ -14,5 +14,5 @@ def test_jobs_of_the_pipeline_leave_the_threads_of_other_work_free(jobs: int) ->
     assert pool_of(("work", "pipeline"), jobs=jobs)["concurrency"] == alone + jobs
 
 
-def test_a_worker_for_jobs_alone_does_one_at_a_time() -> None:
+def test_a_worker_for_jobs_alone_runs_one_job_at_a_time() -> None:
     assert pool_of(("pipeline",), jobs=4) == {"pool": "solo"}

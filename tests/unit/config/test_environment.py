@@ -19,7 +19,7 @@ from config.environment import (
 )
 
 
-def test_a_database_url_is_taken_apart() -> None:
+def test_a_database_url_is_split_into_djangos_settings() -> None:
     parts = database_parts("postgresql://some%40body:p%2Fw@[::1]:5433/my%20db?sslmode=require")
     assert parts == {"NAME": "my db", "USER": "some@body", "PASSWORD": "p/w", "HOST": "::1", "PORT": "5433"}
     assert database_options("postgresql://h/d?sslmode=require") == {"sslmode": "require"}
@@ -38,7 +38,7 @@ def test_a_broken_database_url_is_named_without_its_password(url: str) -> None:
 @pytest.mark.parametrize(
     ("value", "port"), [("", 8000), ("1", 1), ("65535", 65535), ("0", None), ("65536", None), ("x", None)]
 )
-def test_a_port_is_checked(value: str, port: int | None) -> None:
+def test_a_port_out_of_range_is_refused(value: str, port: int | None) -> None:
     environment = {"VELA_CONSOLE_PORT": value}
     if port is not None:
         assert ProjectSettings.from_environment(environment).console_port == port
@@ -49,7 +49,7 @@ def test_a_port_is_checked(value: str, port: int | None) -> None:
         ProjectSettings.from_environment(environment)
 
 
-def test_a_switch_is_checked() -> None:
+def test_a_switch_takes_true_or_false_only() -> None:
     for value in ("1", "true", "yes", "ON"):
         assert ProjectSettings.from_environment({"VELA_HTTPS": value}).https
     for value in ("0", "False", "no", "off"):
@@ -97,7 +97,7 @@ def test_all_wrong_settings_are_reported_together(setting: str, value: str) -> N
 
 
 @pytest.mark.parametrize("value", ["127.0.0.1", "::1", "fe80::1%eth0", "a-host.example", "0.0.0.0"])
-def test_an_address_to_listen_on(value: str) -> None:
+def test_an_address_to_listen_on_is_accepted(value: str) -> None:
     assert ProjectSettings.from_environment({"VELA_BIND": value}).bind == value
 
 

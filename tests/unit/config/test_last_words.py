@@ -16,7 +16,7 @@ def test_the_reason_is_the_last_fatal_line(tmp_path: Path) -> None:
     assert _last_words(log) == ' (could not write to file "pg_wal/xlogtemp.7": No space left on device)'
 
 
-def test_no_log_and_no_reason_say_nothing(tmp_path: Path) -> None:
+def test_without_a_log_or_a_reason_nothing_is_said(tmp_path: Path) -> None:
     assert _last_words(tmp_path / "none.log") == ""
     quiet = tmp_path / "quiet.log"
     quiet.write_text("LOG:  shutting down\n")

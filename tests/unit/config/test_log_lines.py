@@ -63,7 +63,7 @@ def test_a_traceback_is_a_field() -> None:
     assert json.loads(line)["exception"].endswith("ValueError: two\nlines")
 
 
-def test_what_a_library_attaches_is_left_out() -> None:
+def test_fields_that_a_library_attaches_are_left_out() -> None:
     line = JsonLine().format(record("refused", request="GET /?token=s3cret", password="s3cret"))
     assert "s3cret" not in line
 

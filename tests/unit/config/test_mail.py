@@ -23,7 +23,7 @@ def test_a_mail_server_is_read(url: str, host: str, port: int, tls: bool, ssl: b
 
 
 @pytest.mark.parametrize("url", ["mail:25", "http://mail", "smtp://", "smtp://ann:secret@mail:abc"])
-def test_a_wrong_one_is_refused_without_its_password(url: str) -> None:
+def test_a_wrong_mail_server_is_refused_without_showing_its_password(url: str) -> None:
     with pytest.raises(SettingInvalid, match="VELA_SMTP_URL") as refused:
         ProjectSettings.from_environment({"VELA_SMTP_URL": url})
     assert "secret" not in str(refused.value)

@@ -66,7 +66,7 @@ def test_restarts_and_stops_agree_with_the_programs() -> None:
 
 
 @pytest.mark.parametrize("address", ["{folder}/notify", "@vela-test-{folder}"], ids=["path", "abstract"])
-def test_a_process_tells_its_service_manager(
+def test_a_process_tells_its_service_manager_that_it_is_ready(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named = address.format(folder=tmp_path)[:100]

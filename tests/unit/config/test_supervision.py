@@ -52,7 +52,7 @@ def test_a_port_of_zero_is_named_with_the_other_bad_settings() -> None:
     assert {line.partition(" ")[0] for line in str(refused.value).splitlines()} == set(bad)
 
 
-def test_a_foreign_server_needs_no_port_of_ours() -> None:
+def test_a_database_server_of_the_user_needs_no_port_from_vela() -> None:
     assert "VELA_PG_PORT" in Options.from_environment({}).ports
     own = Options.from_environment({"DATABASE_URL": "postgresql://h/d"})
     assert "VELA_PG_PORT" not in own.ports

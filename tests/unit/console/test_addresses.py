@@ -1,4 +1,4 @@
-"""Names survive the address bar."""
+"""Addresses of pages: any name can be written into one and is read back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_
 
 @settings(deadline=None)  # the first call imports every view
 @given(tenant=names, namespace=names, local=names, subscription=names)
-def test_any_name_comes_back(tenant: str, namespace: str, local: str, subscription: str) -> None:
+def test_any_name_is_read_back_from_its_address(
+    tenant: str, namespace: str, local: str, subscription: str
+) -> None:
     # Tenants and namespaces have no slash; what follows the third one is the local name.
     topic = f"persistent://{tenant.replace('/', '-')}/{namespace.replace('/', '-')}/{local}"
     # A server hands Django the decoded path.
@@ -25,7 +27,7 @@ def test_any_name_comes_back(tenant: str, namespace: str, local: str, subscripti
 
 
 @pytest.mark.parametrize("name", [".", "..", "..."])
-def test_no_dot_segment_for_a_browser_to_resolve(name: str) -> None:
+def test_a_name_of_dots_makes_no_segment_that_a_browser_would_resolve(name: str) -> None:
     url = subscription_url(f"persistent://public/default/{name}", name)
     assert not {".", ".."} & set(url.split("/"))
 

@@ -7,7 +7,7 @@ import re
 from console.history.bars import BARS_HEIGHT, BARS_WIDTH, bars
 
 
-def test_bars_stand_where_their_hours_are() -> None:
+def test_each_bar_is_drawn_at_the_place_of_its_hour() -> None:
     drawn = bars({100: 4, 300: 2, 999: 50}, first=0, places=5, step=100)
     tops = [(float(x), float(y)) for x, y in re.findall(r"M([\d.]+) 96V([\d.]+)", drawn.path)]
     width = BARS_WIDTH / 5
@@ -16,7 +16,7 @@ def test_bars_stand_where_their_hours_are() -> None:
     assert (drawn.most, drawn.places, drawn.unknown) == (4, 5, 3)
 
 
-def test_nothing_zero_and_very_little() -> None:
+def test_no_value_has_no_bar_and_a_very_small_one_is_still_visible() -> None:
     assert bars({}, first=0, places=3, step=1).path == ""
     assert bars({}, first=0, places=3, step=1).most is None
     empty = bars({0: 0}, first=0, places=3, step=1)

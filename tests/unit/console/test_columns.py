@@ -33,7 +33,7 @@ def message(payload: object = DOCUMENT) -> Message:
     return found
 
 
-def test_each_kind_of_column() -> None:
+def test_each_kind_of_column_shows_its_value() -> None:
     columns = parse_columns(
         [
             "key",
@@ -65,7 +65,7 @@ def test_a_payload_that_cannot_be_read_is_not_looked_into() -> None:
     assert cells_of(parse_columns(["$.order.id", "key"]), message(), has_payload=False) == (None, "k")
 
 
-def test_a_cell_is_short() -> None:
+def test_a_long_cell_is_cut() -> None:
     (cell,) = cells_of(parse_columns(["$.a"]), message({"a": "x" * 5000}))
     assert cell == "x" * 200 + "…"
 
@@ -80,7 +80,7 @@ def test_a_cell_is_short() -> None:
         ([f"$.a{number}" for number in range(MOST_COLUMNS + 1)], "at most 8 columns"),
     ],
 )
-def test_what_is_not_a_column(names: list[str], says: str) -> None:
+def test_a_text_that_is_not_a_column_is_refused(names: list[str], says: str) -> None:
     with pytest.raises(ColumnInvalid, match=says.replace("$", r"\$")):
         parse_columns(names)
 
@@ -89,7 +89,7 @@ def test_a_repeated_column_counts_once() -> None:
     assert len(parse_columns(["$.a"] * 20)) == 1
 
 
-def test_paths_to_choose_from() -> None:
+def test_paths_in_a_payload_are_offered_as_columns() -> None:
     deep = {"a": {"b": {"c": {"d": 1}}}, "odd name": 1, "list": [1]}
     assert paths_in(json.dumps(deep).encode()) == ("$.a.b.c", "$.list")
     assert paths_in(b"[1]") == paths_in(b"\xff") == ()

@@ -28,7 +28,7 @@ def test_json_is_compared_by_members_and_not_by_its_spelling() -> None:
     assert signs(bodies(b'{"a": 1}', b'{"a": 1, "b": ","}')) == [("right", None, '  "b": ","')]
 
 
-def test_text_and_bytes() -> None:
+def test_texts_are_compared_by_line_and_bytes_by_a_dump() -> None:
     assert signs(bodies(b"one\ntwo\nthree", b"one\nthree")) == [("left", "two", None)]
     assert signs(bodies(b"one", b"one\n")) == [("right", None, "")]
     found = bodies(b"\xff\x00", b"text")
@@ -63,7 +63,7 @@ def test_very_long_texts_are_compared_at_their_beginning() -> None:
 
 
 @given(left=LINES, right=LINES)
-def test_nothing_is_lost(left: list[str], right: list[str]) -> None:
+def test_every_line_is_shown_or_counted_as_folded(left: list[str], right: list[str]) -> None:
     found = compare_lines("text", left, right)
     assert found.is_equal is (left == right)
     if found.is_equal:

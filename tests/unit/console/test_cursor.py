@@ -72,6 +72,6 @@ def test_indexes_run_on_across_ledgers() -> None:
     ]
 
 
-def test_an_empty_log() -> None:
+def test_an_empty_log_has_no_place() -> None:
     log = Log(())
     assert (log.begin, log.end, log.total_messages, log.place_at(0)) == (0, 0, 0, None)

@@ -27,7 +27,9 @@ def runs_of(indexes: set[int]) -> list[tuple[int, int]]:
     moved=st.integers(0, 900),
     states=st.lists(st.sampled_from("ar0123456789"), max_size=900),
 )
-def test_states_add_up(begin: int, kept: int, moved: int, states: list[str]) -> None:
+def test_the_states_of_the_strip_add_up_to_all_entries(
+    begin: int, kept: int, moved: int, states: list[str]
+) -> None:
     end = begin + kept
     mark_delete = begin - 1 + min(moved, kept)
     state_of = dict(zip(range(mark_delete + 1, end), states, strict=False))
@@ -61,7 +63,7 @@ def test_states_add_up(begin: int, kept: int, moved: int, states: list[str]) -> 
     assert shown.total() == len(flying)
 
 
-def test_nothing_kept_draws_nothing() -> None:
+def test_a_log_without_entries_has_no_strip() -> None:
     assert cursor_map(begin=7, end=7, mark_delete=6, read=7, acked=[], in_flight=[]) is None
 
 

@@ -52,7 +52,7 @@ def tried(found: Decoded) -> dict[str, str]:
     return {attempt.decoder: attempt.why for attempt in found.attempts}
 
 
-def test_json_text_and_bytes() -> None:
+def test_a_payload_is_taken_for_json_else_for_text_else_for_bytes() -> None:
     assert (decoded(DOCUMENT).decoder, decoded(DOCUMENT).value) == ("JSON", {"id": 7, "note": "käse"})
     plain = decoded("käse".encode())
     assert (plain.decoder, plain.text, plain.has_value) == ("text", "käse", False)
@@ -75,7 +75,7 @@ COMPRESSED: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("name", COMPRESSED)
-def test_compression_inside(name: str) -> None:
+def test_compressed_payloads_are_decompressed(name: str) -> None:
     packed = COMPRESSED[name](DOCUMENT)
     found = decoded(packed)
     assert (found.decoder, found.data) == (f"{name}, JSON", DOCUMENT)
@@ -87,21 +87,21 @@ def test_compression_inside(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMPRESSED)
-def test_a_bomb_stays_packed(name: str) -> None:
+def test_a_decompression_bomb_is_not_decompressed(name: str) -> None:
     bomb = COMPRESSED[name](bytes(100 * LIMIT))
     found = decoded(bomb)
     assert found.data == bomb
     assert "unpacks to more than 100" in found.attempts[0].why
 
 
-def test_layers_end() -> None:
+def test_at_most_three_layers_of_compression_are_removed() -> None:
     packed = DOCUMENT
     for _ in range(5):
         packed = gzip.compress(packed)
-    assert decoded(packed).decoder.split(", ")[:3] == ["gzip", "gzip", "gzip"]
+    assert decoded(packed).decoder == "gzip, gzip, gzip"
 
 
-def test_avro() -> None:
+def test_the_avro_schema_of_the_topic_decodes_a_payload() -> None:
     payload = avro(ORDER, {"id": 7, "note": "x"})
     found = decoded(payload, a_schema(4, ORDER))
     assert (found.decoder, found.value) == ("Avro schema, version 3", {"id": 7, "note": "x"})
@@ -165,7 +165,7 @@ def test_an_avro_record_may_contain_itself() -> None:
         (11, b"\x3f\xf8" + b"\x00" * 6, 1.5),
     ],
 )
-def test_primitive_schemas(type_: int, payload: bytes, value: Any) -> None:
+def test_primitive_schemas_decode_payloads(type_: int, payload: bytes, value: Any) -> None:
     assert decoded(payload, a_schema(type_)).value == value
 
 
@@ -179,13 +179,13 @@ def test_schemas_that_cannot_be_read_say_so() -> None:
     assert a_schema(99).kind == "type 99"
 
 
-def test_message_pack() -> None:
+def test_message_pack_is_recognised() -> None:
     found = decoded(msgspec.msgpack.encode({"a": [1, b"\x00"]}))
     assert (found.decoder, found.value) == ("MessagePack", {"a": [1, b"\x00"]})
     assert tried(decoded(b"\x05"))["MessagePack"] == "it is neither a map nor an array"
 
 
-def test_the_beginning_of_a_body_is_only_shown() -> None:
+def test_the_beginning_of_a_body_is_shown_and_not_parsed() -> None:
     found = decoded("aä".encode()[:2], is_whole=False)
     assert (found.decoder, found.text) == ("text", "a")
     assert tried(found)["JSON"] == "only the beginning of the body was read"
@@ -200,7 +200,7 @@ def test_any_bytes_get_a_report(payload: bytes, type_: int | None) -> None:
     hex_dump(found.data)
 
 
-def test_deep_and_huge_documents() -> None:
+def test_deep_and_huge_documents_cause_no_fault() -> None:
     for hostile in (b"[" * 100_000, b"\x91" * 100_000, b'{"a":' * 20_000, b"1" * 10_000):
         assert decoded(hostile).attempts
     assert tree_of({"n": 10**5000}, 10).top.inner[0].text == "a number of more than 4,300 digits"
@@ -217,7 +217,7 @@ def test_a_tree_is_cut_level_by_level() -> None:
     assert not tree_of({"a": [True, None, 1.5, b"\x01"]}, 10).is_cut
 
 
-def test_a_dump() -> None:
+def test_a_dump_shows_offsets_bytes_and_characters() -> None:
     assert hex_dump(b"A\x00" + bytes(range(16))).splitlines() == [
         "00000000  41 00 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d  A···············",
         "00000010  0e 0f                                            ··",

@@ -59,7 +59,9 @@ from console.forms import (
         (DisconnectForm, {"consumer": "c"}, {"consumer": "c"}),
     ],
 )
-def test_described(form_class: type[ActForm], filled: dict[str, str], parameters: dict[str, Any]) -> None:
+def test_valid_forms_become_parameters(
+    form_class: type[ActForm], filled: dict[str, str], parameters: dict[str, Any]
+) -> None:
     form = form_class(filled)
     assert form.is_valid(), form.errors
     assert form.parameters() == parameters
@@ -89,13 +91,15 @@ def test_described(form_class: type[ActForm], filled: dict[str, str], parameters
         (SkipForm, {"messages": "-1"}, "messages"),
     ],
 )
-def test_refused_at_the_field(form_class: type[ActForm], filled: dict[str, str], field: str) -> None:
+def test_an_invalid_value_has_its_error_at_its_field(
+    form_class: type[ActForm], filled: dict[str, str], field: str
+) -> None:
     form = form_class(filled)
     assert not form.is_valid()
     assert list(form.errors) == [field]
 
 
-def test_every_kind_has_its_words() -> None:
+def test_every_form_has_a_heading_a_lead_and_a_template() -> None:
     for form_class in act_forms.values():
         assert form_class.heading
         assert form_class.lead

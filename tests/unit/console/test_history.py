@@ -52,7 +52,7 @@ def backlogs(found: tuple[Step, ...], *places: int) -> list[int | None]:
     return [found[place].backlog_messages for place in places]
 
 
-def test_nothing_is_known_from_before_the_subject_was_made() -> None:
+def test_hours_before_the_subject_was_created_are_unknown() -> None:
     made_ms = HOUR.from_ms + 10 * HOUR.step_ms
     found = drawn(reading(12, 5, before=3, after=8), now=Level(backlog_messages=8), known_from_ms=made_ms)
     assert backlogs(found, 0, 9, 10, 11, 12, 13) == [None, None, 3, 3, 8, 8]
@@ -161,7 +161,9 @@ def test_the_last_step_s_rate_is_of_the_time_that_it_has_lasted() -> None:
     ),
     most=st.integers(1, 400),
 )
-def test_no_message_is_lost_between_points_and_table(points: dict[int, tuple[int, int]], most: int) -> None:
+def test_the_thinned_table_has_all_messages_of_the_points(
+    points: dict[int, tuple[int, int]], most: int
+) -> None:
     found = drawn(*(reading(step, messages, after=after) for step, (messages, after) in points.items()))
     rows = thinned(found, most)
     assert len(rows) <= most

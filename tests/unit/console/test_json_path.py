@@ -52,25 +52,27 @@ DOCUMENT: dict[str, Any] = {
         ("order", ">", "1", False),
     ],
 )
-def test_conditions_that_match(path: str, operator: Operator, text: str, holds: bool) -> None:
+def test_a_condition_is_compared_with_the_value_at_its_path(
+    path: str, operator: Operator, text: str, holds: bool
+) -> None:
     assert JsonTest(path=parse_path(path), operator=operator, text=text).holds(DOCUMENT) is holds
 
 
 @pytest.mark.parametrize(
     "path", ["", " ", "$", "a..b", "a.", ".", "a[", "a[x]", "a[-1]", 'a["b]', 'a["\\x"]', "a b", "a[1]b"]
 )
-def test_invalid_paths(path: str) -> None:
+def test_an_invalid_path_is_refused(path: str) -> None:
     with pytest.raises(JsonPathInvalid):
         parse_path(path)
 
 
-def test_a_path_of_too_many_steps() -> None:
+def test_a_path_of_too_many_steps_is_refused() -> None:
     with pytest.raises(JsonPathInvalid, match="at most 50"):
         parse_path(".".join("a" * 51))
 
 
 @given(st.lists(st.one_of(st.text(min_size=1), st.integers(0, 99)), min_size=1, max_size=8))
-def test_every_name_can_be_written(steps: list[str | int]) -> None:
+def test_every_name_can_be_written_in_a_path(steps: list[str | int]) -> None:
     text = "".join(f"[{step}]" if isinstance(step, int) else f"[{json.dumps(step)}]" for step in steps)
     assert parse_path(text) == tuple(steps)
 

@@ -19,7 +19,7 @@ def test_every_unseen_character_is_marked_with_its_number() -> None:
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cc", "Cf", "Zl", "Zp", "Cs"])))
-def test_text_without_them_is_only_escaped(text: str) -> None:
+def test_text_without_unseen_characters_is_only_escaped(text: str) -> None:
     escaped = marked(text)
     assert "<" not in escaped
     assert visible(escaped) == escaped

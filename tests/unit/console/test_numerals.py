@@ -1,4 +1,4 @@
-"""Unknown is never 0, and nothing jumps between units in an odd way."""
+"""How pages write numbers and times: an unknown number is never 0, and units change where a reader expects it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_unknown_is_a_dash() -> None:
         (86_400 * 3, "3 d"),
     ],
 )
-def test_span(seconds: float, text: str) -> None:
+def test_a_span_of_time_is_in_the_largest_unit_that_fits(seconds: float, text: str) -> None:
     expected = text if text != "100 min" else "1 h 40 min"
     assert numerals.span(seconds).replace(GAP, " ") == expected
 
@@ -49,7 +49,7 @@ def test_clock_shows_the_date_of_another_day() -> None:
     assert numerals.clock(5, day_ms) == "1970-01-01 00:00:00.005"
 
 
-def test_ago_looks_both_ways() -> None:
+def test_ago_speaks_of_the_past_and_of_the_future() -> None:
     assert numerals.ago(1000, 1100) == "just now"
     assert numerals.ago(1000, 41_000) == f"40{GAP}s ago"
     assert numerals.ago(41_000, 1000) == f"in 40{GAP}s"

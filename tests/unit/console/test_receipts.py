@@ -30,7 +30,7 @@ def test_a_receipt_has_the_counts_of_its_kind(kind: str, labels: list[str]) -> N
     assert [row.label for row in receipt_rows(kind, ZEROS, result)] == labels
 
 
-def test_what_was_allowed_and_what_happened_meanwhile() -> None:
+def test_a_receipt_shows_the_allowed_drift_and_acks_since_the_plan() -> None:
     plan = {"replayed_messages": 4, "allowed_drift_messages": 60, "drift": {"cause": "acked"}}
     result = {**ZEROS, "replayed_messages": 7, "acked_meanwhile_messages": 4}
     rows = receipt_rows("reset", plan, result)

@@ -83,7 +83,7 @@ def test_acts_require_different_roles() -> None:
     assert role_for("set_namespace_policies") is role_for("delete_topic") is Role.ADMIN
 
 
-def test_a_scope_is_what_lists_may_show() -> None:
+def test_a_scope_contains_what_lists_may_show() -> None:
     assert rights(all=Role.VIEWER, shop_orders=Role.ADMIN).scope == Scope()
     scope = rights(shop_all=Role.VIEWER, a_b=Role.VIEWER).scope
     assert (scope.namespace_ids, scope.namespaces, scope.tenants) == ((3, 6), ("a/b", "shop/*"), ("shop",))

@@ -23,7 +23,7 @@ def in_another_language(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("console.words.said.ngettext", lambda one, _many, _n: CATALOGUE[one])
 
 
-def test_it_is_the_english_text_for_everything_that_takes_text() -> None:
+def test_a_said_text_is_the_english_text_wherever_a_string_is_taken() -> None:
     text = said("{name} waits for {what}", name="worker {1}", what=said("the broker"))
     assert text == "worker {1} waits for the broker"
     assert json.dumps({"sentence": text}) == '{"sentence": "worker {1} waits for the broker"}'
@@ -33,11 +33,11 @@ def test_it_is_the_english_text_for_everything_that_takes_text() -> None:
 @pytest.mark.parametrize(
     ("n", "english"), [(1, "1 entry of a waits"), (0, "0 entries of a wait"), (7, "7 entries of a wait")]
 )
-def test_it_counts(n: int, english: str) -> None:
+def test_a_count_chooses_singular_or_plural(n: int, english: str) -> None:
     assert said_many("{n} entry of {name} waits", "{n} entries of {name} wait", n=n, name="a") == english
 
 
-def test_it_is_said_in_the_language_of_the_reader(in_another_language: None) -> None:
+def test_a_text_is_translated_into_the_language_of_its_reader(in_another_language: None) -> None:
     text = said("{name} waits for {what}", name="worker {1}", what=said("the broker"))
     assert spoken(text) == "代理：worker {1} 在等"
     many = said_many("{n} entry of {name} waits", "{n} entries of {name} wait", n=7, name="a")

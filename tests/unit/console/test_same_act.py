@@ -50,7 +50,7 @@ ACT = ActView(
         {"name": "true", "like": "1.5", "bookmark": '"quoted"', "key": "a=b", "none": "null"},
     ],
 )
-def test_the_command_and_the_request_mean_the_act(
+def test_the_command_and_the_request_ask_for_the_same_act(
     parameters: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     same = same_act(replace(ACT, parameters=parameters), URL)
@@ -73,7 +73,7 @@ def test_the_command_and_the_request_mean_the_act(
     }
 
 
-def test_a_message_is_to_be_filled_in() -> None:
+def test_a_shown_publish_command_has_a_placeholder_for_the_message() -> None:
     same = same_act(replace(ACT, kind="publish", subscription=""), URL)
     assert same is not None
     assert same.needs_message

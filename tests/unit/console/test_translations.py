@@ -73,7 +73,7 @@ def test_a_translation_keeps_placeholders_and_markup(translated: list[Message]) 
         assert wrong == []
 
 
-def test_chinese_is_written_as_chinese_is_written() -> None:
+def test_chinese_texts_have_chinese_punctuation_and_no_crowded_words() -> None:
     wrong = []
     for message in catalogue_of("zh_Hans"):
         for translation in translations_of(message) if message.id else ():

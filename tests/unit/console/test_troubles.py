@@ -25,7 +25,7 @@ def troubles(signs: Signs, *, tick_ms: int = 1000) -> dict[Trouble, int | None]:
     return troubles_of(signs, tick_ms=tick_ms)
 
 
-def test_all_is_well() -> None:
+def test_fresh_heartbeats_are_no_trouble() -> None:
     assert troubles(WELL) == {}
     assert effects_of({}) == []
 
@@ -43,7 +43,7 @@ def test_a_broker_that_was_stopped_is_not_called_silent() -> None:
     assert troubles(replace(WELL, seen_ms=None)) == {Trouble.NO_BROKER: None}
 
 
-def test_beat_s_silence_explains_the_worker_s() -> None:
+def test_the_silence_of_beat_explains_that_of_the_worker() -> None:
     both = replace(WELL, beat_ms=NOW_MS - 6000, worker_ms=NOW_MS - 6000)
     assert troubles(both) == {Trouble.BEAT: NOW_MS - 6000}
     assert troubles(replace(WELL, worker_ms=None)) == {Trouble.WORKER: None}

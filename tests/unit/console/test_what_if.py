@@ -51,7 +51,7 @@ def estimate(**changes: Any) -> WhatIf:
     return result
 
 
-def test_more_consumers_drain_what_grows_now() -> None:
+def test_more_consumers_drain_a_backlog_that_grows_now() -> None:
     result = estimate()
     assert (result.working, result.needed, result.each_acks_per_s) == (2, 3, 5.0)
     words = [each.words.replace("\u202f", " ") for each in result.choices[:4]]
@@ -65,7 +65,7 @@ def test_more_consumers_drain_what_grows_now() -> None:
     assert result.choices[3].drain_s == 100
 
 
-def test_what_neither_drains_nor_grows_is_not_called_years() -> None:
+def test_a_backlog_that_barely_drains_stays_about_as_it_is() -> None:
     result = estimate(rate_in=15.05)
     assert result.choices[2].drain_s is None
     assert result.choices[2].words == "With 3 consumers: the backlog stays about as it is."
@@ -85,7 +85,7 @@ def test_consumers_that_are_not_listed_work_too() -> None:
 
 
 @pytest.mark.parametrize(("asked", "shown"), [(None, 3), (1, 1), (7, 7), (10**15, 10)])
-def test_the_choice_nearest_to_the_number_asked_for(asked: int | None, shown: int) -> None:
+def test_the_shown_choice_is_the_one_nearest_to_the_requested_number(asked: int | None, shown: int) -> None:
     assert estimate().chosen(asked).consumers == shown
 
 
@@ -102,7 +102,7 @@ def test_the_choice_nearest_to_the_number_asked_for(asked: int | None, shown: in
         ({"consumers": [IDLE, IDLE], "rate_acked": 0.0}, "hardly anything is acked"),
     ],
 )
-def test_no_estimate_without_a_pace(changes: dict[str, Any], says: str) -> None:
+def test_without_a_pace_there_is_no_estimate(changes: dict[str, Any], says: str) -> None:
     result = found(**changes)
     assert isinstance(result, Said)
     assert result.startswith("No estimate")

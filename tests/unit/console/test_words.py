@@ -33,7 +33,9 @@ GAP = "\u202f"
         ("unsubscribe", {}, "unsubscribe"),
     ],
 )
-def test_asked(kind: str, parameters: dict[str, Any], words: str) -> None:
+def test_the_parameters_of_an_act_are_said_in_words(
+    kind: str, parameters: dict[str, Any], words: str
+) -> None:
     assert asked(kind, parameters, 4) == words
 
 
@@ -47,7 +49,7 @@ def test_large_or_lossy_acts_are_confirmed(replayed: int, skipped: int, must: bo
 @pytest.mark.parametrize(
     ("planned", "set_now", "must"), [(100, None, False), (101, None, True), (101, 0, False), (0, 101, True)]
 )
-def test_what_may_come_again_beyond_the_plan_is_confirmed_too(
+def test_messages_that_may_come_again_beyond_the_plan_are_confirmed_too(
     planned: int, set_now: int | None, must: bool
 ) -> None:
     plan = {"replayed_messages": 9_900, "skipped_messages": 0, "allowed_drift_messages": planned}
@@ -69,7 +71,7 @@ def test_what_may_come_again_beyond_the_plan_is_confirmed_too(
         ("delete", (0, 6), (0, 7), 3, "2 of them were not skipped"),
     ],
 )
-def test_what_became_of_messages_acked_since_the_plan(
+def test_the_words_of_a_receipt_say_what_became_of_messages_acked_since_the_plan(
     kind: str, planned: tuple[int, int], done: tuple[int, int], published: int, words: str
 ) -> None:
     plan: dict[str, Any] = {"replayed_messages": planned[0], "skipped_messages": planned[1]}
@@ -83,7 +85,7 @@ def test_what_became_of_messages_acked_since_the_plan(
     assert acked_meanwhile(plan, result) == words
 
 
-def test_no_plan_asks_for_nothing() -> None:
+def test_without_a_plan_no_confirmation_is_needed() -> None:
     assert not must_type_name("reset", None)
 
 
@@ -172,11 +174,11 @@ def test_the_broker_s_words_become_a_sentence(words: str, names: list[str], said
         ),
     ],
 )
-def test_what_has_come_to_a_followed_topic(given: dict[str, Any], words: str) -> None:
+def test_the_words_of_a_followed_topic_count_what_has_come(given: dict[str, Any], words: str) -> None:
     assert followed(**{"is_filtered": False, "is_first": False, **given}) == words
 
 
-def test_filters_in_words() -> None:
+def test_filters_are_said_in_words() -> None:
     given = {"partition": 0, "key": "", "prop": "a={b}", "path": "n", "op": "", "value": "{}", "text": None}
     assert filter_words(given) == ["partition 0", "property a={b}", "n = {}"]
     assert filter_words({"path": "n", "op": "exists", "value": ""}) == ["n exists"]

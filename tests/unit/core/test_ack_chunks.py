@@ -1,4 +1,4 @@
-"""Counting the entries acked beyond a position, against walking them."""
+"""Counting the entries acked beyond a position gives the same as listing them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POSITIONS = st.builds(
 
 
 @given(st.lists(POSITIONS.filter(lambda position: position.entry_id >= 0), max_size=60), POSITIONS)
-def test_counting_is_walking(acked: list[Position], after: Position) -> None:
+def test_a_count_equals_the_number_of_listed_entries(acked: list[Position], after: Position) -> None:
     chunks = AckChunks()
     for position in acked:
         chunks.add(*position)

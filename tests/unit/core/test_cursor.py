@@ -43,7 +43,7 @@ def test_bits_at_or_below_mark_delete_are_not_holes() -> None:
     assert not cursor.has_holes
 
 
-def test_mark_delete_crosses_ledgers_empty_ones_too() -> None:
+def test_mark_delete_crosses_ledgers_including_empty_ones() -> None:
     log = Log()
     a = log.publish()
     log.roll()
@@ -56,7 +56,7 @@ def test_mark_delete_crosses_ledgers_empty_ones_too() -> None:
     assert cursor.read_from() == c
 
 
-def test_batch_acked_in_parts_counts_only_the_rest() -> None:
+def test_a_batch_acked_in_parts_counts_only_its_unacked_messages() -> None:
     log = Log()
     batch, _ = log.publish_all(3, 1)
     cursor = cursor_on(log)
@@ -70,7 +70,7 @@ def test_batch_acked_in_parts_counts_only_the_rest() -> None:
     assert not cursor.has_partial_acks
 
 
-def test_last_member_completes_the_entry() -> None:
+def test_the_last_acked_member_completes_the_entry() -> None:
     log = Log()
     batch = log.publish(2)
     cursor = cursor_on(log)
@@ -105,7 +105,7 @@ def test_an_unstored_entry_cannot_be_acked(beyond: Position) -> None:
     assert cursor.backlog_messages == 2
 
 
-def test_trimmed_entries_are_past() -> None:
+def test_trimmed_entries_count_as_acked() -> None:
     log = Log()
     log.publish_all(1, 1)
     log.roll()
@@ -218,7 +218,7 @@ def test_rewind_stops_at_the_first_stored_entry() -> None:
     assert cursor.shift_room() == (1, 5)
 
 
-def test_a_shift_accounts_for_trimmed_messages() -> None:
+def test_a_shift_does_not_go_back_into_trimmed_messages() -> None:
     log = Log()
     log.publish_all(1, 3)
     log.roll()
@@ -264,7 +264,7 @@ def test_undo_restores_messages_that_a_later_cumulative_ack_did_not_cover() -> N
     assert [p.entry_id for p in positions if cursor.is_acked(p)] == [0, 1, 4]
 
 
-def test_undo_of_a_skip_into_a_batch() -> None:
+def test_undo_of_a_skip_into_a_batch_keeps_acks_of_its_messages() -> None:
     log = Log()
     batch = log.publish(4)
     cursor = cursor_on(log)
@@ -356,7 +356,7 @@ def test_runs_join_across_chunks() -> None:
     assert cursor.recount() == cursor.totals
 
 
-def test_a_hundred_thousand_holes_are_kept_and_close() -> None:
+def test_a_hundred_thousand_holes_are_kept_and_can_be_closed() -> None:
     """Pulsar drops ranges of acks beyond 10,000; Vela drops none."""
     log = Log(indexed=False)
     entries = 200_001
@@ -380,7 +380,7 @@ def test_a_hundred_thousand_holes_are_kept_and_close() -> None:
     assert again.last_acked == again.mark_delete
 
 
-def test_undo_defaults_to_nothing_recorded() -> None:
+def test_undo_without_recorded_acks_restores_the_snapshot() -> None:
     log = Log()
     positions = log.publish_all(1, 1)
     cursor = cursor_on(log)

@@ -84,7 +84,7 @@ class CursorMachine(RuleBasedStateMachine):
     def ack_in_model(self, messages: set[Message]) -> None:
         self.acked |= messages
         if self.undo is not None:
-            # Of a batch of which the act took a part, what it passed was not delivered, whatever is acked.
+            # If the act passed a part of a batch, no consumer holds that part, so an ack of it does not count.
             _, act_mark_delete, restored, passed = self.undo
             restored |= {
                 m for m in messages if m[0] <= act_mark_delete or m not in passed or m[0] in self.passed_whole

@@ -1,4 +1,4 @@
-"""Which sends are repeats: the filter against a log that anybody may send to again."""
+"""Which sends are repeats: the filter, checked against a log to which any send may be repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tracker of delayed entries against plain Python."""
+"""The tracker of delayed entries, compared with plain Python as a model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ positions = st.builds(Position, st.integers(0, 2), st.integers(0, 3000))
 
 
 @given(st.lists(st.tuples(st.sampled_from("adb"), positions)))
-def test_position_set_against_a_set(steps: list[tuple[str, Position]]) -> None:
+def test_a_position_set_behaves_like_a_set(steps: list[tuple[str, Position]]) -> None:
     found, model = PositionSet(), set[Position]()
     for step, position in steps:
         if step == "a":
@@ -129,7 +129,9 @@ TestDelayedMachine.settings = settings(max_examples=200, stateful_step_count=40,
     st.lists(st.integers(1, 40), max_size=3),
     st.integers(0, 60),
 )
-def test_next_ready_against_a_walk(kinds: list[str], rolls: list[int], start: int) -> None:
+def test_next_ready_finds_what_a_walk_over_all_entries_finds(
+    kinds: list[str], rolls: list[int], start: int
+) -> None:
     log, waiting = Log(), PositionSet()
     cursor = Cursor.starting_at(log.ledgers, log.index, EARLIEST)
     stored: list[Position] = []

@@ -1,4 +1,4 @@
-"""Ack timeouts and negative acks against a dict."""
+"""Ack timeouts and negative acks, compared with a dict as a model."""
 
 from __future__ import annotations
 

@@ -54,8 +54,8 @@ class DispatchMachine(RuleBasedStateMachine):
         self.keys = 0
         self.now_ms = 0
         self.counts: dict[Position, int] = {}
-        self.postponed: set[Position] = set()  # read, and left out by a filter for now
-        self.passed_over: set[Position] = set()  # all that ever were
+        self.postponed: set[Position] = set()  # read, and put off by a filter
+        self.passed_over: set[Position] = set()  # every position that was ever postponed
         self.log.publish_all(1, 2, 3)
         self.connect(priority=0, limited=False)
 

@@ -17,7 +17,7 @@ def replay(dispatcher: Dispatcher) -> list[int]:
     return [position.entry_id for position in plan.positions]
 
 
-def test_turns_by_priority_and_permits() -> None:
+def test_consumers_take_turns_by_priority_and_permits() -> None:
     """Each read takes one entry."""
     dispatcher = shared(
         consumer(1, 2), consumer(2, 1), consumer(3, 1), consumer(4, 2, priority=1), consumer(5, 1, priority=1)
@@ -144,7 +144,7 @@ def test_consumer_blocks_at_its_limit_and_unblocks_at_half() -> None:
     assert (only.blocked, only.permits.aside, only.permits.balance) == (False, 0, 103)
 
 
-def test_a_redelivery_request_unblocks() -> None:
+def test_a_redelivery_request_unblocks_its_consumer() -> None:
     only = consumer(1, 100, max_unacked=4)
     dispatcher = shared(only)
     send(dispatcher, *range(10))

@@ -1,4 +1,4 @@
-"""The heap of due times against a dict."""
+"""The heap of due times, compared with a dict as a model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ steps = st.lists(
 
 
 @given(steps)
-def test_against_a_dict(steps: list[tuple[str, int, int]]) -> None:
+def test_due_times_equal_those_of_a_dict(steps: list[tuple[str, int, int]]) -> None:
     times: DueTimes[int] = DueTimes()
     model: dict[int, int] = {}
     for step, key, at_ms in steps:
@@ -37,7 +37,7 @@ def test_against_a_dict(steps: list[tuple[str, int, int]]) -> None:
         assert times.next_due_ms() == min(model.values(), default=None)
 
 
-def test_a_key_that_goes_back_and_forth_leaves_no_trail() -> None:
+def test_a_key_whose_time_goes_back_and_forth_leaves_nothing_behind() -> None:
     times: DueTimes[str] = DueTimes()
     for now_ms in range(10_000):
         times.bring_forward("a", 1_000_000)

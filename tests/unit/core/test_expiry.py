@@ -26,7 +26,7 @@ def test_an_unused_subscription_expires_after_its_time(use: Use, expiry_ms: int,
     st.integers(0, 100),
     st.integers(100, 300),
 )
-def test_a_topic_is_inactive_only_when_all_of_it_is(
+def test_a_topic_is_inactive_only_when_its_producers_and_subscriptions_are(
     uses: list[Use], mode: InactiveTopicMode, producers: int, last_used_ms: int, now_ms: int
 ) -> None:
     policies = Policies(delete_inactive_topics=True, inactive_topic_ms=100, inactive_topic_mode=mode)

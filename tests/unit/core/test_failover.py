@@ -83,7 +83,7 @@ def test_a_leaver_moves_only_its_own_topics() -> None:
     assert 30 < moved < 110
 
 
-def test_the_first_one_waits_too_and_its_permits_are_kept() -> None:
+def test_even_the_first_consumer_waits_and_its_permits_are_kept() -> None:
     first = consumer(1, permits=5)
     dispatcher = failover(switched=False)
     assert dispatcher.attach(first, FAILOVER, 7000)
@@ -99,7 +99,7 @@ def test_the_first_one_waits_too_and_its_permits_are_kept() -> None:
 
 
 @pytest.mark.row("I12")
-def test_from_the_choice_on_the_old_one_gets_nothing() -> None:
+def test_from_the_choice_on_the_old_consumer_gets_nothing() -> None:
     old, new = consumer(2, "b"), consumer(1, "a")
     dispatcher = failover(old)
     assert send(dispatcher, 0, 1) == (2, [0, 1])

@@ -63,14 +63,14 @@ def test_no_turn_takes_longer_than_its_time_and_a_piece(shares: list[Busy], turn
 
 
 @given(MANY)
-def test_those_who_always_have_work_get_equal_time(shares: list[Busy]) -> None:
+def test_connections_that_always_have_work_get_equal_time(shares: list[Busy]) -> None:
     run(shares, 60)
     for one, other in itertools.combinations(shares, 2):
         assert abs(sum(one.turns) - sum(other.turns)) <= 2 * (PART + LONGEST)
 
 
 @given(MANY)
-def test_nobody_waits_for_longer_than_one_round_of_the_others(shares: list[Busy]) -> None:
+def test_no_connection_waits_for_longer_than_one_round_of_the_others(shares: list[Busy]) -> None:
     run(shares, 60)
     for share in shares:
         waits = [len(list(group)) for got, group in itertools.groupby(share.turns, key=bool) if not got]
@@ -78,7 +78,7 @@ def test_nobody_waits_for_longer_than_one_round_of_the_others(shares: list[Busy]
 
 
 @given(MANY.filter(lambda shares: len(shares) > 1))
-def test_the_time_of_a_turn_is_used_while_somebody_waits(shares: list[Busy]) -> None:
+def test_the_time_of_a_turn_is_used_while_a_connection_waits(shares: list[Busy]) -> None:
     run(shares, 60)
     # The line gets half of a turn. What a connection owes for a piece that took too long is taken from its next part.
     assert sum(sum(share.turns) for share in shares) >= 60 * (TURN // 2 - LONGEST)
@@ -121,7 +121,7 @@ def test_a_connection_that_begins_later_than_its_place_came_still_begins() -> No
     assert not fair.may_begin(other)
 
 
-def test_what_is_reserved_for_one_connection_is_not_given_to_others() -> None:
+def test_time_reserved_for_one_connection_is_not_given_to_others() -> None:
     fair = FairTurns(part_ns=PART, turn_ns=TURN)
     shares = [Share() for _ in range(5)]
     for share in shares:

@@ -20,7 +20,7 @@ def test_no_ack_stays_unstored_for_longer_than_the_window(flush_s: float) -> Non
     ("flush_s", "pause_s"),
     [(0.0, 0.1), (0.005, 0.1), (0.02, 0.4), (0.1, 0.8), (0.4, 0.2), (0.5, 0.1), (30.0, 0.1)],
 )
-def test_quick_flushes_come_often_and_slow_ones_leave_the_database_a_little(
+def test_quick_flushes_come_often_and_slow_ones_leave_the_database_a_pause(
     flush_s: float, pause_s: float
 ) -> None:
     assert flush_pause_s(flush_s) == pytest.approx(pause_s)

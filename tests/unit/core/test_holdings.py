@@ -18,7 +18,7 @@ positions = st.builds(Position, st.integers(0, 3), st.integers(0, 20))
 
 
 @pytest.mark.row("I7")
-def test_permits_add_up() -> None:
+def test_granted_spent_and_set_aside_permits_add_up() -> None:
     permits = Permits()
     permits.grant(5)
     permits.spend(7)
@@ -37,7 +37,7 @@ def test_flow_of_nothing_is_refused(messages: int) -> None:
 
 
 @given(st.dictionaries(positions, st.integers(1, 9)), st.lists(positions), positions)
-def test_pending_acks_against_a_dict(
+def test_pending_acks_equal_those_of_a_dict(
     held: dict[Position, int], named: list[Position], mark: Position
 ) -> None:
     pending = PendingAcks()
@@ -68,7 +68,7 @@ def test_pending_batch_is_credited_in_parts() -> None:
     assert position not in pending
 
 
-def test_pending_twice_is_refused() -> None:
+def test_an_entry_that_is_pending_already_is_refused() -> None:
     pending = PendingAcks()
     pending.add(Position(1, 0), 1)
     with pytest.raises(ValueError, match="already"):
@@ -76,7 +76,7 @@ def test_pending_twice_is_refused() -> None:
     assert pending.messages == 1
 
 
-def test_pending_entries_are_not_walked_by_the_collector() -> None:
+def test_pending_entries_are_not_walked_by_the_garbage_collector() -> None:
     pending = PendingAcks()
     positions = [Position(1, entry_id) for entry_id in range(5000)]
     gc.collect()
@@ -87,7 +87,7 @@ def test_pending_entries_are_not_walked_by_the_collector() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("adp"), positions)), positions)
-def test_replay_set_against_a_set(steps: list[tuple[str, Position]], mark: Position) -> None:
+def test_a_replay_set_behaves_like_a_set(steps: list[tuple[str, Position]], mark: Position) -> None:
     replay = ReplaySet()
     model: set[Position] = set()
     for step, position in steps:
@@ -120,7 +120,9 @@ def test_the_replay_heap_does_not_grow_with_discarded_entries() -> None:
 
 
 @given(st.lists(positions), positions)
-def test_redelivery_counts(asked: list[Position], mark: Position) -> None:
+def test_redelivery_counts_count_requests_until_they_are_discarded(
+    asked: list[Position], mark: Position
+) -> None:
     counts = RedeliveryCounts()
     for position in asked:
         counts.increment(position)

@@ -116,7 +116,7 @@ def test_a_key_signs_with_its_own_algorithms_only() -> None:
         token(iss=None),
     ],
 )
-def test_damaged_text_has_no_origin(damaged: str) -> None:
+def test_damaged_text_has_no_token_origin(damaged: str) -> None:
     assert origin_of(damaged) is None
 
 

@@ -41,7 +41,7 @@ positions = st.builds(Position, st.integers(-1, 10), st.integers(-1, 4)) | st.sa
 
 
 @given(maps, positions, positions, st.booleans())
-def test_neighbours_against_the_list_of_entries(
+def test_neighbours_are_those_in_the_list_of_entries(
     sizes: dict[int, int], at: Position, other: Position, sealed: bool
 ) -> None:
     ledgers = map_of(sizes, sealed=sealed)
@@ -63,7 +63,7 @@ def test_neighbours_against_the_list_of_entries(
     assert spans == [p for p in stored if at < p <= other]
 
 
-def test_nothing_known() -> None:
+def test_an_empty_map_has_no_ledger_and_no_totals() -> None:
     ledgers = LedgerMap()
     assert ledgers.last_position() == EARLIEST
     assert ledgers.open_ledger() is None
@@ -115,10 +115,10 @@ FULL = LedgerInfo(ledger_id=1, entries=100, size_bytes=10, opened_ms=1000)
         (replace(FULL, entries=0), 99_999, False),
     ],
 )
-def test_rollover(info: LedgerInfo, now_ms: int, rolls: bool) -> None:
+def test_a_ledger_rolls_over_at_its_limits(info: LedgerInfo, now_ms: int, rolls: bool) -> None:
     assert must_roll(info, POLICY, now_ms) is rolls
 
 
-def test_rollover_without_limits() -> None:
+def test_without_limits_a_ledger_never_rolls_over() -> None:
     policy = RolloverPolicy(max_entries=None, max_bytes=None, min_age_ms=0, max_age_ms=None)
     assert not must_roll(replace(FULL, entries=10**9), policy, 10**9)

@@ -55,7 +55,7 @@ def test_borders_need_nothing_recorded() -> None:
     assert log.index.messages_in(Position(1, 2)) is None
 
 
-def test_chunk_borders() -> None:
+def test_ranges_over_chunk_borders_are_found_and_missed() -> None:
     _, index = big(3 * CHUNK_ENTRIES)
     edge = CHUNK_ENTRIES
     record(index, edge - 2, edge + 1)
@@ -67,7 +67,7 @@ def test_chunk_borders() -> None:
     assert len(index) == 2
 
 
-def test_search_by_messages() -> None:
+def test_an_entry_is_found_by_the_count_of_messages_before_it() -> None:
     ledgers, index = big(CHUNK_ENTRIES + 10)
     ledger = ledgers.get(3)
     assert ledger is not None
@@ -80,7 +80,7 @@ def test_search_by_messages() -> None:
     assert index.first_above(3, 0, 9, 10**6) == 10
 
 
-def test_unknown_asks_for_a_window() -> None:
+def test_an_unknown_position_asks_for_a_window_of_entries_around_it() -> None:
     _, index = big(10_000)
     (ledger_id, low, high) = index.unknown(Position(3, 5000))[0]
     assert ledger_id == 3
@@ -92,7 +92,7 @@ def test_unknown_asks_for_a_window() -> None:
     assert index.unknown(Position(9, 0)) == []
 
 
-def test_eviction() -> None:
+def test_eviction_forgets_chunks_below_the_position_and_then_the_least_recently_recorded() -> None:
     _, index = big(5 * CHUNK_ENTRIES)
     for chunk in (0, 2, 1, 4):
         record(index, chunk * CHUNK_ENTRIES, chunk * CHUNK_ENTRIES)
@@ -104,7 +104,7 @@ def test_eviction() -> None:
     assert len(index) == 1
 
 
-def test_both_counts_for_each_entry() -> None:
+def test_messages_and_bytes_must_be_recorded_together() -> None:
     _, index = big(5)
     with pytest.raises(ValueError, match="one value"):
         index.record(3, 0, [1, 2], [1])
@@ -144,7 +144,7 @@ def test_an_entry_that_is_not_stored_needs_no_counts() -> None:
         raise IndexMissing(index.unknown(Position(2, 0)))
 
 
-def test_eviction_keeps_the_chunk_that_begins_at_the_floor() -> None:
+def test_eviction_keeps_the_chunk_that_begins_at_the_position() -> None:
     _, index = big(5 * CHUNK_ENTRIES)
     for chunk in (1, 2, 3):
         record(index, chunk * CHUNK_ENTRIES, chunk * CHUNK_ENTRIES)

@@ -13,14 +13,14 @@ from broker.core.topic_name import TopicName, parse_namespace
 
 
 @given(st.integers(-1, 2**63 - 1), st.integers(-1, 2**63 - 1))
-def test_position_text_round_trip(ledger_id: int, entry_id: int) -> None:
+def test_a_position_is_read_back_from_its_text(ledger_id: int, entry_id: int) -> None:
     position = Position(ledger_id, entry_id)
     assert Position.parse(str(position)) == position
     assert EARLIEST <= position <= LATEST
 
 
 @pytest.mark.parametrize("text", ["", "5", "5:", ":1", "a:b", "1:2:3"])
-def test_position_refuses(text: str) -> None:
+def test_a_text_that_is_not_a_position_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="ledger:entry"):
         Position.parse(text)
 
@@ -39,14 +39,14 @@ def test_position_refuses(text: str) -> None:
         ("orders-üéñ", "persistent://public/default/orders-üéñ", None),
     ],
 )
-def test_topic_names(text: str, full: str, partition: int | None) -> None:
+def test_a_topic_name_is_completed_and_split(text: str, full: str, partition: int | None) -> None:
     name = TopicName.parse(text)
     assert name.full == str(name) == full
     assert name.partition == partition
     assert TopicName.parse(full) == name
 
 
-def test_partitions_of_a_topic() -> None:
+def test_a_topic_names_its_partitions() -> None:
     name = TopicName.parse("shop/eu/orders")
     third = name.with_partition(3)
     assert (third.local_name, third.partition, third.base) == ("orders-partition-3", 3, name.full)
@@ -77,12 +77,12 @@ def test_partitions_of_a_topic() -> None:
         f"shop/{'n' * 256}/x",
     ],
 )
-def test_topic_names_refused(text: str) -> None:
+def test_an_invalid_topic_name_is_refused(text: str) -> None:
     with pytest.raises(InvalidTopicName):
         TopicName.parse(text)
 
 
-def test_namespaces() -> None:
+def test_a_namespace_is_read_as_tenant_and_name() -> None:
     assert parse_namespace("shop/eu") == ("shop", "eu")
     for text in ("shop", "", "shop/", "/eu", "shop/eu/de", "../..", "shop/.", "sh op/eu", "t" * 256 + "/eu"):
         with pytest.raises(InvalidTopicName):

@@ -1,4 +1,4 @@
-"""The table of parked requests: RocketMQ's five steps, and that each request comes out exactly once."""
+"""The table of parked pulls: each is answered exactly once, as in RocketMQ's long polling."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_parked_record_knows_its_offset_and_due_time() -> None:
 
 
 @pytest.mark.row("S3.5")
-def test_many_wait_under_one_key() -> None:
+def test_many_pulls_wait_under_one_key() -> None:
     table = parked(*(request(5) for _ in range(10)), request(5, key=OTHER))
     assert len(table) == 11
     assert {key: len(waiting) for key, waiting in table.queues().items()} == {KEY: 10, OTHER: 1}
@@ -78,20 +78,20 @@ def test_a_stale_end_is_read_again() -> None:
 
 
 @pytest.mark.row("S3.11")
-def test_a_filter_that_does_not_match_keeps_it_parked() -> None:
+def test_a_filter_that_does_not_match_keeps_a_pull_parked() -> None:
     table = parked(request(5, matches=only("A")))
     assert table.notify(KEY, 6, 1, newest_again=never, arrived=lambda _: arrivals("B")) == []
     assert len(table.notify(KEY, 7, 1, newest_again=never, arrived=lambda _: arrivals("B", "A"))) == 1
 
 
 @pytest.mark.row("S3.11")
-def test_from_the_timer_every_filter_passes() -> None:
+def test_a_notice_of_the_timer_answers_a_pull_with_any_filter() -> None:
     table = parked(request(5, matches=only("A")))
     assert len(table.notify(KEY, 6, 1, newest_again=never)) == 1
 
 
 @pytest.mark.row("S3.12")
-def test_when_its_time_is_over_it_is_answered() -> None:
+def test_a_pull_whose_time_is_over_is_answered() -> None:
     table = parked(request(5, parked_ms=1_000, park_ms=2_000))
     assert table.notify(KEY, 5, 2_999, newest_again=lambda: 5) == []
     assert len(table.notify(KEY, 5, 3_000, newest_again=lambda: 5)) == 1
@@ -152,7 +152,7 @@ def test_the_next_check_is_never_later_than_the_first_due() -> None:
 
 
 @pytest.mark.row("S3.21")
-def test_all_are_taken_at_a_stop() -> None:
+def test_all_parked_pulls_are_taken_at_a_stop() -> None:
     table = parked(*(request(5) for _ in range(99)), request(5, key=OTHER))
     assert len(table.take_all()) == 100
     assert len(table) == 0

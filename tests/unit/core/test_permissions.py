@@ -102,7 +102,7 @@ subjects = st.sampled_from(
 
 
 @given(grants, st.sampled_from(Action), subjects)
-def test_a_role_that_nobody_named_may_do_nothing(granted: Grants, action: Action, subject: Subject) -> None:
+def test_a_role_without_a_grant_may_do_nothing(granted: Grants, action: Action, subject: Subject) -> None:
     assert not allows(granted, role("stranger"), action, subject)
     assert not allows(granted, ANONYMOUS, action, subject)
 

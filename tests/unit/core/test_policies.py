@@ -70,7 +70,7 @@ def documents(level: PolicyLevel) -> st.SearchStrategy[dict[str, PolicyValue]]:
 
 
 @given(st.data(), LEVELS)
-def test_a_right_document_is_stored_as_it_is(data: st.DataObject, level: PolicyLevel) -> None:
+def test_a_valid_document_is_stored_as_it_is(data: st.DataObject, level: PolicyLevel) -> None:
     document = data.draw(documents(level))
     assert checked(document, level) == document
     assert valid_part(document, level) == (document, [])
@@ -97,14 +97,14 @@ def test_an_unknown_name_is_refused(name: str, level: PolicyLevel) -> None:
         checked({name: 1}, level)
 
 
-def test_what_belongs_to_namespaces_is_refused_on_a_topic() -> None:
+def test_a_policy_of_namespaces_is_refused_on_a_topic() -> None:
     assert checked({"auto_create_topics": False}, PolicyLevel.NAMESPACE) == {"auto_create_topics": False}
     with pytest.raises(PolicyInvalid, match="auto_create_topics is set on a namespace, not on a topic"):
         checked({"auto_create_topics": False}, PolicyLevel.TOPIC)
 
 
 @given(documents(PolicyLevel.NAMESPACE), documents(PolicyLevel.TOPIC))
-def test_the_topic_changes_its_namespace_and_that_the_defaults(
+def test_a_topic_overrides_its_namespace_and_a_namespace_the_defaults(
     namespace: dict[str, PolicyValue], topic: dict[str, PolicyValue]
 ) -> None:
     base = Policies()
@@ -115,7 +115,7 @@ def test_the_topic_changes_its_namespace_and_that_the_defaults(
 
 
 @given(st.data())
-def test_a_value_written_as_text_is_the_value(data: st.DataObject) -> None:
+def test_a_value_written_as_text_is_read_as_that_value(data: st.DataObject) -> None:
     field = data.draw(st.sampled_from(list(FIELDS.values())))
     value = data.draw(good_values(field))
     assert field.parse(str(value)) == value
@@ -142,13 +142,13 @@ def test_text_that_is_not_a_value_is_refused(name: str, text: str, takes: str) -
         FIELDS[name].parse(text)
 
 
-def test_names_become_members() -> None:
+def test_the_name_of_a_choice_becomes_its_enum_member() -> None:
     policies = merged(Policies(), {"backlog_quota_policy": "producer_exception"})
     assert policies.backlog_quota_policy is BacklogQuotaPolicy.PRODUCER_EXCEPTION
 
 
 @given(st.data())
-def test_a_value_in_words_is_read_back(data: st.DataObject) -> None:
+def test_a_value_in_words_can_be_read_back(data: st.DataObject) -> None:
     field = data.draw(st.sampled_from(list(FIELDS.values())))
     value = data.draw(good_values(field))
     assert field.parse(field.words(value)) == value
@@ -171,7 +171,7 @@ def test_a_value_in_words_is_read_back(data: st.DataObject) -> None:
         ("protected", "TRUE", True, "true"),
     ],
 )
-def test_people_write_units(name: str, text: str, value: PolicyValue, words: str) -> None:
+def test_values_are_written_and_read_with_units(name: str, text: str, value: PolicyValue, words: str) -> None:
     assert (FIELDS[name].parse(text), FIELDS[name].words(value)) == (value, words)
 
 
@@ -186,11 +186,11 @@ def test_people_write_units(name: str, text: str, value: PolicyValue, words: str
         (-1, 0, "not kept"),
     ],
 )
-def test_how_long_acked_messages_are_kept(time_ms: int, size_bytes: int, words: str) -> None:
+def test_retention_is_said_in_words(time_ms: int, size_bytes: int, words: str) -> None:
     assert kept(Policies(retention_ms=time_ms, retention_bytes=size_bytes)) == words
 
 
-def test_policies_in_sentences() -> None:
+def test_policies_are_said_in_sentences() -> None:
     assert in_words(Policies(retention_ms=-1, retention_bytes=-1)) == (
         "messages that every subscription has acked are kept for ever",
         "messages that are not acked never expire",

@@ -47,7 +47,7 @@ LEFT = FREE | {"topic_epoch": 3}
         (AccessMode.EXCLUSIVE_WITH_FENCING, TAKEN | {"known_epoch": 4}, ProducerFenced),
     ],
 )
-def test_admission_by_access_mode(
+def test_the_access_mode_decides_whether_a_producer_is_admitted(
     mode: AccessMode, state: dict[str, Any], expected: Admission | type[Exception]
 ) -> None:
     if isinstance(expected, Admission):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from broker.core.limits.rate_limit import TokenBucket
 
 
-def test_a_second_s_worth_at_once_then_the_rate() -> None:
+def test_a_burst_of_one_second_is_allowed_and_then_the_rate() -> None:
     bucket = TokenBucket(10, 1000)
     assert bucket.available(1000) == 10
     bucket.take(10, 1000)
@@ -26,7 +26,7 @@ def test_a_debt_is_paid_off_first() -> None:
     assert bucket.available(2600) == 1
 
 
-def test_time_that_goes_back_gives_nothing() -> None:
+def test_a_clock_that_goes_back_adds_no_tokens() -> None:
     bucket = TokenBucket(10, 1000)
     bucket.take(10, 1000)
     assert bucket.available(0) == 0

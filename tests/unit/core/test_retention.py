@@ -46,7 +46,9 @@ def ledgers(*sizes: int, age_ms: int = 10, sealed: int | None = None) -> list[Le
         (Retention(time_ms=0, size_bytes=-1), 3),
     ],
 )
-def test_time_or_size_lets_go_and_the_first_that_must_stay_ends_it(retention: Retention, gone: int) -> None:
+def test_the_oldest_ledgers_beyond_time_or_size_are_deleted_up_to_the_first_that_must_stay(
+    retention: Retention, gone: int
+) -> None:
     assert trimmable(ledgers(100, 100, 100, 100), retention=retention, limits=NOBODY, now_ms=NOW_MS) == gone
 
 

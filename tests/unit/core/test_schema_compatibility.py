@@ -166,7 +166,7 @@ def test_a_record_that_failed_once_fails_again() -> None:
         b'{"type": "array", "items": ' * 200 + b'"int"' + b"}" * 200,
     ],
 )
-def test_texts_that_are_not_definitions(data: bytes) -> None:
+def test_a_text_that_is_not_a_definition_is_refused(data: bytes) -> None:
     with pytest.raises(IncompatibleSchema):
         check_definition(SchemaDefinition(type=SchemaType.AVRO, data=data))
 
@@ -199,7 +199,9 @@ S = SchemaCompatibility
         (S.UNDEFINED, [V0], V2_REQUIRED, False),
     ],
 )
-def test_strategies(strategy: S, history: list[object], new: object, allowed: bool) -> None:
+def test_each_strategy_allows_the_changes_that_it_promises(
+    strategy: S, history: list[object], new: object, allowed: bool
+) -> None:
     if allowed:
         check_successor(stored(*history), schema(new), strategy)
     else:
@@ -207,7 +209,7 @@ def test_strategies(strategy: S, history: list[object], new: object, allowed: bo
             check_successor(stored(*history), schema(new), strategy)
 
 
-def test_types_must_match() -> None:
+def test_schemas_of_different_types_are_incompatible() -> None:
     text = [StoredSchema(version=0, schema=SchemaDefinition(type=SchemaType.STRING, data=b""))]
     with pytest.raises(IncompatibleSchema, match="STRING cannot be read as INT32"):
         check_successor(text, SchemaDefinition(type=SchemaType.INT32, data=b""), S.BACKWARD)
@@ -268,7 +270,7 @@ def test_a_protobuf_descriptor_keeps_its_message() -> None:
         check_definition(SchemaDefinition(type=SchemaType.PROTOBUF_NATIVE, data=b"[]"))
 
 
-def test_versions_travel_as_eight_bytes() -> None:
+def test_a_schema_version_is_sent_as_eight_bytes() -> None:
     assert version_number(version_bytes(7)) == 7
     assert version_bytes(1) == b"\0\0\0\0\0\0\0\1"
     with pytest.raises(IncompatibleSchema, match="8 bytes"):

@@ -71,7 +71,7 @@ def test_every_slot_has_one_owner_and_only_necessary_slots_move(
         before = after
 
 
-def test_the_ring_spreads_and_does_not_depend_on_the_order_of_joining() -> None:
+def test_the_ring_spreads_the_slots_and_does_not_depend_on_the_order_of_joining() -> None:
     here = [consumer(key) for key in range(1, 6)]
     one, other = HashRing(), HashRing()
     for each in here:
@@ -98,7 +98,7 @@ def test_consumers_of_one_name_have_places_of_their_own() -> None:
     assert ring.select(5) is twins[1]
 
 
-def test_a_newcomer_takes_half_of_the_largest_range_and_a_leavers_goes_to_a_neighbour() -> None:
+def test_a_newcomer_takes_half_of_the_largest_range_and_the_range_of_a_leaver_goes_to_a_neighbour() -> None:
     first, second, third = consumer(1), consumer(2), consumer(3)
     split = RangeSplit()
     split.add(first)
@@ -115,7 +115,7 @@ def test_a_newcomer_takes_half_of_the_largest_range_and_a_leavers_goes_to_a_neig
     assert split.select(0) is None
 
 
-def test_sticky_ranges_belong_to_their_consumers_and_the_others_to_none() -> None:
+def test_sticky_ranges_belong_to_their_consumers_and_other_slots_to_none() -> None:
     sticky = StickyRanges()
     low, high = consumer(1, "low", (0, 9), (20, 29)), consumer(2, "high", (30, 65535))
     sticky.add(low)
@@ -149,7 +149,7 @@ def test_sticky_ranges_belong_to_their_consumers_and_the_others_to_none() -> Non
         (((0, 10), (10, 20)), "overlap at slot 10"),
     ],
 )
-def test_sticky_ranges_that_cannot_be(ranges: tuple[tuple[int, int], ...], complaint: str) -> None:
+def test_invalid_sticky_ranges_are_refused(ranges: tuple[tuple[int, int], ...], complaint: str) -> None:
     policy = KeySharedPolicy(sticky=True, ranges=tuple(SlotRange(*each) for each in ranges))
     with pytest.raises(ConsumerAssignFailed, match=complaint):
         policy.check()

@@ -37,9 +37,9 @@ class Watched:
 
     published: Total
     acked: Total
-    jitter_ms: int = 0  # of the looks
+    jitter_ms: int = 0  # how much the time between two samples varies
     version: int = 0
-    skipped: int = 0  # by acts; negative = a cursor that was moved back
+    skipped: int = 0  # messages skipped by acts; negative: an act moved the cursor back
     is_paused: bool = False
     time_s: float = 0.0
     standing: Standing | None = None
@@ -131,7 +131,7 @@ JITTERS = st.sampled_from([0, 5, 200])
 @example(Workload(rate=100, burst_s=1.0, ack_batch_s=0, ack_delay_s=0.9, ack_jitter_s=0), 5)
 @example(Workload(rate=5000, burst_s=0, ack_batch_s=5, ack_delay_s=0, ack_jitter_s=0), 0)
 @example(Workload(rate=100, burst_s=0, ack_batch_s=28, ack_delay_s=8, ack_jitter_s=0), 0)
-def test_a_steady_workload_keeps_one_word(work: Workload, jitter_ms: int) -> None:
+def test_a_steady_workload_keeps_one_state(work: Workload, jitter_ms: int) -> None:
     watched = Watched(published=work.published, acked=work.acked, jitter_ms=jitter_ms)
     watched.run(600)
     assert watched.words(SETTLED_S) == [KEEPING_UP]
@@ -153,7 +153,7 @@ def test_bursts_onto_a_standing_backlog_are_neither_falling_behind_nor_draining(
         (3600, 20, IDLE),
     ],
 )
-def test_a_trickle_keeps_one_word(every_s: float, handling_s: float, word: SubscriptionState) -> None:
+def test_a_trickle_keeps_one_state(every_s: float, handling_s: float, word: SubscriptionState) -> None:
     watched = Watched(
         published=lambda at_s: at_s // every_s, acked=lambda at_s: max(0, (at_s - handling_s) // every_s)
     )
@@ -235,19 +235,19 @@ def test_a_consumer_that_stops_is_stuck_within_35_s_and_leaves_with_its_first_ac
     assert set(watched.words(back_s + 60)) <= {KEEPING_UP, DRAINING}
 
 
-def test_nothing_is_acked_from_the_start() -> None:
+def test_a_subscription_that_never_acks_is_stuck() -> None:
     watched = Watched(published=lambda _: 7, acked=lambda _: 0)
     watched.run(100)
     assert watched.words() == [WATCHING, STUCK]
 
 
-def test_a_message_that_comes_back_for_ever_is_stuck_once_no_other_is_acked() -> None:
+def test_a_message_that_comes_back_for_ever_makes_a_subscription_stuck_once_no_other_is_acked() -> None:
     watched = Watched(published=lambda at_s: min(at_s, 600), acked=lambda at_s: min(at_s, 600) - 1)
     assert watched.run(590).state is KEEPING_UP
     assert watched.run(640).state is STUCK
 
 
-def test_delayed_messages_do_not_make_it_stuck() -> None:
+def test_delayed_messages_do_not_make_a_subscription_stuck() -> None:
     watched = Watched(published=lambda _: 0, acked=lambda _: 0)  # nobody tells it of delayed messages
     watched.run(2000)
     assert watched.words() == [WATCHING, IDLE]
@@ -261,7 +261,7 @@ def test_a_burst_into_an_idle_subscription_is_draining_and_then_idle_again() -> 
     assert watched.words() == [WATCHING, IDLE, KEEPING_UP, DRAINING, IDLE]
 
 
-def test_an_operator_pauses_and_resumes() -> None:
+def test_a_paused_subscription_is_paused_and_watched_again_when_it_resumes() -> None:
     watched = Watched(published=lambda at_s: at_s, acked=lambda at_s: at_s)
     watched.run(100)
     watched.is_paused = True
@@ -271,7 +271,7 @@ def test_an_operator_pauses_and_resumes() -> None:
     assert watched.words() == [WATCHING, KEEPING_UP, PAUSED, WATCHING, KEEPING_UP]
 
 
-def test_an_operator_pauses_a_subscription_for_which_nothing_waits() -> None:
+def test_a_subscription_for_which_nothing_waits_can_be_paused() -> None:
     watched = Watched(published=lambda at_s: min(50, at_s), acked=lambda at_s: at_s)
     watched.run(100)
     watched.is_paused = True
@@ -342,7 +342,7 @@ def test_a_clock_that_steps_back_a_little_changes_nothing() -> None:
     assert watched.words() == [WATCHING, KEEPING_UP]
 
 
-def test_after_a_long_idle_time_it_is_forgotten_and_a_trickle_is_still_seen() -> None:
+def test_after_a_long_idle_time_the_window_is_forgotten_and_a_trickle_is_still_seen() -> None:
     watched = Watched(published=lambda at_s: at_s // 60 if at_s > 500 else 0, acked=lambda at_s: at_s // 60)
     watched.run(300)
     assert watched.standing is not None
@@ -354,7 +354,7 @@ def test_after_a_long_idle_time_it_is_forgotten_and_a_trickle_is_still_seen() ->
     assert watched.words(700) == [KEEPING_UP]
 
 
-def test_it_takes_little_memory() -> None:
+def test_the_state_takes_little_memory() -> None:
     watched = Watched(published=lambda at_s: at_s * 1e6, acked=lambda at_s: at_s * 1e6)
     watched.run(1000)
     standing = watched.standing
@@ -370,7 +370,7 @@ def _parts(thing: object) -> Iterator[object]:
             yield from _parts(getattr(thing, name))
 
 
-def test_a_message_after_a_pause_between_looks_is_stuck_only_after_it_has_waited_itself() -> None:
+def test_a_message_that_comes_after_a_pause_between_looks_is_stuck_only_after_its_own_wait() -> None:
     """A subscription for which nothing waits is looked at seldom."""
 
     def at(time_s: float, published: int) -> Sample:

@@ -31,7 +31,7 @@ FAILOVER, KEY_SHARED = SubscriptionType.FAILOVER, SubscriptionType.KEY_SHARED
         (SHARED, SHARED, 6, ConsumerBusy),
     ],
 )
-def test_attach_rules(
+def test_a_consumer_attaches_only_if_its_type_and_its_place_allow_it(
     wanted: SubscriptionType,
     current: SubscriptionType | None,
     consumers: int,
@@ -65,12 +65,12 @@ def test_compacted_reads_need_a_single_consumer_and_a_stored_topic() -> None:
 @pytest.mark.parametrize(
     "name", ["", "__compaction", "pulsar.dedup", "pulsar.repl.eu", "x" * 1025, "é" * 513]
 )
-def test_refused_names(name: str) -> None:
+def test_reserved_and_overlong_names_are_refused(name: str) -> None:
     with pytest.raises(NotAllowed):
         check_name(name)
 
 
-def test_ordinary_names() -> None:
+def test_ordinary_names_are_accepted() -> None:
     check_name("billing")
     check_name("é" * 512)
     assert SubscriptionType("Key_Shared") is SubscriptionType.KEY_SHARED

@@ -65,7 +65,7 @@ def test_processes_that_use_offloaded_ledgers_see_the_same_files(name: str) -> N
         assert service["environment"]["VELA_OFFLOAD_URL"].endswith(":-file:///offload}")
 
 
-def test_a_second_beat_is_refused_by_its_fixed_name() -> None:
+def test_the_fixed_container_name_prevents_a_second_beat() -> None:
     assert "container_name" in SERVICES["beat"]
 
 

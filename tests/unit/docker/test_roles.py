@@ -42,7 +42,7 @@ def test_the_spark_worker_goes_to_the_master_it_is_told(variables: dict[str, str
 
 
 @pytest.mark.parametrize("role", [role for role in ROLES if role != "all"])
-def test_a_role_without_a_database_is_refused_by_the_settings_name(role: str) -> None:
+def test_a_role_without_a_database_is_refused_and_the_setting_is_named(role: str) -> None:
     with pytest.raises(StartRefused, match="DATABASE_URL is not set"):
         environment_of(role, {})
 

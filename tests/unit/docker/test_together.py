@@ -44,7 +44,7 @@ def gone(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_stop_ends_both_and_is_a_success(
+def test_a_stop_ends_both_processes_and_the_result_is_a_success(
     pair: tuple[subprocess.Popen[str], list[int]], number: signal.Signals
 ) -> None:
     process, children = pair
@@ -54,7 +54,7 @@ def test_a_stop_ends_both_and_is_a_success(
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_when_one_is_killed_the_other_ends_too_and_it_is_a_failure(
+def test_when_one_process_is_killed_the_other_ends_too_and_the_result_is_a_failure(
     pair: tuple[subprocess.Popen[str], list[int]], which: int
 ) -> None:
     process, children = pair

@@ -12,7 +12,7 @@ from vela.message import Message
 PAGE = page("reference/client.md")
 
 
-def test_every_error_and_whether_it_is_retriable() -> None:
+def test_every_error_is_documented_with_whether_it_is_retriable() -> None:
     documented = {
         code_names(cells[0])[0]: cells[2] == "yes"
         for cells in rows(section(PAGE, "Errors"))
@@ -28,7 +28,7 @@ def test_every_error_and_whether_it_is_retriable() -> None:
     assert documented == ours
 
 
-def test_every_method_of_a_message() -> None:
+def test_every_method_of_a_message_is_documented() -> None:
     text = section(PAGE, "Messages")
     methods = [name for name in vars(Message) if not name.startswith("_") and name not in ("body", "entry")]
     assert methods
@@ -38,5 +38,5 @@ def test_every_method_of_a_message() -> None:
 @pytest.mark.parametrize(
     "name", sorted(set(vela.schema.__all__) - {"Field", "Null", "SchemaInfo", "SchemaType"})
 )
-def test_every_schema_and_field(name: str) -> None:
+def test_every_schema_and_field_is_documented(name: str) -> None:
     assert name in section(PAGE, "Schemas")

@@ -44,7 +44,7 @@ def documented(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", LEAVES)
-def test_every_command_with_its_arguments_and_options(name: str) -> None:
+def test_every_command_is_documented_with_its_arguments_and_options(name: str) -> None:
     command, text = LEAVES[name], documented(name)
     context = click.Context(command)
     arguments = [each.make_metavar(context) for each in command.params if isinstance(each, click.Argument)]
@@ -58,12 +58,12 @@ def test_every_command_with_its_arguments_and_options(name: str) -> None:
     assert described == expected
 
 
-def test_no_command_that_is_not_there() -> None:
+def test_no_command_is_documented_that_does_not_exist() -> None:
     headings = re.findall(r"^### `vela ([a-z -]+?)(?: [A-Z\[].*)?`$", PAGE, re.MULTILINE)
     assert sorted(headings) == sorted(LEAVES)
 
 
-def test_the_parameters_of_every_act() -> None:
+def test_the_parameters_of_every_act_are_documented() -> None:
     described = {
         option.split()[0] for cells in rows(section(PAGE, "Acts")) for option in code_names(cells[0])
     }
@@ -71,12 +71,12 @@ def test_the_parameters_of_every_act() -> None:
     assert all("--json" in options_of(command) for name, command in LEAVES.items() if name != "completion")
 
 
-def test_every_exit_code() -> None:
+def test_every_exit_code_is_documented() -> None:
     codes = [int(cells[0]) for cells in rows(section(PAGE, "Output"))]
     assert codes == sorted(Exit)
 
 
-def test_the_options_of_the_root_and_their_environment() -> None:
+def test_the_options_of_the_root_are_documented_with_their_environment() -> None:
     cells = list(rows(section(PAGE, "Where and who")))
     described = {option for row in cells for option in code_names(row[0])}
     assert described == options_of(cli) | {"-h", "--help"}

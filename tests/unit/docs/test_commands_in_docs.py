@@ -44,7 +44,7 @@ def parse(command: click.Command, words: list[str], parent: click.Context | None
 
 
 @pytest.mark.parametrize("line", lines())
-def test_vela_takes_the_line(line: str) -> None:
+def test_vela_accepts_every_command_line_of_the_docs(line: str) -> None:
     parse(cli, ["1" if word in ("ACT", "N") else word for word in shlex.split(line)[1:]])
 
 

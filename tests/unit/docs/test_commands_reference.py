@@ -12,7 +12,7 @@ from tests.unit.docs.pages import code_names, page, rows, section
 COMMANDS = page("reference/commands.md")
 
 
-def test_every_make_target() -> None:
+def test_every_make_target_is_documented() -> None:
     makefile = (PROJECT_DIR / "Makefile").read_text(encoding="utf-8")
     targets = re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE)
     assert targets
@@ -22,7 +22,7 @@ def test_every_make_target() -> None:
     )
 
 
-def test_every_management_command() -> None:
+def test_every_management_command_is_documented() -> None:
     own = {name for name, app in get_commands().items() if app in ("broker", "console")}
     documented = {code_names(cells[0])[0].split()[0] for cells in rows(section(COMMANDS, "manage.py"))}
     assert documented == own

@@ -8,7 +8,7 @@ from tests.support.memory_broker import memory_broker
 from tests.unit.docs.pages import page, rows
 
 
-async def test_the_page_lists_the_series_that_there_are() -> None:
+async def test_the_page_lists_every_series_and_no_other() -> None:
     documented = {cells[0].strip("`"): cells[1] for cells in rows(page("reference/metrics.md"))}
     async with memory_broker() as run:  # the headings are there without topics too
         exposed = dict(re.findall(r"^# TYPE (\S+) (\S+)$", run.metrics_text(), re.MULTILINE))

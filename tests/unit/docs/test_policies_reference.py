@@ -20,12 +20,12 @@ def documented() -> dict[str, list[str]]:
     }
 
 
-def test_every_policy_and_no_other() -> None:
+def test_every_policy_is_documented_and_no_other() -> None:
     assert sorted(documented()) == sorted(FIELDS)
 
 
 @pytest.mark.parametrize("field", FIELDS.values(), ids=list(FIELDS))
-def test_the_values_of_every_policy(field: PolicyField) -> None:
+def test_the_values_of_every_policy_are_documented(field: PolicyField) -> None:
     takes = documented()[field.name][0]
     if issubclass(field.kind, StrEnum):
         assert code_names(takes) == list(field.kind)
@@ -37,7 +37,7 @@ def test_the_values_of_every_policy(field: PolicyField) -> None:
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_its_default(name: str) -> None:
+def test_the_default_of_every_policy_is_documented(name: str) -> None:
     default = documented()[name][1]
     if "VELA_" not in default:
         value = asdict(Policies())[name]

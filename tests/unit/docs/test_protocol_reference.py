@@ -74,7 +74,7 @@ def _amount(size_bytes: int) -> str:
     return f"{size_bytes // 1024} KiB" if size_bytes < 1024**2 else f"{size_bytes // 1024**2} MiB"
 
 
-def test_the_limits_of_the_websocket_api() -> None:
+def test_the_limits_of_the_websocket_api_are_documented() -> None:
     documented = {cells[0]: cells[1] for cells in rows(section(WEBSOCKET, "Limits"))}
     largest = "`VELA_MAX_MESSAGE_BYTES`"
     assert documented == {
@@ -101,7 +101,7 @@ def test_the_limits_of_the_websocket_api() -> None:
     }
 
 
-def test_the_limits_of_the_binary_protocol() -> None:
+def test_the_limits_of_the_binary_protocol_are_documented() -> None:
     documented = {cells[0]: cells[1] for cells in rows(section(BINARY, "Limits"))}
     pending = f"{read_gate.MAX_PENDING_SENDS}, or {_amount(read_gate.MAX_PENDING_BYTES)};"
     assert documented["sends without a receipt, per connection"].startswith(pending)

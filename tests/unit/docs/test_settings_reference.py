@@ -66,7 +66,7 @@ def declared() -> dict[str, Variable]:
     return {variable.name: variable for variable in variables_of(ProjectSettings).values()}
 
 
-def test_every_documented_variable_is_declared_except_those_of_others() -> None:
+def test_every_documented_variable_is_declared_except_those_of_the_command_line_and_the_tests() -> None:
     of_the_command_line = {"VELA_CONSOLE_URL", "VELA_PASSWORD", "VELA_PROFILE", "VELA_USER"} | {
         f"VELA_OAUTH2_{each}" for each in ("ISSUER_URL", "KEY_FILE", "AUDIENCE", "SCOPE")
     }

@@ -11,12 +11,12 @@ from tests.unit.docs.pages import page, rows
 from vela.cli.commands.topics.topics import STATES
 
 
-def test_the_page_lists_the_states_that_there_are() -> None:
+def test_the_page_lists_every_state_and_no_other() -> None:
     documented = [(cells[0], cells[1].strip("*")) for cells in rows(page("reference/subscription-states.md"))]
     assert documented == [(str(state.value), state.words) for state in SubscriptionState]
 
 
-def test_the_console_the_command_line_and_the_api_know_them_all() -> None:
+def test_the_console_the_command_line_and_the_api_know_every_state() -> None:
     words = tuple(state.words for state in SubscriptionState)
     assert words == STATE_WORDS == STATES
     assert get_args(get_type_hints(ListedTopics)["state"]) == ("", *words)

@@ -13,7 +13,7 @@ TABLES = page("reference/tables.md")
 ACTS = page("reference/acts.md")
 
 
-def test_every_table_and_no_other() -> None:
+def test_every_table_is_documented_and_no_other() -> None:
     documented = {
         name
         for cells in rows(TABLES)
@@ -31,11 +31,11 @@ def test_every_table_and_no_other() -> None:
     assert documented - others - (channels - tables) == tables
 
 
-def test_every_kind_of_act() -> None:
+def test_every_kind_of_act_is_documented() -> None:
     documented = [code_names(cells[0])[0] for cells in rows(section(ACTS, "Kinds"))]
     assert documented == list(KINDS)
 
 
-def test_every_state_of_an_act() -> None:
+def test_every_state_of_an_act_is_documented() -> None:
     documented = [code_names(cells[0])[0] for cells in rows(section(ACTS, "States"))]
     assert documented == list(Act.State.values)

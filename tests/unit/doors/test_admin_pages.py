@@ -73,7 +73,7 @@ def reason(body: bytes) -> str:
     return str(json.loads(body)["reason"])
 
 
-def test_the_clusters_are_one_name() -> None:
+def test_the_list_of_clusters_has_one_name() -> None:
     status, headers, body = ask("GET", "/admin/v2/clusters")
     assert (status, headers["content-type"], json.loads(body)) == (200, "application/json", ["vela"])
 

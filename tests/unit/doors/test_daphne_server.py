@@ -64,7 +64,7 @@ def resident_bytes() -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
-async def test_pages(running: Running) -> None:
+async def test_health_and_metrics_pages_answer_and_others_are_refused(running: Running) -> None:
     assert await get(running, "/healthz") == (200, b'{"status":"ok"}')
     assert (await get(running, "/readyz"))[0] == 200
     running[0].ready = (False, "no lock")
@@ -86,7 +86,7 @@ async def test_a_body_that_is_too_large_is_refused(running: Running) -> None:
     assert status == 413
 
 
-async def test_a_message_goes_round(running: Running) -> None:
+async def test_a_published_message_reaches_a_consumer(running: Running) -> None:
     async with websockets.connect(url(running, PRODUCER)) as producer:
         await producer.send(message(b"hello"))
         assert json.loads(await producer.recv())["result"] == "ok"
@@ -172,7 +172,7 @@ async def test_a_malformed_handshake_has_a_status_and_a_reason(
 
 
 @pytest.mark.row("S0.2")
-async def test_the_binary_protocol_inside_websocket_messages_however_cut(running: Running) -> None:
+async def test_the_binary_protocol_is_read_inside_websocket_messages_however_cut(running: Running) -> None:
     async with websockets.connect(url(running, "/ws/binary")) as client:
         data = commands.connect(client_version="x", protocol_version=21)
         for at in range(len(data)):
@@ -194,7 +194,9 @@ async def test_a_silent_peer_is_probed_with_a_ping(running: Running) -> None:
         assert refused.value.response.status_code == 409
 
 
-async def test_leaving_detaches_and_stores_earlier_sends(running: Running, daphne: DaphneThread) -> None:
+async def test_a_producer_that_leaves_is_detached_and_its_earlier_sends_are_stored(
+    running: Running, daphne: DaphneThread
+) -> None:
     broker, _ = running
     # No limit to its queue: behind receipts that nobody reads, the client would not see the answer to its close.
     async with websockets.connect(url(running, PRODUCER), max_queue=None) as producer:
@@ -225,7 +227,7 @@ async def test_a_consumer_that_does_not_read_costs_little_and_does_not_disturb_o
             for _ in range(1000):
                 push = await asyncio.wait_for(consumer.recv(), 20)
                 await consumer.send(json.dumps({"messageId": json.loads(push)["messageId"]}))
-        # Of 87 MB; both ends and the fragments are in this process.
+        # The messages have 87 MB in all. Both ends of the connection are in this process.
         assert resident_bytes() - before < 24 * 1024 * 1024
         slow.transport.abort()
 
@@ -265,7 +267,7 @@ async def test_an_application_that_does_not_take_frames_stops_the_socket(daphne:
         if taken >= sent:
             break
         await asyncio.to_thread(daphne.call, _turn)
-    assert taken - sent in (0, 1)  # the send that the clock cut short may have gone out
+    assert taken - sent in (0, 1)  # the send that ran into the time limit may have gone out
     daphne.call(server.stop)
 
 

@@ -78,7 +78,7 @@ async def discarded(*entries: tuple[bytes, int], queue: int = 10) -> tuple[FakeC
         pytest.param(CUT_BATCH, 5, "BATCH_DESERIALIZE_ERROR", id="batch", marks=pytest.mark.row("S0.15")),
     ],
 )
-async def test_each_damage_is_one_ack_with_its_reason(data: bytes, messages: int, reason: str) -> None:
+async def test_each_damaged_entry_is_one_ack_with_its_reason(data: bytes, messages: int, reason: str) -> None:
     consumer, pushed, acked = await discarded((data, messages))
     assert pushed == ["Z29vZA=="]
     assert acked == {0}
@@ -116,7 +116,7 @@ async def test_a_codecs_refusal_is_a_decompression_error() -> None:
 
 
 @pytest.mark.row("S0.15")
-async def test_a_batch_that_cannot_be_split_goes_whole_and_once() -> None:
+async def test_a_batch_that_cannot_be_split_is_discarded_whole_and_once() -> None:
     consumer, pushed, acked = await discarded((CUT_BATCH, 5))
     assert consumer.validation_errors == ["BATCH_DESERIALIZE_ERROR"]
     assert acked == {0}
@@ -139,7 +139,7 @@ async def test_a_hundred_damaged_batches_leave_room_for_the_good_message() -> No
 
 
 @pytest.mark.row("S0.20")
-async def test_a_batch_of_one_is_a_batch() -> None:
+async def test_a_batch_of_one_message_is_still_a_batch() -> None:
     one = encode_batch([OutgoingMessage(payload=b"x")], producer_name="p", sequence_id=0, publish_time_ms=1)
     assert entry_flags(parse_header(one)) == FLAG_BATCH
     assert entry_flags(parse_header(GOOD)) == 0

@@ -1,4 +1,4 @@
-"""What a peer may send over HTTP and how long it may take, on a really listening server."""
+"""How much a peer may send over HTTP and how long it may take, tested against a listening server."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_body_of_the_largest_size_passes(server: DaphneServer) -> None:
         assert answer(peer)[0] == 405  # /metrics takes GET
 
 
-def test_too_many_unfinished_requests_cost_the_oldest(
+def test_too_many_unfinished_requests_close_the_oldest(
     server: DaphneServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_server, "MAX_UNFINISHED_REQUESTS", 1)
@@ -156,7 +156,7 @@ def test_a_pull_in_two_pieces_stops_the_clock(server: DaphneServer) -> None:
             peer.settimeout(10)
 
 
-def test_requests_beyond_a_rate_are_refused_by_the_settings_name(daphne: DaphneThread) -> None:
+def test_requests_beyond_a_rate_are_refused_and_the_setting_is_named(daphne: DaphneThread) -> None:
     broker, server = daphne.start(max_message_bytes=1024, http_request_rate_per_address=3)
     try:
         for _ in range(2):

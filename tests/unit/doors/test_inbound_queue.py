@@ -21,7 +21,7 @@ async def test_reading_stops_at_the_limit_and_resumes_below_the_lower_one() -> N
     assert reading.on
 
 
-async def test_bytes_count_too() -> None:
+async def test_bytes_count_for_the_limit_too() -> None:
     reading = Reading()
     queue = InboundQueue(pause=reading.pause, resume=reading.resume, on_empty=lambda: None)
     queue.put_nowait({"type": "a"}, MAX_BYTES)

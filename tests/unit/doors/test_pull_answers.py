@@ -262,7 +262,7 @@ async def start() -> tuple[PulledBroker, DaphneServer]:
     return broker, server
 
 
-async def test_a_peer_that_asks_and_does_not_read_is_not_answered_on(daphne: DaphneThread) -> None:
+async def test_no_more_answers_are_made_for_a_peer_that_does_not_read_them(daphne: DaphneThread) -> None:
     """500 answers of 133 KB: what the kernel takes and one more are made, the rest when the peer reads."""
     broker, server = await asyncio.to_thread(daphne.call, start)
     message = Message(bytes(100_000), {}, None, 0, 1, -1, 0, 0, "p", None)

@@ -1,4 +1,4 @@
-"""The gate's arithmetic: closed above a limit, open at half, whatever the order of answers."""
+"""The read gate of a connection: it closes above a limit and opens again at half of it, in any order of answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_reading_stops_and_starts_with_unanswered_bytes(steps: list[tuple[bool, 
             assert reading.on
 
 
-def test_a_stuck_output_keeps_it_closed_until_the_peer_reads() -> None:
+def test_a_stuck_output_keeps_the_gate_closed_until_the_peer_reads() -> None:
     reading = Reading()
     gate = ReadGate(pause=reading.pause, resume=reading.resume)
     gate.send_queued(MAX_PENDING_BYTES + 1)

@@ -26,7 +26,7 @@ IN_RANGE = st.integers(0, (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // timede
         (253_402_300_800_000, "+10000-01-01T00:00:00Z"),
     ],
 )
-def test_known_texts(time_ms: int, text: str) -> None:
+def test_known_times_have_their_texts(time_ms: int, text: str) -> None:
     assert format_time(time_ms) == text
 
 
@@ -52,7 +52,7 @@ def test_parse_agrees_with_datetime(local: datetime, zone: timezone) -> None:
     assert parse_time(moment.isoformat()) == (moment - EPOCH) // timedelta(milliseconds=1)
 
 
-def test_parse_lenient_forms() -> None:
+def test_lenient_forms_of_a_time_are_read() -> None:
     assert parse_time("2024-05-01T10:00Z") == parse_time("2024-05-01t12:00:00.000000000+02:00")
     assert parse_time("2024-05-01T10:00:00.0019Z") == 1_714_557_600_001
 
@@ -66,7 +66,7 @@ def test_parse_lenient_forms() -> None:
         "0000-01-01T00:00:00Z", "２024-05-01T10:00:00Z",
     ],
 )  # fmt: skip
-def test_parse_refusals(text: str) -> None:
+def test_a_text_that_is_not_a_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_time(text)
 

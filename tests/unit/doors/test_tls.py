@@ -115,7 +115,7 @@ async def test_apaches_client_works_with_a_trust_file_and_with_a_certificate(
         await until(lambda: broker.connections.open == 0, "the connections to be counted as gone")
 
 
-async def test_a_client_without_a_wanted_certificate_is_refused(
+async def test_a_client_without_the_required_certificate_is_refused(
     environment: dict[str, str], authority: Authority, stranger: Authority, client_pair: KeyPair
 ) -> None:
     async with serving(environment | {"VELA_TLS_REQUIRE_CLIENT_CERTIFICATE": "1"}) as (broker, url, _):
@@ -205,7 +205,7 @@ def served_name(url: str, authority: Authority) -> str:
         return "" if shown is None else shown.name
 
 
-async def test_the_files_are_looked_at_by_themselves(
+async def test_the_broker_checks_the_certificate_files_by_itself(
     environment: dict[str, str], authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker.listening.tls_certificates.CHECK_PERIOD_S", 0.01)

@@ -116,7 +116,7 @@ async def test_a_batch_larger_than_the_window_is_a_debt(broker: FakeBroker) -> N
     assert len(peer.heard()) == 1
 
 
-async def test_a_cumulative_ack_takes_all_before_it(broker: FakeBroker) -> None:
+async def test_a_cumulative_ack_acks_everything_before_it(broker: FakeBroker) -> None:
     topic = store(broker, b"a", b"b", b"c")
     peer = await connect(broker).opened()
     pushes = peer.heard()
@@ -252,7 +252,7 @@ async def test_unsubscribe_leaves_the_socket_open_and_fails_with_a_close(broker:
     assert broker.topic("orders").subscriptions == {}
 
 
-async def test_end_of_topic_is_a_boolean(broker: FakeBroker) -> None:
+async def test_a_question_for_the_end_of_the_topic_is_answered_with_a_boolean(broker: FakeBroker) -> None:
     peer = await connect(broker).opened()
     await peer.tell({"type": "isEndOfTopic"})
     assert peer.heard() == [{"endOfTopic": False}]
@@ -291,7 +291,7 @@ async def test_partitions_share_the_window_and_ids_name_them(broker: FakeBroker)
         assert len(broker.topic(f"orders-partition-{partition}").subscriptions["s"].acked) == 10
 
 
-async def test_several_topics_in_pull_mode(broker: FakeBroker) -> None:
+async def test_in_pull_mode_several_topics_share_the_permits(broker: FakeBroker) -> None:
     store(broker, b"a", b"b", topic="one")
     store(broker, b"c", b"d", topic="two")
     target = "/ws/v3/consumer/s?topics=one,two&pullMode=true&subscriptionInitialPosition=Earliest"
@@ -303,7 +303,7 @@ async def test_several_topics_in_pull_mode(broker: FakeBroker) -> None:
     assert len(peer.heard()) == 1
 
 
-async def test_an_exclusive_consumer_is_a_conflict(broker: FakeBroker) -> None:
+async def test_a_second_exclusive_consumer_is_refused_as_a_conflict(broker: FakeBroker) -> None:
     first = connect(broker)  # nobody else keeps its task
     await first.opened()
     status, reason = await connect(broker).refused()

@@ -97,7 +97,7 @@ async def test_a_new_topic_that_is_taken_closes_the_socket_with_the_reason(broke
     assert "a new topic cannot be consumed" in peer.transport.closed[1]
 
 
-async def test_a_socket_that_left_consumes_no_new_topic(broker: FakeBroker) -> None:
+async def test_a_closed_socket_consumes_no_new_topic(broker: FakeBroker) -> None:
     peer = await connect(broker).opened()
     await peer.leave()
     come(broker, "a1")

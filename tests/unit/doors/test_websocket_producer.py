@@ -138,7 +138,7 @@ async def test_a_peer_that_does_not_read_its_acks_is_not_read_from(broker: FakeB
     assert len(broker.topic("orders").entries) == 4
 
 
-async def test_partitions_by_key_under_one_producer_name(broker: FakeBroker) -> None:
+async def test_keys_choose_their_partitions_under_one_producer_name(broker: FakeBroker) -> None:
     broker.partitions["persistent://public/default/orders"] = 3
     peer = await connect(
         broker, "?messageRoutingMode=RoundRobinPartition&hashingScheme=Murmur3_32Hash"
@@ -217,7 +217,9 @@ async def test_a_producer_the_broker_lets_go_closes_the_socket(broker: FakeBroke
         ("/ws/v2/nothing/persistent/public/default/orders", 404),
     ],
 )
-async def test_refused_handshakes(broker: FakeBroker, target: str, status: int) -> None:
+async def test_an_invalid_handshake_is_refused_with_its_status(
+    broker: FakeBroker, target: str, status: int
+) -> None:
     found, reason = await Peer(websocket_application(broker), target).refused()
     assert (found, bool(reason)) == (status, True)
 

@@ -29,7 +29,7 @@ async def refusal(broker: FakeBroker, target: str, **scope: Any) -> tuple[int, s
 
 
 @pytest.mark.parametrize("target", ["/ws/pingpong", "/ws/v2/pingpong", "/ws/binary"])
-async def test_endpoints_without_a_topic(broker: FakeBroker, target: str) -> None:
+async def test_endpoints_without_a_topic_open(broker: FakeBroker, target: str) -> None:
     await Peer(websocket_application(broker), target).opened()
 
 
@@ -119,7 +119,7 @@ async def test_a_query_that_cannot_be_decoded_is_400_before_its_path_is_read(
     assert (status, "producerName" in reason) == (400, True)
 
 
-async def test_a_path_is_wrong_before_an_option_is(broker: FakeBroker) -> None:
+async def test_a_wrong_path_is_reported_before_a_wrong_option(broker: FakeBroker) -> None:
     _, reason = await refusal(broker, "/ws/v2/producer/queue/t/n/orders?compressionType=RAR")
     assert "domain" in reason
 

@@ -27,7 +27,7 @@ def received(*, key: str | None = None, event_time_ms: int = 0, payload: bytes =
     return ReceivedMessage(body, ReceivedEntry("persistent://a/b/t-partition-2", 11, 12, 2, 3))
 
 
-def test_a_message_with_everything() -> None:
+def test_every_field_of_a_received_message_reaches_the_handler() -> None:
     message = Message.from_received(
         "persistent://a/b/t", received(key="k", event_time_ms=EVENT_MS, payload=b'{"a": 1}')
     )

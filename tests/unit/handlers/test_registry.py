@@ -41,7 +41,7 @@ def test_wrong_handlers_are_refused_at_import(arguments: dict[str, Any], said: s
     assert registered() == {}
 
 
-def test_a_coroutine_has_no_transaction_of_a_thread() -> None:
+def test_a_coroutine_cannot_be_an_atomic_handler() -> None:
     async def take(message: Message) -> None: ...
 
     with pytest.raises(HandlerInvalid, match="atomic"):

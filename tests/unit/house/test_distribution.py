@@ -6,7 +6,7 @@ from config.environment import PROJECT_DIR
 from tests.support.distribution import _ONE_WORKER, FilesAndFolders
 
 
-def test_a_folder_or_a_file_is_the_unit_of_a_worker() -> None:
+def test_a_worker_is_given_a_whole_file_or_a_whole_folder() -> None:
     scope_of = FilesAndFolders._split_scope
     scheduler = FilesAndFolders.__new__(FilesAndFolders)
     assert {

@@ -1,4 +1,4 @@
-"""No package of ours holds more modules than a reader can take in: a large one is grouped by noun."""
+"""No package of ours holds more modules than a reader can take in: a larger one must be divided."""
 
 from __future__ import annotations
 

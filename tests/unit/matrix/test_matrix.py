@@ -48,7 +48,7 @@ def test_f(): pass
 """
 
 
-def test_no_row_is_missing() -> None:
+def test_no_row_of_the_semantics_is_missing() -> None:
     counts = {"S0": 51, "S1": 19, "S2": 18, "S3": 21, "S4": 32}
     expected = [f"{part}.{number}" for part, most in counts.items() for number in range(1, most + 1)]
     expected += [f"I{number}" for number in range(1, 28)]
@@ -122,12 +122,12 @@ def wrong_with(one: Outcome, two: Outcome) -> list[str]:
     return report(ROWS, known).wrong
 
 
-def test_everything_passed() -> None:
+def test_a_row_whose_tests_passed_has_no_fault() -> None:
     assert wrong_with(PASS, PASS) == []
 
 
 @pytest.mark.parametrize("result", [FAILED, SKIPPED])
-def test_a_row_whose_only_test_did_not_pass(result: str) -> None:
+def test_a_row_whose_only_test_did_not_pass_is_reported(result: str) -> None:
     assert wrong_with(PASS, Outcome(result=result))[-1] == "S1.2: broker: no test passed"
 
 

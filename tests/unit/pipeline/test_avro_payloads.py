@@ -70,7 +70,7 @@ def test_values_are_those_of_the_spark_type() -> None:
 
 
 @pytest.mark.parametrize("payload", [b"", b"\x04", b"\x06te", b"\x06tea\x0a more", b"\xff" * 11])
-def test_what_another_program_wrote_is_null(payload: bytes) -> None:
+def test_a_payload_that_is_not_of_the_schema_is_null(payload: bytes) -> None:
     assert as_json(payload, NEW, NEW) is None
 
 

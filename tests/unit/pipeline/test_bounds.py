@@ -47,7 +47,7 @@ def until(end: str, **options: str) -> ReadOptions:
     ledgers=st.lists(st.lists(st.just((1, 10)), max_size=6), min_size=1, max_size=4),
     time_ms=st.integers(FIRST_APPEND_MS - 20, FIRST_APPEND_MS + 300),
 )
-def test_a_time_is_the_last_entry_stored_before_it(
+def test_a_time_stands_for_the_last_entry_stored_before_it(
     ledgers: list[list[tuple[int, int]]], time_ms: int
 ) -> None:
     index = MemoryIndex()

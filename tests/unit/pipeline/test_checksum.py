@@ -17,7 +17,7 @@ messages = st.tuples(
 
 
 @given(data=st.data(), published=st.lists(messages, max_size=10))
-def test_the_order_does_not_matter(
+def test_the_order_of_the_messages_does_not_matter(
     data: st.DataObject, published: list[tuple[bytes, bytes | None, dict[str, str], int]]
 ) -> None:
     shuffled = data.draw(st.permutations(published))
@@ -37,12 +37,12 @@ def test_different_messages_have_different_digests(
     assert (message_digest(*one) == message_digest(*other)) == (one == other)
 
 
-def test_a_message_twice_is_seen() -> None:
+def test_a_repeated_message_changes_the_checksum() -> None:
     digest = message_digest(b"x", None, {}, 0)
     assert Checksum.of_digests([digest, digest]) != Checksum.of_digests([digest])
     assert Checksum.of_digests([digest, digest]).digest != 0
     assert message_digest(b"x", None, {}, 0) != message_digest(b"x", b"", {}, 0)
 
 
-def test_it_is_printed_as_sixteen_digits() -> None:
+def test_a_checksum_is_printed_as_sixteen_digits() -> None:
     assert str(Checksum(messages=1, digest=0xAB)) == "00000000000000ab"

@@ -30,7 +30,7 @@ def test_a_reader_takes_filters_only_if_it_is_asked_to() -> None:
         VelaDataSource({**READ, "pushFilters": "true"}).streamReader(VALUE)
 
 
-def test_refusals_of_reads_and_writes() -> None:
+def test_wrong_options_of_reads_and_writes_are_refused() -> None:
     with pytest.raises(InvalidOption, match="the schema has column value as bigint: it is binary"):
         VelaDataSource(dict(READ)).reader(StructType([StructField("value", LongType())]))
     with pytest.raises(InvalidOption, match="a topic cannot be overwritten"):

@@ -11,7 +11,7 @@ Caused by: org.apache.spark.SparkException: [MALFORMED_RECORD_IN_PARSING.WITHOUT
 """
 
 
-def test_the_cause_is_named_and_not_what_it_led_to() -> None:
+def test_the_cause_is_named_and_not_its_consequences() -> None:
     cause = "[MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] Malformed records [null]."
     assert reason_of(Exception(JAVA)) == cause
     assert reason_of(Exception("\n  first \nsecond")) == "first"
@@ -21,7 +21,7 @@ def test_the_cause_is_named_and_not_what_it_led_to() -> None:
     assert len(reason_of(Exception("x" * 1000))) == 400
 
 
-def test_a_sentence_of_ours_comes_through() -> None:
+def test_a_sentence_of_the_source_or_sink_is_kept() -> None:
     assert str(failed(Exception("…\npipeline.errors.BrokerUnavailable: cannot write\n"))) == "cannot write"
     assert failed(Exception(JAVA)) is None
 

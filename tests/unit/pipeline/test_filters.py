@@ -22,7 +22,7 @@ from pipeline.source.filters import ANY, EVERYTHING, Interval, read_filter
 T = datetime(1970, 1, 1, 0, 0, 1, 500, tzinfo=UTC)  # 1,000,500 us
 
 
-def test_bounds_on_positions_and_partitions() -> None:
+def test_filters_on_positions_and_partitions_become_bounds() -> None:
     wanted = read_filter(
         [
             GreaterThan(("__ledgerId",), 4),
@@ -45,7 +45,7 @@ def test_times_are_rounded_so_that_nothing_is_lost() -> None:
     assert read_filter([EqualTo(("__appendTime",), T.replace(tzinfo=None))]) == EVERYTHING
 
 
-def test_keys_and_topics() -> None:
+def test_filters_choose_keys_and_topics() -> None:
     wanted = read_filter(
         [
             In(("__key",), (b"a", b"b")),

@@ -27,7 +27,7 @@ def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
 
 
-def test_no_java_at_all() -> None:
+def test_without_java_the_error_says_what_to_install() -> None:
     with pytest.raises(
         JavaMissing, match="Spark needs Java 17 or newer, and there is no java in PATH: install"
     ):
@@ -37,26 +37,26 @@ def test_no_java_at_all() -> None:
 @pytest.mark.parametrize(
     ("said", "version"), [("1.8.0_402", "8"), ("11.0.2", "11"), ("16-ea", "16"), ("9", "9")]
 )
-def test_an_old_java(tmp_path: Path, said: str, version: str) -> None:
+def test_an_old_java_is_refused_with_its_version(tmp_path: Path, said: str, version: str) -> None:
     java = fake_java(tmp_path / "bin", f"echo 'openjdk version \"{said}\" 2020-01-01' >&2")
     with pytest.raises(JavaMissing, match=rf"{java} is version {version}: install"):
         require_java()
 
 
 @pytest.mark.parametrize("said", ["17.0.15", "17", "21.0.2", "25-ea"])
-def test_a_java_that_will_do(tmp_path: Path, said: str) -> None:
+def test_a_new_enough_java_is_accepted(tmp_path: Path, said: str) -> None:
     java = fake_java(tmp_path / "bin", f"echo 'openjdk version \"{said}\" 2020-01-01' >&2")
     assert require_java() == java
 
 
 @pytest.mark.parametrize("script", ["exit 1", "echo hello >&2", "echo 'java version \"17\"' >&2; exit 3"])
-def test_a_java_that_is_broken(tmp_path: Path, script: str) -> None:
+def test_a_java_that_prints_no_version_is_refused(tmp_path: Path, script: str) -> None:
     fake_java(tmp_path / "bin", script)
     with pytest.raises(JavaMissing, match="does not print its version"):
         require_java()
 
 
-def test_a_java_that_cannot_be_run(tmp_path: Path) -> None:
+def test_a_java_that_cannot_be_run_is_refused(tmp_path: Path) -> None:
     java = fake_java(tmp_path / "bin", "")
     java.write_bytes(b"\x7fELF-not")
     with pytest.raises(JavaMissing, match="does not run"):

@@ -34,7 +34,7 @@ def test_offsets_name_topics_and_their_last_entries() -> None:
     )
 
 
-def test_topics_and_patterns() -> None:
+def test_topics_and_patterns_are_read() -> None:
     several = ReadOptions.parse({"topics": "a, b/c/d,a", "url": URL})
     assert several.topics == ("persistent://public/default/a", "persistent://b/c/d")
     pattern = ReadOptions.parse({"topicsPattern": "orders-[0-9]+", "url": URL}).pattern
@@ -65,7 +65,7 @@ def test_a_partition_belongs_to_the_read_of_its_topic() -> None:
         ("1970-01-01T00:00:03Z", 3_000),
     ],
 )
-def test_times(text: str, time_ms: int) -> None:
+def test_a_time_is_read_in_each_of_its_forms(text: str, time_ms: int) -> None:
     options = ReadOptions.parse({"topic": "t", "url": URL, "startingTime": text, "endingTime": text})
     assert (options.starting_time_ms, options.ending_time_ms) == (time_ms, time_ms)
 
@@ -115,7 +115,7 @@ def test_limits_are_for_streams_and_ends_for_batch_reads() -> None:
         ("path", "/tmp/x", "unknown option 'path'"),
     ],
 )
-def test_an_error_is_one_sentence(name: str, value: str, said: str) -> None:
+def test_every_error_is_one_sentence(name: str, value: str, said: str) -> None:
     with pytest.raises(InvalidOption) as caught:
         ReadOptions.parse({"topic": "orders", "url": URL, name: value})
     assert said in str(caught.value)
@@ -135,7 +135,7 @@ def test_an_error_is_one_sentence(name: str, value: str, said: str) -> None:
         ({"topic": "a", "endingTime": "1", "endingOffsets": "latest"}, "exclude each other"),
     ],
 )
-def test_options_that_do_not_go_together(options: dict[str, str], said: str) -> None:
+def test_options_that_exclude_each_other_are_refused(options: dict[str, str], said: str) -> None:
     with pytest.raises(InvalidOption) as caught:
         ReadOptions.parse({"url": URL, **options})
     assert said in str(caught.value)
@@ -148,7 +148,7 @@ def test_short_names_are_spelled_out() -> None:
             full_topic_name(wrong)
 
 
-def test_the_sentence_is_found_in_a_workers_traceback() -> None:
+def test_the_sentence_is_found_in_the_traceback_of_a_worker() -> None:
     text = "Traceback:\n  File x\npipeline.errors.TopicNotFound: topic t does not exist\n\tat java"
     assert sentence_of(RuntimeError(text)) == "topic t does not exist"
     assert sentence_of(InvalidOption("short")) == "short"

@@ -45,11 +45,13 @@ def test_plain_messages_equal_those_of_the_decoder(sizes: list[int], sequence_id
             OutgoingMessage(payload=b"1234567", key="k"),
             OutgoingMessage(payload=b"1234567", properties={"a": "b"}),
             OutgoingMessage(payload=b"1234567", event_time_ms=5),
-            OutgoingMessage(payload=b"1234", key="k"),  # with its key as long as the others
+            OutgoingMessage(payload=b"1234", key="k"),  # together with its key it is as long as the others
         ]
     ),
 )
-def test_one_message_that_is_not_plain_is_enough(number: int, special: OutgoingMessage) -> None:
+def test_one_message_that_is_not_plain_leaves_the_batch_to_the_decoder(
+    number: int, special: OutgoingMessage
+) -> None:
     messages = [OutgoingMessage(payload=b"1234567") for _ in range(40)]
     messages[number] = special
     assert plain_messages(payload_of(batch_of(messages)), 40) is None
@@ -58,7 +60,8 @@ def test_one_message_that_is_not_plain_is_enough(number: int, special: OutgoingM
 @given(
     size=st.sampled_from([9, 200]),
     odd=st.booleans(),
-    position=st.integers(0, 20_000) | st.integers(0, 39).map(lambda number: number * 19 + 5),  # in a head
+    position=st.integers(0, 20_000)
+    | st.integers(0, 39).map(lambda number: number * 19 + 5),  # inside the head of a message
     octet=st.integers(0, 255),
     cut=st.integers(0, 30),
 )

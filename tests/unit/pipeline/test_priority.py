@@ -50,7 +50,7 @@ def test_a_process_and_its_children_give_way() -> None:
     assert told(7, leads_a_session=False)[:3] == [mine + 7, mine + 7, session]
 
 
-def test_a_session_of_its_own_gives_way_too() -> None:
+def test_a_process_in_its_own_session_gives_way_too() -> None:
     if not told(0, leads_a_session=True)[2]:
         pytest.skip("this kernel gives a session no group of its own")
     assert told(7, leads_a_session=True)[2].endswith("nice 7\n")

@@ -14,7 +14,9 @@ sizes = st.lists(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 900)), max
 
 
 @given(ledgers=sizes, parts=st.integers(1, 40), part_bytes=st.integers(1, 3_000))
-def test_every_entry_once_in_order(ledgers: list[list[tuple[int, int]]], parts: int, part_bytes: int) -> None:
+def test_every_entry_is_in_one_range_and_in_order(
+    ledgers: list[list[tuple[int, int]]], parts: int, part_bytes: int
+) -> None:
     index = MemoryIndex()
     log = memory_log(index, ledgers, bytes_before=77)
     ranges = list(ranges_between(index, log, log.earliest, log.latest))

@@ -18,7 +18,7 @@ def batch(**columns: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def test_all_that_a_message_has() -> None:
+def test_every_column_becomes_a_field_of_the_message() -> None:
     rows = batch(
         value=pa.array([b"a", None], pa.binary()),
         __key=pa.array(["kü", None], pa.string()),
@@ -35,7 +35,7 @@ def test_all_that_a_message_has() -> None:
     assert list(rows_of(texts, 0)) == [Row("ü".encode(), "k", None, None, None)]
 
 
-def test_empty_columns_and_a_part_of_a_batch() -> None:
+def test_empty_columns_are_left_out_and_a_part_of_a_batch_is_read() -> None:
     empty = pa.array([[], None, [("p", "1")], []], pa.map_(pa.string(), pa.string()))
     whole = batch(
         value=pa.array([b"a", b"b", b"c", b"d"]),
@@ -88,7 +88,7 @@ def schema(**columns: DataType) -> StructType:
         ({"value": BinaryType()}, "no topic to write to"),
     ],
 )
-def test_columns_that_cannot_be_written(columns: dict[str, DataType], said: str) -> None:
+def test_a_column_that_cannot_be_written_is_named(columns: dict[str, DataType], said: str) -> None:
     with pytest.raises(InvalidRow, match=said):
         check_columns(schema(**columns), has_topic=False)
 

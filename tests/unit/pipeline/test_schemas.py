@@ -45,7 +45,7 @@ def test_a_record_of_the_client_is_a_row() -> None:
     }
 
 
-def test_other_avro_types() -> None:
+def test_other_avro_types_become_columns() -> None:
     color = {"type": "enum", "name": "Color", "symbols": ["RED"]}
     fields = [
         {"name": "a", "type": ["null", color]},
@@ -76,6 +76,6 @@ def test_other_avro_types() -> None:
         ({}, "version 3 of the schema of t cannot be a Spark type"),
     ],
 )
-def test_schemas_that_cannot_be_columns(definition: object, said: str) -> None:
+def test_a_schema_that_cannot_be_columns_is_refused(definition: object, said: str) -> None:
     with pytest.raises(SchemaUnusable, match=said):
         schema(definition).spark_type()

@@ -10,7 +10,9 @@ from broker.conf import BrokerSettings, SettingInvalid
 from pipeline.session import names_in_spark_defaults
 
 
-def test_spark_s_own_file_is_read_for_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_names_of_settings_in_sparks_own_file_are_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
     assert names_in_spark_defaults() == set()
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
@@ -21,7 +23,7 @@ def test_spark_s_own_file_is_read_for_names(monkeypatch: pytest.MonkeyPatch, tmp
     assert names_in_spark_defaults() == {"spark.cores.max", "spark.a", "spark.b", "spark.empty"}
 
 
-def test_a_master_is_a_cluster() -> None:
+def test_the_setting_of_the_master_takes_the_address_of_a_cluster() -> None:
     for master in ("", "spark://a:7077,b:7077", "yarn", "k8s://https://host:443"):
         assert BrokerSettings.from_environment({"VELA_SPARK_MASTER": master}).spark_master == master
     with pytest.raises(SettingInvalid, match="VELA_SPARK_MASTER is 'host:7077': it takes spark://host:port"):

@@ -19,7 +19,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(f"VELA_{name}", raising=False)
 
 
-def test_without_anything_there_is_no_token() -> None:
+def test_without_an_option_or_a_variable_there_is_no_token() -> None:
     assert parsed() == ("", "")
 
 

@@ -27,7 +27,7 @@ def after(position: Position) -> Position:
     return Position(position.ledger_id, position.entry_id + 1)
 
 
-def test_it_reads_kept_entries_up_to_the_horizon_and_then_the_log() -> None:
+def test_the_machine_reads_kept_entries_up_to_the_horizon_and_then_the_log() -> None:
     machine = Machine(EXCLUSIVE)
     positions = machine.publish(1, 1, 1, 1, 1)
     machine.compacted.horizon = positions[3]
@@ -54,7 +54,7 @@ def test_permits_stop_inside_a_page_which_is_not_read_again() -> None:
     assert machine.sent == {1: positions}
 
 
-def test_a_consumer_that_does_not_ask_for_it_gets_the_log() -> None:
+def test_a_consumer_that_does_not_ask_for_compacted_reads_gets_the_log() -> None:
     machine = Machine(EXCLUSIVE)
     positions = machine.publish(1, 1)
     machine.compacted.horizon = positions[1]

@@ -91,7 +91,7 @@ def test_failover_switches_in_time_tells_all_consumers_first_and_starts_at_mark_
     assert machine.sent[2] == machine.sent[1]
 
 
-def test_the_cursor_of_a_reader_goes_with_its_last_consumer_unless_that_seeks() -> None:
+def test_the_cursor_of_a_reader_is_forgotten_with_its_last_consumer_unless_that_seeks() -> None:
     for is_moving in (False, True):
         machine = Machine(EXCLUSIVE, is_durable=False)
         member, _ = machine.attach(1)

@@ -80,7 +80,7 @@ def test_a_replay_of_trimmed_entries_sends_nothing_and_continues(has_filter: boo
     assert machine.state.dispatcher.replay_entries == 0
 
 
-def test_nothing_goes_out_while_an_operator_a_move_or_a_gap_stops_it() -> None:
+def test_nothing_is_sent_during_a_pause_a_move_or_a_gap() -> None:
     machine = Machine()
     machine.attach(1, permits=10)
     positions = machine.publish(1)

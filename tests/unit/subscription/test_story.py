@@ -230,7 +230,7 @@ def test_a_row_does_not_grow_over_a_return(mode: DeliveryStoryMode) -> None:
 
 
 @pytest.mark.parametrize("type_", [SHARED, EXCLUSIVE])
-def test_redelivered_records_nothing_of_messages_that_do_not_come_back(type_: SubscriptionType) -> None:
+def test_with_redelivered_only_messages_that_come_back_are_recorded(type_: SubscriptionType) -> None:
     told = Told(type_, DeliveryStoryMode.REDELIVERED)
     told.attach()
     told.publish(50)
@@ -242,7 +242,7 @@ def test_redelivered_records_nothing_of_messages_that_do_not_come_back(type_: Su
     assert not told.machine.story.watches_acks
 
 
-def test_off_records_nothing_and_forgets_what_came_back() -> None:
+def test_with_off_nothing_is_recorded_and_earlier_returns_are_forgotten() -> None:
     told = Told(SHARED, DeliveryStoryMode.REDELIVERED)
     told.attach()
     told.publish(2)
@@ -287,7 +287,7 @@ def test_a_batch_acked_in_part_says_so_in_one_row() -> None:
     assert (rows[1].at_ms, rows[1].until_ms) == (START_MS + 1, START_MS + 2)
 
 
-def test_entries_that_came_back_one_by_one_are_not_told_twice() -> None:
+def test_entries_that_came_back_one_by_one_are_recorded_once() -> None:
     told = Told(SHARED, DeliveryStoryMode.REDELIVERED)
     told.attach()
     told.publish(1030)  # more entries than one block of the set holds
@@ -343,7 +343,7 @@ def _wait_for_switch(machine: Machine) -> None:
     machine.machine.redelivery.switch(machine.now_ms)
 
 
-def test_what_has_no_room_is_counted_in_one_row_of_its_ledger() -> None:
+def test_events_without_room_are_counted_in_one_row_of_their_ledger() -> None:
     machine = Machine(SHARED)
     machine.story.use_policy(DeliveryStoryMode.ALL, KEEP_MS)
     member, _ = machine.attach(permits=10_000)

@@ -10,7 +10,7 @@ from vela.wire import ack_set
 
 
 @given(st.integers(0, 2**300))
-def test_words_invert(value: int) -> None:
+def test_words_of_an_ack_set_are_read_back(value: int) -> None:
     words = ack_set.to_words(value)
     assert all(-(2**63) <= word < 2**63 for word in words)
     assert ack_set.from_words(words) == value
@@ -24,7 +24,7 @@ def test_every_member_of_an_unacked_entry_counts() -> None:
 @pytest.mark.parametrize(
     ("value", "words"), [(0, [0]), (0b110, [6]), (2**64 - 1, [-1]), (1 << 63, [-(2**63)]), (1 << 64, [0, 1])]
 )
-def test_words(value: int, words: list[int]) -> None:
+def test_a_bitset_becomes_signed_words(value: int, words: list[int]) -> None:
     assert ack_set.to_words(value) == words
 
 

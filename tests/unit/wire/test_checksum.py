@@ -20,7 +20,7 @@ from vela.wire.checksum import checksum_ok, crc32c, with_checksum
         (bytes(range(31, -1, -1)), 0x113FDB5C),
     ],
 )
-def test_known_vectors(data: bytes, crc: int) -> None:
+def test_published_vectors_have_their_checksums(data: bytes, crc: int) -> None:
     assert crc32c(data) == crc
 
 

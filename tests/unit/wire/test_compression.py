@@ -16,7 +16,7 @@ REAL_CODECS = [codec for codec in Compression if codec is not Compression.NONE]
 
 
 @given(st.sampled_from(Compression), st.binary(max_size=2000))
-def test_round_trip(codec: Compression, data: bytes) -> None:
+def test_every_codec_returns_what_it_compressed(codec: Compression, data: bytes) -> None:
     assert decompress(codec, compress(codec, data), uncompressed_bytes=len(data)) == data
 
 

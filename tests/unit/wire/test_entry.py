@@ -62,7 +62,7 @@ def group(payload: bytes, **fields: Any) -> bytes:
 
 
 @given(OUTGOING, st.sampled_from(Compression), TIMES, TIMES, st.none() | TIMES)
-def test_a_single_message_comes_back(
+def test_a_single_message_is_read_as_it_was_encoded(
     message: OutgoingMessage,
     compression: Compression,
     sequence_id: int,
@@ -99,7 +99,7 @@ def test_a_single_message_comes_back(
 
 @pytest.mark.row("S0.25")
 @given(st.lists(OUTGOING, min_size=1, max_size=8), st.sampled_from(Compression))
-def test_a_batch_comes_back_in_order(messages: list[OutgoingMessage], compression: Compression) -> None:
+def test_a_batch_is_read_in_order(messages: list[OutgoingMessage], compression: Compression) -> None:
     entry = encode_batch(
         messages,
         producer_name="p",
@@ -119,7 +119,7 @@ def test_a_batch_comes_back_in_order(messages: list[OutgoingMessage], compressio
     assert (header.sequence_id, header.highest_sequence_id) == (40, 39 + len(messages))
 
 
-def test_a_batch_of_one_is_a_batch() -> None:
+def test_a_batch_of_one_message_is_still_a_batch() -> None:
     entry = encode_batch([OutgoingMessage(payload=b"x")], producer_name="p", sequence_id=0, publish_time_ms=1)
     header = parse_header(entry)
     assert (header.is_batch, header.messages) == (True, 1)
@@ -166,7 +166,9 @@ def test_the_header_has_the_fields_that_the_broker_needs() -> None:
         ({"producer_name": "p", "sequence_id": 12}, b"p-12"),
     ],
 )
-def test_the_sticky_key(fields: dict[str, Any], key: bytes) -> None:
+def test_the_sticky_key_is_the_ordering_key_else_the_partition_key(
+    fields: dict[str, Any], key: bytes
+) -> None:
     assert parse_header(entry_of(**fields)).sticky_key() == key
 
 

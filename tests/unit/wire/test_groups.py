@@ -19,7 +19,7 @@ def expected(metadata: SingleMessageMetadata, payload: bytes) -> bytes:
 
 
 @given(st.binary(max_size=300), uint64)
-def test_a_plain_message(payload: bytes, sequence_id: int) -> None:
+def test_a_plain_message_has_the_bytes_that_protobuf_writes(payload: bytes, sequence_id: int) -> None:
     buffer = bytearray(b"before")
     append_plain_group(buffer, payload, sequence_id)
     metadata = SingleMessageMetadata(payload_size=len(payload), sequence_id=sequence_id)
@@ -36,7 +36,7 @@ def test_a_plain_message(payload: bytes, sequence_id: int) -> None:
     st.none() | st.binary(max_size=200),
     st.booleans(),
 )
-def test_a_message_with_everything(
+def test_a_message_with_every_field_has_the_bytes_that_protobuf_writes(
     payload: bytes,
     sequence_id: int,
     properties: dict[str, str],

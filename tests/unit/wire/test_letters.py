@@ -27,7 +27,7 @@ from vela.wire.redelivery_backoff import RedeliveryBackoff
 TOPIC = "persistent://t/n/a"
 
 
-def test_names() -> None:
+def test_the_topics_of_letters_are_named_after_topic_and_subscription() -> None:
     assert dead_letter_topic(TOPIC, "s") == "persistent://t/n/a-s-DLQ"
     assert retry_topic(TOPIC, "s") == "persistent://t/n/a-s-RETRY"
     assert (legacy_dead_letter_name("s"), legacy_retry_name("s")) == ("s-DLQ", "s-RETRY")
@@ -57,7 +57,7 @@ def test_ids_are_printed_as_java_prints_them() -> None:
         (DeadLetterRule.GO, [False, False, True, True, True], [False] * 5),
     ],
 )
-def test_when_a_count_makes_a_dead_letter(
+def test_the_redelivery_count_decides_when_a_message_is_a_dead_letter(
     rule: DeadLetterRule, bypassed: list[bool], ended: list[bool]
 ) -> None:
     policy = DeadLetterPolicy(max_redeliver_count=2, rule=rule)

@@ -29,7 +29,7 @@ VECTORS = [
 
 
 @pytest.mark.parametrize(("message_id", "encoded", "text"), VECTORS)
-def test_known_vectors(message_id: MessageId, encoded: str, text: str) -> None:
+def test_known_ids_have_their_bytes_and_texts(message_id: MessageId, encoded: str, text: str) -> None:
     assert message_id.to_bytes().hex() == encoded
     assert message_id.to_base64() == text
     assert MessageId.from_base64(text) == message_id
@@ -52,7 +52,7 @@ def test_bytes_equal_protobufs(message_id: MessageId) -> None:
 
 
 @given(IDS)
-def test_every_spelling_inverts(message_id: MessageId) -> None:
+def test_every_spelling_of_an_id_is_read_back(message_id: MessageId) -> None:
     decoded = MessageId.from_base64(message_id.to_base64())
     assert decoded == message_id
     assert decoded.batch_size == message_id.batch_size
@@ -77,7 +77,7 @@ def test_fields_may_come_in_any_order_among_unknown_ones(message_id: MessageId, 
 
 
 @given(st.lists(IDS, min_size=2, max_size=6))
-def test_order_is_ledger_entry_batch_index(ids: list[MessageId]) -> None:
+def test_ids_are_ordered_by_ledger_entry_and_batch_index(ids: list[MessageId]) -> None:
     ordered = sorted(ids)
     keys = [(i.ledger_id, i.entry_id, i.batch_index) for i in ordered]
     assert keys == sorted(keys)
@@ -110,13 +110,13 @@ def test_garbage_is_refused_by_name(data: bytes) -> None:
         "½:1",
     ],
 )
-def test_parse_refuses(text: str) -> None:
+def test_a_text_that_is_not_an_id_is_refused(text: str) -> None:
     with pytest.raises(InvalidMessageId):
         MessageId.parse(text)
 
 
 @pytest.mark.parametrize("text", ["", "****", "CAMQADA", "CAMQ\nADAA", "ключ", "CAM=", "MAA="])
-def test_base64_refuses(text: str) -> None:
+def test_a_base64_text_that_is_not_an_id_is_refused(text: str) -> None:
     with pytest.raises(InvalidMessageId):
         MessageId.from_base64(text)
 

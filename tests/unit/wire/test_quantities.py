@@ -42,7 +42,7 @@ def test_a_written_size_is_read_back(size_bytes: int) -> None:
         (86_401_000, "86401 seconds"),
     ],
 )
-def test_a_length_in_words(length_ms: int, written: str) -> None:
+def test_a_length_is_said_in_words(length_ms: int, written: str) -> None:
     assert write_length(length_ms) == written
 
 
@@ -58,7 +58,7 @@ def test_a_length_in_words(length_ms: int, written: str) -> None:
         (1_500_000_000, "1500 MB"),
     ],
 )
-def test_a_size_in_words(size_bytes: int, written: str) -> None:
+def test_a_size_is_said_in_words(size_bytes: int, written: str) -> None:
     assert write_size(size_bytes) == written
 
 
@@ -66,7 +66,7 @@ def test_a_size_in_words(size_bytes: int, written: str) -> None:
     ("text", "length_ms"),
     [("1h30m", 5_400_000), ("1.5 h", 5_400_000), ("15 min", 900_000), (" 7 days ", 604_800_000)],
 )
-def test_ways_to_write_a_length(text: str, length_ms: int) -> None:
+def test_a_length_can_be_written_in_several_ways(text: str, length_ms: int) -> None:
     assert read_length_ms(text) == length_ms
 
 
@@ -74,7 +74,7 @@ def test_ways_to_write_a_length(text: str, length_ms: int) -> None:
     ("text", "size_bytes"),
     [("10GB", 10**10), ("10 gb", 10**10), ("512MiB", 2**29), ("1.5kB", 1500), ("3 bytes", 3)],
 )
-def test_ways_to_write_a_size(text: str, size_bytes: int) -> None:
+def test_a_size_can_be_written_in_several_ways(text: str, size_bytes: int) -> None:
     assert read_size_bytes(text) == size_bytes
 
 
@@ -92,7 +92,7 @@ def test_ways_to_write_a_size(text: str, size_bytes: int) -> None:
         ("9" * 4000 + "d", "… is too long a number"),
     ],
 )
-def test_what_is_not_a_length(text: str, says: str) -> None:
+def test_a_text_that_is_not_a_length_is_refused(text: str, says: str) -> None:
     with pytest.raises(InvalidQuantity, match=says):
         read_length_ms(text)
 
@@ -106,6 +106,6 @@ def test_what_is_not_a_length(text: str, says: str) -> None:
         ("0.5B", "'0.5B' is not a whole number of bytes"),
     ],
 )
-def test_what_is_not_a_size(text: str, says: str) -> None:
+def test_a_text_that_is_not_a_size_is_refused(text: str, says: str) -> None:
     with pytest.raises(InvalidQuantity, match=says):
         read_size_bytes(text)

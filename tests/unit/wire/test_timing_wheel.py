@@ -1,4 +1,4 @@
-"""The timing wheel against a dict: never early, never late."""
+"""The timing wheel, compared with a dict as a model: no key is due early or late."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ steps = st.lists(
 
 
 @given(steps, st.integers(1, 40), st.sampled_from([0, 1_700_000_000_000]))
-def test_against_a_dict(steps: list[tuple[str, int, int]], tick_ms: int, start_ms: int) -> None:
+def test_keys_are_due_when_a_dict_says_so(
+    steps: list[tuple[str, int, int]], tick_ms: int, start_ms: int
+) -> None:
     wheel: TimingWheel[int] = TimingWheel(tick_ms=tick_ms)
     model: dict[int, int] = {}
     now_ms = start_ms
@@ -61,6 +63,6 @@ def test_a_key_that_comes_and_goes_leaves_nothing_behind() -> None:
     assert wheel.pop_due(30_000) == ["stays"]
 
 
-def test_nonsense_is_refused() -> None:
+def test_a_tick_of_0_is_refused() -> None:
     with pytest.raises(ValueError, match="tick_ms"):
         TimingWheel(tick_ms=0)

@@ -1,4 +1,4 @@
-"""Varints: the tables against the plain definition."""
+"""Varints: the tables, compared with the plain definition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def test_encode_agrees_with_protobuf(value: int) -> None:
 
 
 @given(UINT64, st.binary(max_size=3), st.binary(max_size=3))
-def test_decode_inverts_encode_anywhere(value: int, before: bytes, after: bytes) -> None:
+def test_a_decoded_varint_equals_the_encoded_number_at_any_place(
+    value: int, before: bytes, after: bytes
+) -> None:
     encoded = varint.encode(value)
     data = before + encoded + after
     assert varint.decode(data, len(before)) == (value, len(before) + len(encoded))

@@ -1,6 +1,6 @@
 """Reads MESSAGE and SEND_RECEIPT by hand, in the shape in which brokers write them.
 
-With frame and engine, a MESSAGE costs 1.45 us instead of 2.75 and a SEND_RECEIPT 1.5 us instead of 2.35. Replies of any
+With frame and engine, a MESSAGE costs 1.45 µs instead of 2.75 and a SEND_RECEIPT 1.5 µs instead of 2.35. Replies of any
 other shape (fields in another order, optional fields, negative numbers) are left to `reply_decoding`.
 """
 

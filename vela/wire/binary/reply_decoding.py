@@ -17,7 +17,7 @@ from vela.wire.varint import signed64
 __all__ = ["decode_reply"]
 
 _SIGN: Final = 1 << 63
-# Reading these from the generated classes goes through a metaclass each time: 0.2 to 0.4 us.
+# Reading these from the generated classes goes through a metaclass each time: 0.2 to 0.4 µs.
 _MESSAGE: Final = pb.BaseCommand.MESSAGE
 _RECEIPT: Final = pb.BaseCommand.SEND_RECEIPT
 _LOOKUP_FAILED: Final = pb.CommandLookupTopicResponse.Failed

@@ -1,6 +1,6 @@
 """The groups of a batch's payload, encoded one by one as messages arrive: size u32, SingleMessageMetadata, payload.
 
-They are encoded by hand, because a producer makes one for every message of a batch: a plain message takes 0.5 us, where
+They are encoded by hand, because a producer makes one for every message of a batch: a plain message takes 0.5 µs, where
 building the protobuf object takes 1.3.
 """
 

@@ -78,7 +78,7 @@ async def copies_of(
 
 
 def _is_set(members: int | None, message: Message) -> bool:
-    """Return whether a message of the entry is in an ack set; None is the set of all."""
+    """Return whether a message of the entry is in an ack set; None means that all of them are."""
     return members is None or bool(members >> max(message.batch_index, 0) & 1)
 
 

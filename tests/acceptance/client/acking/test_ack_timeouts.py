@@ -30,7 +30,7 @@ BACKOFF = RedeliveryBackoff(min_ms=1000, max_ms=8000, multiplier=2)
 
 
 @pytest.mark.row("S4.1", "S4.2", "S4.21", "S4.22")
-async def test_an_ack_timeout_redelivers_a_forgotten_message(client: Client, topic: str) -> None:
+async def test_an_ack_timeout_redelivers_a_message_that_was_not_acked(client: Client, topic: str) -> None:
     await publish(client, topic, NUMBERS[:3])
     consumer = await subscribed(
         client, topic, consumer_type=SHARED, unacked_messages_timeout_ms=1000, unacked_messages_tick_ms=100
@@ -39,14 +39,14 @@ async def test_an_ack_timeout_redelivers_a_forgotten_message(client: Client, top
     acked, forgotten, refused = await take(consumer, 3)
     began = loop.time()
     consumer.acknowledge(acked)
-    consumer.negative_acknowledge(refused)  # comes in a minute, not with the timeout
+    consumer.negative_acknowledge(refused)  # redelivered after a minute, not by the timeout
     (again,) = await take(consumer, 1)
     assert loop.time() - began >= 1.0
     assert (again.data(), again.redelivery_count()) == (forgotten.data(), 1)
 
 
 @pytest.mark.row("S4.25", "S4.26")
-async def test_messages_in_a_queue_go_to_others_only_when_the_consumer_leaves(
+async def test_queued_messages_go_to_other_consumers_only_when_their_consumer_leaves(
     client: Client, topic: str
 ) -> None:
     hoarder = await subscribed(client, topic, consumer_type=SHARED, unacked_messages_timeout_ms=1000)
@@ -72,7 +72,7 @@ async def asks_after_s(
 
 
 @pytest.mark.row("S4.27")
-async def test_deadlines_follow_the_settings(
+async def test_the_ack_timeout_follows_the_settings(
     relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
 ) -> None:
     await publish(relayed, topic, NUMBERS[:1])
@@ -130,7 +130,7 @@ async def test_an_ack_timeout_that_is_too_short_is_refused(
 
 
 @pytest.mark.row("S4.30")
-async def test_a_tick_over_the_timeout_is_shortened_to_it(
+async def test_a_tick_longer_than_the_timeout_is_shortened_to_it(
     relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
 ) -> None:
     consumer = await shared_with_one(

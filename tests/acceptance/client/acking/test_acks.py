@@ -17,7 +17,7 @@ SHARED = ConsumerType.Shared
 
 
 @pytest.mark.row("S4.4")
-async def test_a_single_ack_takes_one_message(client: Client, topic: str) -> None:
+async def test_a_single_ack_acks_one_message_and_no_other(client: Client, topic: str) -> None:
     await publish(client, topic, NUMBERS[:5])
     consumer = await subscribed(client, topic)
     messages = await take(consumer, 5)
@@ -29,7 +29,7 @@ async def test_a_single_ack_takes_one_message(client: Client, topic: str) -> Non
 
 
 @pytest.mark.row("S4.5")
-async def test_a_cumulative_ack_takes_all_up_to_it(client: Client, topic: str) -> None:
+async def test_a_cumulative_ack_acks_everything_up_to_its_message(client: Client, topic: str) -> None:
     await publish(client, topic, NUMBERS)
     consumer = await subscribed(client, topic, ack_receipt_enabled=True)
     messages = await take(consumer, 10)
@@ -42,7 +42,9 @@ async def test_a_cumulative_ack_takes_all_up_to_it(client: Client, topic: str) -
 @pytest.mark.row("S4.6", "S4.7")
 @pytest.mark.parametrize("batch_index_ack", [True, False])
 @pytest.mark.parametrize("cumulative", [True, False])
-async def test_part_of_a_batch(client: Client, topic: str, batch_index_ack: bool, cumulative: bool) -> None:
+async def test_a_partly_acked_batch_is_redelivered_as_the_options_say(
+    client: Client, topic: str, batch_index_ack: bool, cumulative: bool
+) -> None:
     await publish(client, topic, [b"before"])
     await publish(client, topic, NUMBERS, batch=10)
     options = {"batch_index_ack_enabled": batch_index_ack, "ack_receipt_enabled": True}
@@ -64,7 +66,7 @@ async def test_part_of_a_batch(client: Client, topic: str, batch_index_ack: bool
 
 
 @pytest.mark.row("S4.10", "S4.12")
-async def test_receipts_one_by_one(client: Client, topic: str) -> None:
+async def test_each_ack_gets_its_receipt_when_acks_are_sent_one_by_one(client: Client, topic: str) -> None:
     await publish(client, topic, NUMBERS)
     consumer = await subscribed(client, topic, ack_group_time_ms=0, ack_receipt_enabled=True)
     async with asyncio.timeout(20):
@@ -106,7 +108,7 @@ async def test_on_a_non_persistent_topic_acks_are_harmless(client: Client, topic
 
 
 @pytest.mark.row("S4.9")
-async def test_acks_within_100_ms_are_one_command(
+async def test_acks_within_100_ms_are_sent_as_one_command(
     relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
 ) -> None:
     await publish(relayed, topic, NUMBERS)
@@ -124,7 +126,7 @@ async def test_acks_within_100_ms_are_one_command(
 
 
 @pytest.mark.row("S4.9")
-async def test_a_thousand_acks_do_not_wait(
+async def test_a_thousand_acks_are_sent_at_once(
     relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
 ) -> None:
     await publish(relayed, topic, [b"%d" % number for number in range(1001)])
@@ -143,7 +145,7 @@ async def test_a_thousand_acks_do_not_wait(
 
 
 @pytest.mark.row("S4.11")
-async def test_acking_twice_is_one_id_and_the_last_of_a_batch_stands_for_all(
+async def test_a_message_acked_twice_is_sent_once_and_a_fully_acked_batch_as_one_entry(
     relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
 ) -> None:
     await publish(relayed, topic, [b"alone"])

@@ -1,4 +1,4 @@
-"""A message in chunks is redelivered whole, for whatever reason, against a whole Vela."""
+"""A message in chunks is redelivered whole, whatever the reason for the redelivery is. The tests use a whole Vela."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_a_chunked_message_is_redelivered_whole(client: Client, topic: str
     await nothing_comes(consumer)
 
 
-async def test_a_message_in_chunks_is_one_dead_letter(client: Client, topic: str) -> None:
+async def test_a_message_in_chunks_becomes_one_dead_letter(client: Client, topic: str) -> None:
     policy = ConsumerDeadLetterPolicy(1, initial_subscription_name="look")
     options = {"dead_letter_policy": policy, "negative_ack_redelivery_delay_ms": 100}
     consumer = await subscribed(client, topic, consumer_type=ConsumerType.Shared, **options)

@@ -1,4 +1,4 @@
-"""No ack and no message is lost when connections are, against a whole Vela."""
+"""Lost connections lose no ack and no message. The tests use a whole Vela."""
 
 from __future__ import annotations
 

@@ -69,7 +69,9 @@ async def test_a_closed_consumers_messages_go_to_the_next_at_once(client: Client
 
 
 @pytest.mark.row("S4.24")
-async def test_on_exclusive_a_negative_ack_brings_everything_in_order(client: Client, topic: str) -> None:
+async def test_on_exclusive_a_negative_ack_redelivers_everything_unacked_in_order(
+    client: Client, topic: str
+) -> None:
     await publish(client, topic, NUMBERS)
     consumer = await subscribed(client, topic, negative_ack_redelivery_delay_ms=100, receiver_queue_size=20)
     messages = await take(consumer, 10)

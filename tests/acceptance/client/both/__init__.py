@@ -1,1 +1,1 @@
-"""Small programs that know their client as `api`: Apache's `pulsar`, or `vela`."""
+"""Small programs that run with either client: `api` is Apache's module `pulsar`, or `vela`."""

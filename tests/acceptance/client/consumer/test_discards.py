@@ -122,13 +122,13 @@ def scene(
 
 
 @pytest.mark.row("S0.11")
-async def test_metadata_that_cannot_be_read(scene: Scene) -> None:
+async def test_unreadable_metadata_is_discarded(scene: Scene) -> None:
     scene.damage(TEN, compose(b"\xff\xff\xff", b"payload"))
     await scene.throws_away((TEN, 10), as_=ValidationError.CHECKSUM_MISMATCH, because="MessageMetadata")
 
 
 @pytest.mark.row("S0.12")
-async def test_a_payload_with_one_bit_changed(scene: Scene) -> None:
+async def test_a_payload_with_one_changed_bit_is_discarded(scene: Scene) -> None:
     scene.damage(TEN, damage(TEN))
     await scene.throws_away((TEN, 10), as_=ValidationError.CHECKSUM_MISMATCH, because="checksum")
 
@@ -140,7 +140,7 @@ async def test_the_checksum_is_checked_before_the_metadata(scene: Scene) -> None
 
 
 @pytest.mark.row("S0.13")
-async def test_a_declared_size_above_the_limit(scene: Scene) -> None:
+async def test_a_declared_size_above_the_limit_is_discarded(scene: Scene) -> None:
     small = single(b"small")
     bomb = compose(metadata(compression=Compression.LZ4.value, uncompressed_size=257 * MIB), b"no lz4 at all")
     scene.damage(small, bomb)
@@ -150,7 +150,7 @@ async def test_a_declared_size_above_the_limit(scene: Scene) -> None:
 
 
 @pytest.mark.row("S0.13")
-async def test_a_payload_above_the_largest_message(scene: Scene) -> None:
+async def test_a_payload_above_the_largest_message_is_discarded(scene: Scene) -> None:
     small = single(b"small")
     scene.damage(small, compose(metadata(), bytes(5 * MIB + 1)))
     await scene.throws_away(
@@ -159,7 +159,7 @@ async def test_a_payload_above_the_largest_message(scene: Scene) -> None:
 
 
 @pytest.mark.row("S0.14")
-async def test_payloads_that_their_codecs_refuse(scene: Scene) -> None:
+async def test_payloads_that_their_codecs_refuse_are_discarded(scene: Scene) -> None:
     garbage = [
         compose(
             metadata(compression=codec.value, uncompressed_size=500, num_messages_in_batch=10), b"\xff" * 99
@@ -172,7 +172,7 @@ async def test_payloads_that_their_codecs_refuse(scene: Scene) -> None:
 
 
 @pytest.mark.row("S0.15")
-async def test_a_batch_that_breaks_off_at_its_third_message(scene: Scene) -> None:
+async def test_a_batch_that_breaks_off_at_its_third_message_delivers_the_first_two(scene: Scene) -> None:
     five = [b"%d" % number * 20 for number in range(5)]
     cut_off = batch(five, cut=2 * (4 + 4 + 20) + 5)
     await scene.throws_away(
@@ -181,7 +181,7 @@ async def test_a_batch_that_breaks_off_at_its_third_message(scene: Scene) -> Non
 
 
 @pytest.mark.row("S0.17")
-async def test_only_the_first_of_several_damages_counts(scene: Scene) -> None:
+async def test_only_the_first_of_several_faults_counts(scene: Scene) -> None:
     everything = metadata(
         compression=Compression.LZ4.value, uncompressed_size=6 * MIB, num_messages_in_batch=10
     )

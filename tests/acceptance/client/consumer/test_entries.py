@@ -32,7 +32,7 @@ TIMEOUT_MS = 10_000
 
 
 @pytest.mark.row("S0.20")
-async def test_a_batch_of_one_is_a_batch(client: Client, topic: str) -> None:
+async def test_a_batch_of_one_message_is_still_a_batch(client: Client, topic: str) -> None:
     consumer = await client.subscribe(topic, "s", SHARED, receiver_queue_size=0)
     await publish_entries(client, topic, (single(b"alone"), 1), (batch([b"a batch of one"]), 1))
     (message,) = await take(consumer, 1)
@@ -76,7 +76,7 @@ async def test_a_batch_that_lacks_one_ack_is_redelivered_whole(client: Client, t
 
 
 @pytest.mark.row("S0.28")
-async def test_an_entry_counts_with_its_messages(
+async def test_each_message_of_an_entry_counts_against_the_permits(
     client: Client, topic: str, shared_vela: VelaProcess
 ) -> None:
     consumer = await client.subscribe(topic, "s")
@@ -112,7 +112,9 @@ async def test_a_batch_that_overfills_the_queue_is_kept_whole(
 
 
 @pytest.mark.row("S0.38", "S0.45")
-async def test_deadlines_are_an_entrys_and_begin_when_it_is_taken(client: Client, topic: str) -> None:
+async def test_the_ack_timeout_of_an_entry_begins_when_its_first_message_is_taken(
+    client: Client, topic: str
+) -> None:
     timers = ManualTimers()
     client.make_timers = lambda: timers
     consumer = await client.subscribe(
@@ -137,7 +139,7 @@ async def test_deadlines_are_an_entrys_and_begin_when_it_is_taken(client: Client
 
 @pytest.mark.row("S0.38")
 @pytest.mark.parametrize("timeout_ms", [None, 0, TIMEOUT_MS])
-async def test_the_clock_exists_only_with_a_timeout(
+async def test_without_an_ack_timeout_there_is_no_timer(
     client: Client, topic: str, timeout_ms: int | None
 ) -> None:
     timers = ManualTimers()

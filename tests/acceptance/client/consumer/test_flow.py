@@ -52,7 +52,7 @@ async def test_a_growing_queue_begins_at_one_and_doubles_up_to_its_size(
 
 
 @pytest.mark.row("S0.41")
-async def test_permits_are_of_one_connection(
+async def test_permits_are_lost_with_their_connection_and_granted_anew(
     client: Client, relayed: Client, relay: FrameRelay, permits: PermitAccount, topic: str
 ) -> None:
     consumer = await relayed.subscribe(topic, "s", receiver_queue_size=7)
@@ -86,7 +86,7 @@ async def test_before_the_first_flow_nothing_comes(
 
 
 @pytest.mark.row("S0.43")
-async def test_half_a_queue_goes_back_in_one_flow(
+async def test_permits_of_half_the_queue_are_granted_in_one_flow(
     relayed: Client, permits: PermitAccount, topic: str
 ) -> None:
     consumer = await relayed.subscribe(topic, "s", receiver_queue_size=10)
@@ -103,7 +103,9 @@ async def test_half_a_queue_goes_back_in_one_flow(
 
 
 @pytest.mark.row("S0.43")
-async def test_a_queue_of_one_asks_for_each(relayed: Client, permits: PermitAccount, topic: str) -> None:
+async def test_a_queue_of_one_grants_a_permit_for_each_message(
+    relayed: Client, permits: PermitAccount, topic: str
+) -> None:
     consumer = await relayed.subscribe(topic, "s", receiver_queue_size=1)
     await publish(relayed, topic, numbers(3))
     assert data(await take(consumer, 3)) == numbers(3)
@@ -112,7 +114,7 @@ async def test_a_queue_of_one_asks_for_each(relayed: Client, permits: PermitAcco
 
 
 @pytest.mark.row("S0.43")
-async def test_permits_given_one_by_one_or_together_add_up_to_the_same(
+async def test_permits_granted_one_by_one_or_together_add_up_to_the_same(
     relayed: Client, relay: FrameRelay, topic: str
 ) -> None:
     split = await relayed.subscribe(topic, "split", receiver_queue_size=9, start_paused=True)

@@ -61,7 +61,7 @@ async def test_messages_of_apaches_client_arrive_in_order(
 
 
 @pytest.mark.row("S0.29")
-async def test_iterating_and_listening(client: Client, topic: str) -> None:
+async def test_iterating_and_listening_both_get_every_message_in_order(client: Client, topic: str) -> None:
     seen: list[bytes] = []
     consumer = await client.subscribe(topic, "iterating", receiver_queue_size=10)
 
@@ -85,7 +85,7 @@ async def test_iterating_and_listening(client: Client, topic: str) -> None:
 
 
 @pytest.mark.row("S0.18", "S0.19")
-async def test_a_corrupt_entry_is_acked_and_costs_no_permit(
+async def test_a_corrupt_entry_is_acked_and_its_permit_is_granted_again(
     client: Client, topic: str, shared_vela: VelaProcess
 ) -> None:
     consumer = await client.subscribe(topic, "s", receiver_queue_size=100)
@@ -120,7 +120,9 @@ async def test_the_broker_sends_no_more_than_the_queue_size(client: Client, topi
     assert data(await take(consumer, 95)) == numbers(100)[5:]
 
 
-async def test_batch_receive(client: Client, topic: str) -> None:
+async def test_a_batch_receive_returns_as_many_messages_as_its_policy_allows(
+    client: Client, topic: str
+) -> None:
     policy = ConsumerBatchReceivePolicy(30, 1_000_000, 200)
     consumer = await client.subscribe(topic, "s", batch_receive_policy=policy)
     await publish(client, topic, numbers(70))
@@ -150,7 +152,9 @@ async def test_unacked_messages_are_redelivered_after_a_lost_connection(
     await broker_has_permits(shared_vela, consumer, 50)
 
 
-async def test_without_a_connection_asking_is_refused_and_receiving_waits(client: Client, topic: str) -> None:
+async def test_without_a_connection_requests_are_refused_and_a_receive_waits(
+    client: Client, topic: str
+) -> None:
     consumer = await client.subscribe(topic, "s")
     link = link_of(consumer)
     receiving = asyncio.create_task(consumer.receive())
@@ -163,7 +167,9 @@ async def test_without_a_connection_asking_is_refused_and_receiving_waits(client
     assert (await asyncio.wait_for(receiving, 10)).data() == b"later"
 
 
-async def test_chunked_messages_come_whole(client: Client, apache: pulsar.Client, topic: str) -> None:
+async def test_chunked_messages_are_delivered_whole(
+    client: Client, apache: pulsar.Client, topic: str
+) -> None:
     consumer = await client.subscribe(topic, "s", receiver_queue_size=5)
     large = [bytes([number]) * (6 << 20) for number in range(2)]
     await publish_with_apache(apache, topic, large, chunking_enabled=True)
@@ -177,7 +183,7 @@ async def test_chunked_messages_come_whole(client: Client, apache: pulsar.Client
 
 
 @pytest.mark.row("S0.16")
-async def test_encrypted_messages_by_action(
+async def test_the_failure_action_decides_what_becomes_of_an_encrypted_message(
     client: Client, apache: pulsar.Client, topic: str, tmp_path: Path
 ) -> None:
     public, private = write_key_pair(tmp_path)

@@ -28,7 +28,7 @@ async def receiving_raises(consumer: Consumer, error: type[VelaError]) -> None:
 
 
 @pytest.mark.row("S0.32")
-async def test_with_a_listener_receiving_by_hand_is_refused(client: Client, topic: str) -> None:
+async def test_a_consumer_with_a_listener_refuses_receive(client: Client, topic: str) -> None:
     seen: list[bytes] = []
     consumer = await client.subscribe(
         topic, "s", message_listener=lambda consumer, message: seen.append(message.data())
@@ -60,7 +60,7 @@ async def test_receiving_works_while_ready_or_connecting(client: Client, topic: 
 
 
 @pytest.mark.row("S0.33")
-async def test_a_closing_or_closed_consumer_says_so(client: Client, topic: str) -> None:
+async def test_a_closing_or_closed_consumer_raises_an_error_that_says_so(client: Client, topic: str) -> None:
     consumer = await client.subscribe(topic, "s")
     await publish(client, topic, [b"left behind"])
     await until(lambda: len(consumer.queue) == 1, "a message")
@@ -79,7 +79,9 @@ async def test_a_closing_or_closed_consumer_says_so(client: Client, topic: str) 
 
 
 @pytest.mark.row("S0.33")
-async def test_a_consumer_that_never_connected_says_so(client: Client, topic: str) -> None:
+async def test_a_consumer_that_never_connected_raises_an_error_that_says_so(
+    client: Client, topic: str
+) -> None:
     holder = await client.subscribe(topic, "s")
     refused = TopicConsumer(client, topic, ConsumerOptions(subscription_name="s"))
     assert refused.state.value == "uninitialized"
@@ -95,7 +97,7 @@ async def test_a_consumer_that_never_connected_says_so(client: Client, topic: st
 
 
 @pytest.mark.row("S0.35")
-async def test_a_name_of_five_hexadecimal_digits_for_life(
+async def test_a_consumer_without_a_name_gets_five_hexadecimal_digits_and_keeps_them(
     relayed: Client, relay: FrameRelay, topic: str
 ) -> None:
     consumer = await relayed.subscribe(topic, "s")

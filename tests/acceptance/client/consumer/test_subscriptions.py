@@ -48,7 +48,7 @@ async def test_redelivery_on_exclusive_is_in_order(
     await broker_has_permits(shared_vela, consumer, 20)
 
 
-async def test_redelivery_on_shared_counts(client: Client, topic: str) -> None:
+async def test_redelivery_on_shared_raises_the_redelivery_count(client: Client, topic: str) -> None:
     consumer = await client.subscribe(topic, "s", consumer_type=ConsumerType.Shared)
     await publish(client, topic, numbers(4))
     assert {message.redelivery_count() for message in await take(consumer, 4, acknowledge=False)} == {0}
@@ -57,7 +57,7 @@ async def test_redelivery_on_shared_counts(client: Client, topic: str) -> None:
 
 
 @pytest.mark.parametrize("inclusive", [False, True])
-async def test_seek_to_a_message_and_to_a_time(client: Client, topic: str, inclusive: bool) -> None:
+async def test_a_seek_goes_to_a_message_and_to_a_time(client: Client, topic: str, inclusive: bool) -> None:
     consumer = await client.subscribe(topic, "s", start_message_id_inclusive=inclusive)
     await publish(client, topic, numbers(40), size=4)
     messages = await take(consumer, 40)
@@ -157,7 +157,7 @@ async def test_an_exclusive_subscription_takes_one_consumer(client: Client, topi
         await client.subscribe(topic, "s", consumer_type=ConsumerType.Shared)
 
 
-async def test_failover_consumers_take_over(tcp_client: Client, topic: str) -> None:
+async def test_a_standby_failover_consumer_takes_over(tcp_client: Client, topic: str) -> None:
     told: list[tuple[str, str]] = []
 
     class Events:
@@ -179,7 +179,9 @@ async def test_failover_consumers_take_over(tcp_client: Client, topic: str) -> N
     await until(lambda: ("b", "active") in told, "the second to be told")
 
 
-async def test_key_shared_ranges(client: Client, topic: str) -> None:
+async def test_with_sticky_ranges_each_consumer_gets_the_keys_of_its_range(
+    client: Client, topic: str
+) -> None:
     def policy(first: int, last: int) -> ConsumerKeySharedPolicy:
         return ConsumerKeySharedPolicy(KeySharedMode.Sticky, sticky_ranges=[(first, last)])
 
@@ -198,7 +200,7 @@ async def test_key_shared_ranges(client: Client, topic: str) -> None:
     assert len(by_low | by_high) == 20
 
 
-async def test_a_terminated_topic_is_drained_to_its_end(
+async def test_a_terminated_topic_can_be_read_to_its_end(
     tcp_client: Client, topic: str, shared_vela: VelaProcess
 ) -> None:
     consumer = await tcp_client.subscribe(topic, "s")

@@ -44,7 +44,9 @@ async def vela_read(service_url: str, topic: str) -> tuple[int | None, bytes]:
     return process.returncode, printed
 
 
-async def test_the_last_entry_is_discarded(client: Client, topic: str, service_url: str) -> None:
+async def test_a_reader_stops_when_the_last_entries_are_discarded(
+    client: Client, topic: str, service_url: str
+) -> None:
     await publish_entries(
         client, topic, (compose(metadata(partition_key="k"), b"kept"), 1), (UNREADABLE, 10), (UNREADABLE, 10)
     )
@@ -57,7 +59,7 @@ async def test_the_last_entry_is_discarded(client: Client, topic: str, service_u
     assert await vela_read(service_url, topic) == (1, b"kept\nlater\n")
 
 
-async def test_the_last_entry_cannot_be_decrypted(
+async def test_a_reader_stops_when_the_last_entry_cannot_be_decrypted(
     client: Client, apache: pulsar.Client, topic: str, service_url: str, tmp_path: Path
 ) -> None:
     await publish_entries(client, topic, (single(b"plain"), 1))
@@ -74,6 +76,8 @@ async def test_the_last_entry_cannot_be_decrypted(
 
 
 @pytest.mark.parametrize("entries", [1, 3])
-async def test_a_topic_without_an_entry_that_can_be_read(client: Client, topic: str, entries: int) -> None:
+async def test_a_reader_stops_at_once_when_no_entry_can_be_read(
+    client: Client, topic: str, entries: int
+) -> None:
     await publish_entries(client, topic, *[(UNREADABLE, 10)] * entries)
     assert await read_to_the_end(client, topic) == []

@@ -26,7 +26,9 @@ from vela.options import ConsumerType
 
 
 @pytest.mark.row("S2.2")
-async def test_a_queue_of_0_receives_or_is_refused(client: Client, topic: str) -> None:
+async def test_a_queue_of_0_works_for_one_topic_and_is_refused_for_several(
+    client: Client, topic: str
+) -> None:
     consumer = await client.subscribe(topic, "s", receiver_queue_size=0)
     heard: asyncio.Queue[bytes] = asyncio.Queue()
 
@@ -113,7 +115,7 @@ async def test_calls_that_need_a_queue_are_refused_and_lose_nothing(client: Clie
 
 
 @pytest.mark.row("S2.15")
-async def test_negative_acks_without_a_queue(client: Client, topic: str) -> None:
+async def test_a_negatively_acked_message_comes_back_without_a_queue(client: Client, topic: str) -> None:
     consumer = await client.subscribe(
         topic,
         "s",
@@ -131,7 +133,7 @@ async def test_negative_acks_without_a_queue(client: Client, topic: str) -> None
 
 
 @pytest.mark.row("S2.16")
-async def test_without_a_queue_over_a_lost_link(client: Client, topic: str) -> None:
+async def test_without_a_queue_a_receive_continues_over_a_new_link(client: Client, topic: str) -> None:
     consumer = await client.subscribe(topic, "s", receiver_queue_size=0)
     for number in range(3):
         receiving = asyncio.create_task(consumer.receive())

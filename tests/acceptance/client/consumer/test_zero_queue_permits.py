@@ -22,7 +22,9 @@ async def subscribed(client: Client, topic: str, **options: Any) -> TopicConsume
 
 
 @pytest.mark.row("S0.50", "S2.5", "S2.7")
-async def test_each_receive_is_one_flow_of_one(relayed: Client, permits: PermitAccount, topic: str) -> None:
+async def test_each_receive_grants_one_permit_in_one_flow(
+    relayed: Client, permits: PermitAccount, topic: str
+) -> None:
     consumer = await subscribed(relayed, topic)
     await publish(relayed, topic, numbers(5))
     await fence(consumer)
@@ -35,7 +37,7 @@ async def test_each_receive_is_one_flow_of_one(relayed: Client, permits: PermitA
 
 @pytest.mark.row("S2.9")
 @pytest.mark.parametrize("enabled", [True, False])
-async def test_the_switch_overrides_the_size(
+async def test_the_option_enable_zero_queue_consumer_overrides_the_queue_size(
     relayed: Client, permits: PermitAccount, topic: str, enabled: bool
 ) -> None:
     switch = {"enable_zero_queue_consumer": True} if enabled else {}  # off by default
@@ -47,7 +49,7 @@ async def test_the_switch_overrides_the_size(
 
 
 @pytest.mark.row("S2.6")
-async def test_each_asynchronous_receive_that_has_to_wait_grants_one(
+async def test_each_asynchronous_receive_that_has_to_wait_grants_one_permit(
     relayed: Client, permits: PermitAccount, topic: str
 ) -> None:
     consumer = await subscribed(relayed, topic)

@@ -1,4 +1,4 @@
-"""Fixtures of the client's tests against a scripted broker."""
+"""Fixtures for tests of consumers against a scripted broker."""
 
 from __future__ import annotations
 

@@ -34,7 +34,9 @@ async def test_ten_acks_are_one_command(desk: Desk, timers: ManualTimers) -> Non
 
 
 @pytest.mark.row("S4.5", "S4.7")
-async def test_cumulative_acks_by_type(desk: Desk, timers: ManualTimers) -> None:
+async def test_a_cumulative_ack_is_sent_on_exclusive_and_refused_on_shared(
+    desk: Desk, timers: ManualTimers
+) -> None:
     consumer = await desk.subscribe()
     desk.deliver_each(b"x")
     desk.deliver(batch([b"0", b"1", b"2"]), messages=3)
@@ -50,7 +52,9 @@ async def test_cumulative_acks_by_type(desk: Desk, timers: ManualTimers) -> None
 
 @pytest.mark.row("S0.26", "S4.6", "S4.7")
 @pytest.mark.parametrize("batch_index_ack", [True, False])
-async def test_acks_of_a_batch_on_the_wire(desk: Desk, timers: ManualTimers, batch_index_ack: bool) -> None:
+async def test_a_partly_acked_batch_is_sent_as_the_options_say(
+    desk: Desk, timers: ManualTimers, batch_index_ack: bool
+) -> None:
     consumer = await desk.subscribe(batch_index_ack_enabled=batch_index_ack)
     desk.deliver(batch([b"%d" % index for index in range(10)]), messages=10)
     messages = await take(consumer, 10)

@@ -92,7 +92,7 @@ async def test_a_message_that_the_broker_does_not_send_is_not_waited_for(desk: D
     assert not await quickly(found)
 
 
-async def test_after_a_lost_connection_it_asks_again(desk: Desk, has: Topic) -> None:
+async def test_after_a_lost_connection_the_client_asks_again(desk: Desk, has: Topic) -> None:
     reader = await desk.client.create_reader(TOPIC, MessageId.earliest)
     has.ends_at(0)
     found = await waiting(has, reader.has_message_available())
@@ -115,7 +115,7 @@ async def test_a_question_that_a_lost_connection_left_unanswered_is_asked_again(
     assert not await quickly(found)
 
 
-async def test_closing_ends_it(desk: Desk, has: Topic) -> None:
+async def test_closing_fails_a_call_that_waits_for_the_last_entries(desk: Desk, has: Topic) -> None:
     reader = await desk.client.create_reader(TOPIC, MessageId.earliest)
     has.ends_at(0)
     found = await waiting(has, reader.has_message_available())

@@ -120,7 +120,7 @@ async def test_a_broker_that_makes_up_for_discarded_batches_is_given_one_permit(
 
 
 @pytest.mark.row("S0.16")
-async def test_fail_keeps_it_unacknowledged(desk: Desk) -> None:
+async def test_the_action_fail_keeps_an_encrypted_entry_unacknowledged(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=10)
     desk.deliver(sealed(b"?", num_messages_in_batch=4), messages=4)
     desk.deliver_each(b"good")
@@ -139,7 +139,7 @@ async def test_the_ack_timeout_redelivers_an_entry_that_cannot_be_decrypted(desk
 
 
 @pytest.mark.row("S0.16")
-async def test_discard_throws_it_away(desk: Desk) -> None:
+async def test_the_action_discard_acks_an_encrypted_entry_unread(desk: Desk) -> None:
     consumer = await desk.subscribe(
         receiver_queue_size=10, crypto_failure_action=ConsumerCryptoFailureAction.DISCARD
     )
@@ -152,7 +152,7 @@ async def test_discard_throws_it_away(desk: Desk) -> None:
 
 
 @pytest.mark.row("S0.16")
-async def test_consume_hands_it_over_as_it_is(desk: Desk) -> None:
+async def test_the_action_consume_delivers_an_encrypted_entry_as_it_is(desk: Desk) -> None:
     consumer = await desk.subscribe(
         receiver_queue_size=10, crypto_failure_action=ConsumerCryptoFailureAction.CONSUME
     )
@@ -220,7 +220,7 @@ async def test_a_chunk_without_its_first_chunk_is_acked_when_it_is_old(desk: Des
 
 
 @pytest.mark.row("S0.28")
-async def test_an_entry_counts_with_its_messages(desk: Desk) -> None:
+async def test_each_message_of_an_entry_counts_against_the_permits(desk: Desk) -> None:
     consumer = await desk.subscribe()
     desk.deliver(batch([b"x"] * 7), messages=7)
     await until(lambda: consumer.counters.messages_delivered == 7, "seven messages")

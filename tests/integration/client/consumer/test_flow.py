@@ -35,7 +35,7 @@ async def test_the_default_queue_size_is_1000(desk: Desk) -> None:
 
 
 @pytest.mark.row("S0.43")
-async def test_half_a_queue_goes_back_in_one_flow(desk: Desk) -> None:
+async def test_permits_of_half_the_queue_are_granted_in_one_flow(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=10)
     desk.deliver_each(*(b"%d" % index for index in range(10)))
     await payloads(consumer, 4)
@@ -48,7 +48,7 @@ async def test_half_a_queue_goes_back_in_one_flow(desk: Desk) -> None:
 
 
 @pytest.mark.row("S0.43")
-async def test_a_queue_of_one_asks_for_each(desk: Desk) -> None:
+async def test_a_queue_of_one_grants_a_permit_for_each_message(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=1)
     for payload in (b"0", b"1", b"2"):
         desk.deliver_each(payload)

@@ -57,7 +57,7 @@ def no_old_names(link: Link, event: events.PartitionMetadata) -> None:
 @pytest.mark.parametrize(
     "options", [{"dead_letter_policy": ConsumerDeadLetterPolicy(2)}, {"retry_enable": True}]
 )
-async def test_a_default_name_that_is_too_long_is_refused_when_it_subscribes(
+async def test_a_default_name_that_is_too_long_is_refused_by_subscribe(
     desk: Desk, options: dict[str, Any]
 ) -> None:
     with pytest.raises(errors.InvalidTopicName, match="in the consumer's options"):

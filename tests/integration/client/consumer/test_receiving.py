@@ -72,7 +72,7 @@ async def test_an_interrupted_receive_loses_no_message(desk: Desk) -> None:
 
 
 @pytest.mark.row("S0.34")
-async def test_a_receive_cancelled_after_its_message_came_puts_it_back_in_front(desk: Desk) -> None:
+async def test_a_receive_cancelled_after_its_message_came_puts_the_message_back_in_front(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=4)
     waiting = asyncio.create_task(consumer.receive())
     await asyncio.sleep(0)
@@ -120,7 +120,7 @@ async def test_a_message_put_back_goes_to_a_waiting_call(desk: Desk) -> None:
     assert (await asyncio.wait_for(waits_too, 5)).data() == b"first"
 
 
-async def test_a_receive_with_a_time_limit(desk: Desk) -> None:
+async def test_a_receive_ends_when_its_time_limit_is_over(desk: Desk) -> None:
     consumer = await desk.subscribe()
     with pytest.raises(Timeout, match="20 ms"):
         await consumer.receive(timeout_millis=20)
@@ -129,7 +129,7 @@ async def test_a_receive_with_a_time_limit(desk: Desk) -> None:
 
 
 @pytest.mark.row("S0.33")
-async def test_receiving_by_state(desk: Desk) -> None:
+async def test_the_state_decides_whether_a_receive_waits_or_is_refused(desk: Desk) -> None:
     consumer = await desk.subscribe()
     assert consumer.is_connected()
     desk.peer.on(events.Subscribe, lambda link, event: None)  # stays connecting
@@ -203,7 +203,7 @@ async def test_a_queue_size_must_be_a_whole_number(desk: Desk) -> None:
 
 
 @pytest.mark.row("S0.32")
-async def test_with_a_listener_receiving_by_hand_is_refused(desk: Desk) -> None:
+async def test_a_consumer_with_a_listener_refuses_receive(desk: Desk) -> None:
     consumer = await desk.subscribe(message_listener=lambda consumer, message: None)
     with pytest.raises(InvalidConfiguration):
         await consumer.receive()
@@ -220,7 +220,7 @@ async def test_with_a_listener_receiving_by_hand_is_refused(desk: Desk) -> None:
 
 
 @pytest.mark.row("S0.35")
-async def test_a_name_of_five_hexadecimal_digits_for_life(desk: Desk) -> None:
+async def test_a_consumer_without_a_name_gets_five_hexadecimal_digits_and_keeps_them(desk: Desk) -> None:
     consumer = await desk.subscribe()
     name = consumer.consumer_name()
     assert re.fullmatch("[0-9a-f]{5}", name)
@@ -255,7 +255,7 @@ async def test_iterating_ends_when_the_consumer_is_closed(desk: Desk) -> None:
     assert seen == [b"0", b"1"]
 
 
-async def test_batch_receive_by_count_by_bytes_and_by_time(desk: Desk) -> None:
+async def test_a_batch_receive_ends_by_count_by_bytes_and_by_time(desk: Desk) -> None:
     consumer = await desk.subscribe(
         batch_receive_policy=ConsumerBatchReceivePolicy(max_num_message=3, max_num_bytes=10, timeout_ms=200)
     )
@@ -317,7 +317,7 @@ async def test_a_consumer_that_is_closed_while_it_subscribes_leaves_nothing(desk
     assert not consumer.is_connected()
 
 
-async def test_a_single_message_has_its_particulars(desk: Desk) -> None:
+async def test_a_single_message_has_its_key_its_redelivery_count_and_its_id(desk: Desk) -> None:
     consumer = await desk.subscribe()
     desk.deliver(single(b"hello", partition_key="k"), redelivery_count=3, entry_id=9)
     message = await consumer.receive()

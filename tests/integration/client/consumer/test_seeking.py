@@ -11,7 +11,7 @@ from tests.support.waiting import until
 from vela.message import MessageId
 
 
-async def test_no_message_of_the_new_place_is_taken_for_one_of_the_old(desk: Desk) -> None:
+async def test_a_consumer_subscribes_again_only_after_its_seek_was_answered(desk: Desk) -> None:
     consumer = await desk.subscribe()
     asked: list[events.Seek] = []
 

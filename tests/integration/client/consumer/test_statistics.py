@@ -10,7 +10,7 @@ from tests.integration.client.consumer.desk import TOPIC, Desk, desk_running
 from tests.support.waiting import until
 
 
-async def test_a_consumers_numbers(desk: Desk) -> None:
+async def test_statistics_count_received_waiting_and_failed_messages(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=10)
     desk.deliver_each(b"abc", b"de", b"f")
     await until(lambda: consumer.statistics().messages_waiting == 3, "three messages")
@@ -23,7 +23,7 @@ async def test_a_consumers_numbers(desk: Desk) -> None:
     assert found.entries_discarded == {"CHECKSUM_MISMATCH": 1}
 
 
-async def test_lines_in_the_log_every_so_often(caplog: pytest.LogCaptureFixture) -> None:
+async def test_statistics_are_logged_at_the_interval_of_the_option(caplog: pytest.LogCaptureFixture) -> None:
     async with desk_running(stats_interval_in_seconds=0.02) as desk:
         with caplog.at_level(logging.INFO, "vela"):
             consumer = await desk.subscribe(consumer_name="c1")

@@ -39,7 +39,7 @@ async def test_a_queue_of_0_makes_the_zero_queue_consumer(desk: Desk) -> None:
 
 
 @pytest.mark.row("S2.9")
-async def test_the_switch_means_a_queue_of_0_for_any_size(desk: Desk) -> None:
+async def test_the_option_enable_zero_queue_consumer_means_a_queue_of_0_for_any_size(desk: Desk) -> None:
     switched = await desk.subscribe(enable_zero_queue_consumer=True, receiver_queue_size=500)
     assert isinstance(switched, ZeroQueueConsumer)
     await desk.fence(switched)
@@ -47,7 +47,7 @@ async def test_the_switch_means_a_queue_of_0_for_any_size(desk: Desk) -> None:
 
 
 @pytest.mark.row("S2.2")
-async def test_it_receives(desk: Desk) -> None:
+async def test_a_consumer_without_a_queue_receives(desk: Desk) -> None:
     consumer = await zero(desk)
 
     def give(link: Link, event: events.Flow) -> None:
@@ -59,7 +59,7 @@ async def test_it_receives(desk: Desk) -> None:
 
 
 @pytest.mark.row("S0.41", "S0.50")
-async def test_one_flow_of_one_for_each_receive(desk: Desk) -> None:
+async def test_each_receive_grants_one_permit(desk: Desk) -> None:
     consumer = await zero(desk)
     await desk.fence(consumer)
     assert desk.flows == []
@@ -72,7 +72,7 @@ async def test_one_flow_of_one_for_each_receive(desk: Desk) -> None:
 
 
 @pytest.mark.row("S2.4", "S2.7")
-async def test_nothing_else_is_asked_for(desk: Desk) -> None:
+async def test_only_a_receive_grants_a_permit(desk: Desk) -> None:
     consumer = await zero(desk)
     waiting = await started(consumer)
     await desk.settled(1)
@@ -98,7 +98,7 @@ async def test_the_permit_is_granted_when_the_receive_begins(desk: Desk) -> None
 
 
 @pytest.mark.row("S2.6")
-async def test_each_asynchronous_receive_that_waits_grants_one(desk: Desk) -> None:
+async def test_each_asynchronous_receive_that_waits_grants_one_permit(desk: Desk) -> None:
     consumer = await zero(desk)
     futures = [consumer.receive_async() for _ in range(3)]
     await desk.settled(3)
@@ -168,7 +168,7 @@ async def test_a_message_sent_without_a_permit_is_neither_lost_nor_acked(desk: D
 
 
 @pytest.mark.row("S2.14")
-async def test_looking_past_the_receive_call_is_refused(desk: Desk) -> None:
+async def test_calls_that_look_into_a_queue_are_refused(desk: Desk) -> None:
     consumer = await zero(desk)
     with pytest.raises(InvalidConfiguration, match=r"receive\(\)"):
         consumer.receive_nowait()
@@ -289,7 +289,9 @@ async def test_a_listener_on_a_thread_is_given_one_at_a_time(desk: Desk) -> None
 
 
 @pytest.mark.row("S0.27", "S0.20")
-async def test_a_batch_closes_it_and_fails_the_receive(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_batch_closes_a_consumer_without_a_queue_and_fails_its_receive(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
     consumer = await zero(desk, consumer_name="mine")
     waiting = await started(consumer)
     await desk.settled(1)
@@ -319,7 +321,7 @@ async def test_a_discarded_message_is_requested_again(desk: Desk) -> None:
 
 
 @pytest.mark.row("I17")
-async def test_never_more_than_one_in_flight_over_cancelling_and_reconnecting(desk: Desk) -> None:
+async def test_never_more_than_one_message_is_in_flight_over_cancelling_and_reconnecting(desk: Desk) -> None:
     consumer = await zero(desk)
     chance = random.Random(7)
     backlog = iter(b"%d" % number for number in range(1000))

@@ -47,7 +47,7 @@ async def test_messages_sent_without_a_connection_go_out_once_there_is_one(
     assert store.payloads == [b"0", b"1", b"2"]
 
 
-async def test_it_attaches_again_on_the_same_link_after_the_broker_closed_it(
+async def test_a_producer_that_the_broker_closed_attaches_again_on_the_same_link(
     store: StoringPeer, client: Client
 ) -> None:
     producer = await client.create_producer("t")

@@ -31,7 +31,7 @@ async def test_a_name_from_the_broker_is_kept_over_reconnects_and_marked_as_such
 
 
 @pytest.mark.parametrize(("initial", "expected"), [(None, 8), (-1, 8), (0, 1), (20, 21)])
-async def test_numbers_go_on_after_the_last_stored_or_the_given_one(
+async def test_sequence_ids_continue_after_the_last_stored_or_the_given_one(
     store: StoringPeer, client: Client, initial: int | None, expected: int
 ) -> None:
     store.peer.on(
@@ -48,7 +48,7 @@ async def test_numbers_go_on_after_the_last_stored_or_the_given_one(
     assert producer.last_sequence_id() == expected
 
 
-async def test_the_epoch_of_the_topic_is_shown_again_and_a_fenced_producer_is_dead(
+async def test_a_reconnect_sends_the_topic_epoch_and_a_fenced_producer_stays_closed(
     store: StoringPeer, client: Client
 ) -> None:
     def admit_once(link: Link, event: events.OpenProducer) -> None:

@@ -72,7 +72,7 @@ async def test_keys_go_by_the_hash_that_was_asked_for(client: Client) -> None:
         assert (await producer.send(b"x", partition_key=key)).partition() == java_string_hash(key) % 4
 
 
-async def test_single_partition_routing_stays_on_one(client: Client) -> None:
+async def test_single_partition_routing_stays_on_one_partition(client: Client) -> None:
     producer = await client.create_producer(
         "t", message_routing_mode=PartitionsRoutingMode.UseSinglePartition
     )

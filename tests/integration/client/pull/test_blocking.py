@@ -36,7 +36,9 @@ class Offsets:
         self.saved |= offsets
 
 
-async def test_it_receives_acknowledges_and_saves(peer: PullPeer, http: ScriptedHttp) -> None:
+async def test_messages_are_received_and_acknowledged_and_their_offsets_saved(
+    peer: PullPeer, http: ScriptedHttp
+) -> None:
     peer.publish(*[b"%d" % number for number in range(50)])
     store = Offsets()
 
@@ -91,7 +93,9 @@ async def test_a_listener_runs_in_a_thread_and_may_use_the_consumer(
     assert peer.committed == {(0, "g"): 2}
 
 
-async def test_pause_give_back_and_commit(peer: PullPeer, http: ScriptedHttp, tmp_path: Path) -> None:
+async def test_a_message_given_back_comes_again_and_commit_saves_its_offset(
+    peer: PullPeer, http: ScriptedHttp, tmp_path: Path
+) -> None:
     peer.publish(b"a")
     store = vela.FileOffsets(tmp_path / "offsets")
 

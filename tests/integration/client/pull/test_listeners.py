@@ -20,7 +20,7 @@ from vela.authentication import AuthenticationBasic, AuthenticationToken
 from vela.pull_message import PulledMessage
 
 
-async def test_returning_from_a_listener_finishes_the_message(peer: PullPeer, http: ScriptedHttp) -> None:
+async def test_a_message_is_finished_when_its_listener_returns(peer: PullPeer, http: ScriptedHttp) -> None:
     """A listener that fails gets the message again, up to a limit. Other messages are processed meanwhile."""
     seen: list[tuple[bytes, int]] = []
     offsets = MemoryOffsets()
@@ -136,7 +136,7 @@ async def test_a_negatively_acked_message_is_received_again_once(peer: PullPeer,
             await pulling.receive(timeout_millis=100)
 
 
-async def test_paused_it_pulls_nothing(peer: PullPeer, http: ScriptedHttp) -> None:
+async def test_a_paused_consumer_pulls_nothing(peer: PullPeer, http: ScriptedHttp) -> None:
     async with consumer(http) as pulling:
         await until(lambda: len(peer.pulls) == 2, "a held pull, after the one for the beginning")
         pulling.pause()
@@ -219,7 +219,9 @@ async def test_a_final_refusal_of_the_broker_reaches_the_receiver(peer: PullPeer
         (None, None),
     ],
 )
-async def test_it_sends_its_credentials(http: ScriptedHttp, authentication: Any, field: str | None) -> None:
+async def test_each_pull_carries_the_credentials(
+    http: ScriptedHttp, authentication: Any, field: str | None
+) -> None:
     async with consumer(http, authentication=authentication):
         assert {each.fields.get("authorization") for each in http.heard} == {field}
 

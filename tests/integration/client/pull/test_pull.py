@@ -53,7 +53,7 @@ async def test_with_an_interval_the_next_pull_waits(peer: PullPeer, http: Script
 @pytest.mark.parametrize(
     ("options", "hold_ms"), [({}, "20000"), ({"message_listener": print}, "15000"), ({"hold_ms": 7}, "7")]
 )
-async def test_the_parking_time_it_requests(
+async def test_the_options_decide_the_parking_time_that_is_requested(
     http: ScriptedHttp, options: Mapping[str, Any], hold_ms: str
 ) -> None:
     async with consumer(http, **options):
@@ -107,7 +107,7 @@ async def test_after_silence_or_a_failure_the_same_pull_is_repeated(
 
 
 @pytest.mark.row("S3.15")
-async def test_it_waits_three_seconds_before_it_tries_again(peer: PullPeer, http: ScriptedHttp) -> None:
+async def test_after_a_failure_the_consumer_waits_three_seconds(peer: PullPeer, http: ScriptedHttp) -> None:
     async with consumer(http) as pulling:
         await until(lambda: len(peer.pulls) == 2, "a held pull")
         http.drop_all()
@@ -206,7 +206,7 @@ async def test_a_store_that_fails_is_tried_again(
 @pytest.mark.parametrize(
     ("position", "expected"), [(InitialPosition.Latest, b"new"), (InitialPosition.Earliest, b"old")]
 )
-async def test_where_a_queue_begins_of_which_nothing_is_stored(
+async def test_without_a_stored_offset_a_queue_begins_at_the_initial_position(
     peer: PullPeer, http: ScriptedHttp, position: InitialPosition, expected: bytes
 ) -> None:
     peer.publish(b"gone", b"old")
@@ -233,7 +233,7 @@ async def test_all_queues_are_pulled_and_new_ones_from_their_beginning(
         assert (message.data(), message.queue, message.message_id().partition()) == (b"3", 3, 3)
 
 
-async def test_some_queues_only(peer: PullPeer, http: ScriptedHttp) -> None:
+async def test_only_the_chosen_queues_are_pulled(peer: PullPeer, http: ScriptedHttp) -> None:
     peer.queues = [[], [], []]
     for queue in range(3):
         peer.publish(b"%d" % queue, queue=queue)

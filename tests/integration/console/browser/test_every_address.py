@@ -84,7 +84,9 @@ def findings(page: Page, **options: Any) -> list[str]:
     ]
 
 
-def test_every_page(page: Page, everything: dict[str, list[str]], errors: list[str]) -> None:
+def test_every_page_is_accessible_and_fits_a_phone(
+    page: Page, everything: dict[str, list[str]], errors: list[str]
+) -> None:
     named = {pattern.name for pattern in urlpatterns}
     assert named == {"login", *everything, *NOT_PAGES}, "give each new page an address here"
     wrong: list[str] = []
@@ -106,7 +108,9 @@ def test_every_page(page: Page, everything: dict[str, list[str]], errors: list[s
     assert wrong == []
 
 
-def test_pages_in_chinese(page: Page, everything: dict[str, list[str]], errors: list[str]) -> None:
+def test_chinese_pages_are_accessible_and_fit_a_phone(
+    page: Page, everything: dict[str, list[str]], errors: list[str]
+) -> None:
     page.goto("/account")
     page.click("text=简体中文")
     assert page.get_attribute("html", "lang") == "zh-hans"

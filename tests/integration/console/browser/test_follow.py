@@ -49,7 +49,7 @@ def keep_few_rows(route: Route) -> None:
     )
 
 
-def test_messages_come_by_themselves_until_it_stops(page: Page, shop: Shop) -> None:
+def test_messages_come_by_themselves_until_following_stops(page: Page, shop: Shop) -> None:
     page.clock.install()
     page.route("**/messages/follow?*", keep_few_rows)
     page.goto(FOLLOW.removesuffix("/follow"))

@@ -172,7 +172,7 @@ def test_a_page_says_that_numbers_cannot_be_read_and_reads_them_again(
     errors.clear()  # Chromium logs the request that failed
 
 
-def test_the_age_of_charts_is_not_part_of_their_status(page: Page, shop: Shop) -> None:
+def test_the_age_of_charts_is_outside_the_status_that_screen_readers_announce(page: Page, shop: Shop) -> None:
     """Screen readers read a status out whenever its text changes, and an age changes every second."""
     add_points(shop, minutes=30)
     page.goto(ORDERS)

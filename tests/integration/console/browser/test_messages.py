@@ -45,7 +45,7 @@ def test_the_message_of_the_focused_row_is_shown_beside_the_list(page: Page, sho
 
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_long_names_spill_over_nothing(
+def test_long_names_overflow_no_box(
     width: int, theme: Literal["light", "dark"], page: Page, shop: Shop
 ) -> None:
     long = "n" * 300

@@ -1,4 +1,4 @@
-"""One's own account in a real Chromium: what scripts write follows the chosen zone."""
+"""A user's own account in a real Chromium: times that scripts write are in the chosen time zone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.integration.console.shop import Shop
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_the_chosen_zone_applies_to_scripts_too(page: Page, shop: Shop, errors: list[str]) -> None:
+def test_scripts_write_times_in_the_chosen_zone(page: Page, shop: Shop, errors: list[str]) -> None:
     page.goto("/account")
     assert page.evaluate("Vela.inZone(1790000000000)") == "2026-09-21 14:13:20"
     page.select_option("#zone", "Asia/Kolkata")

@@ -1,4 +1,4 @@
-"""The menu of acts and the forms in a real Chromium, on a telephone too."""
+"""The menu of acts and the forms in a real Chromium, on a phone too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The slider for a number of consumers in a real Chromium: by keyboard, and over a refresh of its block."""
+"""The slider for a number of consumers in a real Chromium: by keyboard, and after its block was refreshed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plan, show, ask, apply, receipt: nothing is applied that was not agreed to."""
+"""Commands that act: they plan, show the plan, ask, apply and show the receipt. Nothing is applied without a yes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_skipping_one_message_of_a_batch_shows_no_next_message(vela: Vela, conso
     assert "inside a batch" not in vela("skip orders billing --id 1:0:5 --yes").stdout
 
 
-def test_one_message_is_one(vela: Vela, console: FakeConsole) -> None:
+def test_a_count_of_one_is_in_the_singular(vela: Vela, console: FakeConsole) -> None:
     result = a_result(backlog_messages=1, acked_meanwhile_messages=1)
     console.answers["POST acts/7/apply"] = an_act(state="applied", result=result)
     shown = vela(f"{RESET} --yes").stdout
@@ -177,7 +177,7 @@ def test_anything_but_yes_changes_nothing(typed: str, vela: Vela, console: FakeC
     assert console.paths("POST") == PLANNED
 
 
-def test_without_anybody_to_ask_nothing_is_changed(vela: Vela, console: FakeConsole) -> None:
+def test_without_a_terminal_to_ask_nothing_is_changed(vela: Vela, console: FakeConsole) -> None:
     done = vela(RESET)
     assert (done.exit_code, "add --yes" in done.stderr) == (2, True)
     assert console.paths("POST") == PLANNED
@@ -206,14 +206,14 @@ def test_the_name_of_a_topic_is_typed_where_there_is_no_subscription(
     assert (done.exit_code, "  orders is deleted" in done.stdout.splitlines()) == (0, True)
 
 
-def test_plan_only_stops_there(vela: Vela, console: FakeConsole) -> None:
+def test_the_option_plan_only_stops_after_the_plan(vela: Vela, console: FakeConsole) -> None:
     done = vela(f"{RESET} --plan-only")
     assert (done.exit_code, console.paths("POST")) == (0, PLANNED)
     assert "`vela acts apply 7` applies it" in done.stderr
     assert json.loads(vela(f"{RESET} --plan-only --json").stdout)["plan"]["replayed_messages"] == 4
 
 
-def test_json_is_the_act_and_nothing_else(vela: Vela, console: FakeConsole) -> None:
+def test_the_json_output_is_the_act_and_nothing_else(vela: Vela, console: FakeConsole) -> None:
     done = vela(f"{RESET} --yes --json")
     assert json.loads(done.stdout)["result"] == a_result()
     assert done.stderr == ""
@@ -244,7 +244,7 @@ def test_an_act_that_waits_is_followed_to_its_end(vela: Vela, console: FakeConso
     ("asked", "state", "then"),
     [("acts", "plan_requested", "still plans it"), ("acts/7/apply", "apply_requested", "still applies it")],
 )
-def test_an_act_without_an_answer_is_left_and_named(
+def test_an_act_without_an_answer_is_left_and_its_number_named(
     asked: str, state: str, then: str, vela: Vela, console: FakeConsole
 ) -> None:
     waiting = an_act(state=state, is_waiting=True)
@@ -295,14 +295,14 @@ def test_undo_plans_a_separate_act(vela: Vela, console: FakeConsole) -> None:
     assert "plan of act 7: undo act 5, billing on orders" in done.stdout
 
 
-def test_a_plan_of_before_is_applied_by_its_number(vela: Vela, console: FakeConsole) -> None:
+def test_an_earlier_plan_is_applied_by_its_number(vela: Vela, console: FakeConsole) -> None:
     console.answers["GET acts/7"] = [an_act(plan=a_plan()), an_act(state="applied", result=a_result())]
     assert (vela("acts apply 7 --yes").exit_code, console.paths("POST")) == (0, ["acts/7/apply"])
     again = vela("acts apply 7 --yes")
     assert (again.exit_code, "act 7 is applied: only a planned act" in again.stderr) == (4, True)
 
 
-def test_text_of_others_cannot_control_the_terminal(vela: Vela, console: FakeConsole) -> None:
+def test_text_from_the_server_cannot_control_the_terminal(vela: Vela, console: FakeConsole) -> None:
     console.plan = a_plan(notes=["beware \x1b[2J\x07"])
     shown = vela(f"{RESET} --plan-only").stdout
     assert "beware \\x1b[2J\\x07" in shown

@@ -64,7 +64,7 @@ def test_rules_are_listed_with_their_state(vela: Vela, console: FakeConsole) -> 
     assert "there is no rule yet" in vela("alerts list").stderr
 
 
-def test_one_rule_says_how_its_notification_fares(vela: Vela, console: FakeConsole) -> None:
+def test_a_rule_is_shown_with_the_state_of_its_notification(vela: Vela, console: FakeConsole) -> None:
     console.answers["GET alerts/rules/3"] = RULE
     assert "not sent yet after 3 attempts: status 500" in vela("alerts show 3").stdout
     console.answers["GET alerts/rules/3"] = RULE | {"next_at": None}
@@ -135,7 +135,7 @@ def test_a_script_must_agree_beforehand(vela: Vela, console: FakeConsole) -> Non
     assert json.loads(vela("alerts delete 3 --json --yes").stdout)["id"] == 3
 
 
-def test_what_fires_and_what_fired(vela: Vela, console: FakeConsole) -> None:
+def test_firing_and_cleared_alerts_are_listed(vela: Vela, console: FakeConsole) -> None:
     broker = ALERT | {"topic_name": "", "subscription_name": ""}
     console.answers["GET alerts/firing"] = {"alerts": [ALERT, broker], "next_after": None}
     _, first, second = vela("alerts firing").stdout.splitlines()

@@ -45,7 +45,9 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return topics
 
 
-def test_figures_for_people_and_for_programs(vela: Vela, console: FakeConsole, measured: list[str]) -> None:
+def test_figures_are_printed_as_a_table_or_as_json(
+    vela: Vela, console: FakeConsole, measured: list[str]
+) -> None:
     shown = [line.split() for line in vela("bench --size 1000").stdout.splitlines()]
     assert shown[1] == ["published", "2,000/s", "2.0", "MB/s"]
     assert shown[4] == ["at", "500/s", "p50", "p95", "p99", "max"]
@@ -55,14 +57,16 @@ def test_figures_for_people_and_for_programs(vela: Vela, console: FakeConsole, m
     assert json.loads(vela("bench --json --seconds 0").stdout)["latency"] is None
 
 
-def test_its_topic_is_deleted(vela: Vela, console: FakeConsole, measured: list[str]) -> None:
+def test_the_topic_of_a_benchmark_is_deleted(vela: Vela, console: FakeConsole, measured: list[str]) -> None:
     assert vela("bench --namespace shop/eu").exit_code == 0
     assert measured[0].startswith("persistent://shop/eu/bench-")
     assert console.paths("POST") == ["acts", "acts/7/apply"]
     assert (console.asked[0].body["kind"], console.asked[0].body["topic"]) == ("delete_topic", measured[0])
 
 
-def test_a_topic_that_stays_is_named(vela: Vela, console: FakeConsole, measured: list[str]) -> None:
+def test_a_topic_that_could_not_be_deleted_is_named(
+    vela: Vela, console: FakeConsole, measured: list[str]
+) -> None:
     done = vela("bench --keep")
     assert (done.exit_code, console.asked) == (0, [])
     assert f"the topic is {measured[0].rpartition('/')[2]}" in done.stderr
@@ -75,6 +79,6 @@ def test_a_topic_that_stays_is_named(vela: Vela, console: FakeConsole, measured:
     )
 
 
-def test_an_invalid_namespace(vela: Vela, console: FakeConsole, measured: list[str]) -> None:
+def test_an_invalid_namespace_is_a_usage_error(vela: Vela, console: FakeConsole, measured: list[str]) -> None:
     done = vela("bench --namespace shop")
     assert (done.exit_code, "write it as tenant/namespace" in done.stderr) == (2, True)

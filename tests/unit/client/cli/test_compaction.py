@@ -30,7 +30,7 @@ def test_a_plan_alone_and_json_show_no_state(vela: Vela, console: FakeConsole) -
     assert PATH not in console.paths()
 
 
-def test_the_state_of_a_topic_that_was_never_compacted(vela: Vela, console: FakeConsole) -> None:
+def test_a_topic_that_was_never_compacted_is_shown_as_not_run(vela: Vela, console: FakeConsole) -> None:
     fresh = dict.fromkeys(ROW) | {"topic": ROW["topic"], "state": "NOT_RUN", "last_error": ""}
     console.answers[f"GET {PATH}"] = {"compactions": [fresh]}
     assert vela("topics compaction orders").stdout.splitlines()[-1].split()[:4] == [

@@ -14,13 +14,13 @@ def completed(line: str, incomplete: str) -> list[str]:
     return [item.value for item in found]
 
 
-def test_commands_and_options() -> None:
+def test_commands_and_options_are_completed() -> None:
     assert completed("", "re") == ["read", "reset", "resume", "redeliver", "redrive"]
     assert completed("topics", "t") == ["terminate", "truncate"]
     assert completed("reset orders billing", "--ea") == ["--earliest"]
 
 
-def test_topics_of_the_console(console: FakeConsole) -> None:
+def test_topics_are_completed_from_the_console(console: FakeConsole) -> None:
     names = [
         "persistent://public/default/orders",
         "persistent://public/default/more-orders",
@@ -35,7 +35,7 @@ def test_topics_of_the_console(console: FakeConsole) -> None:
     assert completed("topics show", "shop/eu/") == ["shop/eu/or"]
 
 
-def test_subscriptions_of_the_topic_on_the_line(console: FakeConsole) -> None:
+def test_subscriptions_are_completed_for_the_topic_on_the_line(console: FakeConsole) -> None:
     console.answers["GET topics/persistent/public/default/orders/stats"] = {
         "subscriptions": [{"name": "billing"}, {"name": "mail"}], "next_after": None,
     }  # fmt: skip

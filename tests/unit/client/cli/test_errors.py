@@ -60,7 +60,7 @@ def raising(error: type[httpx.TransportError]) -> Callable[[httpx.Request], None
         (httpx.RemoteProtocolError, 1, "the request to the console"),
     ],
 )
-def test_a_console_that_is_away(
+def test_an_unavailable_console_is_named_with_its_address(
     error: type[httpx.TransportError], exit_code: int, says: str, vela: Vela, console: FakeConsole
 ) -> None:
     console.fails = raising(error)
@@ -113,7 +113,7 @@ def test_a_console_that_is_away(
         ),
     ],
 )
-def test_an_invalid_answer(
+def test_each_refusal_of_the_console_has_its_sentence_and_exit_code(
     answer: httpx.Response, exit_code: int, says: str, vela: Vela, console: FakeConsole
 ) -> None:
     console.answers[HERE] = answer
@@ -169,7 +169,9 @@ def test_with_json_usage_errors_are_json_too(line: str, says: str, vela: Vela, c
     assert (done.exit_code, done.stdout, console.asked) == (2, "", [])
 
 
-def test_a_message_that_looks_like_an_option_asks_for_no_json(vela: Vela, console: FakeConsole) -> None:
+def test_a_message_that_looks_like_the_option_json_is_not_taken_for_it(
+    vela: Vela, console: FakeConsole
+) -> None:
     assert vela("produce a/b -- --json").stderr.startswith("Usage: vela produce")
 
 
@@ -183,7 +185,9 @@ def test_bytes_that_are_not_text_are_a_usage_error(line: str, vela: Vela, consol
     ("key", "exit_code", "says"),
     [(b"\x04", 5, "vela: there is no password for user 'ada'"), (b"\x03", 130, "")],
 )
-def test_a_password_prompt_without_an_answer(key: bytes, exit_code: int, says: str) -> None:
+def test_a_password_prompt_that_is_not_answered_ends_the_command(
+    key: bytes, exit_code: int, says: str
+) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "VELA_PASSWORD"}
     pid, terminal = pty.fork()
     if not pid:
@@ -192,7 +196,7 @@ def test_a_password_prompt_without_an_answer(key: bytes, exit_code: int, says: s
     shown = b""
     with suppress(OSError):  # the program has ended
         while True:
-            # More than once: Ctrl-C between Python's look for signals and its read is heard after the read only.
+            # Typed repeatedly: a Ctrl-C just before Python begins to read takes effect only after the read.
             while b"password of ada at " in shown and not select.select([terminal], [], [], 0.2)[0]:
                 os.write(terminal, key)
             shown += os.read(terminal, 4096)
@@ -214,7 +218,9 @@ def test_a_password_prompt_without_an_answer(key: bytes, exit_code: int, says: s
         (None, False),
     ],
 )  # fmt: skip
-def test_only_a_broker_that_is_away_is_to_be_started(cause: OSError | None, is_away: bool) -> None:
+def test_the_advice_is_to_start_the_broker_only_when_none_answers(
+    cause: OSError | None, is_away: bool
+) -> None:
     asked = Settings(url="ws://127.0.0.1:1", console_url="", user="", password="")
     error = (HandshakeError if isinstance(cause, ssl.SSLError) else ConnectError)("no connection")
     error.__cause__ = cause
@@ -280,7 +286,7 @@ def test_an_error_with_foreign_text_is_one_line(vela: Vela, console: FakeConsole
     "url",
     ["http://127.0.0.1:99999", "http://[::1", "127.0.0.1:8000", "ws://127.0.0.1:8080", "http://", "ftp://x"],
 )
-def test_an_invalid_address(url: str, vela: Vela, console: FakeConsole) -> None:
+def test_an_invalid_address_is_a_usage_error(url: str, vela: Vela, console: FakeConsole) -> None:
     done = vela(f"--console-url {url} {LIST}")
     assert (done.exit_code, "set VELA_CONSOLE_URL or --console-url to http://host:port" in done.stderr) == (
         2,

@@ -34,7 +34,7 @@ def a_message(payload: bytes) -> Message:
         ("hex", True, b"ff611b\n"),
     ],
 )
-def test_formats(form: str, is_terminal: bool, printed: bytes) -> None:
+def test_a_payload_is_printed_in_the_chosen_format(form: str, is_terminal: bool, printed: bytes) -> None:
     assert printer(form, is_terminal=is_terminal)(a_message(b"\xffa\x1b")) == printed
 
 
@@ -65,7 +65,7 @@ def test_ids_are_printed_as_the_acts_take_them() -> None:
         ("2026-01-01T00:00:00+00:00", Start(time_ms=1_767_225_600_000)),
     ],
 )
-def test_places(text: str, start: Start) -> None:
+def test_a_place_is_read_from_its_text(text: str, start: Start) -> None:
     assert SEEK_TO.convert(text, None, None) == start
     target = start.target()
     assert target == start.time_ms or isinstance(target, MessageId)
@@ -112,7 +112,9 @@ def test_a_wrong_command_line_opens_no_connection(
 @pytest.mark.parametrize(
     ("most", "written", "is_enough"), [(None, 0, False), (None, 1, True), (3, 2, False), (3, 3, True)]
 )
-def test_too_little_is_exit_code_3(most: int | None, written: int, is_enough: bool) -> None:
+def test_fewer_messages_than_asked_for_is_exit_code_3(
+    most: int | None, written: int, is_enough: bool
+) -> None:
     printing = Printing(form="text", most=most, written=written)
     if is_enough:
         printing.require_enough()

@@ -24,7 +24,7 @@ WORDS = st.text(string.ascii_letters + string.digits + "-=:._~%+ é", min_size=1
         ("non-persistent://shop/eu/orders", "non-persistent://shop/eu/orders"),
     ],
 )
-def test_short_and_full(text: str, full: str) -> None:
+def test_short_topic_names_are_completed_to_full_ones(text: str, full: str) -> None:
     assert full_name(text) == full
     assert full_name(short_name(full)) == full
 
@@ -50,7 +50,9 @@ def test_a_namespace_is_distinguished_from_a_topic() -> None:
     local=WORDS,
     subscription=st.text(min_size=1).filter(lambda text: "\0" not in text),
 )
-def test_addresses_are_the_consoles(tenant: str, namespace: str, local: str, subscription: str) -> None:
+def test_addresses_are_spelled_as_the_console_reads_them(
+    tenant: str, namespace: str, local: str, subscription: str
+) -> None:
     topic = f"persistent://{tenant}/{namespace}/{local}"
     path = topic_path(topic)
     assert unquote(path) == f"topics/{TopicConverter().to_url(topic)}"

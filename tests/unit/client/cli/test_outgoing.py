@@ -30,7 +30,7 @@ def of(*arguments: str, files: tuple[str, ...] = (), how: str = "lines") -> list
     return read(Source(arguments=arguments, files=files, how=how))
 
 
-def test_arguments() -> None:
+def test_each_argument_is_a_message() -> None:
     assert [each.payload for each in of("a", "ü", "")] == [b"a", "ü".encode(), b""]
 
 
@@ -46,7 +46,7 @@ def test_arguments() -> None:
         (b"\xff\x00\nb", [b"\xff\x00", b"b"]),
     ],
 )
-def test_lines_of_a_file(data: bytes, lines: list[bytes], tmp_path: Path) -> None:
+def test_each_line_of_a_file_is_a_message(data: bytes, lines: list[bytes], tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(data)
     source = Source(arguments=(), files=(str(path),), how="lines")
@@ -60,7 +60,7 @@ def test_lines_of_a_file(data: bytes, lines: list[bytes], tmp_path: Path) -> Non
     st.lists(st.binary(max_size=20).map(lambda data: data.replace(b"\n", b"")), max_size=20),
     st.integers(1, 9),
 )
-def test_lines_of_a_pipe_do_not_depend_on_how_they_come(lines: list[bytes], piece: int) -> None:
+def test_lines_of_a_pipe_do_not_depend_on_how_its_bytes_arrive(lines: list[bytes], piece: int) -> None:
     async def through() -> list[bytes]:
         reading, writing = os.pipe()
         data = b"".join(line + b"\n" for line in lines)
@@ -120,7 +120,7 @@ def test_a_full_pipe_delays_only_the_writer() -> None:
     assert asyncio.run(run()) > 20
 
 
-def test_a_json_line_says_everything(tmp_path: Path) -> None:
+def test_a_json_line_can_set_every_field_of_a_message(tmp_path: Path) -> None:
     path = tmp_path / "file"
     full = {
         "payload": "p", "key": "k", "ordering_key": "o", "properties": {"a": "b"}, "event_ms": 1, "deliver_at_ms": 2,

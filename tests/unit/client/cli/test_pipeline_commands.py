@@ -40,7 +40,7 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vela.cli.commands.pipeline._POLL_S", 0.0)
 
 
-def test_runs_and_one_run(vela: Vela, console: FakeConsole) -> None:
+def test_runs_are_listed_and_one_run_is_shown(vela: Vela, console: FakeConsole) -> None:
     console.answers["GET pipeline/runs"] = {"runs": [RUN, FAILED], "next_before": None}
     console.answers["GET pipeline/runs/12"] = RUN
     listed = vela("pipeline list --state running --topic orders")
@@ -52,7 +52,7 @@ def test_runs_and_one_run(vela: Vela, console: FakeConsole) -> None:
     assert json.loads(vela("pipeline show 12 --json").output)["id"] == 12
 
 
-def test_jobs_and_schedules(vela: Vela, console: FakeConsole) -> None:
+def test_jobs_and_schedules_are_listed(vela: Vela, console: FakeConsole) -> None:
     option = {
         "name": "to",
         "doc": "a folder",
@@ -71,7 +71,7 @@ def test_jobs_and_schedules(vela: Vela, console: FakeConsole) -> None:
     assert (refused.exit_code, "there is no schedule 5" in refused.output) == (3, True)
 
 
-def test_following_a_run(vela: Vela, console: FakeConsole) -> None:
+def test_a_run_is_followed_to_its_end(vela: Vela, console: FakeConsole) -> None:
     console.answers["POST acts/7/apply"] = an_act(
         kind="run_job", state="applied", parameters={"job": "export"}, result=a_result() | {"run": 12}
     )
@@ -88,6 +88,6 @@ def test_following_a_run(vela: Vela, console: FakeConsole) -> None:
 
 
 @pytest.mark.parametrize("line", ["run export orders --set to", "run export orders --set =x", "show 0"])
-def test_a_wrong_line_asks_nothing(line: str, vela: Vela, console: FakeConsole) -> None:
+def test_a_wrong_command_line_sends_no_request(line: str, vela: Vela, console: FakeConsole) -> None:
     assert vela(f"pipeline {line}").exit_code == 2
     assert console.asked == []

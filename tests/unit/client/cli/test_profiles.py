@@ -82,7 +82,7 @@ def test_an_option_wins_over_the_profile_and_the_profile_over_the_environment(
         ({"key_file": "/typed"}, {"issuer_url": "https://shop", "audience": "a", "scope": "s"}, {}),
     ],
 )
-def test_what_belongs_to_one_login_server_comes_from_one_source(
+def test_all_values_about_a_login_server_come_from_one_source(
     typed: dict[str, str],
     profile: dict[str, str],
     environment: dict[str, str],
@@ -197,7 +197,7 @@ def test_a_token_file_that_cannot_be_read_is_named(vela: Vela, console: FakeCons
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_token_and_a_file_with_one_are_too_much(vela: Vela) -> None:
+def test_a_token_and_a_token_file_exclude_each_other(vela: Vela) -> None:
     done = vela("--token a --token-file b --url ws://127.0.0.1:1 read orders")
     assert done.exit_code == 2
     assert "give one of them" in done.stderr
@@ -261,7 +261,7 @@ def test_profiles_are_added_listed_and_removed_and_the_rest_of_the_file_stays(
         ("profile remove new", "has no profile 'new'"),
     ],
 )
-def test_what_cannot_be_a_profile_is_refused_and_changes_nothing(
+def test_an_invalid_profile_is_refused_and_changes_nothing(
     vela: Vela, folder: Path, line: str, says: str
 ) -> None:
     write(folder, '[shop]\nurl = "wss://shop:1"\n')

@@ -185,7 +185,9 @@ def test_an_empty_list_says_so_beside_the_output(
     ("where", "path"),
     [("orders", f"{TOPIC}/policies"), ("shop/..eu", "namespaces/shop/..eu/policies")],
 )
-def test_policies_in_force(where: str, path: str, vela: Vela, console: FakeConsole) -> None:
+def test_policies_are_shown_with_the_place_where_each_is_set(
+    where: str, path: str, vela: Vela, console: FakeConsole
+) -> None:
     rows = [
         {"name": "retention_ms", "value": 604_800_000, "words": "7 days", "set_on": "namespace"},
         {"name": "delayed_delivery", "value": False, "words": "false", "set_on": "topic"},
@@ -204,7 +206,7 @@ def test_policies_in_force(where: str, path: str, vela: Vela, console: FakeConso
     assert (none.stdout, none.stderr) == ("", "no policies are set\n")
 
 
-def test_namespaces(vela: Vela, console: FakeConsole) -> None:
+def test_namespaces_are_listed_with_their_sums(vela: Vela, console: FakeConsole) -> None:
     row = {
         "name": "shop/eu",
         "protected": True,
@@ -221,12 +223,12 @@ def test_namespaces(vela: Vela, console: FakeConsole) -> None:
     assert json.loads(vela("namespaces list --json").stdout) == row
 
 
-def test_policies_of_an_invalid_name(vela: Vela, console: FakeConsole) -> None:
+def test_an_invalid_name_is_refused_before_a_request(vela: Vela, console: FakeConsole) -> None:
     done = vela("policies show a/b/c/d")
     assert (done.exit_code, console.asked, "or tenant/namespace" in done.stderr) == (2, [], True)
 
 
-def test_stats_once(vela: Vela, console: FakeConsole) -> None:
+def test_the_option_once_prints_the_statistics_once(vela: Vela, console: FakeConsole) -> None:
     console.answers["GET stats"] = {
         "topics": 1, "producers": 1, "message_rate_in": 2.5, "byte_rate_in": 10.0, "stored_bytes": 9, "consumers": 2,
         "backlog_messages": 7, "unacked_messages": 1, "message_rate_out": 1.0, "message_rate_acked": 1.0,
@@ -244,7 +246,7 @@ def test_stats_once(vela: Vela, console: FakeConsole) -> None:
     assert (document["totals"]["backlog_messages"], len(document["topics"]["topics"])) == (7, 1)
 
 
-def test_stats_of_a_topic(vela: Vela, console: FakeConsole) -> None:
+def test_statistics_of_a_topic_list_its_subscriptions(vela: Vela, console: FakeConsole) -> None:
     row = {
         "name": "billing", "type": "Shared", "paused": False, "cursors": 1, "acked_messages": 4, "backlog_messages": 12,
         "backlog_bytes": 1, "consumers": 1, "unacked_messages": 2, "permits": 998, "replay_entries": 0,
@@ -264,7 +266,7 @@ def test_stats_of_a_topic(vela: Vela, console: FakeConsole) -> None:
 
 
 @pytest.mark.parametrize("given", ["--search x", "--sort name", "--limit 30"])
-def test_stats_of_a_topic_take_nothing_that_is_about_the_list(
+def test_options_about_the_list_are_refused_for_one_topic(
     given: str, vela: Vela, console: FakeConsole
 ) -> None:
     done = vela(f"stats orders {given}")
@@ -312,7 +314,7 @@ def test_the_log_of_acts_goes_through_pages(vela: Vela, console: FakeConsole) ->
     ]
 
 
-def test_the_log_of_acts_as_a_file(vela: Vela, console: FakeConsole) -> None:
+def test_the_log_of_acts_is_written_as_a_file(vela: Vela, console: FakeConsole) -> None:
     file = "act,kind\r\n7,reset\r\n# stopped_by end\r\n"
     headers = {"Content-Type": "text/csv", "Content-Disposition": 'attachment; filename="acts.csv"'}
     console.answers["GET acts/export"] = httpx.Response(200, text=file, headers=headers)
@@ -468,7 +470,7 @@ def test_a_search_goes_on_until_it_has_enough(vela: Vela, console: FakeConsole) 
     assert console.asked[2].query["limit"] == "1"
 
 
-def test_chosen_columns_stand_in_place_of_key_and_payload(vela: Vela, console: FakeConsole) -> None:
+def test_chosen_columns_replace_key_and_payload(vela: Vela, console: FakeConsole) -> None:
     console.answers[f"GET {TOPIC}/messages"] = a_page(
         a_message(columns={"$.order.id": "7", "property:region": None}),
         a_message(id="1:1", trouble="encrypted", columns={"$.order.id": None, "property:region": "eu"}),

@@ -44,7 +44,7 @@ def test_a_command_has_the_same_summary_in_the_list_and_in_its_help(lazy: Lazy) 
     )
 
 
-def test_the_version(vela: Vela, console: FakeConsole) -> None:
+def test_the_option_version_prints_the_version(vela: Vela, console: FakeConsole) -> None:
     assert vela("--version").stdout.startswith("vela")
 
 
@@ -70,7 +70,7 @@ def test_no_number_may_be_nan_or_inf() -> None:
 
 
 @pytest.mark.parametrize("seconds", ["-5", "nan", "inf"])
-def test_an_invalid_waiting_time(seconds: str, vela: Vela, console: FakeConsole) -> None:
+def test_an_invalid_waiting_time_is_a_usage_error(seconds: str, vela: Vela, console: FakeConsole) -> None:
     done = vela(f"clear orders billing --yes --wait {seconds}")
     assert (done.exit_code, console.asked) == (2, [])
 

@@ -1,4 +1,4 @@
-"""Lengths and moments."""
+"""Lengths of time and moments, as the command line reads and prints them."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from vela.cli.text.times import exact_moment, length_ms, moment, moment_ms, mome
         ("1.5h", 5_400_000),
     ],
 )
-def test_lengths(text: str, ms: int) -> None:
+def test_a_length_of_time_is_read(text: str, ms: int) -> None:
     assert length_ms(text) == ms
 
 
 @pytest.mark.parametrize("text", ["", "15", "m", "-15m", "15M", "٣m"])
-def test_text_that_is_not_a_length(text: str) -> None:
+def test_a_text_that_is_not_a_length_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write 500ms, 90s"):
         length_ms(text)
 
 
-def test_moments() -> None:
+def test_a_moment_is_read_as_a_time_or_as_milliseconds() -> None:
     assert moment_ms("2026-01-01T00:00:00+00:00") == 1_767_225_600_000
     assert moment_ms("2026-01-01T01:00:00.5+01:00") == 1_767_225_600_500
     assert moment_ms("1767225600000") == 1_767_225_600_000
@@ -54,18 +54,18 @@ def test_a_number_that_is_not_milliseconds_says_what_to_write(text: str, says: s
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "12", "99999-01-01"])
-def test_texts_that_are_not_moments(text: str) -> None:
+def test_a_text_that_is_not_a_moment_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="milliseconds since 1970"):
         moment_ms(text)
 
 
 @pytest.mark.parametrize("text", ["9999999999999999999", "253402300800000", "1969-12-31T00:00:00+00:00"])
-def test_a_moment_out_of_range(text: str) -> None:
+def test_a_moment_out_of_range_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="from 1970 to the end of 9999"):
         moment_ms(text)
 
 
-def test_a_length_out_of_range() -> None:
+def test_a_length_out_of_range_is_refused() -> None:
     for text in ("9" * 20 + "d", "9" * 400 + "d"):
         with pytest.raises(ValueError, match="too long"):
             length_ms(text)

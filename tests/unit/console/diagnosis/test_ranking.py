@@ -107,7 +107,7 @@ def ids(**changes: Any) -> list[str]:
         ),
     ],
 )
-def test_the_cause_leads(leads: str, changes: dict[str, Any]) -> None:
+def test_the_cause_comes_first(leads: str, changes: dict[str, Any]) -> None:
     assert ids(**changes)[0] == leads
 
 
@@ -191,7 +191,7 @@ def test_a_few_fast_seconds_do_not_overrule_the_broker(rate_acked: float) -> Non
     ) == ["too_slow"]
 
 
-def test_there_is_always_an_answer() -> None:
+def test_every_snapshot_has_a_leading_finding() -> None:
     assert ids() == ["draining"]
     assert ids(subscription__backlog_messages=0) == ["caught_up"]
     assert ids(subscription__consumers=None, consumers=(), subscription__message_rate_acked=None) == [

@@ -181,7 +181,7 @@ CASES: list[tuple[str, Changes, Changes]] = [
         {"consumers": (silent(1, unacked_messages=110), silent(2, **{**IDLE, "connected_ms": ago_ms(4)}))},
     ),
     (
-        "hoarder",  # the other has a few and asks for more, or its queue is full, so that it would take none
+        "hoarder",  # the other consumer has a few and asks for more, or its queue is full and it would take none
         {
             "cursor__unread_entries": 0,
             "consumers": (silent(1, unacked_messages=110), silent(2, unacked_messages=5)),
@@ -327,7 +327,7 @@ def evidence(found: Finding) -> dict[str, Any]:
         ),
     ],
 )
-def test_without_consumers_it_says_who_left_and_why(departure: Any, words: str) -> None:
+def test_without_consumers_the_finding_says_who_left_and_why(departure: Any, words: str) -> None:
     found = found_by(
         "no_consumer", subscription__consumers=0, consumers=(), subscription__departure=departure
     )
@@ -341,7 +341,7 @@ def test_without_consumers_it_says_who_left_and_why(departure: Any, words: str) 
         ((), Severity.STOPPED, "one that has just connected shows within seconds"),
     ],
 )
-def test_before_the_first_report_it_does_not_say_that_nobody_came(
+def test_before_the_first_report_the_finding_does_not_say_that_no_consumer_ever_connected(
     consumers: Any, severity: Severity, words: str
 ) -> None:
     found = found_by("unreported", subscription__consumers=None, consumers=consumers)
@@ -382,10 +382,20 @@ def test_a_hoarder_s_sentence_says_how_many_the_others_have() -> None:
 @pytest.mark.parametrize(
     ("type_", "permits", "room", "act"),
     [
-        ("Shared", 0, 1000, "disconnect"),  # the others take everything at once
-        ("Shared", 0, 100, "redeliver"),  # the hoarder asks for none while the others take it bit by bit
+        ("Shared", 0, 1000, "disconnect"),  # the other consumers have room for everything
+        (
+            "Shared",
+            0,
+            100,
+            "redeliver",
+        ),  # the hoarder has no permits, so the others get the messages bit by bit
         ("Shared", 890, 100, "disconnect"),  # a redelivery would give the hoarder half of it again
-        ("Key_Shared", 0, 100, "disconnect"),  # a redelivery follows the keys, which are the hoarder's
+        (
+            "Key_Shared",
+            0,
+            100,
+            "disconnect",
+        ),  # a redelivery follows the keys, which still belong to the hoarder
     ],
 )
 def test_the_first_cure_of_a_hoarder_makes_the_others_work(
@@ -400,14 +410,16 @@ def test_the_first_cure_of_a_hoarder_makes_the_others_work(
     assert found.cures[0].act == act
 
 
-def test_it_says_how_many_consumers_are_missing_once_their_pace_is_known() -> None:
+def test_the_finding_says_how_many_consumers_are_missing_once_their_pace_is_known() -> None:
     behind: Changes = {"subscription__state": "falling behind", "topic__message_rate_in": 130.0}
     text = "Add at least 3 consumers as"
-    assert text in found_by("too_slow", **behind).cures[0].text  # one acks 40, and 90 a second are too many
+    assert (
+        text in found_by("too_slow", **behind).cures[0].text
+    )  # one consumer acks 40 a second, and 90 a second are not acked
     no_number = "Make each consumer faster, or add consumers."
     for unknown in (
         {"subscription__state": "watching", "subscription__backlog_messages": 9000},
-        {"topic__message_rate_in": 4000.0},  # nobody adds 99 consumers
+        {"topic__message_rate_in": 4000.0},  # no operator would add 99 consumers
         {"consumers": (a_consumer(), a_consumer(2, connected_ms=ago_ms(6)))},
         NOTHING_ACKED,
     ):
@@ -471,7 +483,7 @@ def test_the_time_left_is_the_brokers() -> None:
     assert evidence(found)["time left"] == 250
 
 
-def test_more_delayed_entries_than_were_counted() -> None:
+def test_a_count_of_delayed_entries_that_was_cut_off_says_at_least() -> None:
     assert evidence(found_by("only_delayed", **MANY_DELAYED))["delayed"] == "at least 10\u202f000 entries"
     assert changed(**{**MANY_DELAYED, "cursor__unacked_entries": 12_000}).ready_entries is None
 

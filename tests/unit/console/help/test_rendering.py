@@ -37,7 +37,7 @@ def test_a_link_leads_to_a_page_of_the_console_or_becomes_text(link: str, html: 
     assert "href" not in found or "href" in html
 
 
-def test_the_policy_finds_no_style_and_no_markup_of_the_page() -> None:
+def test_a_page_is_rendered_without_styles_and_without_markup_of_its_text() -> None:
     page = rendered("| a | n |\n|---|--:|\n| x | 1 |\n\n<b onclick='x()'>bold</b> <script>y()</script>\n")
     assert '<th class="number">n</th>' in page.html
     assert '<div class="scroll" tabindex="0"><table>' in page.html

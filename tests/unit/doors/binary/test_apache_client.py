@@ -76,7 +76,7 @@ def produce(url: str, batching: bool, codec: Any) -> list[str]:
 
 @pytest.mark.parametrize(("codec", "number"), CODECS, ids=[c.name for _, c in CODECS])
 @pytest.mark.parametrize("batching", [True, False], ids=["batches", "singles"])
-async def test_entries_of_the_cpp_client_parse(codec: Any, number: Compression, batching: bool) -> None:
+async def test_entries_of_the_cpp_client_are_parsed(codec: Any, number: Compression, batching: bool) -> None:
     broker = ScriptedBroker()
     async with running(broker) as url:
         ids = await in_thread(produce, url, batching, codec)
@@ -115,7 +115,7 @@ def produce_large(url: str) -> None:
         client.close()
 
 
-async def test_chunks_of_the_cpp_client_parse() -> None:
+async def test_chunks_of_the_cpp_client_are_parsed() -> None:
     broker = ScriptedBroker()
     async with running(broker) as url:
         await in_thread(produce_large, url)

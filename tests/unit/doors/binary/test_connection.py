@@ -38,7 +38,7 @@ async def test_lookup_connects_to_the_advertised_address_through_the_service_url
     assert ServerError(second.lookupTopicResponse.error) == ServerError.INVALID_TOPIC_NAME
 
 
-async def test_partition_metadata_of_known_and_absent_topics(client: WireClient) -> None:
+async def test_partition_metadata_of_known_and_absent_topics_is_answered(client: WireClient) -> None:
     client.broker.partitions["persistent://public/default/parts"] = 3
     client.tell(commands.partition_metadata("parts", request_id=1))
     client.tell(commands.partition_metadata("absent", request_id=2))

@@ -45,7 +45,7 @@ async def test_statistics_of_a_consumer_that_is_not_open_are_refused(client: Wir
     assert ServerError(answer.consumerStatsResponse.error_code) == ServerError.CONSUMER_NOT_FOUND
 
 
-async def test_topics_of_a_namespace(client: WireClient) -> None:
+async def test_the_topics_of_a_namespace_are_listed_and_an_unknown_one_has_none(client: WireClient) -> None:
     client.broker.topic("orders")
     client.tell(commands.get_topics_of_namespace("public/default", request_id=1))
     client.tell(commands.get_topics_of_namespace("none/such", request_id=2))

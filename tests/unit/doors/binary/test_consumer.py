@@ -116,7 +116,7 @@ async def test_flow_ack_and_redeliver_of_an_unknown_consumer_are_ignored(client:
     assert not client.is_closed()
 
 
-async def test_redelivery_of_a_list_and_of_everything(client: WireClient) -> None:
+async def test_a_list_of_messages_or_everything_is_redelivered_on_request(client: WireClient) -> None:
     await client.open_producer()
     await client.subscribe(type_=SubType.SHARED)
     client.tell(send(0), send(1), commands.flow(1, 100))
@@ -177,7 +177,7 @@ async def test_last_message_id_names_the_last_member_of_a_batch(client: WireClie
     assert last.consumer_mark_delete_position.ledgerId == 1
 
 
-async def test_unsubscribe_and_close(client: WireClient) -> None:
+async def test_unsubscribe_and_close_are_answered(client: WireClient) -> None:
     await client.open_producer()
     await client.subscribe()
     client.tell(commands.unsubscribe(1, request_id=1))
@@ -223,7 +223,7 @@ async def test_a_lost_connection_gives_back_its_consumers_messages(
     assert broker.topic("orders").producers == {}
 
 
-async def test_a_contested_place_goes_to_the_newcomer_only_when_the_old_peer_is_silent(
+async def test_a_new_exclusive_consumer_gets_in_only_when_the_old_peer_is_silent(
     client: WireClient, broker: FakeBroker
 ) -> None:
     await client.subscribe()

@@ -114,7 +114,7 @@ def test_events_before_a_bad_frame_come_first_however_few_are_asked_for(pings: i
     assert [*before, *raised.value.events] == [events.Ping()] * pings
 
 
-def test_subscribe_with_everything() -> None:
+def test_a_subscribe_with_every_option_is_read() -> None:
     body = pb.CommandSubscribe(
         topic="t",
         subscription="s",
@@ -143,7 +143,7 @@ def test_subscribe_with_everything() -> None:
     assert (event.subscription_properties, event.rollback_s, event.epoch) == ({"k": "v"}, 60, 3)
 
 
-def test_transactional_commands_say_so() -> None:
+def test_a_command_of_a_transaction_is_marked_as_one() -> None:
     body = pb.CommandSend(producer_id=1, sequence_id=2, txnid_least_bits=0, txnid_most_bits=0)
     send = pb.BaseCommand(type=pb.BaseCommand.SEND, send=body).SerializeToString()
     ack = pb.CommandAck(

@@ -141,7 +141,7 @@ def test_a_client_too_old_to_lose_one_producer_must_lose_its_connection() -> Non
         engine.send_close_consumer(1)
 
 
-def test_the_remaining_answers() -> None:
+def test_every_other_answer_is_written_as_a_command() -> None:
     engine = connected_engine()
     engine.send_ping()
     engine.send_pong()

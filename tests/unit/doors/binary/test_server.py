@@ -27,7 +27,7 @@ def state_of(engine: ServerEngine) -> ConnectionState:
     return engine.state
 
 
-def test_the_handshake() -> None:
+def test_the_handshake_reads_connect_and_answers_connected() -> None:
     engine = new_engine()
     (event,) = engine.receive(
         commands.connect(
@@ -59,7 +59,7 @@ def test_a_newer_client_is_answered_with_our_version() -> None:
     assert only_command(engine.data_to_send()).connected.protocol_version == 21
 
 
-def test_authentication_in_several_steps() -> None:
+def test_authentication_may_take_several_steps() -> None:
     engine = new_engine()
     engine.receive(commands.connect(client_version="x", protocol_version=21, auth_method="sasl"))
     engine.send_auth_challenge("sasl", b"prove it")

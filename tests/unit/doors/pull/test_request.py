@@ -20,14 +20,14 @@ from vela.wire.pull.codes import PullCode
 TOPIC = "persistent://public/default/t"
 
 
-def test_defaults() -> None:
+def test_a_pull_without_options_has_the_defaults() -> None:
     request = parse_pull_request(TOPIC, b"offset=7")
     assert (request.queue, request.offset, request.max_messages) == (0, 7, 32)
     assert (request.tags, request.property_filter, request.may_suspend) == (None, None, False)
     assert request.suspend_timeout_ms == 15_000
 
 
-def test_every_parameter() -> None:
+def test_every_parameter_of_a_pull_is_read() -> None:
     request = parse_pull_request(
         TOPIC,
         b"queue=2&offset=0&max_messages=5&tags=A%7C%7CB&filter=a%3E1&suspend=true&suspend_timeout_ms=20000",
@@ -64,7 +64,7 @@ def test_a_bad_parameter_is_named(query: str, named: str) -> None:
         parse_pull_request(TOPIC, query)
 
 
-def test_offsets_of_a_group() -> None:
+def test_a_request_about_the_offset_of_a_group_needs_its_parameters() -> None:
     assert parse_offset_request(TOPIC, "subscription=g", is_commit=False).offset is None
     assert parse_offset_request(TOPIC, "subscription=g&offset=4", is_commit=True).offset == 4
     for query, is_commit, named in (("", False, "subscription"), ("subscription=g", True, "offset")):

@@ -44,6 +44,6 @@ def test_every_body_has_the_number_of_its_type() -> None:
         assert field.message_type.name.startswith("Command")
 
 
-def test_it_can_live_beside_another_copy_of_the_protocol() -> None:
+def test_the_module_can_be_imported_beside_another_copy_of_the_protocol() -> None:
     assert pb.DESCRIPTOR.package == "vela.wire.pb"
     assert pb.DESCRIPTOR.name == "vela/wire/pb/vela_pulsar.proto"

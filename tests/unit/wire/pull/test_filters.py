@@ -15,7 +15,7 @@ from vela.wire.pull.tags import parse_tags
     ("expression", "tags"),
     [("*", None), ("", None), (" A ", {"A"}), ("A || B||C", {"A", "B", "C"}), ("A|B", {"A|B"})],
 )
-def test_tags(expression: str, tags: set[str] | None) -> None:
+def test_a_tag_expression_is_read_as_its_set_of_tags(expression: str, tags: set[str] | None) -> None:
     assert parse_tags(expression) == tags
 
 
@@ -62,7 +62,7 @@ PROPERTIES = {"a": "3", "b": "x", "c": "it's", "t": "true", "word": "north"}
         ("a = -3 OR a > -1.5", True),
     ],
 )
-def test_a_property_filter(text: str, matches: bool) -> None:
+def test_a_property_filter_decides_by_the_properties(text: str, matches: bool) -> None:
     assert parse_property_filter(text)(PROPERTIES) is matches
 
 
@@ -94,7 +94,7 @@ def test_unreadable_filters_are_refused(text: str) -> None:
 
 
 @given(st.text(alphabet="ab'() =<>,.19ANDORTINULLBEW-", max_size=60))
-def test_garbage_is_refused_or_answers(text: str) -> None:
+def test_any_text_is_refused_or_makes_a_filter(text: str) -> None:
     try:
         found = parse_property_filter(text)
     except InvalidPull:

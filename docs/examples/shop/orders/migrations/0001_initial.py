@@ -1,4 +1,4 @@
-"""Make the tables of orders and invoices."""
+"""Create the tables of orders and invoices."""
 
 import django.db.models.deletion
 from django.db import migrations, models

@@ -25,13 +25,13 @@ def test_a_message_sent_alone_is_its_entry() -> None:
 
 
 @pytest.mark.row("S4.6")
-def test_one_member_leaves_the_others() -> None:
+def test_an_ack_of_one_member_leaves_the_others_unacked() -> None:
     tracker = BatchAcks()
     assert tracker.individual([member(1, 3)]) == [entry_ack(0b101, 3)]
     assert tracker.partly_acked == 0
 
 
-def test_members_of_one_frame_become_one_ack_an_entry_in_order() -> None:
+def test_members_of_one_frame_become_one_ack_for_each_entry_in_order() -> None:
     acks = BatchAcks().individual(
         [member(0, 2, 9), member(1, 3), member(1, 2, 9), member(1, 3), member(2, 3)]
     )
@@ -72,14 +72,14 @@ def test_the_entry_acked_longest_ago_is_forgotten_first() -> None:
     assert tracker.individual([member(2, 3, 1)]) == [entry_ack(None, 3, 1)]
 
 
-def test_cumulative_inside_a_batch() -> None:
+def test_a_cumulative_ack_inside_a_batch_acks_its_members_up_to_there() -> None:
     assert BatchAcks().cumulative(member(1, 4)) == entry_ack(0b1100, 4)
     assert BatchAcks().cumulative(member(3, 4)) == entry_ack(None, 4)
     assert BatchAcks().cumulative(MessageId(1, 5)) == entry_ack(None, 0)
 
 
 @pytest.mark.row("S4.7")
-def test_cumulative_without_batch_index_acks_leaves_the_whole_entry() -> None:
+def test_without_batch_index_acks_a_cumulative_ack_inside_a_batch_leaves_the_whole_entry() -> None:
     tracker = BatchAcks(batch_index_acks=False)
     tracker.individual([member(0, 2, 4), member(0, 4), member(0, 2, 6)])
     assert tracker.cumulative(member(1, 4)) == entry_ack(0b1111, 4)

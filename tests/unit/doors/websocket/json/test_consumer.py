@@ -58,7 +58,7 @@ TEXT = st.text(st.characters(codec="utf-8"))
         ({"type": "isEndOfTopic", "unknown": [1]}, IsEndOfTopic()),
     ],
 )
-def test_commands(fields: dict[str, Any], command: ConsumerCommand) -> None:
+def test_each_frame_is_read_as_its_command(fields: dict[str, Any], command: ConsumerCommand) -> None:
     assert decode_commands(json.dumps(fields)) == [command]
 
 
@@ -176,7 +176,7 @@ def messages(draw: st.DrawFn) -> Message:
 
 
 @given(message=messages(), redelivery_count=st.integers(0, 2**32 - 1))
-def test_push(message: Message, redelivery_count: int) -> None:
+def test_a_push_has_every_field_of_its_message(message: Message, redelivery_count: int) -> None:
     expected = {
         "messageId": ID_TEXT,
         "payload": base64.b64encode(message.payload).decode(),
@@ -225,7 +225,7 @@ def test_end_of_topic_is_a_json_boolean() -> None:
         ('[{},{"type":"isEndOfTopic"},{"messageId":"x"}]', 2, 1),
     ],
 )
-def test_reader_frames(frame: str, processed: int, requests: int) -> None:
+def test_frames_of_a_reader_are_counted_or_are_requests(frame: str, processed: int, requests: int) -> None:
     assert decode_reader_frame(frame) == ReaderFrame(processed=processed, end_of_topic_requests=requests)
 
 

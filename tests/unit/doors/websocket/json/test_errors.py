@@ -1,4 +1,4 @@
-"""Numbers, texts and close codes."""
+"""Errors of the JSON WebSocket API: their numbers, texts and close codes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from broker.doors.websocket.json.errors import (
 from vela.wire.errors import RemoteProtocolError
 
 
-def test_pulsars_numbers_and_texts() -> None:
+def test_errors_have_pulsars_numbers_and_texts() -> None:
     assert [(int(error), error.text) for error in WebSocketError] == [
         (1, "Failed to create producer"),
         (2, "Failed to subscribe"),
@@ -45,7 +45,7 @@ def test_close_codes_are_legal_on_the_wire(error: InvalidJson, code: CloseCode) 
     assert error.reason == "3: x"
 
 
-def test_one_tree() -> None:
+def test_every_error_is_a_remote_protocol_error() -> None:
     for error in (InvalidJson("x"), HandshakeRefused(404, "x"), InvalidQuery("x")):
         assert isinstance(error, RemoteProtocolError)
     assert str(InvalidQuery("a is b")) == "Invalid query params: a is b"

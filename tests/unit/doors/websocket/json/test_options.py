@@ -25,7 +25,7 @@ from vela.wire.redelivery_backoff import RedeliveryBackoff
 BATCHING = {"batchingEnabled": "true"}
 
 
-def test_defaults() -> None:
+def test_sockets_without_options_have_the_defaults() -> None:
     assert producer_options({}) == ProducerOptions()
     assert consumer_options({}) == ConsumerOptions()
     assert reader_options({}) == ReaderOptions()
@@ -66,7 +66,7 @@ def test_defaults() -> None:
         ({"token": "x", "unheard": "of"}, "producer_name", None),
     ],
 )
-def test_producer_values(query: dict[str, str], field: str, value: object) -> None:
+def test_options_of_a_producer_are_read(query: dict[str, str], field: str, value: object) -> None:
     assert getattr(producer_options(query), field) == value
 
 
@@ -91,7 +91,7 @@ def test_producer_values(query: dict[str, str], field: str, value: object) -> No
         BATCHING | {"maxPendingMessages": "-1"},
     ],
 )
-def test_producer_refusals(query: dict[str, str]) -> None:
+def test_an_invalid_option_of_a_producer_is_refused(query: dict[str, str]) -> None:
     with pytest.raises(InvalidQuery, match=r"^Invalid query params: ") as caught:
         producer_options(query)
     assert caught.value.status == 400
@@ -164,7 +164,7 @@ def test_encryption_keys_are_refused_with_500() -> None:
         ({"cryptoFailureAction": "DISCARD"}, "crypto_failure_action", "DISCARD"),
     ],
 )
-def test_consumer_values(query: dict[str, str], field: str, value: object) -> None:
+def test_options_of_a_consumer_are_read(query: dict[str, str], field: str, value: object) -> None:
     assert getattr(consumer_options(query), field) == value
 
 
@@ -207,14 +207,14 @@ def test_consumer_values(query: dict[str, str], field: str, value: object) -> No
         {"cryptoFailureAction": "discard"},
     ],
 )
-def test_consumer_refusals(query: dict[str, str]) -> None:
+def test_an_invalid_option_of_a_consumer_is_refused(query: dict[str, str]) -> None:
     with pytest.raises(InvalidQuery, match=r"^Invalid query params: ") as caught:
         consumer_options(query)
     assert caught.value.status == 400
     assert list(query)[-1] in caught.value.reason
 
 
-def test_reader_values() -> None:
+def test_options_of_a_reader_are_read() -> None:
     message_id = MessageId(12, 34)
     assert reader_options({"messageId": "earliest"}).start == EARLIEST
     assert reader_options({"messageId": "latest"}).start == LATEST
@@ -234,7 +234,7 @@ def test_reader_values() -> None:
         {"cryptoFailureAction": "?"},
     ],
 )
-def test_reader_refusals_are_500(query: dict[str, str]) -> None:
+def test_an_invalid_option_of_a_reader_is_refused_with_500(query: dict[str, str]) -> None:
     with pytest.raises(HandshakeRefused, match=r"^Failed to create reader: ") as caught:
         reader_options(query)
     assert caught.value.status == 500

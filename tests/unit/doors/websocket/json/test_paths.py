@@ -61,7 +61,7 @@ def test_any_encoded_name_comes_back(name: str, subscription: str) -> None:
         {"topic": "t", "domain": ""},
     ],
 )
-def test_a_wrong_piece_is_400(pieces: dict[str, str]) -> None:
+def test_a_wrong_part_of_the_address_is_answered_with_400(pieces: dict[str, str]) -> None:
     given_pieces = {"domain": "persistent", "tenant": "t", "namespace": "n", **pieces}
     with pytest.raises(InvalidQuery) as caught:
         full_topic(given_pieces)
@@ -70,7 +70,7 @@ def test_a_wrong_piece_is_400(pieces: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("piece", ["", "+%20", "a%00b", "%7F", "%ff", "%"])
-def test_a_wrong_subscription_is_400(piece: str) -> None:
+def test_a_wrong_subscription_is_refused(piece: str) -> None:
     with pytest.raises(InvalidQuery):
         subscription_name(piece)
 
@@ -81,7 +81,7 @@ def test_a_list_of_topics_keeps_its_order_and_drops_repetition() -> None:
 
 
 @given(st.text(min_size=1))
-def test_any_pattern_is_one_or_400(regex: str) -> None:
+def test_any_text_is_a_pattern_or_refused_with_400(regex: str) -> None:
     try:
         found = requested_topics({"topicsPattern": f"persistent://t/n/{regex}"})
     except InvalidQuery:
@@ -132,5 +132,5 @@ def test_garbage_query_raises_only_invalid_query(query: str | bytes) -> None:
         value.encode()
 
 
-def test_query_first_value_counts() -> None:
+def test_the_first_value_of_a_repeated_parameter_counts() -> None:
     assert parse_query(b"a=1&a=2&b&c=x%3Dy=z&&d=1+2") == {"a": "1", "b": "", "c": "x=y=z", "d": "1 2"}

@@ -50,7 +50,7 @@ def refused(fields: object) -> SendError:
     context=TEXT,
     ascii_only=st.booleans(),
 )
-def test_fields_come_through(
+def test_every_field_of_a_frame_reaches_the_message(
     payload: bytes, properties: dict[str, str], key: str, context: str, ascii_only: bool
 ) -> None:
     fields = {
@@ -81,7 +81,7 @@ def test_unknown_and_unused_fields_are_ignored() -> None:
     assert message(fields).payload == b"\x00"
 
 
-def test_event_time() -> None:
+def test_the_event_time_is_read_with_its_zone() -> None:
     assert (
         message({"payload": "", "eventTime": "2024-05-01T12:00:00.5+02:00"}).event_time_ms
         == 1_714_557_600_500
@@ -101,7 +101,9 @@ def test_event_time() -> None:
         ({"deliverAt": 5, "deliverAfterMs": -7}, 5),
     ],
 )
-def test_delivery_time(fields: dict[str, Any], deliver_at_ms: int | None) -> None:
+def test_the_delivery_time_is_read_as_a_delay_or_a_moment(
+    fields: dict[str, Any], deliver_at_ms: int | None
+) -> None:
     assert message({"payload": ""} | fields).deliver_at_ms == deliver_at_ms
 
 
@@ -120,7 +122,7 @@ def test_delivery_time(fields: dict[str, Any], deliver_at_ms: int | None) -> Non
         {"payload": "", "deliverAfterMs": 2**63 - 1},
     ],
 )
-def test_error_7_with_the_context(fields: dict[str, Any]) -> None:
+def test_an_invalid_payload_is_error_7_with_the_context(fields: dict[str, Any]) -> None:
     error = refused(fields | {"context": "c1"})
     assert error.error == WebSocketError.PAYLOAD_ENCODING_ERROR
     assert error.context == "c1"
@@ -143,7 +145,7 @@ def test_error_7_with_the_context(fields: dict[str, Any]) -> None:
         {"payload": "", "deliverAfterMs": 1.5},
     ],
 )
-def test_error_3_without_context(fields: object) -> None:
+def test_a_frame_of_the_wrong_shape_is_error_3_without_a_context(fields: object) -> None:
     error = refused(fields)
     assert error.error == WebSocketError.FAILED_TO_DESERIALIZE_FROM_JSON
     assert error.context is None
@@ -156,14 +158,14 @@ def test_error_3_without_context(fields: object) -> None:
         "\ufeff{}", "[]", "[" * 100_000, '{"a":' * 100_000, '{"a":' + "[" * 100_000,
     ],
 )  # fmt: skip
-def test_not_json_is_one_error_3(frame: str | bytes) -> None:
+def test_a_frame_that_is_not_json_is_one_error_3(frame: str | bytes) -> None:
     decoded = decode_frame(frame, NOW_MS)
     assert isinstance(decoded, SendError)
     assert decoded.error == WebSocketError.FAILED_TO_DESERIALIZE_FROM_JSON
     assert json.loads(decoded.to_frame())["result"] == "send-error:3"
 
 
-def test_array_items_fail_one_by_one() -> None:
+def test_items_of_an_array_fail_one_by_one() -> None:
     frame = json.dumps(
         [{"payload": "AA=="}, {"payload": "*", "context": "c"}, {"payload": 5}, 7, {"payload": "AQ=="}]
     )
@@ -176,7 +178,7 @@ def test_array_items_fail_one_by_one() -> None:
     assert decoded[1].context == "c"
 
 
-def test_array_limit() -> None:
+def test_an_array_with_too_many_messages_is_one_error() -> None:
     item = '{"payload":""}'
     fits = decode_frame(f"[{','.join([item] * MAX_ITEMS_PER_FRAME)}]", NOW_MS)
     assert isinstance(fits, list)
@@ -221,7 +223,7 @@ def test_any_json_never_raises(value: object) -> None:
 
 
 @given(context=st.none() | TEXT)
-def test_ack_frame(context: str | None) -> None:
+def test_an_ack_frame_has_the_id_and_the_context(context: str | None) -> None:
     expected = {"result": "ok", "messageId": "CAwQIjAA", "errorCode": 0, "schemaVersion": 0}
     if context is not None:
         expected["context"] = context
@@ -229,7 +231,7 @@ def test_ack_frame(context: str | None) -> None:
 
 
 @given(context=st.none() | TEXT, text=st.text())
-def test_error_frame(context: str | None, text: str) -> None:
+def test_an_error_frame_has_the_message_and_the_context(context: str | None, text: str) -> None:
     error = SendError(error=WebSocketError.UNKNOWN_ERROR, message=text, context=context)
     answer = json.loads(error.to_frame())
     assert answer.pop("errorMsg") == text.encode("utf-8", "replace").decode()

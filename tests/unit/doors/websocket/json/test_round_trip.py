@@ -28,7 +28,7 @@ LIMIT = 5 * 1024 * 1024
     event_time_ms=st.integers(1, 253_402_300_799_999),
     compression=st.sampled_from(CompressionType),
 )
-def test_a_message_sent_alone(
+def test_a_message_sent_alone_is_pushed_as_it_was_sent(
     payload: bytes,
     properties: dict[str, str],
     key: str | None,
@@ -90,7 +90,7 @@ def test_members_of_a_batch_are_pushed_and_acked_one_by_one() -> None:
         ("CAwQIiABMAM=", 12, 34, -1, 1, 3),
     ],
 )
-def test_ids_of_the_reference_are_taken(
+def test_ids_written_by_pulsar_are_read(
     text: str, ledger_id: int, entry_id: int, partition: int, batch_index: int, batch_size: int
 ) -> None:
     [command] = decode_commands(json.dumps({"messageId": text}))
