@@ -79,9 +79,9 @@ class TopicsPattern:
             )
         try:
             re.compile(parts[2])
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             raise InvalidOption(
-                f"option topicsPattern is {text!r}, not a regular expression: {error}"
+                f"option topicsPattern is {text[:200]!r}, not a regular expression: {error}"
             ) from None
         return cls(namespace=f"{parts[0]}/{parts[1]}", name=parts[2])
 
@@ -156,7 +156,7 @@ class ReadOptions:
             url=values.database_url("url"),
             starting=starting,
             starting_time_ms=values.time_ms("startingTime"),
-            subscription=values.text("predefinedSubscription") or None,
+            subscription=_subscription(values),
             ending=ending,
             ending_time_ms=values.time_ms("endingTime"),
             fail_on_data_loss=values.boolean("failOnDataLoss", default=True),
@@ -211,6 +211,13 @@ def _topics(values: OptionValues) -> tuple[tuple[str, ...], TopicsPattern | None
             f"option topics is {text!r}: it must be names of topics, with commas between them"
         )
     return tuple(dict.fromkeys(full_topic_name(name, f"option {given[0]}") for name in names)), None
+
+
+def _subscription(values: OptionValues) -> str | None:
+    """Return the subscription's name. An empty one, perhaps of a variable that is not set, must not read everything."""
+    if not values.has("predefinedSubscription"):
+        return None
+    return values.required("predefinedSubscription", "billing")
 
 
 def _at_most_one(values: OptionValues, names: tuple[str, ...]) -> None:
