@@ -100,7 +100,8 @@ class AskedOffsets:
             )
         except (ValueError, TypeError, AttributeError, RecursionError):
             raise InvalidOption(
-                f'option {option} is {text[:200]!r}: it must be earliest, latest or JSON like {{"topic": "ledger:entry"}}'
+                f"option {option} is {text[:200]!r}: it must be earliest, latest or JSON like"
+                ' {"topic": "ledger:entry"}'
             ) from None
 
 
