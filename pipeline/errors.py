@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 __all__ = [
+    "SKIP_CORRUPT",
     "BrokerUnavailable",
     "DataLost",
     "DatabaseUnavailable",
@@ -24,6 +25,10 @@ __all__ = [
     "TopicNotFound",
     "sentence_of",
 ]
+
+
+SKIP_CORRUPT: Final = "to leave such entries out, set option onCorrupt to skip"
+"""The data source's advice about an entry that cannot be decoded. A job has its own, because its options differ."""
 
 
 class PipelineError(Exception):
