@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import Final
 
-from pipeline.errors import BrokerUnavailable, DeduplicationOff
+from pipeline.errors import OR_TWICE, BrokerUnavailable, DeduplicationOff
 from pipeline.sink.options import WriteOptions
 from pipeline.sink.rows import Row
 from vela.aio import Client, Producer
@@ -220,8 +220,8 @@ class _Lane:
         if producer.last_sequence_id() < sent:
             raise DeduplicationOff(
                 f"{self._topic} does not deduplicate, so rows would be stored twice after a failure: set its policy"
-                " deduplication, or set option exactlyOnce to false. Its first rows are stored already, and will be"
-                " stored again: clear the topic, or write to a new one"
+                f" deduplication{OR_TWICE}. Its first rows are stored already, and will be stored again: clear the"
+                " topic, or write to a new one"
             )
 
 

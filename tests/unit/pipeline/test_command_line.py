@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.__main__ import main
-from pipeline.errors import SKIP_CORRUPT, EntryUnreadable
+from pipeline.errors import OR_TWICE, SKIP_CORRUPT, DeduplicationOff, EntryUnreadable
 
 EXPORT = ("export", "--topic", "orders", "--url", "postgresql://u@127.0.0.1:1/d", "--to", "x")
 
@@ -61,3 +61,25 @@ def test_an_entry_that_cannot_be_decoded_is_followed_by_the_jobs_own_advice(
     assert main([*job.split(), "--topic", "t", "--url", "postgresql://x"]) == 1
     said = capsys.readouterr().err
     assert ("entry 1:2 cannot be read; " in said, advice in said, "onCorrupt" in said) == (True, True, False)
+
+
+def test_a_job_is_not_told_to_set_an_option_of_the_sink(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise DeduplicationOff(f"set its policy deduplication{OR_TWICE}. Its first rows are stored already")
+
+    monkeypatch.setattr("pipeline.jobs.import_files.run", fail)
+    assert main(["import", "--from", "x", "--topic", "t", "--url", "postgresql://x"]) == 1
+    assert capsys.readouterr().err == "set its policy deduplication. Its first rows are stored already\n"
+
+
+def test_an_interrupted_job_ends_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pipeline.jobs.compact.run", interrupt)
+    assert main(["compact", "--topic", "t", "--url", "postgresql://x"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
