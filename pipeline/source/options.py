@@ -150,15 +150,20 @@ class ReadOptions:
             )
         if values.has("endingOffsets"):
             ending = AskedOffsets.parse("endingOffsets", values.text("endingOffsets"), others="latest")
+        starting_time_ms, ending_time_ms = values.time_ms("startingTime"), values.time_ms("endingTime")
+        if starting_time_ms is not None and ending_time_ms is not None and starting_time_ms > ending_time_ms:
+            raise InvalidOption(
+                "the starting time is after the ending time, so no message can be between them: exchange them"
+            )
         return cls(
             topics=topics,
             pattern=pattern,
             url=values.database_url("url"),
             starting=starting,
-            starting_time_ms=values.time_ms("startingTime"),
+            starting_time_ms=starting_time_ms,
             subscription=_subscription(values),
             ending=ending,
-            ending_time_ms=values.time_ms("endingTime"),
+            ending_time_ms=ending_time_ms,
             fail_on_data_loss=values.boolean("failOnDataLoss", default=True),
             skip_corrupt=values.choice("onCorrupt", ("fail", "skip")) == "skip",
             push_filters=values.boolean("pushFilters", default=False),

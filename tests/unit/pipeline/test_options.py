@@ -138,6 +138,10 @@ def test_an_error_is_one_sentence(name: str, value: str, said: str) -> None:
         ({"topicsPattern": "(" * 5000 + ")" * 5000}, "not a regular expression"),
         ({"topicsPattern": "a/b"}, "option topicsPattern is 'a/b'"),
         ({"topic": "a", "startingTime": "1", "startingOffsets": "latest"}, "exclude each other"),
+        (
+            {"topic": "a", "startingTime": "2026-02-01", "endingTime": "2026-01-31T23:59:59Z"},
+            "the starting time is after the ending time",
+        ),
         ({"topic": "a", "startingTime": "1", "predefinedSubscription": "s"}, "exclude each other"),
         ({"topic": "a", "endingTime": "1", "endingOffsets": "latest"}, "exclude each other"),
     ],
