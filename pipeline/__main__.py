@@ -21,7 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from pipeline.errors import PipelineError, sentence_of
+from pipeline.errors import OR_TWICE, SKIP_CORRUPT, PipelineError, sentence_of
 from pipeline.java import has_ended
 from pipeline.jobs.catalogue import JOBS, Job, find_job
 from pipeline.jobs.reporting import JsonReporter, TerminalReporter
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 
+_INTERRUPTED: Final = 128 + signal.SIGINT  # as shells count it
+_LEAST_HEAP_MB: Final = 512  # Spark refuses to start with less than 450
 _JAVA_ENDED: Final = (
     "Java ended while the job ran: perhaps the system had too little memory; lower VELA_PIPELINE_MEMORY_MB, or give the"
     " machine more"
@@ -78,6 +80,9 @@ def _in_a_terminal(arguments: Sequence[str]) -> int:
     except (PipelineError, _Failed) as error:
         sys.stderr.write(f"{error}\n")
         return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return _INTERRUPTED
     sys.stdout.write(f"{result['words']}\n")
     return 0
 
@@ -149,7 +154,8 @@ def _run(request: JobRequest, reporter: Reporter) -> dict[str, Any]:
     except Exception as error:
         if any(has_ended(spark) for spark in started):
             raise _Failed(_JAVA_ENDED) from error
-        raise _Failed(_sentence(error)) from error
+        advice = find_job(request.job).corrupt_advice
+        raise _Failed(_sentence(error).replace(SKIP_CORRUPT, advice).replace(OR_TWICE, "")) from error
     finally:
         for spark in started:
             with suppress(Exception):  # Java may be gone, and the job's own result or error counts
@@ -248,8 +254,10 @@ def _whole(least: int) -> Callable[[str], int]:
 
 def _heap(text: str) -> str:
     """Return a size as Java writes it. Java itself would end without an error that names the option."""
-    if not re.fullmatch(r"[1-9][0-9]*[mMgG]", text):
+    if not (found := re.fullmatch(r"([1-9][0-9]{0,8})([mMgG])", text)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 512m or 2g")
+    if int(found[1]) * (1 if found[2] in "mM" else 1024) < _LEAST_HEAP_MB:
+        raise argparse.ArgumentTypeError(f"{text!r} is too little: Spark needs at least {_LEAST_HEAP_MB}m")
     return text
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from pipeline.errors import InvalidRow
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -89,6 +91,24 @@ def _digests(values: pa.Array, keys: pa.Array, properties: pa.Array, times: pa.A
         strict=True,
     )
     digests = [
-        message_digest(value, key, dict(pairs), (time_us or 0) // 1000) for value, key, pairs, time_us in rows
+        message_digest(value, key, _properties(pairs), _event_time_ms(time_us))
+        for value, key, pairs, time_us in rows
     ]
     return pa.array([digest - ((digest >> 63) << 64) for digest in digests], type=pa.int64())
+
+
+def _properties(pairs: list[tuple[str, str | None]]) -> dict[str, str]:
+    """Return the properties of a row. Raises InvalidRow if one has no value, which messages cannot have."""
+    properties: dict[str, str] = {}
+    for name, text in pairs:
+        if text is None:
+            raise InvalidRow(f"a row has no value for the property {name!r}: remove it or give it one")
+        properties[name] = text
+    return properties
+
+
+def _event_time_ms(time_us: int | None) -> int:
+    """Return the time as messages have it. Raises InvalidRow for one before 1970, which messages cannot have."""
+    if time_us is not None and time_us < 0:
+        raise InvalidRow("a row has an event time before 1970: messages cannot have one")
+    return (time_us or 0) // 1000

@@ -6,6 +6,8 @@ import re
 from typing import Final
 
 __all__ = [
+    "OR_TWICE",
+    "SKIP_CORRUPT",
     "BrokerUnavailable",
     "DataLost",
     "DatabaseUnavailable",
@@ -24,6 +26,13 @@ __all__ = [
     "TopicNotFound",
     "sentence_of",
 ]
+
+
+OR_TWICE: Final = ", or set option exactlyOnce to false"
+"""The sink's advice about a topic that does not deduplicate. Jobs have no such option."""
+
+SKIP_CORRUPT: Final = "to leave such entries out, set option onCorrupt to skip"
+"""The data source's advice about an entry that cannot be decoded. A job has its own, because its options differ."""
 
 
 class PipelineError(Exception):

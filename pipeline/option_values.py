@@ -15,6 +15,7 @@ __all__ = ["OptionValues", "full_topic_name"]
 
 _DATABASE_URL: Final = re.compile(r"postgres(ql)?://|\w+ *=")  # or libpq's keywords and values
 _DIGITS: Final = re.compile(r"[0-9]+")
+_MOST_DIGITS: Final = 100  # a number with more is too large for every option
 _LEAST_TIME_MS: Final = 10**11  # in 1973; today's time in seconds, and a year, are less
 _TIME_DIGITS: Final = 14  # until the year 5138; today's time in microseconds has more
 
@@ -31,6 +32,9 @@ class OptionValues:
         unknown = sorted(self._given.keys() - known)
         if unknown:
             raise InvalidOption(f"unknown option {unknown[0]!r}: the options are {', '.join(names)}")
+        for name in names:
+            if "\0" in self._given.get(name.lower(), ""):
+                raise InvalidOption(f"option {name} contains a NUL character: remove it")
 
     def has(self, name: str) -> bool:
         """Return whether the option was given."""
@@ -52,9 +56,11 @@ class OptionValues:
     def integer(self, name: str, default: int, *, least: int, most: int) -> int:
         """Return a whole number from `least` to `most`."""
         text = self.text(name, str(default))
-        if not (_DIGITS.fullmatch(text) and least <= int(text) <= most):
+        # Python refuses to read a number of thousands of digits.
+        is_number = _DIGITS.fullmatch(text) and len(text) <= _MOST_DIGITS
+        if not (is_number and least <= int(text) <= most):
             raise InvalidOption(
-                f"option {name} is {text!r}: it must be a whole number from {least} to {most}"
+                f"option {name} is {text[:40]!r}: it must be a whole number from {least} to {most}"
             )
         return int(text)
 

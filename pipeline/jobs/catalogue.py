@@ -75,6 +75,7 @@ class Job:
     module: str  # in pipeline.jobs, with the function `run`
     one_at_a_time: tuple[str, ...] = ()  # two runs on one topic collide only if these options are also equal
     schedule_note: str = ""  # a sentence for the plan of a schedule
+    corrupt_advice: str = ""  # what to do if an entry cannot be decoded; empty if the job skips such entries
 
     def checked(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return every option with its value. Raises InvalidOption for a wrong, missing or unknown one."""
@@ -143,6 +144,7 @@ _ALL: Final = (
         name="export",
         summary="Write the stored messages of a topic to files.",
         module="export",
+        corrupt_advice="to leave such entries out, set option on_corrupt to skip",
         one_at_a_time=("to",),
         options=(
             Option(
@@ -199,8 +201,9 @@ _ALL: Final = (
         name="replay",
         summary="Republish stored messages that match an SQL condition, to any topic.",
         module="replay",
+        corrupt_advice="leave such entries out with starting_time and ending_time",
         one_at_a_time=("to",),
-        schedule_note="each run also publishes again what earlier runs published",
+        schedule_note="with preview = false, each run also publishes again what earlier runs published",
         options=(
             Option(name="to", doc="topic that gets the messages", kind="topic", is_required=True),
             Option(
@@ -253,6 +256,7 @@ _ALL: Final = (
         name="compact",
         summary="Compact a topic that has too many keys for the broker's memory.",
         module="compact",
+        corrupt_advice="compact this topic with `vela compact`",
         options=(),
     ),
     Job(

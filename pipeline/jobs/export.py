@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.checksum import Checksum, checksum_of_frame
 from pipeline.database import reading
-from pipeline.errors import DataLost, EntriesMissing, InvalidOption
+from pipeline.errors import DataLost, EntriesMissing, InvalidOption, PipelineError
 from pipeline.jobs.files import MANIFEST, data_files, read_files, write_files
 from pipeline.jobs.folders import finished_folder, place_in, require_shared
 from pipeline.jobs.reporting import counted_tasks
@@ -127,10 +127,16 @@ def _after_earlier_exports(request: JobRequest) -> dict[str, str]:
         )
     names = _ANY_TIME.join(map(glob.escape, to.split("{time}")))
     for file in request.folder.glob(f"{names}/{MANIFEST}"):
-        manifest = json.loads(file.read_text(encoding="utf-8"))
-        if manifest["topic"] == request.topic:
-            for topic, end in offsets_from_json(manifest["until"]).items():
-                found[topic] = max(found.get(topic, end), end, key=lambda offset: offset.position)
+        try:
+            manifest = json.loads(file.read_text(encoding="utf-8"))
+            until = offsets_from_json(manifest["until"]) if manifest["topic"] == request.topic else {}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise PipelineError(
+                f"{file} is damaged, so it does not say which messages an earlier export has written: restore it, or"
+                " move its folder away; if that is the newest one, the next run writes its messages again"
+            ) from None
+        for topic, end in until.items():
+            found[topic] = max(found.get(topic, end), end, key=lambda offset: offset.position)
     options = {"failOnDataLoss": "false" if request.options["on_lost"] == "skip" else "true"}
     if found:
         options["startingOffsets"] = json.dumps(offsets_to_json(found))

@@ -18,6 +18,8 @@ SPARK_ERRORS: Final = (PySparkException, Py4JError)
 _CONDITION: Final = re.compile(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+")
 _CALL: Final = "An error occurred while calling"  # py4j's first line; Java's own error is in the second
 _MISSING_MODULE: Final = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+# The last line of a traceback in a worker's Python has the error.
+_TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t][^\n]*\n)+(\S[^\n]*)")
 _MOST_CHARACTERS: Final = 400
 
 
@@ -28,11 +30,14 @@ def reason_of(error: BaseException) -> str:
             f"Spark's Python has no module {missing[1]}: install Vela's extra `pipeline` where the tasks run, or let"
             " PYSPARK_PYTHON name an interpreter that has it"
         )
+    if raised := _TRACEBACK.findall(str(error)):
+        return str(raised[-1])[:_MOST_CHARACTERS]
     found = _CONDITION.findall(str(error))
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].startswith(_CALL):
         lines = [lines[1].removeprefix(": ")]
-    return (found[-1] if found else lines[0] if lines else type(error).__name__)[:_MOST_CHARACTERS]
+    line = found[-1] if found else lines[0] if lines else type(error).__name__
+    return line.rstrip("; ")[:_MOST_CHARACTERS]
 
 
 def failed(error: BaseException) -> PipelineError | None:

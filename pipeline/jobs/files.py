@@ -6,6 +6,7 @@ is in the Base64 column, so no message changes on its way through a file.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -74,6 +75,8 @@ def read_files(spark: SparkSession, paths: Sequence[Path], format_: str) -> Data
             of=frame,
         )
     if format_ == "ndjson":
+        for path in paths:
+            _require_a_message(path)
         frame = reader.schema(_READ_FROM_JSON).option("mode", "FAILFAST").json(files)
     else:
         frame = reader.options(**_CSV, mode="FAILFAST").csv(files)
@@ -84,7 +87,7 @@ def read_files(spark: SparkSession, paths: Sequence[Path], format_: str) -> Data
     }
     properties = texts["properties"]
     if format_ == "csv":
-        properties = sf.from_json(properties, "MAP<STRING, STRING>")
+        properties = sf.from_json(properties, "MAP<STRING, STRING>", {"mode": "FAILFAST"})
     return _messages(
         sf.coalesce(texts["value"].cast("binary"), sf.unbase64(texts["valueBase64"])),
         sf.coalesce(texts["key"].cast("binary"), sf.unbase64(texts["keyBase64"])),
@@ -92,6 +95,20 @@ def read_files(spark: SparkSession, paths: Sequence[Path], format_: str) -> Data
         sf.to_timestamp(texts["eventTime"]),
         of=frame,
     )
+
+
+def _require_a_message(path: Path) -> None:
+    """Raise InvalidOption if the first line has no column of a message: each line would be a message without a value.
+
+    A line that an export wrote may have no value either, but always the topic.
+    """
+    with path.open("rb") as file:
+        try:
+            line = json.loads(file.readline())
+        except ValueError:
+            return  # Spark names the line that it cannot read
+    if isinstance(line, dict) and not line.keys() & {"topic", *_READ_COLUMNS}:
+        raise InvalidOption(f"the first line of {path} has no column value")
 
 
 def _address(path: Path) -> str:

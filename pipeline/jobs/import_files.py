@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.checksum import Checksum, checksum_of_frame
-from pipeline.errors import InvalidOption, PipelineError
+from pipeline.errors import InvalidOption, PipelineError, sentence_of
 from pipeline.jobs.failures import SPARK_ERRORS, failed, reason_of
 from pipeline.jobs.files import MANIFEST, SUFFIXES, data_files, read_files
 from pipeline.jobs.folders import place_in
@@ -94,7 +94,8 @@ def _checked(spark: SparkSession, files: list[Path], format_: str, reporter: Rep
             found += checksum_of_frame(read_files(spark, [file], format_))
         except SPARK_ERRORS as error:
             raise PipelineError(
-                f"{file} cannot be read as {format_}, and nothing was published: {reason_of(error)}"
+                f"{file} cannot be read as {format_}, and nothing was published:"
+                f" {sentence_of(error) or reason_of(error)}"
             ) from error
         reporter.progress(number + 1, len(files))
     return found
@@ -103,12 +104,18 @@ def _checked(spark: SparkSession, files: list[Path], format_: str, reporter: Rep
 def _compare_with_manifest(place: Path, found: Checksum) -> None:
     try:
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        checksum, messages = manifest["checksum"], manifest["messages"]
+    except (FileNotFoundError, NotADirectoryError):
         return  # not every file comes from an export
-    if manifest.get("checksum") != str(found):
+    except (ValueError, KeyError, TypeError):
+        raise PipelineError(
+            f"{place / MANIFEST} is damaged, and nothing was published: restore it, or remove it to publish what is in"
+            " the files"
+        ) from None
+    if checksum != str(found):
         raise PipelineError(
             f"{place} has {found.messages} messages with checksum {found}, but {MANIFEST} in it says"
-            f" {manifest.get('messages')} with {manifest.get('checksum')}, and nothing was published: a file is missing"
+            f" {messages} with {checksum}, and nothing was published: a file is missing"
             " or was changed; if you changed them, remove the manifest"
         )
 

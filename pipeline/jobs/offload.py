@@ -101,7 +101,7 @@ def run(request: JobRequest, reporter: Reporter, _session: Callable[[], Any]) ->
         "file_bytes": file_bytes,
     }
     if not names:
-        return {**result, "words": "no ledger is old enough: nothing to offload"}
+        return {**result, "words": "the options choose no sealed ledger in PostgreSQL: nothing to offload"}
     words = f"{len(names)} ledgers, {total_bytes} bytes, in files of {file_bytes} bytes"
     if attached < len(names):
         words += (

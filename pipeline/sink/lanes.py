@@ -6,12 +6,12 @@ import asyncio
 import logging
 from typing import Final
 
-from pipeline.errors import BrokerUnavailable, DeduplicationOff
+from pipeline.errors import OR_TWICE, BrokerUnavailable, DeduplicationOff
 from pipeline.sink.options import WriteOptions
 from pipeline.sink.rows import Row
 from vela.aio import Client, Producer
 from vela.core.producing.key_hash import boost_hash
-from vela.errors import ProducerBusy, VelaError
+from vela.errors import MessageTooBig, ProducerBusy, VelaError
 from vela.message import MessageId
 from vela.options import CompressionType
 
@@ -23,6 +23,7 @@ _BUSY_TIMEOUT_S: Final = 60.0  # how long a task waits for an earlier attempt th
 _BUSY_PAUSE_S: Final = 0.5
 _NEVER_MS: Final = 86_400_000  # a day, in effect no limit: the rows alone decide where entries end
 _BLOCK_ROWS: Final = 1_000  # consecutive rows without a key that go to one partition
+_Answer = asyncio.Future[MessageId]
 _COMPRESSIONS: Final = {
     "none": CompressionType.NONE,
     "lz4": CompressionType.LZ4,
@@ -194,18 +195,10 @@ class _Lane:
             await asyncio.sleep(0)  # the entry is sent now, while the task's next rows are added
 
     async def _flush(self, producer: Producer, rows: list[tuple[Row, int]]) -> None:
-        answers: list[asyncio.Future[MessageId]] = []
+        answers: list[_Answer] = []
         try:
             for row, sequence_id in rows:
-                answers.append(
-                    producer.send_async(
-                        row.value,
-                        row.properties,
-                        row.key,
-                        sequence_id=sequence_id,
-                        event_timestamp=row.event_time_ms,
-                    )
-                )
+                answers.append(_sent(producer, row, sequence_id))
             await producer.flush()
             for answer in answers:
                 answer.result()  # a row that was refused before it was sent fails here
@@ -227,10 +220,31 @@ class _Lane:
         if producer.last_sequence_id() < sent:
             raise DeduplicationOff(
                 f"{self._topic} does not deduplicate, so rows would be stored twice after a failure: set its policy"
-                " deduplication, or set option exactlyOnce to false. Its first rows are stored already, and will be"
-                " stored again: clear the topic, or write to a new one"
+                f" deduplication{OR_TWICE}. Its first rows are stored already, and will be stored again: clear the"
+                " topic, or write to a new one"
             )
 
 
+def _sent(producer: Producer, row: Row, sequence_id: int) -> _Answer:
+    if not row.key_b64:
+        return producer.send_async(
+            row.value, row.properties, row.key, sequence_id=sequence_id, event_timestamp=row.event_time_ms
+        )
+    # The client has no argument for a binary key.
+    message = producer.prepare(
+        row.value, row.properties, row.key, sequence_id=sequence_id, event_timestamp=row.event_time_ms
+    )
+    answer: _Answer = asyncio.get_running_loop().create_future()
+    producer.send_outgoing(message._replace(key_b64=True), answer)
+    return answer
+
+
 def _refused(topic: str, error: VelaError) -> BrokerUnavailable:
+    if isinstance(error, MessageTooBig):
+        # The client's own advice, chunks, is for programs that make their producers themselves.
+        what = str(error).partition(": make it smaller")[0]
+        return BrokerUnavailable(
+            f"cannot write to {topic}: {what}: make the row smaller, set option compression, or raise the broker's"
+            " VELA_MAX_MESSAGE_BYTES"
+        )
     return BrokerUnavailable(f"cannot write to {topic}: {type(error).__name__}: {error}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -33,10 +34,11 @@ class Row(NamedTuple):
     """One message to be sent."""
 
     value: bytes | None  # None = a null value, which deletes its key when the topic is compacted
-    key: str | None
+    key: str | None  # with `key_b64`, the Base64 of a key that is not text
     topic: str | None  # full name
     event_time_ms: int | None
     properties: dict[str, str] | None
+    key_b64: bool = False
 
     def size_bytes(self) -> int:
         """Return the most bytes that the message takes in an entry before compression."""
@@ -53,6 +55,10 @@ def check_columns(schema: StructType, *, has_topic: bool) -> None:
     With option topic, the data source's other columns are allowed and ignored.
     """
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
+    if len(types) < len(schema.fields):
+        names = [field.name for field in schema.fields]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidRow(f"the DataFrame has several columns {twice}: select one of them")
     for name, type_ in types.items():
         if name not in SPARK_TYPES:
             raise InvalidRow(
@@ -92,12 +98,14 @@ def rows_of(batch: pa.RecordBatch, first: int) -> Iterator[Row]:
             names[topic] = full_topic_name(topic, f"row {number}, column __topic")
         if time_us is not None and time_us < 0:
             raise InvalidRow(f"row {number} has an __eventTime before 1970: messages cannot have one")
+        text, key_b64 = _key(key)
         yield Row(
             value.encode() if isinstance(value, str) else value,
-            _key(key, number),
+            text,
             None if topic is None else names[topic],
             None if time_us is None else time_us // 1000,
             _properties(pairs, number) if pairs else None,
+            key_b64,
         )
 
 
@@ -112,15 +120,14 @@ def _column(columns: dict[str, pa.Array], name: str, nothing: Sequence[Any]) -> 
     return values
 
 
-def _key(key: object, number: int) -> str | None:
-    if isinstance(key, bytes):
-        try:
-            return key.decode()
-        except UnicodeDecodeError:
-            raise InvalidRow(
-                f"row {number} has a __key that is not UTF-8: encode it as text, for example with base64(__key)"
-            ) from None
-    return key if isinstance(key, str) else None
+def _key(key: str | bytes | None) -> tuple[str | None, bool]:
+    """Return a key as messages have it: its text, or the Base64 of a key that is not text, and which of both it is."""
+    if not isinstance(key, bytes):
+        return key, False
+    try:
+        return key.decode(), False
+    except UnicodeDecodeError:
+        return base64.b64encode(key).decode(), True
 
 
 def _properties(pairs: Sequence[tuple[str, str | None]], number: int) -> dict[str, str]:

@@ -98,9 +98,10 @@ class AskedOffsets:
                     for topic, value in given.items()
                 },
             )
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, RecursionError):
             raise InvalidOption(
-                f'option {option} is {text!r}: it must be earliest, latest or JSON like {{"topic": "ledger:entry"}}'
+                f"option {option} is {text[:200]!r}: it must be earliest, latest or JSON like"
+                ' {"topic": "ledger:entry"}'
             ) from None
 
 

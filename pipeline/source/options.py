@@ -79,9 +79,9 @@ class TopicsPattern:
             )
         try:
             re.compile(parts[2])
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             raise InvalidOption(
-                f"option topicsPattern is {text!r}, not a regular expression: {error}"
+                f"option topicsPattern is {text[:200]!r}, not a regular expression: {error}"
             ) from None
         return cls(namespace=f"{parts[0]}/{parts[1]}", name=parts[2])
 
@@ -150,15 +150,20 @@ class ReadOptions:
             )
         if values.has("endingOffsets"):
             ending = AskedOffsets.parse("endingOffsets", values.text("endingOffsets"), others="latest")
+        starting_time_ms, ending_time_ms = values.time_ms("startingTime"), values.time_ms("endingTime")
+        if starting_time_ms is not None and ending_time_ms is not None and starting_time_ms > ending_time_ms:
+            raise InvalidOption(
+                "the starting time is after the ending time, so no message can be between them: exchange them"
+            )
         return cls(
             topics=topics,
             pattern=pattern,
             url=values.database_url("url"),
             starting=starting,
-            starting_time_ms=values.time_ms("startingTime"),
-            subscription=values.text("predefinedSubscription") or None,
+            starting_time_ms=starting_time_ms,
+            subscription=_subscription(values),
             ending=ending,
-            ending_time_ms=values.time_ms("endingTime"),
+            ending_time_ms=ending_time_ms,
             fail_on_data_loss=values.boolean("failOnDataLoss", default=True),
             skip_corrupt=values.choice("onCorrupt", ("fail", "skip")) == "skip",
             push_filters=values.boolean("pushFilters", default=False),
@@ -211,6 +216,13 @@ def _topics(values: OptionValues) -> tuple[tuple[str, ...], TopicsPattern | None
             f"option topics is {text!r}: it must be names of topics, with commas between them"
         )
     return tuple(dict.fromkeys(full_topic_name(name, f"option {given[0]}") for name in names)), None
+
+
+def _subscription(values: OptionValues) -> str | None:
+    """Return the subscription's name. An empty one, perhaps of a variable that is not set, must not read everything."""
+    if not values.has("predefinedSubscription"):
+        return None
+    return values.required("predefinedSubscription", "billing")
 
 
 def _at_most_one(values: OptionValues, names: tuple[str, ...]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pipeline.database import reading
-from pipeline.errors import EntryUnreadable
+from pipeline.errors import SKIP_CORRUPT, EntryUnreadable
 from pipeline.pace import Pace
 from pipeline.source.batches import BatchBuilder
 from pipeline.source.columns import PlainRun, Run, key_bytes
@@ -99,5 +99,5 @@ def _refuse_or_log(options: ReadOptions, part: EntryRange, entry_id: int, error:
         f"entry {part.ledger_id}:{entry_id} of {part.topic} cannot be read ({type(error).__name__}: {error})"
     )
     if not options.skip_corrupt:
-        raise EntryUnreadable(f"{what}; to leave such entries out, set option onCorrupt to skip") from None
+        raise EntryUnreadable(f"{what}; {SKIP_CORRUPT}") from None
     logger.warning("%s; the entry is left out", what)

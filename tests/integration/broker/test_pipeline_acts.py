@@ -93,7 +93,10 @@ async def test_schedules_are_created_changed_and_deleted(run: BrokerRun) -> None
     refused = await plan("schedule_job", every_minutes=60, **EXPORT)
     assert "each run of a schedule needs a new name" in refused.error
     await done("schedule_job", every_minutes=60, **EACH_TIME)
-    await done("schedule_job", every_minutes=5, **EACH_TIME)
+    shown = await plan("schedule_job", every_minutes=5, **EACH_TIME)
+    assert shown.plan is not None
+    assert "with to = " in shown.plan["words"][1], "a schedule's plan shows the options, as that of a run"
+    await apply(shown)
     found = rows(run.database_url, "SELECT id, job, every_minutes, who FROM vela_pipeline_schedule")
     assert [row[1:] for row in found] == [("export", 5, "op")]
     with pytest.raises(acts.ActRefused, match="every_minutes is 0"):

@@ -246,6 +246,13 @@ def test_each_message_is_in_exactly_one_of_the_exports_of_new_messages(
     done = export(3, starting_time="2020-01-01T00:00:00Z")
     assert (done["messages"], next(iter(done["until"].values()))["messages"]) == (5, 15)
     assert export(4)["messages"] == 0
+    manifest = tmp_path / "growing" / "2026-01-01T00-00-01Z-x" / MANIFEST
+    sound = manifest.read_text()
+    for damaged in (sound[:40], "[]", "{}"):
+        manifest.write_text(damaged)
+        with pytest.raises(PipelineError, match=f"{MANIFEST} is damaged, so it does not say which messages"):
+            export(5)
+    manifest.write_text(sound)
     folders = sorted((tmp_path / "growing").glob("2*"))
     assert [path.name for path in folders] == ["2026-01-01T00-00-01Z-x", "2026-01-01T00-00-03Z-x"]
     values = [int(each) for path in folders for each in pq.read_table(path).column("value").to_pylist()]

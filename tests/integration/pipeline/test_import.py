@@ -50,6 +50,10 @@ def test_a_missing_or_changed_file_publishes_nothing(job: JobRunner, broker: Bro
 
     with pytest.raises(PipelineError, match=f"has 29 messages .*, but {MANIFEST} in it says 30"):
         job("import", target, options={"from": "changed"})
+    for damaged in ("{", "[]", "{}"):
+        (tmp_path / "changed" / MANIFEST).write_text(damaged)
+        with pytest.raises(PipelineError, match=f"{MANIFEST} is damaged, and nothing was published"):
+            job("import", target, options={"from": "changed"})
     (tmp_path / "changed" / MANIFEST).unlink()
     file.write_text("".join(lines) + '{"value": "half')
     with pytest.raises(PipelineError, match="cannot be read as ndjson, and nothing was published"):
@@ -60,6 +64,32 @@ def test_a_missing_or_changed_file_publishes_nothing(job: JobRunner, broker: Bro
     (tmp_path / "empty").mkdir()
     with pytest.raises(PipelineError, match="files of 0 formats"):
         job("import", target, options={"from": "empty"})
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.csv", 'value,properties\na,"{""p"": ""1""}"\nb,not json\n', "Malformed"),
+        ("a.json", '{"value": "a"}\n{"value": "b", "properties": {"p": null}}\n', "the property 'p'"),
+        ("a.json", '{"value": "a"}\n{"value": "b", "eventTime": "1960-01-01"}\n', "before 1970"),
+        ("a.json", '{"text": "a"}\n{"text": "b"}\n', "has no column value"),
+    ],
+)
+def test_a_row_that_is_no_message_publishes_nothing(
+    job: JobRunner, broker: Broker, tmp_path: Path, name: str, content: str, said: str
+) -> None:
+    target = broker.topic("in-no-message")
+    (tmp_path / name).write_text(content)
+    with pytest.raises(PipelineError, match=said):
+        job("import", target, options={"from": name})
+    assert broker.stored(target) == []
+
+
+def test_empty_properties_in_a_table_are_none(job: JobRunner, broker: Broker, tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("value,properties\na,\nb,\\N\nc,{}\n")
+    target = broker.topic("in-empty-properties")
+    assert job("import", target, options={"from": "own.csv"}, messages_per_s="1000000")["messages"] == 3
+    assert [message.properties() for message in broker.stored(target)] == [{}, {}, {}]
 
 
 def test_nothing_outside_of_the_folder_is_read(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.__main__ import main
+from pipeline.errors import OR_TWICE, SKIP_CORRUPT, DeduplicationOff, EntryUnreadable
 
 EXPORT = ("export", "--topic", "orders", "--url", "postgresql://u@127.0.0.1:1/d", "--to", "x")
 
@@ -17,6 +18,7 @@ EXPORT = ("export", "--topic", "orders", "--url", "postgresql://u@127.0.0.1:1/d"
         (("--read-bytes-per-s", "-1"), "argument --read-bytes-per-s"),
         (("--memory", "lots"), "argument --memory: 'lots' is not a size such as 512m or 2g"),
         (("--memory", "1024"), "argument --memory: '1024' is not a size"),
+        (("--memory", "511m"), "argument --memory: '511m' is too little: Spark needs at least 512m"),
     ],
 )
 def test_a_wrong_number_is_named(
@@ -39,3 +41,45 @@ def test_a_java_that_is_killed_while_spark_starts_is_named(
     monkeypatch.setattr("pipeline.jobs.insights.run", lambda _request, _reporter, session: session())
     assert main(["insights", "--topic", "orders", "--url", "postgresql://u@127.0.0.1:1/d"]) == 1
     assert capsys.readouterr().err.splitlines()[-1].startswith("Java ended while the job ran: perhaps")
+
+
+@pytest.mark.parametrize(
+    ("job", "advice"),
+    [
+        ("export --to x", "set option on_corrupt to skip"),
+        ("replay --to x", "leave such entries out with starting_time and ending_time"),
+        ("compact", "compact this topic with `vela compact`"),
+    ],
+)
+def test_an_entry_that_cannot_be_decoded_is_followed_by_the_jobs_own_advice(
+    job: str, advice: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise EntryUnreadable(f"entry 1:2 cannot be read; {SKIP_CORRUPT}")
+
+    monkeypatch.setattr(f"pipeline.jobs.{job.split()[0]}.run", fail)
+    assert main([*job.split(), "--topic", "t", "--url", "postgresql://x"]) == 1
+    said = capsys.readouterr().err
+    assert ("entry 1:2 cannot be read; " in said, advice in said, "onCorrupt" in said) == (True, True, False)
+
+
+def test_a_job_is_not_told_to_set_an_option_of_the_sink(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise DeduplicationOff(f"set its policy deduplication{OR_TWICE}. Its first rows are stored already")
+
+    monkeypatch.setattr("pipeline.jobs.import_files.run", fail)
+    assert main(["import", "--from", "x", "--topic", "t", "--url", "postgresql://x"]) == 1
+    assert capsys.readouterr().err == "set its policy deduplication. Its first rows are stored already\n"
+
+
+def test_an_interrupted_job_ends_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pipeline.jobs.compact.run", interrupt)
+    assert main(["compact", "--topic", "t", "--url", "postgresql://x"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"

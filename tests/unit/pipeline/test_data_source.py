@@ -39,6 +39,8 @@ def test_wrong_options_of_reads_and_writes_are_refused() -> None:
         VelaDataSource(dict(WRITE)).streamWriter(VALUE, overwrite=True)
     with pytest.raises(InvalidOption, match="option writeId is for batch writes"):
         VelaDataSource({**WRITE, "writeId": "w"}).streamWriter(VALUE, overwrite=False)
+    with pytest.raises(InvalidOption, match="option writeId is missing"):
+        VelaDataSource({**WRITE, "writeId": ""}).writer(VALUE, overwrite=False)
     with pytest.raises(InvalidOption, match="option serviceUrl is missing"):
         VelaDataSource({"topic": "t"}).writer(VALUE, overwrite=False)
 

@@ -16,9 +16,21 @@ def test_the_cause_is_named_and_not_its_consequences() -> None:
     assert reason_of(Exception(JAVA)) == cause
     assert reason_of(Exception("\n  first \nsecond")) == "first"
     assert reason_of(Exception()) == "Exception"
+    assert reason_of(Exception("[X.Y] not a boolean. SQLSTATE: 42K09;\n'Filter 1")) == (
+        "[X.Y] not a boolean. SQLSTATE: 42K09"
+    )
     called = "An error occurred while calling None.SparkSession.\n: java.lang.X: stopped\n\tat"
     assert reason_of(Exception(called)) == "java.lang.X: stopped"
     assert len(reason_of(Exception("x" * 1000))) == 400
+
+
+def test_an_error_in_a_workers_python_is_the_last_line_of_its_traceback() -> None:
+    said = (
+        "\n  An exception was thrown from the Python worker: Traceback (most recent call last):\n"
+        '  File "/x/worker.py", line 9, in main\n    process()\n    ^^^^^^^^^\n'
+        "AttributeError: 'NoneType' object has no attribute 'encode'\n"
+    )
+    assert reason_of(Exception(said)) == "AttributeError: 'NoneType' object has no attribute 'encode'"
 
 
 def test_a_sentence_of_the_source_or_sink_is_kept() -> None:

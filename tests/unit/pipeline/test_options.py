@@ -113,6 +113,11 @@ def test_limits_are_for_streams_and_ends_for_batch_reads() -> None:
         ("topics", "a", "options topic and topics exclude each other"),
         ("topicsPattern", "a", "options topic and topicsPattern exclude each other"),
         ("path", "/tmp/x", "unknown option 'path'"),
+        ("partitions", "9" * 5000, "it must be a whole number from 1 to 1000"),
+        ("topic", "orders\0x", "option topic contains a NUL character"),
+        ("predefinedSubscription", "a\0b", "option predefinedSubscription contains a NUL character"),
+        ("predefinedSubscription", " ", "option predefinedSubscription is missing"),
+        ("startingOffsets", "[" * 100_000, "option startingOffsets"),
     ],
 )
 def test_every_error_is_one_sentence(name: str, value: str, said: str) -> None:
@@ -129,8 +134,14 @@ def test_every_error_is_one_sentence(name: str, value: str, said: str) -> None:
         ({"topics": " , "}, "option topics is ','"),
         ({"topics": "a//b"}, "option topics: 'a//b' is not a topic name"),
         ({"topicsPattern": "a("}, "not a regular expression"),
+        ({"topicsPattern": "a{99999999999}"}, "not a regular expression"),
+        ({"topicsPattern": "(" * 5000 + ")" * 5000}, "not a regular expression"),
         ({"topicsPattern": "a/b"}, "option topicsPattern is 'a/b'"),
         ({"topic": "a", "startingTime": "1", "startingOffsets": "latest"}, "exclude each other"),
+        (
+            {"topic": "a", "startingTime": "2026-02-01", "endingTime": "2026-01-31T23:59:59Z"},
+            "the starting time is after the ending time",
+        ),
         ({"topic": "a", "startingTime": "1", "predefinedSubscription": "s"}, "exclude each other"),
         ({"topic": "a", "endingTime": "1", "endingOffsets": "latest"}, "exclude each other"),
     ],

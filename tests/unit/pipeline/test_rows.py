@@ -31,8 +31,11 @@ def test_every_column_becomes_a_field_of_the_message() -> None:
         Row(b"a", "kü", "persistent://public/default/t", 1000, {"x": "1"}),
         Row(None, None, "persistent://a/b/c", None, None),
     ]
-    texts = batch(value=pa.array(["ü"]), __key=pa.array([b"k"], pa.binary()))
-    assert list(rows_of(texts, 0)) == [Row("ü".encode(), "k", None, None, None)]
+    texts = batch(value=pa.array(["ü", "v"]), __key=pa.array([b"k", b"\xff"], pa.binary()))
+    assert list(rows_of(texts, 0)) == [
+        Row("ü".encode(), "k", None, None, None),
+        Row(b"v", "/w==", None, None, None, key_b64=True),
+    ]
 
 
 def test_empty_columns_are_left_out_and_a_part_of_a_batch_is_read() -> None:
@@ -53,7 +56,6 @@ def test_empty_columns_are_left_out_and_a_part_of_a_batch_is_read() -> None:
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"__key": pa.array([b"a", b"\xff"])}, "row 8 has a __key that is not UTF-8"),
         ({"__eventTime": pa.array([0, -1], TIME)}, "row 8 has an __eventTime before 1970"),
         (
             {"__messageProperties": pa.array([[], [("p", None)]], pa.map_(pa.string(), pa.string()))},
@@ -91,6 +93,12 @@ def schema(**columns: DataType) -> StructType:
 def test_a_column_that_cannot_be_written_is_named(columns: dict[str, DataType], said: str) -> None:
     with pytest.raises(InvalidRow, match=said):
         check_columns(schema(**columns), has_topic=False)
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    twice = StructType([StructField("value", StringType()), StructField("value", BinaryType())])
+    with pytest.raises(InvalidRow, match="several columns value: select one of them"):
+        check_columns(twice, has_topic=True)
 
 
 def test_columns_of_the_source_may_be_there_if_an_option_says_where_to_write() -> None:

@@ -84,7 +84,7 @@ def _default(option: dict[str, Any]) -> str:
 @act_options
 def run(job: str, topic: str, settings: tuple[tuple[str, str], ...], follow: bool, consent: Consent) -> None:
     """Run a job over a topic: a worker starts it within seconds."""
-    parameters = {"job": job, "options": dict(settings)}
+    parameters = {"job": job, "options": _options(settings)}
     _requested(Asked(kind="run_job", topic=topic, parameters=parameters), consent, follow=follow)
 
 
@@ -146,14 +146,13 @@ def show(number: int, log: bool) -> None:
     if as_json_is_asked():
         emit(row)
         return
-    result = row["result"] or {}
     shown = {
         "job": row["job"],
         "topic": row["topic_name"],
         **{name: value for name, value in row["options"].items() if value},
         "state": row["state"],
         "how far": _progress(row),
-        "result": result.get("words", ""),
+        "result": _words(row),
         "error": row["error"],
         "worker": row["worker"],
         "requested": f"{moment_of(row['created_at'])} by {row['who']}",
@@ -182,7 +181,7 @@ def schedule(
     job: str, topic: str, every_minutes: int, settings: tuple[tuple[str, str], ...], consent: Consent
 ) -> None:
     """Repeat a job over a topic, the first time now."""
-    parameters = {"job": job, "options": dict(settings), "every_minutes": every_minutes}
+    parameters = {"job": job, "options": _options(settings), "every_minutes": every_minutes}
     carry_out(Asked(kind="schedule_job", topic=topic, parameters=parameters), consent)
 
 
@@ -224,6 +223,16 @@ def unschedule(number: int, consent: Consent) -> None:
     carry_out(Asked(kind="unschedule_job", topic=topic, parameters={"schedule": number}), consent)
 
 
+def _options(settings: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """Return the job's options. Raises click.UsageError if one is given twice: nobody can tell which one is meant."""
+    options = dict(settings)
+    if len(options) < len(settings):
+        names = [name for name, _ in settings]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise click.UsageError(f"--set {twice}=… is given twice: give it once.")
+    return options
+
+
 def _of_run(kind: str, number: int) -> Asked:
     with console_api() as api:
         topic = api.get(f"pipeline/runs/{number}")["topic_name"]
@@ -258,11 +267,16 @@ def _follow(api: ConsoleApi, number: int) -> None:
     if row["state"] != "done":
         raise CliError(one_line(f"run {number} {row['state']}: {row['error']}"), code="RunFailed", run=number)
     if not as_json_is_asked():
-        click.echo(one_line((row["result"] or {}).get("words", "done")))
+        click.echo(one_line(_words(row) or "done"))
+
+
+def _words(row: dict[str, Any]) -> str:
+    return str((row["result"] or {}).get("words", ""))
 
 
 def _progress(row: dict[str, Any]) -> str:
-    if not row["stages"]:
+    """Return how far a run is. One that is done may have reported its last parts too late to be stored."""
+    if not row["stages"] or row["state"] == "done":
         return ""
     stage = row["stages"][-1]
     return (

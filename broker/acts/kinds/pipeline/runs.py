@@ -14,7 +14,16 @@ from broker.storage.pool import repeat_until_done
 from pipeline.errors import PipelineError
 from pipeline.jobs.catalogue import Job, find_job
 
-__all__ = ["CancelJob", "ContinueJob", "JobParameters", "RunJob", "RunParameters", "checked_job", "topics_in"]
+__all__ = [
+    "CancelJob",
+    "ContinueJob",
+    "JobParameters",
+    "RunJob",
+    "RunParameters",
+    "checked_job",
+    "topics_in",
+    "with_options",
+]
 
 _GOES_BY_ITSELF = "no consumer notices the run; a worker starts it within seconds, if one is running"
 
@@ -51,6 +60,12 @@ def topics_in(given: JobParameters) -> tuple[str, ...]:
     )
 
 
+def with_options(options: Mapping[str, str]) -> str:
+    """Return the options that are set, in words for a plan."""
+    shown = [f"{name} = {value}" for name, value in options.items() if value]
+    return f"with {', '.join(shown)}" if shown else "without options"
+
+
 class RunJob(DirectKind[JobParameters]):
     """Let a worker run a job."""
 
@@ -67,11 +82,10 @@ class RunJob(DirectKind[JobParameters]):
         job, options = checked_job(given)
         subject = job.subject(context.act.topic_name, options)
         await _refuse_second(context, job.name, subject)
-        shown = [f"{name} = {value}" for name, value in options.items() if value]
         return Effect(
             words=(
                 f"{job.name} runs over {context.act.topic_name}",
-                f"with {', '.join(shown)}" if shown else "without options",
+                with_options(options),
             ),
             notes=(_GOES_BY_ITSELF,),
         )

@@ -9,7 +9,7 @@ from typing import Annotated
 from broker.acts.kinds.base import ActContext, Scope
 from broker.acts.kinds.direct import DirectKind, Effect
 from broker.acts.kinds.parameters import ActInvalid, NothingToActOn, Rule
-from broker.acts.kinds.pipeline.runs import JobParameters, checked_job, topics_in
+from broker.acts.kinds.pipeline.runs import JobParameters, checked_job, topics_in, with_options
 from broker.core.counted import counted
 from broker.storage.pipeline import requests as store
 from broker.storage.pool import repeat_until_done
@@ -63,7 +63,8 @@ class ScheduleJob(DirectKind[ScheduledJob]):
         return Effect(
             words=(
                 f"{job.name} of {subject} runs every {counted(given.every_minutes, 'minute', 'minutes')}",
-                "a schedule for the same job and subject is changed",
+                with_options(options),
+                "if there is a schedule for the same job and subject, it is changed",
             ),
             notes=(
                 "if the last run has not ended when the next one is due, that one is left out",

@@ -31,7 +31,12 @@ RUN: dict[str, Any] = {
     "heartbeat_at": None,
     "has_ended": False,
 }
-DONE = RUN | {"state": "done", "has_ended": True, "result": {"words": "5 messages in x"}}
+DONE = RUN | {
+    "state": "done",
+    "has_ended": True,
+    "result": {"words": "5 messages in x"},
+    "stages": [{"name": "read them back", "done": 0, "of": 2}],
+}
 FAILED = RUN | {"state": "failed", "has_ended": True, "error": "Spark needs Java 17"}
 
 
@@ -50,6 +55,15 @@ def test_runs_are_listed_and_one_run_is_shown(vela: Vela, console: FakeConsole) 
     assert ("host process 1" in shown, "second" in shown, "starting_time" in shown) == (True, False, False)
     assert "second" in vela("pipeline show 12 --log").output
     assert json.loads(vela("pipeline show 12 --json").output)["id"] == 12
+
+
+def test_a_run_that_is_done_does_not_show_where_it_was_last(vela: Vela, console: FakeConsole) -> None:
+    console.answers["GET pipeline/runs"] = {"runs": [DONE], "next_before": None}
+    console.answers["GET pipeline/runs/12"] = DONE
+    for line in ("pipeline list", "pipeline show 12"):
+        said = vela(line).output
+        assert ("done" in said, "0 of 2" in said) == (True, False)
+    assert "5 messages in x" in vela("pipeline show 12").output
 
 
 def test_jobs_and_schedules_are_listed(vela: Vela, console: FakeConsole) -> None:
@@ -87,7 +101,16 @@ def test_a_run_is_followed_to_its_end(vela: Vela, console: FakeConsole) -> None:
     assert "`vela pipeline show 12` shows how far run 12 is" in asked.output
 
 
-@pytest.mark.parametrize("line", ["run export orders --set to", "run export orders --set =x", "show 0"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "run export orders --set to",
+        "run export orders --set =x",
+        "run export orders --set to=a --set to=b",
+        "schedule export orders --every 60 --set to=a --set to=a",
+        "show 0",
+    ],
+)
 def test_a_wrong_command_line_sends_no_request(line: str, vela: Vela, console: FakeConsole) -> None:
     assert vela(f"pipeline {line}").exit_code == 2
     assert console.asked == []
