@@ -61,7 +61,7 @@ def describe_machine(folder: Path) -> dict[str, str]:
 
 
 def fsyncs_per_s(folder: Path, seconds: float = 0.5) -> float:
-    """Measure how often a second this machine can make 8 KiB durable, one after the other."""
+    """Return how many writes of 8 KiB this machine makes durable per second, one at a time."""
     block = os.urandom(8192)
     with tempfile.TemporaryFile(dir=folder) as file:
         number = file.fileno()

@@ -8,14 +8,16 @@ __all__ = ["BrokerProcess", "Heartbeat"]
 
 
 class BrokerProcess(models.Model):
-    """The process with the broker lock, so that a second broker and the console can name it."""
+    """The process that has the broker lock, or had it last. A second broker and the console name it from this row."""
 
     id = models.SmallIntegerField(primary_key=True)  # 1: one broker per database in this release
     host = models.TextField()
     pid = models.IntegerField()
     started_at = models.DateTimeField()
     seen_at = models.DateTimeField()  # once a second while it runs
-    stopped_at = models.DateTimeField(null=True)  # a clean stop
+    stopped_at = models.DateTimeField(
+        null=True
+    )  # when it last stopped cleanly; NULL while it runs, or after a crash
     http_url = models.TextField()
     pulsar_url = models.TextField()
 
@@ -27,7 +29,7 @@ class BrokerProcess(models.Model):
 
 
 class Heartbeat(models.Model):
-    """When a periodic part last ran: `beat` sent a tick, `worker` ran one, or `pipeline` looked for runs."""
+    """When a periodic process last ran: `beat` sent a tick, `worker` ran a tick, or `pipeline` looked for runs."""
 
     name = models.CharField(max_length=32, primary_key=True)
     at = models.DateTimeField()

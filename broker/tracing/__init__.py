@@ -1,1 +1,1 @@
-"""OpenTelemetry spans of traced messages. Only `tracing` imports OpenTelemetry, and only VELA_OTEL=1 imports it."""
+"""OpenTelemetry spans of traced messages. Only tracing.py imports it, and only with VELA_OTEL=1."""

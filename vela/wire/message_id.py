@@ -1,4 +1,4 @@
-"""Message ids: the position of one message, written in three forms (bytes, base64, text)."""
+"""Message ids in their three forms: bytes, base64 and text."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _INT32_MAX: Final = (1 << 31) - 1
 @functools.total_ordering
 @dataclass(frozen=True, slots=True)
 class MessageId:
-    """One message: its entry, and its place in the batch when the entry is one.
+    """The id of one message: its entry and, if the entry is a batch, its index in the batch.
 
     Ordered by ledger, entry, batch index (then partition). `batch_size` takes no part in equality: the text
     form does not carry it, and an id names the same message with or without it.
     """
 
-    ledger_id: int  # -1 only in EARLIEST and in "nothing stored"
+    ledger_id: int  # a broker sends -1 only in EARLIEST, which is also the last id of an empty topic
     entry_id: int
-    partition: int = -1  # -1: topic not partitioned, or not said
+    partition: int = -1  # -1: the topic is not partitioned, or the partition is not known
     batch_index: int = -1  # -1: not a batch member
     batch_size: int = field(default=0, compare=False)  # messages in the batch, 0 = not a batch or not known
 
@@ -52,7 +52,7 @@ class MessageId:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> MessageId:
-        """Read MessageIdData in any field order, with unknown fields. Raises InvalidMessageId."""
+        """Read MessageIdData: fields in any order, unknown ones are ignored. Raises InvalidMessageId."""
         try:
             fields = _varint_fields(data)
         except ValueError as error:
@@ -117,7 +117,10 @@ def _small(fields: dict[int, int], number: int, *, default: int) -> int:
 
 
 def _varint_fields(data: bytes) -> dict[int, int]:
-    """Return the varint fields by number, the last of each. Other wire types are skipped. Raises ValueError."""
+    """Return the varint fields by number. The last of a repeated field counts, other wire types are skipped.
+
+    Raises ValueError.
+    """
     fields: dict[int, int] = {}
     offset = 0
     while offset < len(data):
@@ -131,7 +134,7 @@ def _varint_fields(data: bytes) -> dict[int, int]:
         elif wire_type in (1, 5):
             offset += 8 if wire_type == 1 else 4
         else:
-            raise ValueError(f"wire type {wire_type}")
+            raise ValueError(f"unsupported wire type {wire_type}")
         if key >> 3 == 0 or offset > len(data):
             raise ValueError("a field is cut off or has number 0")
     return fields

@@ -1,1 +1,1 @@
-"""Very many of one thing: connections, topics, names."""
+"""Loads with very many connections, topics, clients, or rows in the console's lists."""

@@ -26,7 +26,7 @@ SELECT id, row_number() OVER (ORDER BY id) AS number FROM vela_topic WHERE id >=
 
 INSERT INTO vela_topic_owner (topic_id, owner_epoch, owner_token) SELECT id, 0, 0 FROM leaf;
 
--- One in a thousand is stuck, one in 200 falls behind, one in a hundred drains.
+-- Of 1,000 topics 1 is stuck, 4 fall behind and 5 drain. Half keep up, and the rest are idle.
 INSERT INTO vela_topic_summary (topic_id, messages_in, bytes_in, stored_bytes, message_rate_in, byte_rate_in, producers,
     last_append_ms, max_backlog_messages, subscriptions, worst_subscription, message_rate_acked, updated_ms,
     last_used_ms, state, state_since_ms)
@@ -45,7 +45,7 @@ INSERT INTO vela_cursor (subscription_id, mark_delete_ledger, mark_delete_entry,
     acked_bytes, version)
 SELECT id, 1, -1, 1000000, 1000000, 100000000, 0 FROM vela_subscription WHERE id >= %(base)s;
 
--- The first subscription of a topic has the topic's state, the others are idle.
+-- The first subscription of a topic has the topic's state; the others are idle.
 INSERT INTO vela_subscription_summary (subscription_id, acked_messages, acked_bytes, read_ledger, read_entry, consumers,
     unacked_messages, replay_entries, message_rate_out, message_rate_acked, messages_redelivered, last_used_ms,
     updated_ms, problems, state, state_since_ms)
@@ -70,7 +70,7 @@ SELECT %(base)s + l.number, 0, l.id, format('producer-%%s', l.number),
        %(now_ms)s - l.number, 1000000, 100000000, 1000000, %(now_ms)s, %(now_ms)s, '{}'
 FROM leaf l;
 
--- An hour of minutes of every tenth topic and its first subscription.
+-- A point for each minute of the last hour, for every tenth topic and its first subscription.
 INSERT INTO vela_stats_point_60s (at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked,
     messages_redelivered, backlog_before, backlog, backlog_most, stored_bytes)
 SELECT (%(now_ms)s / 60000 - m) * 60000, l.id, CASE k WHEN 0 THEN 0 ELSE %(base)s + l.number * 100 END,

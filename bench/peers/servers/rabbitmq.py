@@ -32,7 +32,7 @@ def started(folder: Path) -> Iterator[Server]:
     environment = {
         "HOME": folder,  # where the node keeps its Erlang cookie
         "ERL_EPMD_PORT": mapper,
-        "RABBITMQ_ALLOW_INPUT": 1,  # become the server instead of starting it
+        "RABBITMQ_ALLOW_INPUT": 1,  # the script becomes the server, so that its process id is the server's
         "RABBITMQ_CONF_ENV_FILE": folder / "no-environment",
         "RABBITMQ_CONFIG_FILE": folder / "rabbitmq",
         "RABBITMQ_DIST_PORT": distribution,

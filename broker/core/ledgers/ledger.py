@@ -23,7 +23,7 @@ class LedgerInfo:
     sealed: bool = False
     opened_ms: int = 0  # Unix time
     first_append_ms: int = 0  # Unix time, 0 while empty
-    last_append_ms: int = 0  # Unix time, 0 while nothing was ever stored in it
+    last_append_ms: int = 0  # Unix time, 0 if nothing was ever stored in it
 
 
 class Ledger:
@@ -148,11 +148,13 @@ class LedgerMap:
     def drop_first(self, count: int = 1) -> list[LedgerInfo]:
         """Forget the oldest `count` ledgers, which were trimmed, and return them as they were.
 
-        A sealed last ledger stays as an empty one, so that the topic's counts continue from it. Raises ValueError if
-        one of them is open, or if there are fewer than `count`.
+        Raises ValueError if one of these ledgers is open, or if there are fewer than `count`. If the last ledger is
+        among them, it stays as an empty one, so that the topic's counts continue from it.
         """
         if not 0 <= count <= len(self._ledgers) or any(not each.sealed for each in self._ledgers[:count]):
-            raise ValueError(f"cannot drop {count} of {len(self._ledgers)} ledgers; an open one must stay")
+            raise ValueError(
+                f"cannot drop {count} of {len(self._ledgers)} ledgers: too few, or one of them is open"
+            )
         dropped = [ledger.info() for ledger in self._ledgers[:count]]
         if count == len(self._ledgers) and count:
             self._ledgers[-1].empty()

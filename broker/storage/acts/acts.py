@@ -101,9 +101,12 @@ class OpenUndo:
 
 
 PEOPLE: Final = ("console", "api")
-"""The first word of the origin of a request by a logged-in user. Tokens and commands have other origins."""
+"""If a logged-in user made a request, its origin begins with one of these words."""
 SECOND_PERSON_S: Final = 24 * 3600
-"""How long a plan waits for a second person, unless VELA_PLAN_EXPIRY_S is longer: over a night, for a colleague."""
+"""How long a plan waits for a second person, so that a colleague can apply it the next morning.
+
+If VELA_PLAN_EXPIRY_S is longer, the plan waits for that time.
+"""
 
 PLAN_REQUESTS: Final = {  # scope → the query of acts.sql that inserts the request
     "subscription": "request_plan",
@@ -182,7 +185,7 @@ async def needs_second_person(connection: Connection, act_id: int) -> bool:
 async def refuse(
     connection: Connection, act_id: int, *, who: str, origin: str, error: str, error_code: str
 ) -> None:
-    """Refuse a plan for its requester. Safe to repeat."""
+    """Refuse a plan, so that nobody can apply it. Safe to repeat."""
     await connection.execute(
         query("acts", "refuse"),
         {"id": act_id, "who": who, "origin": origin, "error": error, "error_code": error_code},
@@ -261,7 +264,7 @@ async def replan(
     error: str,
     error_code: str,
 ) -> None:
-    """Refuse to apply an act, and store a new plan as a separate act, which the refused one names. Safe to repeat."""
+    """Refuse to apply an act, and store a new plan as a separate act, whose id the refused act has. Safe to repeat."""
     await connection.execute(
         query("acts", "replan"),
         {
@@ -275,7 +278,7 @@ async def replan(
 
 
 async def begin(connection: Connection, act_id: int) -> None:
-    """Record that long work starts, so that the act no longer waits."""
+    """Record that long work starts, so that `waiting` no longer returns the act."""
     await connection.execute(query("acts", "begin"), (act_id,))
 
 

@@ -1,4 +1,4 @@
-"""Columns that a reader chooses for a list of messages: the key, a property, or what a JSON payload has at a path."""
+"""Columns that a user chooses for a list of messages: the key, a property, or the value at a path in JSON payloads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["MOST_COLUMNS", "Column", "ColumnInvalid", "cells_of", "parse_columns
 
 MOST_COLUMNS: Final = 8
 _MOST_TEXT: Final = 200  # characters of a cell
-_MOST_PATHS: Final = 30  # that are suggested
+_MOST_PATHS: Final = 30  # suggested
 _MOST_DEPTH: Final = 3  # of a suggested path
 _KEY: Final = "key"
 _PROPERTY: Final = "property:"
@@ -32,13 +32,13 @@ class ColumnInvalid(ValueError):
 class Column:
     """One column: at most one of `property_name` and `path` is set, and neither for the key."""
 
-    name: str  # as the address has it
+    name: str  # as the page's URL has it
     property_name: str = ""
     path: tuple[Step, ...] = ()
 
 
 def parse_columns(names: Iterable[str]) -> tuple[Column, ...]:
-    """Read the names of columns. Empty and repeated ones do not count. Raises ColumnInvalid."""
+    """Read the names of columns. Empty and repeated names are ignored. Raises ColumnInvalid."""
     given = dict.fromkeys(name.strip() for name in names if name.strip())
     if len(given) > MOST_COLUMNS:
         raise ColumnInvalid(_("Choose at most {most} columns.").format(most=MOST_COLUMNS))
@@ -46,7 +46,10 @@ def parse_columns(names: Iterable[str]) -> tuple[Column, ...]:
 
 
 def values_of(columns: Iterable[Column], message: Message, *, has_payload: bool = True) -> dict[str, Any]:
-    """Return the values of a message by the names of the columns, without those that the message does not have."""
+    """Return the value of each column in a message, by the name of the column.
+
+    A column without a value is left out, except a path with `[*]`, which has an empty list.
+    """
     document: Any = None
     if has_payload and any(column.path for column in columns):
         document = _document(message.payload)
@@ -69,14 +72,14 @@ def values_of(columns: Iterable[Column], message: Message, *, has_payload: bool 
 def cells_of(
     columns: Iterable[Column], message: Message, *, has_payload: bool = True
 ) -> tuple[str | None, ...]:
-    """Return the values of a message as texts of at most 200 characters; None if it has none."""
+    """Return a text for each column, cut after 200 characters. None where the message has no value."""
     columns = tuple(columns)
     values = values_of(columns, message, has_payload=has_payload)
     return tuple(_text(values[column.name]) if column.name in values else None for column in columns)
 
 
 def paths_in(payload: bytes) -> tuple[str, ...]:
-    """Return the paths of the first members of a JSON payload, to choose from. Empty if it is not a JSON object."""
+    """Return the first 30 paths in a JSON payload, to choose from. Empty if it is not a JSON object."""
     found = _paths(_document(payload), "$", 1)
     return tuple(path for path, _number in zip(found, range(_MOST_PATHS), strict=False))
 
@@ -88,9 +91,9 @@ def _column(name: str) -> Column:
         return Column(name=name, property_name=name.removeprefix(_PROPERTY))
     if not name.startswith("$"):
         raise ColumnInvalid(
-            _("Write {name!r} as $.order.id for a value in JSON, as property:region, or as key.").format(
-                name=name
-            )
+            _(
+                "{name!r} is not a column. Write $.order.id for a JSON value, property:region for a property, or key."
+            ).format(name=name)
         )
     try:
         return Column(name=name, path=parse_path(name))

@@ -1,4 +1,4 @@
-"""A forced delete with connected clients: they create the topic again, or fail if the policy forbids that."""
+"""A forced delete of a topic or subscription with clients: they create it again, or fail if the policy forbids that."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def topic() -> str:
 
 
 async def vela(process: VelaProcess, *arguments: str) -> str:
-    """Run one command line and return what it printed."""
+    """Run one `vela` command and return its output."""
 
     def run() -> str:
         done = subprocess.run(
@@ -55,7 +55,7 @@ async def deleted(process: VelaProcess, what: str, topic: str) -> str:
 
 
 @WHAT
-async def test_clients_that_reconnect_make_the_topic_again(
+async def test_clients_that_reconnect_create_what_was_deleted(
     what: str, shared_vela: VelaProcess, tcp_client: Client, topic: str
 ) -> None:
     consumer = await tcp_client.subscribe(
@@ -72,7 +72,7 @@ async def test_clients_that_reconnect_make_the_topic_again(
 
 
 @WHAT
-async def test_a_client_that_may_not_create_the_topic_fails(
+async def test_a_consumer_that_may_not_create_what_was_deleted_fails(
     what: str, shared_vela: VelaProcess, tcp_client: Client, topic: str
 ) -> None:
     consumer = await tcp_client.subscribe(topic, "s")
@@ -82,7 +82,7 @@ async def test_a_client_that_may_not_create_the_topic_fails(
     policies = ("auto_create_topics=false", "auto_create_subscriptions=false")
     await vela(shared_vela, "policies", "set", namespace, *policies, "--yes")
     assert "that reconnect are refused" in await deleted(shared_vela, what, topic)
-    await until(lambda: consumer.state is ConsumerState.FAILED, "the consumer's end")
+    await until(lambda: consumer.state is ConsumerState.FAILED, "the consumer to fail")
     with pytest.raises(NotConnected, match="has failed: create a new one"):
         await consumer.receive()
     if what == "topics":

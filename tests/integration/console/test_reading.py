@@ -34,12 +34,12 @@ def test_the_connection_cannot_write() -> None:
         cursor.execute("UPDATE vela_topic SET properties = '{}'")
 
 
-def test_a_segment_dropped_meanwhile_is_empty() -> None:
+def test_a_segment_dropped_after_its_ledger_was_read_has_no_entries() -> None:
     ledger = a_ledger(1, 0, 5, segment_id=987_654)
     assert entries_at(Log((ledger,)), [(1, 3)]) == {}
 
 
-def test_a_segment_dropped_meanwhile_leaves_the_others(shop: Shop) -> None:
+def test_entries_of_other_segments_are_read_although_one_was_dropped(shop: Shop) -> None:
     stores = {shop.sealed.segment_id or 0, 987_654}
     rows = database.fetch_entries(EntryAt, "at", stores, by_place([(shop.sealed.pk, 5)]))
     assert [row.place for row in rows] == [(shop.sealed.pk, 5)]

@@ -67,7 +67,7 @@ def test_values_and_errors_reach_the_caller(loop_thread: LoopThread) -> None:
         loop_thread.call(lambda: 1 // 0)
 
 
-def test_calls_are_made_in_order_from_each_thread(loop_thread: LoopThread) -> None:
+def test_calls_from_one_thread_run_in_order(loop_thread: LoopThread) -> None:
     seen: list[tuple[int, int]] = []
 
     def work(thread: int) -> None:
@@ -131,7 +131,7 @@ def test_a_value_after_an_interrupt_is_not_lost() -> None:
     assert returned == [3, 4]
 
 
-def test_an_interrupted_call_is_cancelled_and_its_value_goes_elsewhere(loop_thread: LoopThread) -> None:
+def test_an_interrupted_call_is_cancelled_and_its_late_value_is_handed_over(loop_thread: LoopThread) -> None:
     unclaimed: list[str] = []
     is_cancelled = threading.Event()
 
@@ -168,7 +168,7 @@ def test_a_forked_child_must_create_its_own_client(loop_thread: LoopThread) -> N
     os.close(writing)
     assert b"forked process" in os.read(reading, 1000)
     os.close(reading)
-    assert loop_thread.call(lambda: 1) == 1, "the parent goes on"
+    assert loop_thread.call(lambda: 1) == 1, "the parent's loop works"
 
 
 _LEAVES_ALL_OPEN = """

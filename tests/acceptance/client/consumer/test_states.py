@@ -1,4 +1,4 @@
-"""Which calls a consumer allows in which state, and its names, with a whole Vela."""
+"""Which calls a consumer allows in each state, and how it gets its name, against a running Vela."""
 
 from __future__ import annotations
 
