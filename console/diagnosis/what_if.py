@@ -78,6 +78,7 @@ def what_if(
     backlog_messages: int,
     rate_in: float | None,
     rate_acked: float | None,
+    drain_s: int | None,
     connected: int,
     consumers: Sequence[Connected],
     now_ms: int,
@@ -85,8 +86,9 @@ def what_if(
     """Estimate when the backlog drains with other numbers of consumers, at most 40 of them around the present number.
 
     Each is as fast as those that work now, and as many messages arrive as now. `connected` is the number of consumers;
-    `consumers` may have only the first of them. Rates are per second, None if the broker has not reported them. Return
-    a sentence that says why, if there is no estimate.
+    `consumers` may have only the first of them. Rates are per second, None if the broker has not reported them.
+    `drain_s` is the broker's estimate for the present number of consumers, or None. Return a sentence that says why, if
+    there is no estimate.
     """
     if type_ and type_ not in SHARED:
         return said(
@@ -100,6 +102,9 @@ def what_if(
         return said(
             "No estimate yet: a consumer connected less than 20 s ago, and how fast it works is not known."
         )
+    if drain_s:
+        # The page shows this time too. It is measured over longer than the rates are, and the two must not disagree.
+        rate_acked = rate_in + backlog_messages / drain_s
     working = max(connected, len(consumers)) - len(idle_among(consumers, type_, now_ms))
     each = rate_acked / working
     if each < STILL_PER_S:

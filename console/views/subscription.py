@@ -226,6 +226,7 @@ class _Reading:
             backlog_messages=self.backlog_messages,
             rate_in=head.message_rate_in,
             rate_acked=head.message_rate_acked,
+            drain_s=self.standing.drain_s,
             connected=head.consumers or 0,
             consumers=self.connected,
             now_ms=int(time.time() * 1000),

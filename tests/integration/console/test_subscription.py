@@ -230,7 +230,9 @@ def test_numbers_that_were_not_reported_are_dashes(operator: Client, shop: Shop)
 
 def fall_behind(shop: Shop) -> None:
     """Let one consumer, which is no longer new, ack 2 of 3 messages a second."""
-    SubscriptionSummary.objects.update(state=SubscriptionState.FALLING_BEHIND, message_rate_acked=2.0)
+    SubscriptionSummary.objects.update(
+        state=SubscriptionState.FALLING_BEHIND, drain_s=None, message_rate_acked=2.0
+    )
     TopicSummary.objects.update(message_rate_in=3.0)
     ConsumerSession.objects.update(connected_ms=shop.now_ms - 60_000)
 

@@ -37,6 +37,7 @@ def found(**changes: Any) -> WhatIf | Said:
             "backlog_messages": 600,
             "rate_in": 14.0,
             "rate_acked": 10.0,
+            "drain_s": None,
             "connected": 2,
             "consumers": [Row(), Row()],
             "now_ms": NOW_MS,
@@ -63,6 +64,12 @@ def test_more_consumers_drain_a_backlog_that_grows_now() -> None:
     ]
     assert result.choices[2].drain_s == 600
     assert result.choices[3].drain_s == 100
+
+
+def test_the_time_for_the_present_consumers_is_the_one_that_the_broker_estimates() -> None:
+    result = estimate(drain_s=300)
+    assert result.each_acks_per_s == 8.0
+    assert result.choices[1].drain_s == 300
 
 
 def test_a_backlog_that_barely_drains_stays_about_as_it_is() -> None:
