@@ -64,7 +64,7 @@ def test_pages_of_found_messages_go_through_the_whole_log(operator: Client, shop
         ("start=sometime", "start is 'sometime': use newest"),
         ("partition=3", "partition: This topic is not partitioned"),
         ("path=a..b", "path: cannot read"),
-        ("column=order", "column: Write 'order' as $.order.id"),
+        ("column=order", "column: 'order' is not a column. Write $.order.id"),
         ("limit=1000000000000000000000000000000", "from 1 to 500"),
         ("op=~&path=a", "op is '~'"),
         ("after=1:1", "after: Take"),
