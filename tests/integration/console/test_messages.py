@@ -320,7 +320,7 @@ def test_partitions_are_merged_by_the_time_at_which_they_were_stored(operator: C
         ("prop==x", "Write a property as name=value"),
         ("after=junk", "Take “after” from the link on the previous page"),
         ("after=999999:1@5", "no longer stored: start again"),
-        ("column=n", "as $.order.id"),
+        ("column=n", "Write $.order.id"),
         ("column=key&" + "&".join(f"column=%24.a{number}" for number in range(8)), "at most 8 columns"),
     ],
 )

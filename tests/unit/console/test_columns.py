@@ -73,8 +73,8 @@ def test_a_long_cell_is_cut() -> None:
 @pytest.mark.parametrize(
     ("names", "says"),
     [
-        (["order.id"], "as $.order.id"),
-        (["property:"], "as $.order.id"),
+        (["order.id"], "Write $.order.id"),
+        (["property:"], "Write $.order.id"),
         (["$"], "write a path"),
         (["$.a b"], "write a path"),
         ([f"$.a{number}" for number in range(MOST_COLUMNS + 1)], "at most 8 columns"),
