@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from pipeline.errors import InvalidRow
+from pipeline.message_columns import event_time_ms, properties_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -91,24 +91,7 @@ def _digests(values: pa.Array, keys: pa.Array, properties: pa.Array, times: pa.A
         strict=True,
     )
     digests = [
-        message_digest(value, key, _properties(pairs), _event_time_ms(time_us))
+        message_digest(value, key, properties_of(pairs), event_time_ms(time_us or 0))
         for value, key, pairs, time_us in rows
     ]
     return pa.array([digest - ((digest >> 63) << 64) for digest in digests], type=pa.int64())
-
-
-def _properties(pairs: list[tuple[str, str | None]]) -> dict[str, str]:
-    """Return the properties of a row. Raises InvalidRow if one has no value, which messages cannot have."""
-    properties: dict[str, str] = {}
-    for name, text in pairs:
-        if text is None:
-            raise InvalidRow(f"a row has no value for the property {name!r}: remove it or give it one")
-        properties[name] = text
-    return properties
-
-
-def _event_time_ms(time_us: int | None) -> int:
-    """Return the time as messages have it. Raises InvalidRow for one before 1970, which messages cannot have."""
-    if time_us is not None and time_us < 0:
-        raise InvalidRow("a row has an event time before 1970: messages cannot have one")
-    return (time_us or 0) // 1000

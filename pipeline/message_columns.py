@@ -6,14 +6,15 @@ need only the names.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from pipeline.errors import InvalidOption
+from pipeline.errors import InvalidOption, InvalidRow
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["SPARK_SCHEMA", "SPARK_TYPES", "column_names"]
+__all__ = ["SPARK_SCHEMA", "SPARK_TYPES", "column_names", "event_time_ms", "properties_of"]
 
 SPARK_TYPES: Final = {
     "value": "binary",
@@ -46,3 +47,29 @@ def column_names(schema: StructType) -> tuple[str, ...]:
                 f"the schema has column {field.name} as {field.dataType.simpleString()}: it is {wanted}"
             )
     return tuple(field.name for field in schema.fields)
+
+
+def properties_of(pairs: Iterable[tuple[str, str | None]], number: int | None = None) -> dict[str, str]:
+    """Return the properties of a row. Raises InvalidRow if one has no value, which messages cannot have.
+
+    `number` is the row's place in the data, for the error; None if it is not known.
+    """
+    properties: dict[str, str] = {}
+    for name, text in pairs:
+        if text is None:
+            raise InvalidRow(
+                f"{_row(number)} has no value for the property {name!r}: remove it or give it one"
+            )
+        properties[name] = text
+    return properties
+
+
+def event_time_ms(time_us: int, number: int | None = None) -> int:
+    """Return a row's event time as messages have it, Unix time. Raises InvalidRow if it is before 1970."""
+    if time_us < 0:
+        raise InvalidRow(f"{_row(number)} has an event time before 1970: messages cannot have one")
+    return time_us // 1000
+
+
+def _row(number: int | None) -> str:
+    return "a row" if number is None else f"row {number}"

@@ -50,8 +50,11 @@ def _ask_for_long_slices(niceness: int) -> None:
     number = _SCHED_SETATTR.get(platform.machine())
     if platform.system() != "Linux" or number is None:
         return
+    policy = os.sched_getscheduler(0)  # the call sets it too, and the user may have chosen another one
+    if policy not in (os.SCHED_OTHER, os.SCHED_BATCH, os.SCHED_IDLE):
+        return  # a policy of real time, which has no such slices
     # struct sched_attr in its first version: size, policy, flags, nice, priority, runtime, deadline, period
-    attributes = struct.pack("=IIQiIQQQ", 48, os.SCHED_OTHER, 0, niceness, 0, _SLICE_NS, 0, 0)
+    attributes = struct.pack("=IIQiIQQQ", 48, policy, 0, niceness, 0, _SLICE_NS, 0, 0)
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.syscall(number, 0, attributes, 0):  # a container may forbid it
         logger.warning("the job's time slices stay as they are: %s", os.strerror(ctypes.get_errno()))

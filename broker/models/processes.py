@@ -15,9 +15,7 @@ class BrokerProcess(models.Model):
     pid = models.IntegerField()
     started_at = models.DateTimeField()
     seen_at = models.DateTimeField()  # once a second while it runs
-    stopped_at = models.DateTimeField(
-        null=True
-    )  # when it last stopped cleanly; NULL while it runs, or after a crash
+    stopped_at = models.DateTimeField(null=True)  # a clean stop; NULL while it runs, and after a crash
     http_url = models.TextField()
     pulsar_url = models.TextField()
 

@@ -105,7 +105,7 @@ def _require_a_message(path: Path) -> None:
     with path.open("rb") as file:
         try:
             line = json.loads(file.readline())
-        except ValueError:
+        except (ValueError, RecursionError):
             return  # Spark names the line that it cannot read
     if isinstance(line, dict) and not line.keys() & {"topic", *_READ_COLUMNS}:
         raise InvalidOption(f"the first line of {path} has no column value")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from pipeline.errors import InvalidRow
-from pipeline.message_columns import SPARK_TYPES
+from pipeline.message_columns import SPARK_TYPES, event_time_ms, properties_of
 from pipeline.option_values import full_topic_name
 
 if TYPE_CHECKING:
@@ -96,15 +96,13 @@ def rows_of(batch: pa.RecordBatch, first: int) -> Iterator[Row]:
     for number, (value, key, topic, time_us, pairs) in enumerate(rows, first):
         if topic is not None and topic not in names:
             names[topic] = full_topic_name(topic, f"row {number}, column __topic")
-        if time_us is not None and time_us < 0:
-            raise InvalidRow(f"row {number} has an __eventTime before 1970: messages cannot have one")
         text, key_b64 = _key(key)
         yield Row(
             value.encode() if isinstance(value, str) else value,
             text,
             None if topic is None else names[topic],
-            None if time_us is None else time_us // 1000,
-            _properties(pairs, number) if pairs else None,
+            None if time_us is None else event_time_ms(time_us, number),
+            properties_of(pairs, number) if pairs else None,
             key_b64,
         )
 
@@ -128,12 +126,3 @@ def _key(key: str | bytes | None) -> tuple[str | None, bool]:
         return key.decode(), False
     except UnicodeDecodeError:
         return base64.b64encode(key).decode(), True
-
-
-def _properties(pairs: Sequence[tuple[str, str | None]], number: int) -> dict[str, str]:
-    properties: dict[str, str] = {}
-    for name, value in pairs:
-        if value is None:
-            raise InvalidRow(f"row {number} has no value for the property {name!r}: remove it or give it one")
-        properties[name] = value
-    return properties

@@ -64,5 +64,15 @@ def test_a_thread_of_the_broker_that_wakes_interrupts_a_job_and_its_children() -
     assert told(7, leads_a_session=False)[3] == ["100000000"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has these policies")
+def test_a_job_keeps_the_scheduling_policy_that_its_user_chose() -> None:
+    chosen = "import os; os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))"
+    gives_way = "from pipeline.priority import give_way; give_way(1); print(os.sched_getscheduler(0))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{chosen}; {gives_way}"], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) == os.SCHED_BATCH
+
+
 def test_a_job_that_gives_no_way_keeps_its_slices() -> None:
     assert told(0, leads_a_session=False)[3] != ["100000000"]

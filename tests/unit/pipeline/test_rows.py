@@ -56,7 +56,7 @@ def test_empty_columns_are_left_out_and_a_part_of_a_batch_is_read() -> None:
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"__eventTime": pa.array([0, -1], TIME)}, "row 8 has an __eventTime before 1970"),
+        ({"__eventTime": pa.array([0, -1], TIME)}, "row 8 has an event time before 1970"),
         (
             {"__messageProperties": pa.array([[], [("p", None)]], pa.map_(pa.string(), pa.string()))},
             "row 8 has no value for the property 'p'",
