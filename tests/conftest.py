@@ -18,7 +18,8 @@ from tests.matrix.marks import pytest_collection_modifyitems as pytest_collectio
 from tests.support.postgres import fresh_database, migrate, postgres_15, started_postgres
 from tests.support.vela import VelaProcess, made_data, started_vela
 
-# `make test` tries the same examples each time, `make soak` others. An example may take a long time on a busy machine.
+# `make test` tries the same examples each time; `make soak` tries new ones. No example has a deadline, because any
+# example may take long on a busy machine.
 settings.register_profile(
     "vela",
     derandomize="VELA_SOAK_EXAMPLES" not in os.environ,
@@ -27,7 +28,8 @@ settings.register_profile(
 )
 settings.load_profile("vela")
 
-# A test's Spark lives for seconds: Java's second compiler and parallel collector would cost more than they save.
+# A Spark session in a test lives for seconds: Java's second compiler and its parallel collector would cost more than
+# they save.
 os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 os.environ["SPARK_LAUNCHER_OPTS"] = os.environ["SPARK_SUBMIT_OPTS"]
 
@@ -35,13 +37,13 @@ _said: set[str] = set()
 
 
 def pytest_configure() -> None:
-    """Let SIGINT interrupt Python again: tests send it, and a shell without job control makes its jobs ignore it."""
+    """Restore the handler of SIGINT: tests send it, and a shell without job control makes background jobs ignore it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
-    """Freeze what lives until the end, modules and thousands of collected tests, so that the collector skips it."""
+    """Freeze the modules and the thousands of tests, which live until the end: the garbage collector skips them."""
     gc.collect()
     gc.freeze()
 
@@ -83,7 +85,7 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="session")
 def migrated(postgres: PostgresServer) -> Iterator[str]:
-    """The name of a database with Vela's tables. Tests copy it, because migrating takes a process and seconds."""
+    """The name of a database with Vela's tables. Tests copy it, because the migrations take seconds."""
     name = "migrated"
     with fresh_database(postgres.url, name) as url:
         migrate(url)
@@ -100,7 +102,7 @@ def database_url(postgres: PostgresServer, migrated: str, request: pytest.Fixtur
 
 @pytest.fixture(scope="session")
 def migrated_url(postgres: PostgresServer, migrated: str) -> Iterator[str]:
-    """The database that tests with a broker in their own loop use, one after the other."""
+    """The database of the tests that run a broker in their own event loop. They use it one after the other."""
     with fresh_database(postgres.url, "test_broker", template=migrated) as url:
         yield url
 
@@ -135,13 +137,13 @@ def django_db_modify_db_settings(postgres: PostgresServer) -> None:
 
 @pytest.fixture(scope="session")
 def vela_data() -> Iterator[Path]:
-    """A prepared data folder, of which each Vela of this session gets a copy."""
+    """A prepared data folder. Each Vela of this session gets a copy."""
     with made_data() as folder:
         yield folder
 
 
 @pytest.fixture(scope="module")
 def vela(vela_data: Path) -> Iterator[VelaProcess]:
-    """A whole Vela for one module, started as `make run` starts it the second time. Tests may stop and kill it."""
+    """A whole Vela for one module, started as by `make run` on existing data. Tests may stop and kill it."""
     with started_vela(data=vela_data) as process:
         yield process

@@ -1,7 +1,8 @@
 """make mutate: change modules of `core` packages, one small change at a time, and see whether their unit tests notice.
 
-mutmut makes the changes in a copy of the tree: all that it knows for the modules drawn, as far as the time allows. The
-same seed draws the same modules. Not every survivor is a fault of the tests: some changes break nothing.
+mutmut makes its changes in a copy of the tree. For the modules drawn, it tries every change that it knows, until the
+time is up. The same seed draws the same modules. Not every survivor is a fault of the tests: some changes break
+nothing.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ TESTS: Final = {
     "vela/core": "tests/unit/client",
     "vela/wire": "tests/unit/wire",
 }
-"""By folder: the tests that must notice a change of its modules."""
+"""The tests that must notice a change, by the folder of the changed module."""
 MUTMUT: Final = str(Path(sys.executable).with_name("mutmut"))
 NOT_TWICE: Final = "tests/unit/client/cli"
-"""Tests that cannot run twice in one process, as mutmut runs them: the first run of the command line closes its log."""
+"""mutmut repeats tests in one process, where these would fail: the command line closes its log after the first run."""
 GENERATED: Final = "vela/wire/pb/"
 KILLED: Final = ("killed", "timeout", "segfault")
 NOT_TRIED: Final = "not checked"

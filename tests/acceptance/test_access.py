@@ -152,7 +152,7 @@ def get(vela: VelaProcess, path: str, made: str | None, method: str = "GET") -> 
 
 
 class Shown:
-    """A client with or without a certificate: Apache's over `pulsar+ssl://`, and one of https."""
+    """Two clients with or without a certificate: Apache's client over `pulsar+ssl://`, and an HTTPS client."""
 
     def __init__(self, vela: VelaProcess, authority: Authority, pair: KeyPair | None) -> None:
         self._ports = vela.environment
@@ -185,7 +185,7 @@ def now_ms() -> int:
 
 
 def renewing() -> tuple[Callable[[], str], threading.Event]:
-    """A function that returns a token for two seconds, then tokens for an hour; and an event set at its second call."""
+    """A function whose first token lasts two seconds and later ones an hour, and an event that the second call sets."""
     made = iter([token("app", expires_ms=now_ms() + 2_000)])
     asked_again = threading.Event()
 
@@ -535,7 +535,7 @@ def test_a_refused_handshake_asks_for_a_token_or_a_password(vela: VelaProcess) -
 
 
 def test_guessing_passwords_does_not_stop_producers(vela: VelaProcess) -> None:
-    """Eight guesses at a time, of 50 ms of hashing each, beside a producer."""
+    """A producer publishes while eight clients guess at a time. Each guess costs the broker 50 ms of hashing."""
     client = client_of(vela, token("app"))
     producer = client.create_producer(ORDERS.full)
     pull = f"{vela.http_url}/pull/v1/public/default/access-orders?queue=0&offset=0"

@@ -31,7 +31,7 @@ class Answer:
 
     status: int
     headers: dict[str, str]  # names in lower case
-    names: frozenset[str]  # of the headers, as they came
+    names: frozenset[str]  # of the headers, spelled as the broker sent them
     body: bytes
 
     @property
@@ -77,7 +77,7 @@ class Admin:
         return answer.json
 
     def done(self, method: str, path: str, body: Any = None) -> None:
-        """Send a change, which must succeed with the answer of Pulsar."""
+        """Send a change, which must succeed with the answer that Pulsar gives."""
         answer = self(method, path, body)
         assert (answer.status, answer.body) == (204, b""), (path, answer)
         assert not answer.headers.keys() & {"content-type", "content-length", "transfer-encoding"}
@@ -597,7 +597,7 @@ def test_a_namespace_that_needs_a_second_person_takes_no_act_by_this_api(
 
 
 def test_every_operation_answers_in_pulsars_shape(admin: Admin) -> None:
-    """No operation fails inside: for names that do not exist there is a refusal with a reason."""
+    """No operation ends in an internal error: names that do not exist are refused with a reason."""
     names = {
         "tenant": "ghost",
         "namespace": "ghost",

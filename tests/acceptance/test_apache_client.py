@@ -65,7 +65,7 @@ def publish(producer: pulsar.Producer, payloads: list[bytes]) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def forgetful(shared_vela: VelaProcess) -> Iterator[pulsar.Consumer]:
-    """A consumer that has not acked a message. The shortest ack timeout, 10 s, passes beside the first tests."""
+    """A consumer that has not acked a message. The shortest ack timeout, 10 s, passes while the first tests run."""
     client = pulsar.Client(shared_vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     consumer = client.subscribe(
         "apache-forgetful", "s", consumer_type=pulsar.ConsumerType.Shared, unacked_messages_timeout_ms=10_000
@@ -120,7 +120,7 @@ def test_shared_spreads_messages_and_redelivers_those_of_a_consumer_that_leaves(
     producer = client.create_producer(topic)
     publish(producer, [b"%d" % number for number in range(90)])
     seen: dict[bytes, int] = {}
-    # The round robin gives each consumer at least one entry a turn; how many depends on the entries of a commit.
+    # The round robin gives each consumer one or more entries a turn: it depends on how many entries a commit has.
     first = [consumers[0].receive(RECEIVE_MS), *drained(consumers[0])]
     for message in first[: (len(first) + 1) // 2]:
         consumers[0].acknowledge(message)
@@ -179,7 +179,7 @@ def test_batch_index_acks_outlive_the_consumer(client: pulsar.Client, topic: str
 
 
 def within(call: Callable[[], pulsar.Message], seconds: float = RECEIVE_MS / 1000) -> pulsar.Message:
-    """Without a queue the client takes no timeout, so the call is another thread's."""
+    """Call in another thread, because the client allows no timeout without a queue."""
     answer: list[pulsar.Message] = []
     thread = threading.Thread(target=lambda: answer.append(call()), daemon=True)
     thread.start()
@@ -202,7 +202,7 @@ def test_without_a_queue_a_busy_consumer_has_one_message_and_others_get_the_rest
         free.acknowledge(message)
         rest.append(message.data())
     assert sorted([held.data(), *rest]) == [b"%d" % number for number in range(10)]
-    busy.close()  # only the message that it held goes to the other
+    busy.close()  # only the message that this consumer held goes to the other one
     assert within(free.receive).data() == held.data()
 
 
@@ -223,7 +223,7 @@ def test_without_a_queue_messages_come_one_by_one_on_every_type(
 def test_a_lower_priority_gets_entries_when_the_higher_one_has_no_permits(
     shared_vela: VelaProcess, client: pulsar.Client, topic: str
 ) -> None:
-    """This client has no option for a level: it is always of the best one, 0, beside a peer of level 1."""
+    """Apache's client has no option for a priority level and always has the best one, 0. Its peer here has level 1."""
     with RawPulsar(shared_vela.pulsar_url) as peer:
         peer.subscribe(topic, priority=1)
         peer.tell(commands.flow(1, 100))

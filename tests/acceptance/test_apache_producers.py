@@ -53,7 +53,7 @@ def test_messages_that_a_program_repeats_after_its_restart_are_stored_once(
     create_topic(shared_vela, topic, deduplication="true")
 
     def send(first: int, end: int) -> int:
-        """Send, as a program does that restarts; return the last sequence id that the broker had stored before."""
+        """Send as a restarted program does. Return the last sequence id that the broker had stored before."""
         client = connected(shared_vela)
         producer = client.create_producer(
             full, producer_name="reader-of-a-file", batching_enabled=batching, batching_max_messages=7
@@ -65,7 +65,7 @@ def test_messages_that_a_program_repeats_after_its_restart_are_stored_once(
         client.close()
         return int(last)
 
-    # With batches, a program continues after the last stored message; one by one it may begin anywhere before it.
+    # With batches, a program continues after the last stored message. With single messages, it may begin earlier.
     assert send(0, 50) == -1
     assert send(50 if batching else 30, 80) == 490
     shared_vela.kill("broker")
@@ -76,7 +76,7 @@ def test_messages_that_a_program_repeats_after_its_restart_are_stored_once(
     client.close()
 
 
-SEND_TIMEOUT_MS = 3000  # a fenced producer's client gives a send up by its own clock, after 30 s by default
+SEND_TIMEOUT_MS = 3000  # the client of a fenced producer ends a send only by its timeout, 30 s by default
 
 
 def test_exclusive_producers_keep_others_out_until_they_leave(
@@ -187,7 +187,7 @@ def test_schemas_are_versioned_checked_and_read(client: pulsar.Client, topic: st
 def test_an_older_avro_message_is_read_by_the_schema_it_was_written_with(
     client: pulsar.Client, topic: str
 ) -> None:
-    """Avro's bytes say nothing of themselves: the client asks the broker for the writer's version."""
+    """Avro's bytes do not name their schema: the client asks the broker for the writer's version."""
     avro = pulsar.schema.AvroSchema
     consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
     client.create_producer(topic, schema=avro(OrderV1)).send(OrderV1(number=7))

@@ -66,7 +66,7 @@ def test_a_terminated_topic_is_read_to_its_end_and_refuses_messages(
     assert drain(consumer, 3) == [b"0", b"1", b"2"]
     with pytest.raises(pulsar.Timeout):
         consumer.receive(QUIET_MS)
-    # This client would close its connection on REACHED_END_OF_TOPIC, so the broker has not sent it.
+    # This client would close its connection on REACHED_END_OF_TOPIC, so the broker must not send that command.
     assert consumer.is_connected()
     late = client.subscribe(topic, "late", initial_position=pulsar.InitialPosition.Earliest)
     assert drain(late, 3) == [b"0", b"1", b"2"]
@@ -89,7 +89,7 @@ def test_new_partitions_are_seen_with_their_subscriptions(
     )
     for index in range(6):
         producer.send(b"%d" % index)
-    # From Latest, so earlier messages come only because the subscription has kept them.
+    # The consumer asks for Latest, so it gets earlier messages only because the subscription has kept them.
     again = client.subscribe(topic, "s")
     assert sorted(drain(again, 6)) == [b"%d" % index for index in range(6)]
 
@@ -109,7 +109,7 @@ def test_producers_wait_for_a_full_topic_and_continue_when_it_has_room(
         except pulsar.PulsarException:
             return True
         sent += 1
-        time.sleep(0.2)  # the quota is looked at every few seconds
+        time.sleep(0.2)  # the broker checks the quota every few seconds
         return False
 
     wait_until(blocked, "the quota to stop the producer", timeout_s=60)

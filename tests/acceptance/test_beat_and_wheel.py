@@ -62,7 +62,7 @@ def assert_comes_again(url: str, limit_s: float) -> None:
 
 
 def assert_comes_when_due(url: str, limit_s: float) -> None:
-    """Check that a delayed message comes neither early nor late, and that one without a delay overtakes it."""
+    """Check that a delayed message comes neither early nor late, and that a message without a delay overtakes it."""
     with consumer_of(url, "late") as consumer:
         due_s = time.time() + DELAY_MS / 1000
         publish(url, b"later", "late", deliverAt=round(due_s * 1000))

@@ -67,7 +67,7 @@ def test_deliver_at_and_deliver_after_apply_to_shared_and_not_to_exclusive(clien
 
 @pytest.mark.row("I15")
 def test_a_delayed_message_survives_a_kill_of_the_broker(shared_vela: VelaProcess) -> None:
-    # On a busy machine the restart may take longer than the delay; then repeat with a longer delay.
+    # On a busy machine the restart may take longer than the delay. If so, repeat with a longer delay.
     assert any(outlives_kill_9(shared_vela, delay_ms) for delay_ms in (6_000, 45_000))
 
 
@@ -85,7 +85,8 @@ def outlives_kill_9(vela: VelaProcess, delay_ms: int) -> bool:
     vela.kill("broker")
     wait_until(lambda: ready(vela), "the broker to be back", timeout_s=60)
     producer.send(b"now")
-    assert exclusive.receive(RECEIVE_MS).data() in (b"later", b"now")  # that ack may have been lost
+    # The broker may have lost the ack of b"later".
+    assert exclusive.receive(RECEIVE_MS).data() in (b"later", b"now")
     first = shared.receive(RECEIVE_MS)
     if now_ms() >= due_ms:
         client.close()

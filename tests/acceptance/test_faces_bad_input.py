@@ -45,7 +45,7 @@ def vela(vela_data: Path) -> Iterator[VelaProcess]:
 
 @pytest.fixture(autouse=True)
 def nothing_else_happened(vela: VelaProcess) -> Iterator[None]:
-    """The broker is the same process afterwards and has logged no traceback."""
+    """Check after the block that the broker is the same process and has logged no traceback."""
     before = vela.pids()["broker"]
     log = vela.data_dir / "log" / "broker.log"
     seen = log.stat().st_size
@@ -307,7 +307,7 @@ def publish(vela: VelaProcess, topic: str, *, messages: int, size_bytes: int) ->
 
 @pytest.fixture(scope="module")
 def stored(vela: VelaProcess) -> str:
-    """A topic with 60 MB in it, read once: what serving it costs has been allocated."""
+    """A topic with 60 MB that was read once, so that the broker has allocated the memory for serving it."""
     publish(vela, "much", messages=960, size_bytes=64 * 1024)
     client = pulsar.Client(vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     reader = client.create_reader("much", pulsar.MessageId.earliest)
@@ -318,7 +318,7 @@ def stored(vela: VelaProcess) -> str:
 
 
 def highest_growth(vela: VelaProcess, before: int, bystander: pulsar.Client) -> int:
-    """The broker's growth while another client's messages go round, which they must."""
+    """Return how much the broker grows while another client sends and receives messages, which must succeed."""
     highest = 0
     deadline_s = time.monotonic() + 3
     while time.monotonic() < deadline_s:
@@ -378,7 +378,7 @@ def test_a_websocket_producer_that_floods_without_reading_costs_little(
 
 
 def flood(peer: socket.socket, data: bytes) -> threading.Thread:
-    """Send as fast as the broker reads, without an end, and read nothing."""
+    """Send endlessly, as fast as the broker reads, and read nothing."""
 
     def run() -> None:
         try:

@@ -1,6 +1,6 @@
 """Faults of consumption as the console shows them: their causes, and the flags of their clients in the lists.
 
-All start before the first test, on topics of their own, so that the windows of the rules pass together.
+All faults start before the first test, each on a separate topic, so that the windows of the rules pass together.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def test_the_hoarder_is_found_closed_from_its_row_and_told_why(
         "consumer greedy is closed; 100 messages that it has not acked are delivered again"
     ]
     assert console.apply(planned).state == "applied"
-    # Everything that it had goes to the consumer that had nothing to do.
+    # The hoarder's messages go to the consumer that was idle.
     (idle,) = wait_until(
         lambda: [
             each
@@ -130,7 +130,7 @@ def test_after_the_first_cure_of_a_hoarder_the_other_consumer_works(
 ) -> None:
     with ExitStack() as stack:
         place = Place(vela=shared_vela, topic=f"cure-{type_.name}-{act}", stack=stack)
-        place.subscribe("greedy", type_=type_, queue=greedy_queue)  # its application takes nothing out
+        place.subscribe("greedy", type_=type_, queue=greedy_queue)  # its application receives nothing
         place.publish(faults.numbered(100), keys=10)
         place.has_in_flight(100)
         idle = place.subscribe("idle", type_=type_, queue=idle_queue)

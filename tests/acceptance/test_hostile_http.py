@@ -88,7 +88,7 @@ UPGRADE = (
 
 @pytest.fixture
 def calm(shared_vela: VelaProcess) -> Iterator[VelaProcess]:
-    """Fails at the end if the broker or the console logged a traceback."""
+    """The shared Vela. The test fails at its end if the broker or the console logged a traceback."""
     logs = [shared_vela.data_dir / "log" / name for name in ("broker.log", "console.log")]
     before = {log: log.stat().st_size for log in logs}
     yield shared_vela
@@ -123,7 +123,7 @@ def status(
 def test_hostile_parameters_cause_no_fault_in_the_broker(
     address: str, fields: bytes, calm: VelaProcess
 ) -> None:
-    # As in Pulsar, every refusal of a reader is a 500 with its reason; a real fault is in the log.
+    # As in Pulsar, a refused reader always gets a 500 with the reason. A real fault would be in the log.
     faults = () if fields and "/reader/" in address else (500, 502)
     for value in VALUES:
         for name in NAMES:

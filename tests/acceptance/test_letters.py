@@ -1,5 +1,5 @@
-"""Dead letters and retry letters of a really started Vela: written by the broker for WebSockets, by Apache's client for
-itself."""
+"""Dead letters and retry letters in a whole Vela. The broker writes them for WebSockets, and Apache's client
+writes its own."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def redriven(console: ConsoleSession, topic: str, fields: dict[str, str]) -> Act
 def test_letters_of_apaches_client_are_redriven_from_the_page(
     shared_vela: VelaProcess, topic: str, apache: pulsar.Client
 ) -> None:
-    """The list names the topic, its page the origin, and the forms of the page bring the letters back."""
+    """The list names the dead letter topic, whose page names the origin and has the forms that redrive the letters."""
     policy = pulsar.ConsumerDeadLetterPolicy(max_redeliver_count=1, initial_subscription_name="fixing")
     broken = apache.subscribe(
         topic,
@@ -182,7 +182,7 @@ def test_letters_of_apaches_client_are_redriven_from_the_page(
     assert "No letter waits" in console.get(page).text
 
 
-def test_a_message_goes_to_the_dead_letters_by_hand_while_a_client_is_connected(
+def test_an_operator_dead_letters_a_message_while_a_client_is_connected(
     shared_vela: VelaProcess, topic: str, apache: pulsar.Client
 ) -> None:
     consumer = apache.subscribe(topic, "billing", consumer_type=pulsar.ConsumerType.Shared)

@@ -77,7 +77,7 @@ def filled(vela: VelaProcess, server: S3Server, client: pulsar.Client, topic: st
 
 @pytest.fixture(scope="module")
 def prices(stored: VelaProcess, server: S3Server, client: pulsar.Client) -> list[pulsar.MessageId]:
-    """The ids of a topic `prices` that is read in every way."""
+    """The message ids of the topic `prices`, which the tests read in every way."""
     return filled(stored, server, client, "prices")
 
 

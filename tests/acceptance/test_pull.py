@@ -129,7 +129,7 @@ def test_a_web_page_of_another_origin_is_refused_at_every_door(wheel_less: VelaP
 
 @pytest.mark.row("S3.16")
 def test_a_parked_pull_is_answered_when_a_message_arrives(wheel_less: VelaProcess) -> None:
-    """With the wheel off and a hold of a minute only the arrival itself can answer so soon."""
+    """With the wheel off and a hold of one minute, only the arrival of the message can answer the pull so soon."""
     vela = wheel_less
     publish(vela, "wake", b"before")
     answers: list[dict[str, Any]] = []
@@ -142,7 +142,7 @@ def test_a_parked_pull_is_answered_when_a_message_arrives(wheel_less: VelaProces
     publish(vela, "wake", b"mine", tag="A")
     waiter.join(4)
     (answer,) = answers
-    if not answer["messages"]:  # the look at all queues, each 5 s, fell between the two publishes
+    if not answer["messages"]:  # the broker's check of all queues, every 5 s, fell between the two publishes
         answer = request(vela, path.replace("offset=1", f"offset={answer['next_begin_offset']}"))
     assert payloads(answer) == [b"mine"]
     assert answer["messages"][0]["tag"] == "A"

@@ -81,7 +81,7 @@ def test_django_admin_asks_for_a_login(running: VelaProcess) -> None:
 
 
 def wait_for_ticks(database_url: str) -> None:
-    """Until beat has sent two more messages and the workers have taken all there were."""
+    """Wait until beat has sent two more messages and the workers have emptied the queue."""
     with psycopg.connect(database_url, autocommit=True) as connection:
 
         def sent() -> int:
@@ -133,7 +133,7 @@ def test_a_killed_process_is_restarted_and_reported_once(running: VelaProcess, n
 
 
 def assert_stops(process: VelaProcess, number: signal.Signals) -> None:
-    """Check that it ends by itself after the signal, kills nothing and leaves no process."""
+    """Check that Vela ends after the signal, kills no process and leaves none behind."""
     assert process.process is not None
     process.process.send_signal(number)
     assert process.process.wait(60) == 0
@@ -266,7 +266,7 @@ def test_users_own_server_is_used_and_left_running(prepared: VelaProcess, postgr
 
 
 def test_an_old_python_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    """A stand-in for an old interpreter: the real one, told that it is 3.9."""
+    """The stand-in for an old interpreter is the current one, made to report version 3.9."""
     old = tmp_path / "python3.9"
     old.write_text(
         f'#!/bin/sh\nexec {sys.executable} -c \'import sys; sys.version_info = (3, 9, 2, "final", 0); '

@@ -1,4 +1,4 @@
-"""Patterns of topics: watchers are told about new ones at once, and Apache's client gets those that it asks for."""
+"""Topic patterns: the broker tells watchers about new topics at once, and Apache's client gets matching topics."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def _environment(folder: Path, wheel: Path, *, extras: set[str]) -> Path:
 
 
 def _needed_by(own: metadata.Distribution, extras: set[str]) -> set[str]:
-    """Return the distributions that one with these extras needs, directly or through others."""
+    """Return the distributions that `own` needs with these extras, directly or through others."""
     found: set[str] = set()
     wanted = _requirements(own, extras)
     while wanted:
@@ -107,7 +107,7 @@ def _requirements(distribution: metadata.Distribution, extras: set[str]) -> list
 
 
 def _lend(name: str, packages: Path) -> None:
-    """Link a distribution of this environment into another one, which replaces installing it over the network."""
+    """Link a distribution of this environment into another one, instead of installing it over the network."""
     distribution = metadata.distribution(name)
     for top in {Path(str(file)).parts[0] for file in distribution.files or []} - {"..", "__pycache__"}:
         target = packages / top
@@ -199,7 +199,7 @@ def test_a_console_of_the_wheel_finds_its_templates(python: Path, tmp_path: Path
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    """Somebody else's Django project, outside the checkout."""
+    """A user's Django project, outside the checkout."""
     return shutil.copytree(PROJECT_DIR / "docs/examples/shop", tmp_path / "shop")
 
 
@@ -226,7 +226,7 @@ print(json.dumps({
 
 
 def test_each_command_runs_in_another_project(server_python: Path, shop: Path) -> None:
-    """One process prints what `manage.py ⟨command⟩ --help` prints: a process for each would take many times as long."""
+    """One process prints the help of every command: a process for each command would take many times as long."""
     done = run(server_python, "-c", _HELP, *COMMANDS, folder=shop)
     assert done.returncode == 0, done.stderr
     texts = json.loads(done.stdout)

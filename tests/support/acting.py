@@ -56,7 +56,7 @@ async def answered(run: BrokerRun, act_id: int) -> tuple[str, dict[str, Any], di
 async def planned(
     run: BrokerRun, kind: str, parameters: dict[str, Any] | None = None, **about: Any
 ) -> tuple[int, dict[str, Any]]:
-    """Request a plan, which must be made. Return the act's id and its plan."""
+    """Request a plan and return the act's id and its plan. Fail if the broker refuses."""
     act_id = await ask(run, kind, parameters, **about)
     state, plan, _, error = await answered(run, act_id)
     assert state == "planned", error
@@ -64,7 +64,7 @@ async def planned(
 
 
 async def refused(run: BrokerRun, kind: str, parameters: dict[str, Any] | None = None, **about: Any) -> str:
-    """Request a plan, which must be refused. Return the error."""
+    """Request a plan and return the error with which the broker must refuse it."""
     state, _, _, error = await answered(run, await ask(run, kind, parameters, **about))
     assert state == "refused", state
     return error

@@ -2,7 +2,7 @@
 
 `crash` ends a broker as kill -9 would: it flushes nothing and tells nobody; PostgreSQL sees closed sockets.
 
-Over 400 lines: one run and its probes, which know each other.
+Over 400 lines: a run and its probes depend on each other.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def empty(url: str) -> None:
 
 
 def _empty_tables(connection: psycopg.Connection[Any], sizes: Mapping[str, int]) -> None:
-    """Empty the tables. Small ones by DELETE, as TRUNCATE makes new files for a table and for each of its indexes."""
+    """Empty the tables: small ones with DELETE, as TRUNCATE makes new files for a table and each of its indexes."""
     connection.execute("SET session_replication_role = replica")  # foreign keys need no checks: all rows go
     for name, size in sizes.items():
         if size <= _FEW_BYTES:
@@ -136,7 +136,7 @@ def rows(url: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
 
 @contextmanager
 def refusing(url: str, table: str) -> Iterator[None]:
-    """Let the database refuse to insert rows into a table, and to delete its rows, during the block."""
+    """Make the database refuse to insert rows into a table and to delete its rows while the block runs."""
     rows(
         url,
         "CREATE FUNCTION test_no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not now'; END $$",
@@ -164,7 +164,7 @@ _open: dict[str, psycopg.Connection[Any]] = {}  # the last one that `rows` used,
 def _connection(url: str) -> Iterator[psycopg.Connection[Any]]:
     """Borrow a connection that stays open, because polls would spend most of their time on new ones.
 
-    Another thread gets a separate one, because its statement may wait for what the main thread does next.
+    Another thread gets a separate connection, because its statement may have to wait for the main thread's next step.
     """
     if threading.current_thread() is not threading.main_thread():
         with psycopg.connect(url, autocommit=True) as own:
@@ -339,12 +339,12 @@ class ConsumerProbe:
 
     @property
     def positions(self) -> list[Position]:
-        """Of all deliveries, in their order."""
+        """The positions of all deliveries, in order."""
         return [_position(each) for each in self.deliveries]
 
     @property
     def payloads(self) -> list[bytes]:
-        """Of all deliveries, in their order."""
+        """The payloads of all deliveries, in order."""
         return [payload_of(each.entry.data) for each in self.deliveries]
 
     def flow(self, permits: int) -> None:
@@ -490,7 +490,7 @@ class BrokerRun:
         return probe.consumer
 
     def metrics_text(self) -> str:
-        """Return the page /metrics."""
+        """Return the text of the page /metrics."""
         return b"".join(self.broker.metrics_page()).decode()
 
     def topic(self, topic: str = "t") -> Topic:

@@ -1,4 +1,4 @@
-"""Make certificates for a test run: those of authorities, and those that they issue to servers and clients."""
+"""Make certificate authorities for a test run, and certificates that they issue to servers and clients."""
 
 from __future__ import annotations
 

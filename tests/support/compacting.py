@@ -71,7 +71,7 @@ async def compacted_reader(
 
 
 def values(probe: ConsumerProbe) -> list[str]:
-    """Return "key=value" for each message that a client would get; those that compaction removed are not among them."""
+    """Return "key=value" for each message that a client would get, without those that compaction removed."""
     return [
         f"{message.key or ''}={message.payload.decode()}"
         for each in probe.deliveries

@@ -59,7 +59,7 @@ def chunk(
 
 
 def encrypted(entry: bytes, *, key_name: str = "finance-2026") -> bytes:
-    """Return the entry with metadata that say that its payload is encrypted."""
+    """Return the entry with metadata that marks its payload as encrypted."""
     metadata, payload_offset = parse_metadata(entry)
     metadata.encryption_keys.add(key=key_name, value=b"wrapped")
     return _entry(metadata, entry[payload_offset:])

@@ -83,7 +83,7 @@ class Place:
         producer.close()
 
     def in_background(self, turn: Callable[[], None]) -> None:
-        """Call `turn` again and again until the end of the test. Its Timeouts are ignored."""
+        """Call `turn` repeatedly until the test ends. A Timeout that it raises is ignored."""
         ended = threading.Event()
 
         def run() -> None:
@@ -129,7 +129,7 @@ class Place:
         return list(found["findings"]) if status == HTTPStatus.OK else []
 
     def waits_for(self, rule: str, *, timeout_s: float, leads: bool = True) -> dict[str, Any]:
-        """Wait until a rule's finding is the first one, or with `leads` False any of them. Return it."""
+        """Wait until a rule's finding is the first one, or any one if `leads` is False. Return the finding."""
         seen: list[str] = []
 
         def found() -> dict[str, Any] | None:
@@ -154,7 +154,7 @@ class Place:
         return found
 
     def database(self, *, autocommit: bool = True) -> psycopg.Connection[Any]:
-        """Return a connection to Vela's database that is not Vela's."""
+        """Return a separate connection to Vela's database."""
         connection = psycopg.connect(
             self.vela.database_url, autocommit=autocommit, application_name="a stranger"
         )

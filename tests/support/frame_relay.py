@@ -40,7 +40,7 @@ MAX_FRAME_BYTES = 64 * 1024 * 1024
 REFUSED_STATUS = 503
 
 Hook = Callable[[Frame], Sequence[Frame]]
-"""Returns the frames to pass on in place of one: none, the same, another, or several."""
+"""Takes a frame, and returns the frames to pass on instead. There may be none."""
 E = TypeVar("E", bound=events.Event)
 
 
@@ -59,7 +59,7 @@ class End(Protocol):
         """Send bytes. Raises OSError or ConnectionClosed when the connection has ended."""
 
     async def close(self) -> None:
-        """Close the connection in order, after everything was sent."""
+        """Send everything that is buffered, then close the connection."""
 
     def abort(self) -> None:
         """Break the connection at once."""

@@ -1,6 +1,6 @@
-"""Clients that behave like real ones: they reopen what was closed, and send again what got no receipt.
+"""Clients that behave like real ones: they reopen closed producers and consumers, and resend unreceipted messages.
 
-They check each receipt against PostgreSQL when it arrives, so they notice one that came too early.
+They check each receipt against PostgreSQL when it arrives, so they notice a receipt that came too early.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LastingProducer(ProducerProbe):
     def __init__(self, run: BrokerRun) -> None:
         super().__init__()
         self._run = run
-        self._sent: dict[int, bytes] = {}  # by sequence id: no receipt yet
+        self._sent: dict[int, bytes] = {}  # payloads without a receipt, by sequence id
         self._waiting: list[bytes] = []
         self._opening: asyncio.Task[None] | None = None
         self.wrong: list[str] = []
@@ -39,7 +39,7 @@ class LastingProducer(ProducerProbe):
         return not self._sent and not self._waiting
 
     def publish_all(self, payloads: Sequence[bytes]) -> None:
-        """Begin to send these."""
+        """Begin to send these payloads."""
         self._waiting += payloads
         if self.producer is None:
             self._open_again()
@@ -66,7 +66,7 @@ class LastingProducer(ProducerProbe):
             self.send(payload)
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """Check that each receipt is the first one and that its entry is stored."""
+        """Check that each message gets only one receipt and that its entry is stored."""
         super().on_receipts(receipts)
         for each in receipts:
             if not self._sent.pop(each.sequence_id, None):
@@ -81,7 +81,7 @@ class LastingProducer(ProducerProbe):
                 self.wrong.append(f"a receipt for {each} which is not stored")
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """Open again and send what got no receipt."""
+        """Open the producer again and resend the messages without a receipt."""
         super().on_producer_closed(error)
         self.producer = None
         self._waiting = [*self._sent.values(), *self._waiting]
@@ -89,12 +89,12 @@ class LastingProducer(ProducerProbe):
         self._open_again()
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
-        """Only record it: the broker closes the producer next."""
+        """Record the failure and do nothing more: the broker closes the producer next."""
         super().on_send_failed(request, error)
 
 
 class LastingConsumer(ConsumerProbe):
-    """Subscribes until it succeeds, acks each message with a receipt, and subscribes again when it is closed."""
+    """Tries to subscribe until it succeeds, acks each message with a receipt, and subscribes again when closed."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Make topics with small ledgers, and read what is kept of them, for tests of trimming."""
+"""Make topics with small ledgers, and read which ledgers remain, for tests of trimming."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = [
     "stored_ledgers",
 ]
 
-ENTRIES = 4  # of a ledger
+ENTRIES = 4  # in a full ledger
 
 
 @asynccontextmanager
 async def keeping(
     url: str, *, time_ms: int = 0, size_bytes: int = 0, clock: ManualClock | None = None, **settings: Any
 ) -> AsyncIterator[BrokerRun]:
-    """Run a broker whose ledgers hold a few entries, with this retention; 0 for both deletes on ack."""
+    """Run a broker whose ledgers hold a few entries, with this retention. Without it, acked ledgers are deleted."""
     settings.setdefault("ledger_max_entries", ENTRIES)
     async with running(
         url, clock=clock, default_retention_ms=time_ms, default_retention_bytes=size_bytes, **settings
@@ -50,7 +50,7 @@ async def publish_ledgers(producer: ProducerProbe, count: int, *, messages: int 
 async def consumed(
     run: BrokerRun, count: int, *, topic: str = "t", subscription: str = "s"
 ) -> list[Position]:
-    """Consume and durably ack this many entries, and return their positions. The consumer stays."""
+    """Consume and durably ack this many entries, and return their positions. The consumer stays attached."""
     consumer = await run.consumer(topic, subscription, permits=10_000, acks=True, name=f"{subscription}-c")
     await consumer.has(count)
     await settled(run, topic=topic, subscription=subscription)
@@ -65,7 +65,7 @@ async def settled(run: BrokerRun, *, topic: str = "t", subscription: str = "s") 
 
 
 async def look(run: BrokerRun, topic: str = "t") -> None:
-    """Do with a topic what the lifetime task does."""
+    """Roll and trim a topic now, as the lifetime task does at its interval."""
     await run.broker.lifetime.look_at(run.topic(topic))
 
 

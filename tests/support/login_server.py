@@ -23,7 +23,7 @@ CLIENT_SECRET = "hush/ü%"
 
 
 class LoginServer:
-    """Answers as the test says. `person` are the claims of the user; `change` may spoil the claims of the token."""
+    """Answers as the test says. `person` holds the user's claims; `change` may spoil the claims of the token."""
 
     def __init__(self) -> None:
         self.issuer = ""
@@ -37,7 +37,7 @@ class LoginServer:
         self.algorithm = "ES256"
         self.asked: list[str] = []
         self.services: dict[str, str] = {}  # client id to secret of programs that get tokens for themselves
-        self.forms: list[dict[str, str]] = []  # of requests for such tokens
+        self.forms: list[dict[str, str]] = []  # the form of each request for such a token
         self.lifetime_s = 300
         self._codes: dict[str, dict[str, str]] = {}
 
@@ -53,7 +53,7 @@ class LoginServer:
         return jwt.encode(header, full, self.signs_with, algorithms=[self.algorithm])
 
     def log_in(self, address: str) -> str:
-        """Log in at the address to which the console sends a browser. Return the address to which it is sent back."""
+        """Log in at the address to which the console redirects. Return the address to which the login redirects."""
         asked = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
         assert asked["response_type"] == "code"
         assert asked["client_id"] == CLIENT_ID

@@ -28,7 +28,7 @@ class ManualTimers:
 
     @property
     def running(self) -> int:
-        """How many timers are still to call back."""
+        """The number of pending timers."""
         return sum(timer.callback is not None for _, _, timer in self._waiting)
 
     def now_ms(self) -> int:
@@ -42,7 +42,7 @@ class ManualTimers:
         return timer
 
     def call_later_in_loop(self, delay_s: float, callback: Callable[[], None], /) -> asyncio.TimerHandle:
-        """Do as the loop's `call_later`."""
+        """Replace the event loop's `call_later`. The delay is in this clock's time."""
         handle = asyncio.TimerHandle(delay_s, callback, (), asyncio.get_running_loop())
         self.call_later(round(delay_s * 1000), lambda: None if handle.cancelled() else handle._run())
         return handle

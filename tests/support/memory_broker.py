@@ -24,7 +24,7 @@ _ENVIRONMENT = {"VELA_LEDGER_MIN_AGE_S": "0", "VELA_WHEEL": "0"}
 
 
 class _NoProxy:
-    """Stands for the proxy, which is not needed."""
+    """Takes the place of the proxy: there is no PostgreSQL behind it."""
 
     url = "memory"
 

@@ -1,9 +1,9 @@
 """A stand-in for broker.storage that keeps rows in dicts, for tests of the service that need no PostgreSQL.
 
 It has what publishing, delivery, acks and moves of one broker need. Tests of fencing and lost connections use the real
-storage. Queries that are not here find nothing.
+storage. Queries that this module lacks find nothing.
 
-Over 400 lines: it stands for every statement of broker.storage that a message needs, over the same rows.
+Over 400 lines: it replaces every statement of broker.storage that a message needs, and all use the same rows.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class _Act:
     state: str
     subscription_id: int | None
     part_of: int | None = None  # the act on several partitions to which it belongs
-    topic: str = ""  # of a part
+    topic: str = ""  # set for a part
     before: CursorState | None = None
     result: dict[str, Any] = field(default_factory=dict)
     plan: dict[str, Any] | None = None
@@ -89,7 +89,7 @@ class _Act:
 
 
 class _Connection:
-    """A connection that finds and stores nothing, for queries that are not here."""
+    """A connection that finds and stores nothing, for queries that this module lacks."""
 
     closed = False
     broken = False
@@ -121,13 +121,13 @@ class MemoryStorage:
     def __init__(self) -> None:
         self.entries: dict[Position, StoredEntry] = {}
         self.topics: dict[str, int] = {}
-        self.partitions: dict[str, int] = {}  # of partitioned topics
-        self.policies: dict[str, object] = {}  # of every topic, when it is loaded
+        self.partitions: dict[str, int] = {}  # number of partitions by topic name
+        self.policies: dict[str, object] = {}  # every topic has these when it is loaded
         self.ledgers: dict[int, tuple[int, topics.LedgerRow]] = {}  # ledger → topic, row
         self.cursors: dict[int, tuple[int, StoredCursor]] = {}  # subscription → topic, rows
         self.acts: dict[int, _Act] = {}
         self.consumers: dict[int, sessions.ConsumerRow] = {}  # sessions, by key
-        self.holds: list[Position] = []  # of open undo windows, as trimming asks for them
+        self.holds: list[Position] = []  # that open undo windows protect from trimming
         self.bookmarks: list[Position] = []
         self.is_answering = asyncio.Event()  # while it is cleared, reads wait
         self.is_answering.set()
@@ -135,7 +135,7 @@ class MemoryStorage:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Let the broker's calls of its storage come here while the block runs."""
+        """Route the broker's storage calls to this object while the block runs."""
         with ExitStack() as stack:
             for module, names in (
                 (log, ("append", "read", "read_some", "read_counts", "last_entry", "append_ms_at")),
@@ -400,7 +400,7 @@ class MemoryStorage:
     # -- acts
 
     def plan_act(self, kind: str, subscription_id: int | None) -> int:
-        """Add an act and return its id. The test gives the rest to the runner. On a partitioned topic, pass no id."""
+        """Add an act and return its id. The test passes the rest to the runner. On a partitioned topic, pass None."""
         act_id = self._next_id()
         self.acts[act_id] = _Act(kind=kind, state="plan_requested", subscription_id=subscription_id)
         return act_id

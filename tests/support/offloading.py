@@ -47,7 +47,7 @@ def job_request(database_url: str, files_url: str, topic: str = "t", **options: 
 
 
 async def offloaded(database_url: str, files_url: str, topic: str = "t", **options: str) -> dict[str, Any]:
-    """Run the job to its end, beside the test's broker, and return its result."""
+    """Run the job to its end while the test's broker runs, and return its result."""
     request = job_request(database_url, files_url, topic, **options)
     return await asyncio.to_thread(offload.run, request, Silent(), lambda: None)
 

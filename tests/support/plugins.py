@@ -51,7 +51,7 @@ class Failing:
 
 
 class Broken:
-    """A class of which no object can be made."""
+    """A class that cannot be instantiated."""
 
     def __init__(self) -> None:
         raise RuntimeError("no configuration")

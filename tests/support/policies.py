@@ -1,4 +1,4 @@
-"""Set policies in tests. They are stored as by an act, and in force at once."""
+"""Set policies in tests. They are stored as an act stores them, and take effect at once."""
 
 from __future__ import annotations
 

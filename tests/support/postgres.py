@@ -92,7 +92,7 @@ def postgres_15() -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def fresh_database(server_url: str, name: str, *, template: str = "template1") -> Iterator[str]:
-    """Create a database on a running server, yield its URL, and drop it at the end. It is a copy of `template`."""
+    """Copy `template` to a new database on a running server, yield its URL, and drop it at the end."""
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(name)))
         connection.execute(

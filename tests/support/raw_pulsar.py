@@ -66,7 +66,7 @@ class RawPulsar:
         self.socket.sendall(b"".join(frames))
 
     def hear(self) -> BaseCommand | None:
-        """Return the next command that is no PING, or None when the broker has closed the connection."""
+        """Return the next command other than PING, or None when the broker has closed the connection."""
         while True:
             while not self._heard:
                 try:

@@ -1,8 +1,8 @@
 """Record what Apache's Python client and a Vela send to each other: `python -m tests.support.record_apache`.
 
 It writes the files in tests/data/apache. The frames of the client's producers are the inputs of
-tests/integration/client/consumer/test_recorded_frames.py. Run it again for a new release of that client. The keys among
-the files were made for this purpose and protect nothing.
+tests/integration/client/consumer/test_recorded_frames.py. Run the module again for each new release of that client. The
+keys among the files were made for this purpose and protect nothing.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class S3Server:
             body = f"<Error><Code>{code}</Code><Message>{text}</Message></Error>"
             return wrappers.Response(body, status, mimetype="application/xml")(environ, start_response)
         answer = wrappers.Response.from_app(self._moto, environ, buffered=True)
-        # Arrow accepts only the name that S3 itself gives the end of an upload.
+        # moto's answer to a completed upload has another XML element than S3's, and Arrow accepts only that of S3.
         if environ["REQUEST_METHOD"] == "POST":
             data = answer.get_data()
             answer.set_data(

@@ -70,7 +70,7 @@ class ScriptedHttp:
                 request = _request(head)
                 self.heard.append(request)
                 answering = asyncio.ensure_future(self.script(request))
-                # This read ends only if the client leaves: none sends a request before the last one is answered.
+                # This read ends only if the client leaves: no client sends a request before the last answer has come.
                 gone = asyncio.ensure_future(reader.read(1))
                 await asyncio.wait((answering, gone), return_when=asyncio.FIRST_COMPLETED)
                 if not answering.done() or answering.result() == DROP:
@@ -103,10 +103,10 @@ def _request(head: bytes) -> HttpRequest:
 
 @dataclass
 class PullPeer:
-    """A script for `ScriptedHttp`: the queues of a topic. It parks pulls that ask for it, and keeps groups' offsets."""
+    """A script for `ScriptedHttp`. It serves a topic's queues, parks pulls that ask to wait, and keeps offsets."""
 
     queues: list[list[dict[str, Any]]] = field(default_factory=lambda: [[]])
-    least: int = 0  # the oldest offset kept, of every queue
+    least: int = 0  # the oldest offset that is kept, the same in every queue
     committed: dict[tuple[int, str], int] = field(default_factory=dict)
     refuse: Callable[[HttpRequest], Answer | None] = lambda request: None
     pulls: list[tuple[int, int]] = field(default_factory=list)  # (queue, offset) of each pull

@@ -6,8 +6,8 @@
         …
         assert peer.count(events.Lookup) == 1
 
-A command without a script is answered as by a broker that has nothing to deliver. What a script writes to
-`link.engine` is sent when the script returns; at other times call `link.flush()`.
+The peer answers a command without a script as a broker with nothing to deliver would. It sends what a script writes to
+`link.engine` when the script returns. Outside a script, call `link.flush()`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from vela.wire.message_id import EARLIEST
 
 __all__ = ["LEDGER_ID", "Link", "ScriptedPeer", "silent"]
 
-LEDGER_ID = 77  # of every message that it stores or delivers
+LEDGER_ID = 77  # of every message that the peer stores or delivers
 MAX_MESSAGE_BYTES = 1_000_000
 
 E = TypeVar("E", bound=events.Event)
@@ -276,4 +276,4 @@ class ScriptedPeer:
 
 
 def silent(_link: Link, _event: events.Event) -> None:
-    """Answer nothing. This is a script."""
+    """A script that answers nothing."""

@@ -1,4 +1,4 @@
-"""Inject faults into the broker's calls of its storage. They are faults of the process, not of PostgreSQL."""
+"""Inject faults into the broker's storage calls. The faults are in this process, not in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Moment(Enum):
     """When a call fails."""
 
     BEFORE = "before"  # nothing has been sent
-    AFTER = "after"  # PostgreSQL has done it, and this process does not know that
+    AFTER = "after"  # PostgreSQL has executed the call, but this process does not know that
 
 
 class StorageFaults:
-    """Counts the calls made inside `installed()`, and lets those fail that a test chooses."""
+    """Counts the calls made inside `installed()`, and makes the calls fail that a test chooses."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
@@ -51,17 +51,17 @@ class StorageFaults:
         times: int = 1,
         error: type[Exception] = Fault,
     ) -> None:
-        """Let `times` calls of `call`, such as "entries.append", fail, beginning with the `first` one from now."""
+        """Make `times` calls of `call`, such as "entries.append", fail, starting with the `first` call from now."""
         first += self.calls[call]
         self._plan[call] = moment, range(first, first + times), error
 
     def heal(self) -> None:
-        """Let no call fail any more."""
+        """Make no more calls fail."""
         self._plan.clear()
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Let the broker's calls pass here while the block runs."""
+        """Route the broker's storage calls through this object while the block runs."""
         with ExitStack() as stack:
             for module in _MODULES:
                 short = module.__name__.rpartition(".")[2]

@@ -15,7 +15,7 @@ Behaviour = Callable[[Link, events.Send], None]
 
 
 class StoringPeer:
-    """The messages that `peer` has stored. `on_send` is what it does with a SEND; by default it is `accept`."""
+    """The messages that `peer` has stored. `on_send` handles each SEND; the default is `accept`."""
 
     def __init__(self, peer: ScriptedPeer, *, deduplicates: bool = False) -> None:
         self.peer = peer

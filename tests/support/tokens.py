@@ -22,7 +22,7 @@ ENVIRONMENT: Final = {
 def token(
     role: str, *, expires_ms: int | None = None, token_id: str | None = None, secret: str = SECRET
 ) -> str:
-    """Return a token; unless `secret` is another one, a broker with `ENVIRONMENT` accepts it."""
+    """Return a token. A broker with `ENVIRONMENT` accepts it, unless you pass another `secret`."""
     return issue(
         secret_key(secret.encode()),
         role=role,

@@ -85,7 +85,7 @@ class VelaProcess:
                 start_new_session=True,
                 preexec_fn=dies_with_parent(
                     signal.SIGTERM
-                ),  # so that tests that are killed leave none behind
+                ),  # so that killed tests leave no supervisor behind
             )
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
@@ -160,7 +160,7 @@ def children_of(pid: int) -> dict[int, str]:
 
 
 def descendants_of(pid: int) -> dict[int, str]:
-    """Return all living processes below this one with their command lines, the lowest first."""
+    """Return all living descendants of a process with their command lines, the most distant first."""
     living = _living()
     found: dict[int, str] = {}
     above = {pid}
@@ -236,7 +236,7 @@ def prepared_vela(
     """Yield a Vela that is not started yet, and stop it at the end if it runs. `data` is a folder of `made_data`."""
     with world_readable_folder("vela-run-") as folder:
         if data is not None:
-            # cp keeps the owner, who is not the user that runs the tests if that is root.
+            # `cp -a` keeps the owner: if root runs the tests, the files belong to PostgreSQL's user.
             subprocess.run(["cp", "-a", str(data), str(folder / "data")], check=True)
         ports = {name: str(port) for name, port in zip(PORT_SETTINGS, free_ports(4), strict=True)}
         process = VelaProcess(

@@ -19,7 +19,7 @@ SOON_S = 8.0  # on a busy machine; the client checks the port with another proto
 
 
 async def refusal(client_class: ClientClass, url: str, *authentication: Any) -> str:
-    """Return the text of the HandshakeError when a client opens a producer there. It must come within SOON_S."""
+    """Open a producer at this URL, and return the text of the HandshakeError, which must come within SOON_S."""
     client = client_class(url, *authentication, tls_allow_insecure_connection=True, initial_backoff_ms=5)
     try:
         with pytest.raises(errors.HandshakeError) as caught:

@@ -310,7 +310,7 @@ def test_receive_nowait_and_has_message_available_never_wait(client: vela.Client
     for number in range(4):
         producer.send(b"%d" % number)
     wait_until(lambda: consumer.available_permits == 96, "the four to come")
-    assert consumer.receive(WAIT_MS).data() == b"0"  # takes others ahead
+    assert consumer.receive(WAIT_MS).data() == b"0"  # prefetches the other messages
     assert consumer.has_message_available()
     taken = [consumer.receive_nowait(), consumer.receive(WAIT_MS), consumer.receive_nowait()]
     assert [message and message.data() for message in taken] == [b"1", b"2", b"3"]

@@ -78,7 +78,7 @@ def _exchange(
         producer.send_async(content, lambda result, message_id: None, **send)
     producer.flush()
     messages = received(consumer, len(contents))
-    # Before the close: Apache's client asks for the schema here.
+    # Decode before the close, because Apache's client asks the broker for the schema here.
     values = [message.value() for message in messages]
     sending.close()
     receiving.close()

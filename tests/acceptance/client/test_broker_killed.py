@@ -91,7 +91,7 @@ async def test_after_a_kill_key_shared_redelivers_only_entries_without_a_stored_
         await asyncio.to_thread(shared_vela.kill, "broker")
         again = await receive(MESSAGES // 2)
         assert sorted(again) == list(range(0, MESSAGES, 2))
-        await publish(MESSAGES, KEYS)  # after everything else of each key that would be redelivered
+        await publish(MESSAGES, KEYS)  # each key's redelivered messages would come before these
         assert sorted(await receive(KEYS)) == list(range(MESSAGES, MESSAGES + KEYS))
 
 

@@ -1,4 +1,4 @@
-"""The real `vela` against a whole Vela. A start of the process is slow, so each test does much with few starts."""
+"""The real command `vela` against a whole Vela. Starting it is slow, so each test does much with few starts."""
 
 from __future__ import annotations
 

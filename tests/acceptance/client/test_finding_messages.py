@@ -180,7 +180,7 @@ def test_the_command_line_finds_messages_in_all_partitions(
     (one,) = run("find", topic, "--key", "k17", "--json")
     assert one["preview"] == "17"
     newer = run("find", topic, "--from", one["id"], "--newer", "--json")
-    # Messages of other partitions that were stored in the same millisecond may come before it.
+    # Messages of other partitions that were stored in the same millisecond may come before this message.
     assert one["id"] in [each["id"] for each in newer if each["append_ms"] == newer[0]["append_ms"]]
     export = session.get(f"/t/persistent/public/default/{topic}/messages/export?start=oldest&limit=3")
     lines = [json.loads(line) for line in export.text.splitlines()]

@@ -69,7 +69,7 @@ def test_in_a_forked_child_closing_is_quiet_and_all_else_is_refused(service_url:
             lambda: producer.send_async(b"x", lambda result, message_id: None),
             lambda: producer.send_async(
                 b"x", lambda result, message_id: None
-            ),  # in the parent it would wait for room
+            ),  # in the parent, this call would wait for room in the queue
             producer.flush,
             lambda: view.for_each(print),
             lambda: list(view),

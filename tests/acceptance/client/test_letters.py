@@ -17,7 +17,7 @@ from vela.message import Message
 from vela.options import ConsumerDeadLetterPolicy, ConsumerType, InitialPosition
 
 SHARED = ConsumerType.Shared
-QUIET_MS = 300  # how long to wait before saying that no message comes
+QUIET_MS = 300  # how long to wait before concluding that no message comes
 
 
 async def subscribed(client: Client, topic: str, **options: Any) -> Consumer:
@@ -31,7 +31,7 @@ async def publish(client: Client, topic: str, payload: bytes, **fields: Any) -> 
 
 
 async def with_a_batch(client: Client, topic: str, messages: int, *, batch_index_acks: bool) -> Consumer:
-    """A consumer that gives up after one redelivery, and a batch that comes to it: b"0", b"1" …"""
+    """Return a consumer that gives up after one redelivery, and publish a batch to it: b"0", b"1" …"""
     consumer = await subscribed(
         client,
         topic,

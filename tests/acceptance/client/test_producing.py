@@ -315,7 +315,7 @@ async def test_broken_links_neither_lose_nor_duplicate_messages(
 
     breaker = asyncio.create_task(break_links())
     for n in range(600):
-        # One at a time at the end of each thirty, so that links break at every stage.
+        # Wait after every thirty messages, so that links break at every stage of a send.
         sending = producer.send_async(b"%d" % n)
         if n % 30 == 29:
             await sending

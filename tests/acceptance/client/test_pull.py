@@ -75,7 +75,7 @@ async def test_a_hundred_messages_need_four_pulls(shared_vela: VelaProcess, topi
         assert (message.data(), message.offset(), message.partition_key()) == (b"woken", 100, "k")
         assert message.message_id().ledger_id() >= 0
     async with PullConsumer(shared_vela.http_url, topic, "g") as again:
-        assert await data(again, 1) == [b"woken"]  # it was not acknowledged
+        assert await data(again, 1) == [b"woken"]  # this message was not acknowledged
 
 
 @pytest.mark.row("S3.18")

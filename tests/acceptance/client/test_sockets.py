@@ -80,7 +80,7 @@ def no_delay_of_sockets_to(port: int) -> dict[tuple[object, ...], bool]:
     """Return TCP_NODELAY of this process's connections to a port, by their local address."""
     found = {}
     for entry in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # the folder's own, closed by now
+        with suppress(FileNotFoundError):  # the descriptor of the folder itself is already closed
             if entry.readlink().name.startswith("socket:"):
                 with socket.socket(fileno=os.dup(int(entry.name))) as copy, suppress(OSError):
                     if copy.family == socket.AF_INET and copy.getpeername()[1] == port:

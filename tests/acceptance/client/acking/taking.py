@@ -23,7 +23,7 @@ __all__ = [
     "texts",
 ]
 
-QUIET_MS = 300  # how long to wait before saying that no message comes
+QUIET_MS = 300  # how long to wait before concluding that no message comes
 NUMBERS = [b"%d" % number for number in range(10)]
 
 

@@ -125,7 +125,7 @@ async def test_an_ack_timeout_that_is_too_short_is_refused(
     for timeout_ms in (
         0,
         1000,
-    ):  # the refused consumer leaves nothing behind that would keep the other one out
+    ):  # a refused consumer must not prevent the next one from subscribing
         await (await subscribed(client, topic, unacked_messages_timeout_ms=timeout_ms)).close()
 
 

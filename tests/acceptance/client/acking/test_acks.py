@@ -91,7 +91,7 @@ async def test_acks_that_were_not_sent_are_lost_with_their_client(
         consumer.acknowledge(message)
     connection = consumer.connection()
     assert connection is not None
-    consumer.acks.flush = lambda properties=None: None  # type: ignore[method-assign]  # as if it was killed
+    consumer.acks.flush = lambda properties=None: None  # type: ignore[method-assign]  # as if the client was killed
     await dying.close()
     again = await subscribed(client, topic)
     assert texts(await take(again, 3)) == ["0", "1", "2"]

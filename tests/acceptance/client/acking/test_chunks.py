@@ -1,4 +1,4 @@
-"""A message in chunks is redelivered whole, whatever the reason for the redelivery is. The tests use a whole Vela."""
+"""A message in chunks is redelivered whole, whatever the reason for the redelivery. The tests use a whole Vela."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def part_of_a_batch_with_batch_index_acks(api: Any, place: Place) -> Any:
 
 
 @example(["01234", "01234"])
-def part_of_a_batch_without(api: Any, place: Place) -> Any:
+def part_of_a_batch_without_batch_index_acks(api: Any, place: Place) -> Any:
     return _part_of_a_batch(api, place, batch_index=False)
 
 
@@ -117,7 +117,7 @@ def a_negative_acknowledgement_on_exclusive(api: Any, place: Place) -> Any:
 
 
 @example(("bad", "key", {"a": "b", "REAL_TOPIC": "topic 0"}, ["bad", "bad", "bad", "good"]))
-def what_a_dead_letter_carries(api: Any, place: Place) -> Any:
+def contents_of_a_dead_letter(api: Any, place: Place) -> Any:
     client = api.Client(place.url(api))
     topic = place.topic()
     graveyard = client.subscribe(f"{topic}-s-DLQ", "look")

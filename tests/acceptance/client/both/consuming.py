@@ -181,7 +181,7 @@ def failover(api: Any, place: Place) -> Any:
 
 
 @example(["s", "named", "topic 0", True, False])
-def what_a_consumer_is_called(api: Any, place: Place) -> Any:
+def names_of_a_consumer(api: Any, place: Place) -> Any:
     client = api.Client(place.url(api))
     topic = place.topic()
     consumer = client.subscribe(topic, "s", consumer_name="named", properties={"team": "billing"})

@@ -31,7 +31,7 @@ class Place:
         return self.urls[api.__name__]
 
     def topic(self, partitions: int = 0) -> str:
-        """Return the full name of a new topic. A partitioned one is created."""
+        """Return the full name of a new topic. With `partitions`, create the topic."""
         name = f"persistent://public/default/both-{next(_numbers)}"
         if partitions:
             create_topic(self.vela, name, partitions=partitions)

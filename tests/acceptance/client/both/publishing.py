@@ -122,7 +122,7 @@ def compression(api: Any, place: Place) -> Any:
 
 
 @example({"alone": True, "in a batch": True})
-def what_is_small_enough_only_compressed(api: Any, place: Place) -> Any:
+def messages_that_compression_makes_small_enough(api: Any, place: Place) -> Any:
     large = bytes(3 << 20)
     client = api.Client(place.url(api))
     topic = place.topic()
@@ -163,7 +163,7 @@ def sequence_ids(api: Any, place: Place) -> Any:
 
 
 @example(([b"0", b"1", b"2"], -1, 2, 5))
-def what_says_nothing(api: Any, place: Place) -> Any:
+def sending_without_a_callback(api: Any, place: Place) -> Any:
     client = api.Client(place.url(api))
     topic = place.topic()
     consumer = client.subscribe(topic, "s")
@@ -185,7 +185,7 @@ def what_says_nothing(api: Any, place: Place) -> Any:
 
 
 @example(("Result.Ok", "Result.Ok", "ConsumerType.Shared", {"a": "1"}))
-def what_may_be_printed_and_changed(api: Any, place: Place) -> Any:
+def printed_results_and_changed_properties(api: Any, place: Place) -> Any:
     client = api.Client(place.url(api))
     topic = place.topic()
     consumer = client.subscribe(topic, "s")

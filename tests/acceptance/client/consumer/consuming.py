@@ -73,7 +73,7 @@ def data(messages: Sequence[Message]) -> list[bytes]:
 
 
 async def broker_has_permits(vela: VelaProcess, consumer: Consumer, size: int) -> None:
-    """Wait until the broker's permits and those that the consumer has still to grant add up to the queue's size."""
+    """Wait until the broker's permits plus those that the consumer still has to grant equal the queue's size."""
 
     def found() -> list[tuple[Any, ...]]:
         return rows(
@@ -101,7 +101,7 @@ async def all_acknowledged(consumer: Consumer) -> bool:
 
 
 async def becomes(condition: Callable[[], Awaitable[bool]], what: str) -> None:
-    """Wait for a condition that must be awaited to be known."""
+    """Wait until a coroutine function returns True."""
     for _ in range(500):
         if await condition():
             return
@@ -110,7 +110,7 @@ async def becomes(condition: Callable[[], Awaitable[bool]], what: str) -> None:
 
 
 async def witnessed(client: Client, topic: str, payloads: Sequence[bytes]) -> None:
-    """Publish, and wait until another subscription has all of it. By then the broker could have sent it elsewhere."""
+    """Publish, and wait until another subscription has everything. By then, other consumers would have it too."""
     witness = await client.subscribe(topic, "witness")
     await publish(client, topic, payloads)
     assert data(await take(witness, len(payloads))) == list(payloads)

@@ -1,4 +1,4 @@
-"""Entries that cannot be read, from a whole Vela, are discarded once, with the reason; other messages still arrive.
+"""A client of a whole Vela discards each unreadable entry once, with the reason, and still gets the other messages.
 
 If the broker accepts a damaged entry, the test publishes it damaged. If the broker would refuse it, the test publishes
 it sound, and the relay damages it on its way to the client.
@@ -61,8 +61,8 @@ class Scene:
     ) -> None:
         """Check that the client discards each entry, a pair of bytes and a number of messages, with the error `as_`.
 
-        `shows` are the messages that it delivers before. The queue has room for one message, so that a permit that is
-        not given back would stop all deliveries.
+        `shows` are the messages that the client delivers before the error. The queue has room for one message: if the
+        client did not grant a permit again, all deliveries would stop.
         """
         consumer = await self.client.subscribe(self.topic, "s", receiver_queue_size=1, ack_group_time_ms=0)
         assert isinstance(consumer, TopicConsumer)

@@ -56,7 +56,7 @@ async def test_an_entry_is_acked_with_the_last_of_its_messages(
     *all_but_one, last = reversed(messages)
     for message in all_but_one:
         consumer.acknowledge(message)
-    assert not await all_acknowledged(consumer)  # the broker gets this question after every ack
+    assert not await all_acknowledged(consumer)  # this request reaches the broker after every ack
     assert acked(relay) == []
     consumer.acknowledge(last)
     await becomes(lambda: all_acknowledged(consumer), "the ack of the entry")

@@ -19,7 +19,7 @@ PADDING_BYTES = 10 * 1024
 
 
 def announces(relay: FrameRelay, largest_message_bytes: int) -> None:
-    """Let the broker announce this limit in CONNECTED."""
+    """Make the broker announce this limit in CONNECTED."""
 
     def change(frame: Frame) -> Sequence[Frame]:
         command = parse_command(frame.command)
@@ -32,7 +32,7 @@ def announces(relay: FrameRelay, largest_message_bytes: int) -> None:
 
 
 def grows_once(relay: FrameRelay, total_bytes: int) -> None:
-    """Replace the next delivery by a frame that announces this many bytes, all 0 after the command."""
+    """Replace the next delivery with a frame that announces this many bytes, all 0 after the command."""
     otherwise = relay.to_client
 
     def grow(frame: Frame) -> Sequence[Frame]:

@@ -1,4 +1,4 @@
-"""The bytes of payloads that a client keeps, and that it frees them, with a whole Vela."""
+"""A client of a whole Vela counts the payload bytes that it holds, and releases each of them once."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_bytes_of_payloads_are_released_exactly_once(
                 if turn == 200:
                     await relay.cut()  # the client drops its queue
                 if turn == 400:
-                    consumer.redeliver_unacknowledged_messages()  # the same here; the messages are delivered again
+                    consumer.redeliver_unacknowledged_messages()  # and so here; the broker delivers the messages again
             await becomes(lambda: all_acknowledged(consumer), "all of it acknowledged")
             gc.collect()
             held_bytes, _ = tracemalloc.get_traced_memory()

@@ -1,4 +1,4 @@
-"""The size of a consumer's queue, and what a whole Vela shows of one that is full."""
+"""The size of a consumer's queue, and what a whole Vela shows about a full queue."""
 
 from __future__ import annotations
 

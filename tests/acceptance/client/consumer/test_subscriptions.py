@@ -69,7 +69,7 @@ async def test_a_seek_goes_to_a_message_and_to_a_time(client: Client, topic: str
     await consumer.seek(MessageId.earliest)
     assert data(await take(consumer, 40)) == numbers(40)
     await consumer.seek(lambda name: messages[10].publish_timestamp())
-    assert data(await take(consumer, 40)) == numbers(40)  # all of them were published at one time
+    assert data(await take(consumer, 40)) == numbers(40)  # all messages have the same publish time
     await consumer.seek(MessageId.latest)
     with pytest.raises(Timeout):
         await consumer.receive(QUIET_MS)

@@ -37,7 +37,7 @@ def two_for_one(frame: Frame) -> list[Frame]:
 
 
 async def with_one_unasked(client: Client, relay: FrameRelay, topic: str) -> Consumer:
-    """A consumer without a queue that was given "0" and holds "1", which it did not ask for; "2" waits."""
+    """Return a consumer without a queue that has delivered "0" and holds "1", which it did not request; "2" waits."""
     consumer = await client.subscribe(topic, "s", SHARED, receiver_queue_size=0)
     await publish(client, topic, numbers(3))
     as_it_is, relay.to_broker = relay.to_broker, two_for_one

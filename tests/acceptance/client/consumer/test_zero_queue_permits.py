@@ -114,7 +114,7 @@ async def test_a_permit_left_over_is_used_by_the_next_receive(
     await publish(relayed, topic, numbers(2))
     await until(lambda: len(consumer.queue) == 1, "the message that nobody waits for")
     await fence(consumer)
-    assert (permits.flows, permits.messages) == ([1], 1)  # the other stays at the broker
+    assert (permits.flows, permits.messages) == ([1], 1)  # the other message stays at the broker
     assert data(await take(consumer, 1)) == [b"0"]
     await fence(consumer)
     assert (permits.flows, permits.messages) == ([1], 1)

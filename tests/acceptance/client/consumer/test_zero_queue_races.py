@@ -40,7 +40,7 @@ class Racer:
         await self._given_up(receiving)
 
     async def give_up_while_the_message_is_under_way(self) -> None:
-        """Cancel a receive, so that its message arrives when none waits."""
+        """Cancel a receive, so that its message arrives when no receive waits."""
         self._relay.flows_to_client.clear()
         receiving = asyncio.create_task(self._consumer.receive())
         await asyncio.sleep(0)
@@ -49,12 +49,12 @@ class Racer:
         await until(lambda: len(self._consumer.queue) == 1 or self._permits.outstanding == 0, "it")
 
     async def lose_the_link_with_a_message_in_hand(self) -> None:
-        """Lose the link over which a message came that waits for the next receive."""
+        """Lose the link while a message that came over it waits for the next receive."""
         await self.give_up_while_the_message_is_under_way()
         await self._relay.cut()
 
     async def lose_the_link_while_receiving(self) -> None:
-        """Lose the link during a receive, which continues over the next one."""
+        """Lose the link during a receive, which continues over the next link."""
         self._relay.flows_to_client.clear()
         receiving = asyncio.create_task(self._consumer.receive())
         await asyncio.sleep(0)
