@@ -40,7 +40,7 @@ def kombu_connection(database_url: str) -> Connection:
 
 @contextmanager
 def consumer(database_url: str, taken: list[Any], *, at_once: int = 0) -> Iterator[Any]:
-    """Open a connection that appends the messages of the queue `work` to `taken`, and has found it empty once."""
+    """Open a connection that appends the messages of the queue `work` to `taken`. It has found the queue empty once."""
     with kombu_connection(database_url) as celery:
         queue = celery.SimpleQueue("work")
         channel = queue.consumer.channel
@@ -98,7 +98,7 @@ def test_a_channel_whose_messages_cannot_be_put_back_closes_its_connection(
 
 
 def test_a_message_wakes_a_worker_that_waits(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing but the notification can wake it: it does not look by itself, and waits longer than the test."""
+    """Only the notification can wake the worker, which does not poll here and would wait longer than the test."""
     monkeypatch.setattr(celery_transport, "_LOOK_EVERY_S", math.inf)
     monkeypatch.setattr(celery_transport.Transport, "patience_s", 2 * PATIENCE_S)
     taken: list[Any] = []
@@ -109,7 +109,7 @@ def test_a_message_wakes_a_worker_that_waits(database_url: str, monkeypatch: pyt
         celery.drain_events(timeout=PATIENCE_S)
         assert [message.payload["number"] for message in taken] == [1]
         started.join()
-        queue.put({"number": 2})  # nobody waits at this moment
+        queue.put({"number": 2})  # no worker waits at this moment
         celery.drain_events(timeout=PATIENCE_S)
         assert [message.payload["number"] for message in taken] == [1, 2]
 
@@ -117,7 +117,7 @@ def test_a_message_wakes_a_worker_that_waits(database_url: str, monkeypatch: pyt
 def test_messages_that_come_together_are_all_taken(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A look reads notifications of later messages from the socket, and then nothing there wakes the worker."""
+    """A worker that looks for messages also reads the notifications of later ones, which then cannot wake it."""
     monkeypatch.setattr(celery_transport, "_LOOK_EVERY_S", math.inf)
     taken: list[Any] = []
     with kombu_connection(database_url) as sender, consumer(database_url, taken) as celery:
@@ -150,14 +150,14 @@ def test_a_message_without_a_notification_is_found(
             celery.drain_events(timeout=0)  # notified, and the message is locked
         killed.close()
         with pytest.raises(TimeoutError):
-            celery.drain_events(timeout=0)  # nothing says that it is back
+            celery.drain_events(timeout=0)  # no notification says that the message is back
         monkeypatch.setattr(celery_transport, "_LOOK_EVERY_S", 0.0)
         wait_until(lambda: drained(celery) and taken, "the message", timeout_s=PATIENCE_S)
         assert [message.payload["number"] for message in taken] == [1]
 
 
 def drained(celery: Any) -> bool:
-    """Let the connection look for messages once. Always true, so that a condition can call it."""
+    """Make the connection look for messages once. Return True, so that a condition can call it."""
     with suppress(TimeoutError):
         celery.drain_events(timeout=0)
     return True

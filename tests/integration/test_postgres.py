@@ -58,7 +58,7 @@ def test_a_server_left_running_is_ended_by_the_next_start() -> None:
         assert server.process.pid != left.pid
 
 
-def test_a_pid_file_that_names_another_process_does_not_hinder() -> None:
+def test_a_pid_file_that_names_another_process_does_not_prevent_a_start() -> None:
     with started_postgres() as server:
         assert server.process is not None
         pid_file = server.data / "postmaster.pid"

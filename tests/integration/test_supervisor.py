@@ -1,4 +1,4 @@
-"""The supervisor with small real processes: it starts them again, gives up, stops them in order, or kills them."""
+"""The supervisor with small real processes: it restarts them, gives up, stops them in order, or kills them."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_a_process_that_exceeds_its_share_of_the_stop_is_killed(
 def test_a_second_ctrl_c_kills_processes_that_have_not_stopped(
     make: MakeChild, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The child itself presses Ctrl-C again when it is asked to stop, and stays."""
+    """The child itself sends Ctrl-C again when it is asked to stop, and keeps running."""
     stuck = make("stuck", serving("stuck", at_term="kill -INT $PPID"))
     with Supervisor(None, stop_timeout_s=NEVER_S) as supervisor:
         supervisor.start([[stuck]])
@@ -174,7 +174,7 @@ def test_a_second_ctrl_c_kills_processes_that_have_not_stopped(
 def test_a_second_sigterm_does_not_hasten_the_stop(
     make: MakeChild, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`make` passes on a SIGTERM that went to its whole process group."""
+    """If a SIGTERM goes to the whole process group, `make` passes on a second one."""
     child = make("child", serving("child", at_term="kill -TERM $PPID; sleep 0.1; exit 0"))
     with Supervisor(None, stop_timeout_s=NEVER_S) as supervisor:
         supervisor.start([[child]])

@@ -12,5 +12,5 @@ __all__ = ["broker_url", "run"]
 
 @pytest.fixture
 def acts_of_run(run: BrokerRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let acts be requested in this broker's database."""
+    """Store the requests for acts in this broker's database."""
     monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: run.database_url)

@@ -55,7 +55,7 @@ def send(producer: ProducerProbe, data: bytes, *, messages: int = 1, flags: int 
 
 
 async def publish(producer: ProducerProbe, *payloads: bytes, tag: str = "") -> None:
-    """Publish each payload as an entry of its own."""
+    """Publish each payload as a separate entry."""
     before = len(producer.receipts)
     for payload in payloads:
         send(

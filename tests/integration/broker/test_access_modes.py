@@ -1,4 +1,4 @@
-"""Exclusive producers: who is admitted, who waits, who is fenced, and what a new owner remembers."""
+"""Exclusive producers: which producers are admitted, wait or are fenced, and what a new broker remembers of them."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ async def test_a_topic_at_the_highest_epoch_continues_with_an_unused_one(
         assert epoch(await second.producer(name="c", access_mode=EXCLUSIVE)) == 2**62 + 1
 
 
-async def test_an_exclusive_producer_whose_connection_is_dead_gives_way_to_itself(run: BrokerRun) -> None:
+async def test_an_exclusive_producer_replaces_its_own_dead_connection(run: BrokerRun) -> None:
     old = await run.producer(name="a", access_mode=EXCLUSIVE)
     old.alive = False
     assert epoch(await run.producer(name="a", access_mode=EXCLUSIVE, topic_epoch=0)) == 0

@@ -137,7 +137,7 @@ async def test_an_undo_after_a_restart_keeps_acks_made_since(broker_url: str, is
     async with running(broker_url) as run:
         again = await run.consumer(permits=100)
         await again.has(4)
-        # The consumer has held it since before the restart, and the act moved the cursor past it.
+        # The consumer has held this message since before the restart, and the act moved the cursor past the message.
         assert await again.ack_durably(positions[4]) is None
         undo, plan = await planned(run, "undo", undo_of=act_id)
         assert plan["replayed_messages"] == 7
@@ -155,9 +155,9 @@ async def test_an_undo_after_a_restart_keeps_acks_made_since(broker_url: str, is
 async def test_undoing_an_undo_removes_the_acks_that_it_restored(
     broker_url: str, restarts: bool, acked: list[int], rest: list[int]
 ) -> None:
-    """All messages but the fifth are acked.
+    """A reset unacks all messages, and its undo restores the acks of all but the fifth.
 
-    Those that the undo of a reset acked are redelivered, unless a consumer acked them.
+    An undo of that undo redelivers these messages, except those that a consumer has acked since.
     """
     async with running(broker_url) as run:
         positions = await ten(run, messages=2)
@@ -183,9 +183,9 @@ async def test_undoing_an_undo_removes_the_acks_that_it_restored(
 async def test_many_waiting_acts_are_read_a_few_at_a_time(
     run: BrokerRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each may have a message of 1 MiB. One notification is enough for all of them."""
+    """Each act may contain a message of 1 MiB. One notification is enough for all acts."""
     await ten(run)
-    await done(run, "pause")  # the runner has looked since its last poll
+    await done(run, "pause")  # the runner has looked for acts and waits for its next poll
     monkeypatch.setattr(runner, "_POLL_S", 60.0)
     read: list[int] = []
     waiting = act_store.waiting
@@ -196,7 +196,7 @@ async def test_many_waiting_acts_are_read_a_few_at_a_time(
         return found
 
     monkeypatch.setattr(act_store, "waiting", counted)
-    await done(run, "resume")  # the next wait is the longer one
+    await done(run, "resume")  # from here, the runner waits 60 s for its next poll
     rows(
         run.database_url,
         "INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters,"

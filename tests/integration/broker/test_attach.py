@@ -109,7 +109,7 @@ async def test_permits_of_an_old_connection_are_ignored(run: BrokerRun, type_: S
 @pytest.mark.row("I17")
 @pytest.mark.parametrize("type_", TYPES)
 async def test_a_zero_queue_consumer_has_at_most_one_message(run: BrokerRun, type_: SubscriptionType) -> None:
-    """It grants one permit at a time and gets one message at a time, even after it reconnects."""
+    """The consumer grants one permit at a time and gets one message at a time, even after it reconnects."""
     producer = await run.producer()
     positions = await producer.publish(12)
     taken = []

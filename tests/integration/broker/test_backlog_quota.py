@@ -28,7 +28,7 @@ async def test_producers_are_stopped_and_come_back_when_the_backlog_has_shrunk(
     quota = run.subscription(subscription="slow").cursor.backlog_bytes
     await set_policies(run, backlog_quota_bytes=quota, backlog_quota_policy=policy)
     await run.broker.policy_rounds.run()
-    assert not producer.closed  # exactly the quota is within it
+    assert not producer.closed  # the backlog may be as large as the quota
     positions += await producer.publish(1)
     is_now = run.subscription(subscription="slow").cursor.backlog_bytes
     with caplog.at_level(logging.WARNING):
@@ -80,7 +80,7 @@ async def test_eviction_by_size_leaves_nine_tenths_and_is_in_the_act_log(run: Br
     await set_policies(run, backlog_quota_bytes=quota, backlog_quota_policy="consumer_backlog_eviction")
     await run.broker.policy_rounds.run()
     left = cursor.backlog_bytes
-    assert quota * 9 // 10 - 60 < left <= quota * 9 // 10  # an entry is smaller than that
+    assert quota * 9 // 10 - 60 < left <= quota * 9 // 10  # an entry has fewer than 60 bytes
     assert not producer.closed
     assert not consumer.closed
     kind, state, who, skipped = one_row(
@@ -107,7 +107,8 @@ async def test_eviction_by_age_acks_messages_older_than_nine_tenths_of_the_limit
         assert run.subscription().cursor.backlog_messages == 10
         clock.advance(1)
         await run.broker.policy_rounds.run()
-        assert run.subscription().cursor.mark_delete == positions[1]  # 901 ms and older are gone, 801 stays
+        # Messages of 901 ms and older are evicted, and the one of 801 ms is kept.
+        assert run.subscription().cursor.mark_delete == positions[1]
 
 
 async def test_a_topic_just_loaded_takes_no_producer_beyond_its_quota(run: BrokerRun) -> None:

@@ -45,7 +45,7 @@ async def test_readers_get_the_latest_message_of_each_key_and_then_the_log(run: 
     assert (values(reader), reader.positions) == (["c=2", "a=3"], positions[6:])
     later = await put(producer, "a=4", "a=5")
     await reader.has(4)
-    assert values(reader)[2:] == ["a=4", "a=5"]  # above the horizon everything comes
+    assert values(reader)[2:] == ["a=4", "a=5"]  # above the horizon, the reader gets every message
     assert reader.positions[2:] == later
     everything = await run.consumer(type_=EXCLUSIVE, permits=100)
     await everything.has(10)
@@ -83,7 +83,7 @@ async def test_in_a_batch_only_the_messages_that_stay_have_content(
     await reader.has(3)
     assert values(reader) == ["b=1", "a=2", "c=2", "d=3"]
     first = reader.deliveries[0].entry
-    assert first.messages == 4  # the others are marks, so that indexes stay
+    assert first.messages == 4  # removed messages leave empty marks, so that batch indexes stay the same
     await compact(run)
     await put(producer, "b=2")
     await compact(run)
@@ -148,7 +148,7 @@ async def test_values_in_trimmed_ledgers_are_still_read(broker_url: str) -> None
         await reader.has(5)
         assert values(reader) == ["c=1", "d=1", "a=5", "b=2", "e=1"]
         assert reader.positions[:2] == early[2:]
-        # A client need not get a message again that it already got, wherever the log begins.
+        # A client can begin after the messages that it already has, wherever the log begins.
         after = await compacted_reader(
             run, start=Position(early[2].ledger_id, early[2].entry_id + 1), subscription="after"
         )
@@ -215,7 +215,7 @@ async def test_seeks_reach_trimmed_values(broker_url: str) -> None:
 
 
 async def _again(run: BrokerRun, count: int) -> ConsumerProbe:
-    """Come back after a seek, which keeps a reader's cursor, and take this many entries."""
+    """Attach again after a seek, which keeps a reader's cursor, and take this many entries."""
     probe = await compacted_reader(run, start=LATEST)
     await probe.has(count)
     return probe
@@ -466,7 +466,7 @@ def surveyed(run: BrokerRun, pairs: Sequence[str], positions: Sequence[Position]
 
 
 async def ended(run: BrokerRun, number: int) -> tuple[str, str, int, int]:
-    """Wait until the survey has ended, and return how."""
+    """Wait until the survey has ended, and return its outcome."""
     how = "SELECT state, error, kept_messages, removed_messages FROM vela_compaction_survey WHERE id = %s"
     await run.broker.policy_rounds.run()
     await eventually(lambda: one_row(run.database_url, how, number)[0] != "ready", "the end of the survey")
@@ -499,7 +499,8 @@ async def test_a_survey_that_does_not_fit_changes_nothing(broker_url: str) -> No
     async with running(broker_url, wheel_enabled=False) as run:
         pairs = ["a=1", "b=1", "a=2"]
         positions = await put(await run.producer(), *pairs)
-        number = surveyed(run, pairs[:1] * 3, positions, begin=Position(-1, -1))  # it has not seen the key b
+        # This survey has not seen the key b.
+        number = surveyed(run, pairs[:1] * 3, positions, begin=Position(-1, -1))
         state, error, _, _ = await ended(run, number)
         assert (state, "Spark has not seen the key" in error) == ("refused", True)
         late = surveyed(run, pairs, positions, begin=Position(-1, -1))

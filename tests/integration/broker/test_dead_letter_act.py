@@ -132,7 +132,7 @@ async def test_one_message_of_a_batch_or_the_whole_batch_becomes_letters(run: Br
 async def test_the_dead_letter_topic_is_the_one_that_clients_use(
     run: BrokerRun, given: dict[str, str], consumer_names: str | None, exists: str, expected: str
 ) -> None:
-    """The given one, that of a connected consumer, the old default if there is one, or the default."""
+    """The act's topic, else that of a connected consumer, else the old default if it exists, else the default."""
     if exists:
         await run.producer(exists)
     await run.consumer(dead_letter_topic=consumer_names)
@@ -257,7 +257,7 @@ async def test_hostile_properties_are_copied_unchanged(run: BrokerRun) -> None:
 
 
 async def test_a_plan_can_be_made_before_any_consumer_has_connected(run: BrokerRun) -> None:
-    """The act can be asked for before any consumer has connected since the broker started."""
+    """No consumer has connected since the broker started."""
     await run.consumer()
     (position,) = await published(run, entry(0))
     assert await ask(run, KIND, {"id": str(position)})

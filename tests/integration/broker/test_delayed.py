@@ -219,13 +219,13 @@ async def test_a_late_consumer_passes_over_delayed_entries_and_gets_them_when_du
 
 
 async def test_acts_that_ack_delayed_messages_leave_nothing_to_deliver(broker_url: str) -> None:
-    """Skip, reset and clear concern the cursor alone; what waits asks the cursor when it is due."""
+    """Skip, reset and clear change only the cursor. A waiting message is checked with the cursor when due."""
     clock = ManualClock()
     async with running(broker_url, clock=clock, **BY_HAND) as run:
         producer = await run.producer()
         consumer = await run.consumer(permits=100)
         positions = await delayed(producer, clock, 500, 500, 500, 500)
-        consumer.ack(positions[1])  # which it never got
+        consumer.ack(positions[1])  # the consumer never got this message
         subscription = run.subscription()
         async with subscription.moves.moving(closes_consumers=False):
             subscription.cursor.move_mark_delete(positions[2])

@@ -36,7 +36,7 @@ async def test_a_subscription_expires_when_no_consumer_returns(broker_url: str) 
         await set_policies(run, subscription_expiry_ms=DAY_MS)
         clock.advance(2 * DAY_MS)
         await run.broker.policy_rounds.run()
-        assert len(run.topic().subscriptions) == 2  # a connected one is in use
+        assert len(run.topic().subscriptions) == 2  # the subscription with a connected consumer is in use
         assert away.consumer is not None
         away.consumer.detach()
         clock.advance(DAY_MS)
@@ -54,7 +54,7 @@ async def test_a_subscription_expires_when_no_consumer_returns(broker_url: str) 
 
 
 async def left_behind(url: str, clock: ManualClock, **policies: object) -> None:
-    """Run a broker that leaves only rows behind."""
+    """Run and stop a broker, so that the topic and its subscription are only rows."""
     async with running(url, clock=clock) as run:
         producer = await run.producer()
         consumer = await run.consumer(acks=True, permits=10)
@@ -109,7 +109,7 @@ async def test_an_inactive_topic_is_deleted_if_its_policy_and_its_subscriptions_
             await run.broker.topics.open(TopicName.parse("t"), create=False)
         clock.advance(DAY_MS + 60_001)
         await run.broker.policy_rounds.run()
-        assert names(broker_url) == ["t"]  # it has a subscription
+        assert names(broker_url) == ["t"]  # the topic has a subscription
         await set_policies(run, inactive_topic_mode="delete_when_subscriptions_caught_up")
         clock.advance(DAY_MS + 60_001)
         await run.broker.policy_rounds.run()

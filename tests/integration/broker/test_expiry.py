@@ -29,7 +29,7 @@ async def test_older_messages_are_acked_first_by_whole_ledgers_and_then_inside_o
         await run.consumer()
         _, positions = await hourly(run, clock, 3)
         subscription = run.subscription()
-        # The last was appended one second ago, the first twelve.
+        # The last entry was appended one second ago, the first one twelve seconds ago.
         assert await expire(subscription, 13 * SECOND_MS) == 0
         assert await expire(subscription, 12 * SECOND_MS) == 0, "as old as that is not older"
         assert await expire(subscription, int(11.5 * SECOND_MS)) == 2

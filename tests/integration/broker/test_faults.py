@@ -40,7 +40,7 @@ CALLS = {
     "pool.work",
     "topics.roll_ledgers",
 }
-# Calls that timers cause, or clients that attach. They are tested too, and each may occur or not.
+# Calls that timers or attaching clients cause. Each may occur or not; the tests cover these calls too.
 ALSO = {
     "acts.waiting",
     "pool.connect",
@@ -58,7 +58,7 @@ ALSO = {
 
 @dataclass
 class Traffic:
-    """A producer, a consumer that reads, one that gets redeliveries, and one whose acks wait for counts."""
+    """A producer and three consumers: one reads, one gets redeliveries, and one has acks that wait for counts."""
 
     run: BrokerRun
     faults: StorageFaults
@@ -85,7 +85,7 @@ class Traffic:
         clients = (self.reader, self.again, self.late)
         await eventually(lambda: all(each.has_all_answers for each in clients), "every ack to be answered")
         assert [each for client in (self.producer, *clients) for each in client.wrong] == []
-        # What was delivered to `late` again, because its acks were refused, is acked by now.
+        # `late` has now acked the messages that it got again because its acks were refused.
         self.late.flow(1000)
         await eventually(lambda: self.late.all_payloads >= set(NEW), "what came since to be delivered")
         await eventually(lambda: self.stored_backlogs() == [0, 0, 0], "every ack to be stored")
@@ -112,7 +112,7 @@ async def traffic(url: str) -> AsyncIterator[Traffic]:
         for each in (reader, again, late):
             each.attach()
             await each.attached()
-        # Entries that were delivered to a consumer that left are replayed to the next: chosen entries, not a range.
+        # This consumer leaves. The next one gets its entries by a replay, which reads chosen entries and no range.
         first = await run.consumer(subscription="again", permits=3, name="leaves")
         await first.has(3)
         assert first.consumer is not None
@@ -155,7 +155,7 @@ async def test_a_fault_in_a_call_still_answers_the_client(
 
 
 async def test_an_append_whose_outcome_cannot_be_found_out_gives_its_topic_up(broker_url: str) -> None:
-    """Its producers connect again and resend: as after a crash, what is stored may then be stored again."""
+    """The topic's producers reconnect and resend. As after a crash, a stored message may then be stored twice."""
     for unanswered in ("topics.advance_epochs", "entries.last_entry"):
         empty(broker_url)
         async with traffic(broker_url) as found:
@@ -219,7 +219,7 @@ async def test_state_of_deduplication_whose_flush_fails_is_stored_by_a_later_one
     faults = StorageFaults()
     topics = [await run.policies(f"t{number}", deduplication=True) for number in range(3)]
     with faults.installed():
-        faults.fail("deduplication.flush", times=4)  # of all three, then of halves
+        faults.fail("deduplication.flush", times=4)  # the flush of all three fails, then those of halves
         for number in range(3):
             await (await run.producer(f"t{number}")).publish(1)
         query = "SELECT count(DISTINCT topic_id) FROM vela_deduplicated_producer"

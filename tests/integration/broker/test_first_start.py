@@ -1,4 +1,4 @@
-"""A broker starts and makes what is missing."""
+"""The namespace that a broker creates when it starts for the first time."""
 
 from __future__ import annotations
 

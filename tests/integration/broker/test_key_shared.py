@@ -179,7 +179,7 @@ async def test_a_consumer_that_leaves_inside_a_chunked_message_passes_on_the_who
 
 
 async def test_a_chunk_that_waits_for_its_consumer_delays_no_other(run: BrokerRun) -> None:
-    """The holder has no permits. Others get their messages, and the dispatcher does not loop in vain."""
+    """The chunk's consumer has no permits. Others get their messages, and the dispatcher does not loop in vain."""
     producer = await run.producer()
     holder = await run.consumer(name="holder", permits=1)
     data, flags = chunk("u", 0, 2)

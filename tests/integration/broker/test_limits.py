@@ -146,7 +146,8 @@ async def test_unacked_limits_come_from_the_policies_and_change_live(run: Broker
     await set_policies(run, max_unacked_per_consumer=10)
     await consumer.has(10)
     await set_policies(run, max_unacked_per_consumer=0, max_unacked_per_subscription=20)
-    await consumer.has(30)  # they had been read, and replays continue while the subscription is blocked
+    # These entries had been read, and replays continue while the subscription is blocked.
+    await consumer.has(30)
     await producer.publish(5)
     assert (len(consumer.deliveries), run.subscription().dispatcher.blocked) == (30, True)
     await set_policies(run, max_unacked_per_consumer=-1, max_unacked_per_subscription=-1)

@@ -1,4 +1,4 @@
-"""Names that PostgreSQL's indexes refuse: the request gets an error, and nothing behind it waits."""
+"""Names that PostgreSQL's indexes refuse: the request gets an error, and later requests are not delayed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ACT_CHECKS = {
 
 
 def incompressible() -> str:
-    """A name of 4,000 bytes, which an index takes at no compression."""
+    """Return a name of 4,000 bytes, which no compression makes small enough for an index."""
     return secrets.token_urlsafe(3000)
 
 

@@ -107,7 +107,7 @@ async def test_a_reader_that_seeks_to_a_time_comes_back_to_that_place(broker_url
         reader = await run.consumer(subscription="r", durable=False, permits=100)
         assert reader.consumer is not None
         await reader.consumer.seek_time(clock.now_ms() - 3500)
-        again = await run.consumer(subscription="r", durable=False, permits=100)  # its client names no start
+        again = await run.consumer(subscription="r", durable=False, permits=100)  # the client names no start
         await again.has(3)
         assert again.positions == positions[-3:]
         assert again.consumer is not None
@@ -223,7 +223,9 @@ async def test_a_seek_whose_act_the_database_refuses_moves_nothing(run: BrokerRu
     assert again.positions == positions
 
 
-async def test_unsubscribe_removes_everything_and_needs_force_beside_others(run: BrokerRun) -> None:
+async def test_unsubscribe_removes_everything_and_needs_force_while_others_are_connected(
+    run: BrokerRun,
+) -> None:
     positions, consumer = await ten_delivered(run)
     other = await run.consumer(name="other")
     assert await consumer.ack_durably(positions[4]) is None

@@ -1,4 +1,4 @@
-"""Acts on namespaces: they are created and deleted by hand, and a protected one needs a reason for everything."""
+"""Acts that create and delete namespaces, and the reason that each act on a protected namespace needs."""
 
 from __future__ import annotations
 

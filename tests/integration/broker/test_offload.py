@@ -272,7 +272,7 @@ async def test_a_file_that_is_not_the_ledger_is_refused_and_the_rows_stay(
 async def test_what_a_killed_run_leaves_is_deleted_or_taken_over(
     broker_url: str, files_url: str, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run ends as by SIGKILL, so it cleans nothing up."""
+    """The run ends as if killed with SIGKILL, so it cleans nothing up."""
 
     class Killed(BaseException):
         pass

@@ -1,4 +1,4 @@
-"""The outbox's mover: messages of a committed transaction come exactly once, in order; rolled back ones never come."""
+"""The outbox's mover: it publishes a committed transaction's messages exactly once and in order, and no others."""
 
 from __future__ import annotations
 

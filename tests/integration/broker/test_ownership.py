@@ -28,7 +28,7 @@ async def test_memory_is_kept_when_only_the_locks_connection_was_lost(run: Broke
     run.proxy.cut("lock")
     await trap.caught.wait()
     assert not run.broker.is_ready()[0]
-    await producer.publish(2)  # its epoch is still valid, so appends continue
+    await producer.publish(2)  # the topic's epoch is still valid, so appends continue
     assert len(consumer.deliveries) == 4  # but nothing is sent without the lock
     with pytest.raises(ServiceNotReady):
         await run.producer("another")
@@ -93,7 +93,7 @@ async def test_a_broker_drops_its_topics_if_another_broker_has_taken_over(run: B
         assert one_row(run.database_url, "SELECT count(*) FROM vela_entry") == (3,)
         assert await theirs.ack_durably(*positions) is None
         assert len(theirs.deliveries) == 3
-    await lock_is_back(run)  # the other one died: this one may serve again, from what is stored
+    await lock_is_back(run)  # the other broker died, so this one may serve again, from the stored state
     again = await run.consumer(permits=10)
     await (await run.producer()).publish(1)
     await again.has(1)
@@ -123,7 +123,7 @@ async def test_a_clean_stop_frees_the_lock_before_its_connection_ends(
     run: BrokerRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def closed_later() -> None:
-        """Let the server end the backend of a closed connection later."""
+        """Make the server end the backend of a closed connection later."""
 
     lock = run.broker.ownership._connection
     assert lock is not None

@@ -1,4 +1,4 @@
-"""Parked pulls are in a table for the console: changes within about a second, and no rows after they have ended."""
+"""The table of parked pulls for the console shows changes within about a second, and no pull that has ended."""
 
 from __future__ import annotations
 

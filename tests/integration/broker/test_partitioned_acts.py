@@ -74,7 +74,7 @@ async def test_a_reset_of_all_partitions_is_one_plan_one_receipt_and_one_undo(ru
     assert backlogs(run) == [10, 10, 10]
     consumers = [await rest_at(run, each) for each in range(3)]
     assert [each.positions for each in consumers] == positions
-    assert await consumers[1].ack_durably(*positions[1][:2]) is None  # an undo keeps it
+    assert await consumers[1].ack_durably(*positions[1][:2]) is None  # an undo keeps this ack
 
     undo_id, undo = await planned(run, "undo", topic="p", undo_of=act_id)
     assert undo["skipped_messages"] == 14
@@ -152,7 +152,8 @@ async def test_an_undo_is_refused_as_a_whole_if_a_later_act_moved_one_of_them(ru
         "SELECT id FROM vela_act WHERE part_of_id = %s AND topic_name LIKE '%%-0'",
         act_id,
     )
-    await done(run, "undo", topic=of(0), undo_of=part)  # but each part that was not moved can be undone alone
+    # But a part can be undone if no later act moved its cursor.
+    await done(run, "undo", topic=of(0), undo_of=part)
     assert backlogs(run) == [6, 10, 9]
 
 
@@ -378,7 +379,7 @@ def _failing_for(topic: object, write: Any, fails: Any) -> Any:
 async def test_a_broker_stopped_in_the_middle_of_a_move_stores_it_with_its_act_or_not_at_all(
     broker_url: str, topic: str
 ) -> None:
-    """An ack that came during the move must not take the moved cursor to PostgreSQL with the last flush."""
+    """An ack during the move makes the cursor dirty, but the last flush must not store the moved cursor."""
     async with running(broker_url) as run:
         positions = await three(run, acked=(0, 0, 0))
         consumer = await run.consumer(of(1), permits=100)

@@ -121,7 +121,7 @@ async def test_a_schedule_made_more_frequent_does_not_wait_for_its_old_time(run:
 
 
 async def test_the_schedules_of_a_topic_are_deleted_with_it(run: BrokerRun) -> None:
-    """Nobody could delete them afterwards: an act needs its topic."""
+    """Nobody could delete the schedules afterwards, because an act needs an existing topic."""
     await run.producer()
     await done("schedule_job", every_minutes=60, **EACH_TIME)
     await done("delete_topic", force=True)

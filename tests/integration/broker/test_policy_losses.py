@@ -1,4 +1,4 @@
-"""The plan of a change of policies says what it frees, expires and evicts, and that is what then happens."""
+"""The plan of a policy change says what the change frees, expires and evicts, and the change does exactly that."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOPIC = "persistent://public/default/t"
 
 @pytest.fixture
 def planning(monkeypatch: pytest.MonkeyPatch, broker_url: str) -> None:
-    """Let acts be requested in the database of the test's brokers."""
+    """Store the requests for acts in the database of the test's brokers."""
     monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: broker_url)
 
 
@@ -90,7 +90,7 @@ async def test_a_shorter_time_to_live_says_what_expires(broker_url: str) -> None
         assert losses_of(await asked(message_ttl_ms="1d")) == (0, 0)
 
 
-async def test_a_topic_that_sets_its_own_loses_nothing(broker_url: str) -> None:
+async def test_a_topic_with_its_own_policy_loses_nothing(broker_url: str) -> None:
     clock = ManualClock()
     async with keeping(broker_url, time_ms=-1, size_bytes=-1, clock=clock) as run:
         await run.consumer()

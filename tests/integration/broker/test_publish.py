@@ -71,7 +71,7 @@ async def test_an_unknown_outcome_is_found_out_and_never_doubled(
     assert run.broker.writer.unknown_outcomes == 1
 
 
-async def test_a_stale_owner_stores_nothing_and_lets_everybody_go(run: BrokerRun) -> None:
+async def test_a_stale_owner_stores_nothing_and_closes_its_clients(run: BrokerRun) -> None:
     producer = await run.producer()
     consumer = await run.consumer(permits=10)
     await producer.publish(1)

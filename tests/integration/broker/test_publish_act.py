@@ -99,7 +99,7 @@ async def test_a_broker_that_died_before_it_stored_the_result_does_not_publish_a
     producer = await run.producer()
     await producer.publish(3)
     first = await done("publish", value="a")
-    await producer.publish(150)  # more than one read
+    await producer.publish(150)  # more messages than one read takes
     rows(
         run.database_url,
         "UPDATE vela_act SET state = 'apply_requested', result = NULL, requested_at = now() - interval '1 day'",
@@ -113,7 +113,7 @@ async def test_a_broker_that_died_before_it_stored_the_result_does_not_publish_a
 
 
 async def test_a_message_that_may_have_been_trimmed_meanwhile_is_not_published_again(run: BrokerRun) -> None:
-    """A consumer may have got and acked it before the broker died."""
+    """A consumer may have got and acked the message before the broker died."""
     await run.producer()
     await done("set_topic_policies", set={"ledger_max_entries": "2", "ledger_min_age_ms": "0"})
     first = await done("publish", value="a")

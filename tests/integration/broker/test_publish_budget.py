@@ -55,7 +55,7 @@ class Peer:
             self.tell(*commands.send(1, number, data))
 
     async def hear(self) -> BaseCommand:
-        """Return the next command that is no PING."""
+        """Return the next command other than PING."""
         while True:
             while not self._heard:
                 data = await asyncio.wait_for(self._reader.read(65536), 20)

@@ -89,7 +89,7 @@ async def test_a_ledger_that_cannot_be_opened_is_refused_and_not_waited_for(brok
 
 
 def refuse_cursor(run: BrokerRun, subscription: str) -> int:
-    """Let the database refuse this subscription's cursor from now on, and return its id."""
+    """Make the database refuse this subscription's cursor from now on, and return the subscription's id."""
     guilty = run.subscription(subscription=subscription).subscription_id
     rows(
         run.database_url,
@@ -143,7 +143,7 @@ async def test_a_refused_cursor_delays_no_other_and_recovers_by_itself(run: Brok
 
 
 async def test_a_refused_cursor_leaves_the_common_flush(run: BrokerRun) -> None:
-    """The others are stored in one statement again, and waiting for everything to be stored ends."""
+    """One statement stores the other cursors again, and a wait for all cursors to be stored ends."""
     producer = await run.producer()
     names = ["bad", *(f"good {number}" for number in range(8))]
     consumers = [await run.consumer(subscription=name, permits=10) for name in names]

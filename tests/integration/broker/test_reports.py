@@ -297,7 +297,7 @@ async def test_the_obstacles_of_a_delivery_are_written_when_they_change(run: Bro
         consumer.consumer.redeliver(consumer.positions[:1])
     await report(run)
     assert one_row(run.database_url, OBSTACLES)[4] == 3
-    # As PostgreSQL does after a crash.
+    # PostgreSQL empties this unlogged table after a crash.
     rows(run.database_url, "DELETE FROM vela_subscription_obstacles RETURNING 1")
     run.broker._report_anew()
     await report(run)

@@ -44,7 +44,7 @@ async def test_a_deleted_schema_still_explains_stored_messages(broker_url: str) 
             await first.broker.get_schema(T, version_bytes(1))
     async with running(broker_url) as second:
         assert (await second.broker.get_schema(T, version_bytes(0)))[0].is_same(FIRST)
-        # Not compatible with the deleted one, and not its number.
+        # This schema is not compatible with the deleted one, and gets another version.
         assert version(await second.producer(schema=BROKEN)) == version_bytes(2)
 
 

@@ -21,7 +21,7 @@ HOUR = 3600
 
 
 async def guarded(run: BrokerRun) -> None:
-    """Create the topic, and ask for two people on its namespace."""
+    """Create the topic, and set the policy second_person on its namespace."""
     await run.producer()
     await done("set_namespace_policies", "public/default", set={"second_person": "true"})
 
@@ -137,7 +137,7 @@ async def test_a_reason_is_still_needed_where_the_namespace_is_protected(run: Br
 
 
 async def test_a_plan_that_no_longer_holds_is_planned_by_the_one_who_applied_it(run: BrokerRun) -> None:
-    """Both people have then seen the new numbers: the one who applies it now is the first planner, or a third."""
+    """The first planner or a third person then applies the new plan, so two people have seen its numbers."""
     producer = await run.producer()
     await producer.publish(1)
     await run.consumer()

@@ -1,4 +1,4 @@
-"""The disk's use stays near the size of the backlog (long form: `bench/questions/steady_disk.py`)."""
+"""Disk use stays near the size of the backlog (long form: `bench/questions/steady_disk.py`)."""
 
 from __future__ import annotations
 

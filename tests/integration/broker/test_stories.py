@@ -1,4 +1,4 @@
-"""Delivery stories of real consumers: the rows that the broker stores of messages that come back."""
+"""Delivery stories of real consumers: the rows that the broker stores about redelivered messages."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ async def test_a_client_that_leaves_during_its_subscribe_leaves_no_consumer(run:
     await eventually(lambda: run.topic().subscriptions, "memory to know what is stored")
     assert not run.subscription().consumers
     consumer = await run.consumer(permits=10)
-    await consumer.has(2)  # both messages, since its cursor is still where it was created
+    await consumer.has(2)  # both messages, because the subscription's cursor has not moved
     assert consumer.positions == positions
     assert one_row(run.database_url, "SELECT count(*) FROM vela_subscription") == (1,)
 
@@ -119,7 +119,7 @@ async def test_an_exclusive_consumer_whose_peer_is_silent_gives_way(run: BrokerR
 
 
 class Probed(ProducerProbe):
-    """A consumer that answers the liveness probe when the test says so."""
+    """A producer that answers the liveness probe when the test says so."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class Probed(ProducerProbe):
         self.asked = 0
 
     async def is_alive(self) -> bool:
-        """Answer that it is dead, after a while."""
+        """Return False once the test sets `answer`."""
         self.asked += 1
         await self.answer.wait()
         return False

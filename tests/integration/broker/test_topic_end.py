@@ -143,10 +143,10 @@ async def test_delete_removes_every_row_and_a_topic_of_that_name_starts_empty(ru
 
 
 def columns_that_refer(url: str) -> list[tuple[str, str]]:
-    """Return (table, column) of everything that names a topic or a subscription and does not expire by itself.
+    """Return (table, column) of every reference to a topic or a subscription in rows that do not expire.
 
-    The points of charts stay: the sums over everything need them, and ids are not used again. So do the firings of
-    alerts: they are history, and the next round ends those that are open.
+    The points of charts are left out: they stay, because the sums over all topics need them, and ids are not used
+    again. The firings of alerts are left out too: they are history, and the next round ends those that are open.
     """
     return rows(
         url,
@@ -162,8 +162,8 @@ def columns_that_refer(url: str) -> list[tuple[str, str]]:
 def test_the_delete_knows_every_table_that_refers_to_a_topic(broker_url: str) -> None:
     text = (Path(queries.__file__).parent / "sql" / "topic_life.sql").read_text(encoding="utf-8")
     left = {table for table, _ in columns_that_refer(broker_url) if f" {table} " not in text}
-    # Its stories may be millions of rows, and expire. The row of a file says that the file is still to be deleted. The
-    # broker sweeps the surveys of compactions, because their keys may be millions of rows too.
+    # A topic's stories may be millions of rows, and they expire. The row of a file says that the file is still to be
+    # deleted. The broker sweeps the surveys of compactions, because their keys may be millions of rows too.
     assert left == {"vela_delivery_story", "vela_ledger_file", "vela_compaction_survey"}
 
 

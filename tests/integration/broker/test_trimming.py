@@ -141,7 +141,7 @@ async def test_counts_survive_a_restart_after_every_ledger_is_trimmed(broker_url
         producer = await run.producer()
         await publish_ledgers(producer, 2, messages=2)
         await consumed(run, 2 * ENTRIES)
-        run.broker.segments.open_id += 1000  # as if its segment had been closed
+        run.broker.segments.open_id += 1000  # as if the last ledger's segment had been closed
         await look(run)
         run.broker.segments.open_id -= 1000
         (last,) = kept(run)

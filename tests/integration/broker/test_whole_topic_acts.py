@@ -128,7 +128,7 @@ async def test_a_delete_without_clients_still_needs_permission_to_remove_subscri
 
 @pytest.mark.parametrize("allowed", [True, False])
 async def test_the_plan_of_a_forced_delete_tells_how_clients_react(run: BrokerRun, allowed: bool) -> None:
-    """They reconnect, and create what the policy allows them to create."""
+    """Clients reconnect, and create what the policy allows them to create."""
     await run.producer("n")
     await run.producer()
     await partitioned(run, 1)

@@ -189,7 +189,7 @@ async def test_bytes_of_payloads_are_always_released(peer: ScriptedPeer) -> None
                     # One message in three is for a consumer that does not exist.
                     peer.link.deliver(1 + entry_id % 3 // 2, payload, entry_id=entry_id)
                 peer.link.flush()
-                await client.partitions(TOPIC)  # answered after all of them
+                await client.partitions(TOPIC)  # answered after all messages
             gc.collect()
             after, _ = tracemalloc.get_traced_memory()
         finally:

@@ -1,4 +1,4 @@
-"""A URL with TLS for a port without, and the other way round: both clients soon raise an error that names the cause.
+"""A URL with TLS for a port without TLS, or the reverse: both clients soon raise an error that names the cause.
 
 Servers differ in what they do with the wrong first bytes: they answer, hang up, or wait for more.
 """
@@ -52,7 +52,7 @@ class Heard:
 
 @asynccontextmanager
 async def waits_for_lines(answer: bytes) -> AsyncIterator[Heard]:
-    """An HTTP server that answers only the complete head of a request, and waits for that whatever else arrives."""
+    """An HTTP server that waits for the complete head of a request before it answers, whatever else arrives."""
     heard = Heard()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -137,7 +137,7 @@ async def test_the_error_about_a_port_with_tls_names_the_right_scheme(
 
 @pytest.mark.parametrize("scheme", ["wss", "pulsar+ssl"])
 async def test_a_port_that_requires_tls_for_http_too_is_not_mistaken_for_plain_http(scheme: str) -> None:
-    """It answers slowly in TLS, but at once to plain HTTP, to say that this is wrong."""
+    """The port answers slowly over TLS, but tells a plain HTTP client at once that plain HTTP is wrong."""
     async with waits_for_lines(
         b"HTTP/1.1 400 The plain HTTP request was sent to HTTPS port\r\n\r\n"
     ) as heard:

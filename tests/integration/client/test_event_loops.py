@@ -102,7 +102,7 @@ def test_a_call_on_another_loop_raises_an_error_and_leaves_no_coroutine(
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         with monkeypatch.context() as patched:
-            # As asyncio.run leaves it. If the loop were really closed, the sockets could not be closed any more.
+            # asyncio.run leaves a closed loop. This loop only looks closed, so that sockets can still be closed later.
             patched.setattr(elsewhere.loop, "_closed", is_closed)
             with pytest.raises(vela.InvalidConfiguration, match="belongs to another event loop"):
                 asyncio.run(outcome(CALLS[name], elsewhere.made))

@@ -72,7 +72,9 @@ async def test_use_tls_encrypts_for_any_scheme(server: KeyPair, authority: Autho
 async def test_a_door_without_tls_is_a_handshake_error(websocket: bool) -> None:
     async with ScriptedPeer.started() as peer:
         url = f"{'wss' if websocket else 'pulsar+ssl'}://127.0.0.1:{peer.port}"
-        peer.max_message_bytes = 1000  # it reads the TLS hello as a frame that is too large and hangs up
+        peer.max_message_bytes = (
+            1000  # the peer takes the TLS hello for a frame that is too large, and hangs up
+        )
         async with Client(url, AuthenticationToken("secret")) as client:
             with pytest.raises(errors.HandshakeError, match="does not speak TLS"):
                 await client.partitions(TOPIC)

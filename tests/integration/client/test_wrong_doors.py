@@ -1,4 +1,4 @@
-"""Ports where somebody else answers, and WebSocket servers that refuse or misbehave."""
+"""Ports where another program answers, and WebSocket servers that refuse or misbehave."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_an_interrupted_handshake_is_reported_with_the_data_received() -> 
 
 @asynccontextmanager
 async def closing(taken: list[int]) -> AsyncIterator[int]:
-    """Run a server that closes connections without an answer. Yield its port. `taken` gets one item for each."""
+    """Run a server that closes connections without an answer. Yield its port. Each one adds to `taken`."""
 
     async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         taken.append(1)
@@ -136,7 +136,8 @@ async def test_a_port_that_closes_without_an_answer_is_retried_and_named_at_the_
     ):
         with pytest.raises(errors.Timeout, match=f"given up after 0.4 s; the last failure: .*{said}"):
             await client.create_producer(TOPIC)
-    assert len(taken) > 3  # an attempt makes three: it also checks what else the port speaks
+    # One attempt makes three connections, because it also checks what else the port speaks.
+    assert len(taken) > 3
 
 
 @pytest.mark.parametrize(
@@ -169,7 +170,7 @@ async def test_a_handshake_that_does_not_finish_is_a_timeout_that_says_so() -> N
 
 @asynccontextmanager
 async def refusing(*statuses: HTTPStatus) -> AsyncIterator[tuple[str, list[str]]]:
-    """Run a WebSocket server that answers upgrades with these, the last one again and again. Yield URL and paths."""
+    """Run a WebSocket server that refuses with these statuses and repeats the last one. Yield its URL and the paths."""
     paths: list[str] = []
 
     def refuse(connection: ServerConnection, request: Request) -> Response:

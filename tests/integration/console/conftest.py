@@ -1,4 +1,4 @@
-"""The same people in every test, from an admin to somebody who is not logged in; and a started console."""
+"""The same users in every test, from an admin to an anonymous visitor, and a started console."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.integration.console.started_console import StartedConsole, started_co
 
 @pytest.fixture(autouse=True)
 def pages_read_the_tests_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let pages read on the connection that wrote the test's rows, which are not committed; not in test_reading.py."""
+    """Make pages use the test's own connection, whose rows are not committed. test_reading.py does without this."""
     monkeypatch.setattr("console.queries.database.READ_ALIAS", "default")
 
 

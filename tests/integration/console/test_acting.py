@@ -155,7 +155,7 @@ def test_an_apply_that_is_refused_because_it_would_do_more_offers_the_new_plan(
 
 
 @pytest.mark.parametrize(("allowed", "must"), [("9996", False), ("9997", True)])
-def test_the_name_is_typed_for_what_may_come_again_beyond_the_plan_too(
+def test_the_name_is_typed_if_the_allowed_drift_makes_an_act_large(
     allowed: str, must: bool, operator: Client, broker: FakeActs
 ) -> None:
     operator.post(f"{BILLING}/act/rewind", {"back": "1h"})

@@ -27,7 +27,7 @@ NAMES = {
     "run_id": "1000",
     "rule_id": "1000",
 }
-"""Far from what the sequences give: a rule that an operation creates must not meet the one that is kept."""
+"""Ids far above those that the database assigns, so that a rule that a test creates gets another id."""
 BODIES: dict[str, Any] = {
     "plan_act": {"kind": "clear", "topic": "orders", "subscription": "billing"},
     "apply_act": {"reason": "tested"},

@@ -121,5 +121,5 @@ def test_rows_of_messages_lead_to_forms_that_move_the_cursor_there(
     page = operator.get(f"{PAGE}/messages?start=oldest&sub=billing").content.decode()
     assert f'href="{PAGE}/s/billing/act/reset?to=id&amp;id={shop.sealed.pk}:5&amp;start=at"' in page
     assert f'href="{PAGE}/s/billing/act/skip_one?id={shop.sealed.pk}:5"' in page
-    assert f'href="{PAGE}/s/billing/act/skip_one?id={shop.sealed.pk}:0"' not in page  # it is acked
+    assert f'href="{PAGE}/s/billing/act/skip_one?id={shop.sealed.pk}:0"' not in page  # the message is acked
     assert "Reset here" not in looker.get(f"{PAGE}/messages?start=oldest").content.decode()

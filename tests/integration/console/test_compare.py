@@ -1,4 +1,4 @@
-"""The page that compares two messages: what differs is marked, and it shows no more than the page of a message does."""
+"""The page that compares two messages: it marks differences, and shows no more than the page of one message."""
 
 from __future__ import annotations
 

@@ -340,7 +340,7 @@ def test_the_list_costs_as_many_queries_for_fifty_topics_as_for_one(
 
 
 def test_the_list_walks_the_index_of_dead_letter_topics(db: None) -> None:
-    """The page by name walks the index of dead-letter topics; the others are not read."""
+    """Sorted by name, the list walks the index of dead-letter topics and reads no other topic."""
     tenant = Tenant.objects.create(name="many")
     namespace = Namespace.objects.create(tenant=tenant, name="topics")
     with connection.cursor() as cursor:

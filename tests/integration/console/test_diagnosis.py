@@ -1,5 +1,5 @@
 """The block "Why" of a subscription's page, and the same in the API: causes from stored rows, with cures that open
-filled forms.
+forms with values filled in.
 """
 
 from __future__ import annotations

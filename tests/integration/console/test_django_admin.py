@@ -39,7 +39,7 @@ def test_the_last_admin_keeps_the_role(admin: Client, lost: str) -> None:
     root = User.objects.get(username="root")
     answer = admin.post(f"{USERS}{root.pk}/change/", fields(root, **{lost: ""}), follow=True)
     page = answer.content.decode()
-    assert "oot is the last admin of" in page  # Django writes the first letter large
+    assert "oot is the last admin of" in page  # Django capitalizes the first letter
     assert "was changed successfully" not in page
     root.refresh_from_db()
     assert root.is_superuser

@@ -14,7 +14,7 @@ from tests.integration.console.shop import Shop, make_topics
 
 ORDERS = "/t/persistent/public/default/orders"
 BILLING = f"{ORDERS}/s/billing"
-# By address: the number of queries. Session, user and group take three, the frame one.
+# The number of queries of each address. Session, user and group take three queries, and the frame takes one.
 PAGES = {
     "/": 4 + 23,
     "/topics": 4 + 5,

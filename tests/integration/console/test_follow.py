@@ -149,7 +149,7 @@ def test_messages_that_were_trimmed_since_are_not_an_error(log: Written) -> None
 
 
 def test_each_partition_is_followed_from_its_own_position(db: None) -> None:
-    """A message may become visible after one of another partition that was stored later."""
+    """A message may become visible after a message of another partition that was stored later."""
     parent = make_topic(TEA)
     type(parent).objects.filter(pk=parent.pk).update(partitions=2)
     logs = [write_log(f"{TEA}-partition-{index}", [single(index)], parent=parent) for index in range(2)]
@@ -160,7 +160,7 @@ def test_each_partition_is_followed_from_its_own_position(db: None) -> None:
     append(logs[0].ledgers[0], [single(number) for number in range(5)])
     second = looked(since=first.since)
     assert (len(second.rows), {row.partition for row in second.rows}) == (5, {0})
-    # Stored a second after its first, and before the last of partition 0.
+    # Stored a second after the partition's first message, and before the last message of partition 0.
     append(logs[1].ledgers[0], [single(7)])
     third = looked(since=second.since)
     assert [(row.partition, row.message.entry_id) for row in third.rows] == [(1, 1)]

@@ -1,7 +1,7 @@
 """Every address of the console with hostile values: an answer below 500 and no traceback in the log.
 
 The addresses come from Django's resolver, and the names in query strings and forms are those that the views read, so
-new ones are tried too. Django's own admin is left out, because its views are Django's.
+new addresses and names are tried too. Django's own admin is left out, because its views are Django's.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def filled(route: str, values: dict[str, str]) -> str:
 
 @pytest.fixture
 def people(admin: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Client:
-    """An admin whose plans are answered at once, and whose errors are answers as in production. Act 1 is planned."""
+    """An admin who gets plans at once, and answers instead of exceptions, as in production. Act 1 is planned."""
     fake = FakeActs()
     fake.plan("skip", topic=ORDERS, subscription="billing", parameters={}, who="anna", origin="console")
     for name in ("plan", "apply", "refuse", "plan_undo", "get"):
@@ -219,13 +219,13 @@ def test_hostile_query_strings_cause_no_fault(
     monkeypatch.setattr("django.core.handlers.wsgi.QueryDict", Watched)
     monkeypatch.setattr(Watched, "names", names)
 
-    alone: set[str] = set()  # names of which the view refuses a value before it reads others
+    alone: set[str] = set()  # the view may refuse a value of these names before it reads others
 
     def status_with(some: list[str], value: str) -> int:
         return status_of(people.get(f"{address}?{given(some, value)}"))
 
     def status_of_all(some: list[str], value: str) -> int:
-        """Return the worst status of all names together, and of each alone if a refusal may hide the others."""
+        """Return the worst status for all names together, and for each name alone if a refusal may hide others."""
         together = [name for name in some if name not in alone]
         found = [status_with([name], value) for name in some if name in alone]
         found.append(status_with(together, value))
@@ -250,7 +250,7 @@ def test_hostile_forms_cause_no_fault(
     names: set[str] = set()
     monkeypatch.setattr("django.http.request.QueryDict", Watched)
     monkeypatch.setattr(Watched, "names", names)
-    who = Client(raise_request_exception=False) if route == "/login" else people  # a user is sent on at once
+    who = Client(raise_request_exception=False) if route == "/login" else people  # else redirected at once
 
     def status_with(form: str) -> int:
         return status_of(who.post(address, form, content_type="application/x-www-form-urlencoded"))

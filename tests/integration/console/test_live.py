@@ -44,7 +44,7 @@ def observer(transactional_db: None) -> Iterator[Observer]:
 
 @pytest.fixture
 def vera(transactional_db: None) -> Iterator[str]:
-    """The session of somebody who may look at everything."""
+    """The session of Vera, who may see everything."""
     client = Client()
     client.force_login(granted(User.objects.create_user("vera"), {"*": Role.VIEWER}))
     connection.close()
@@ -54,7 +54,7 @@ def vera(transactional_db: None) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do away with the pauses; a test that needs one sets it."""
+    """Remove the pauses. A test that needs a pause sets it."""
     monkeypatch.setattr(consumer, "COALESCE_S", 0.0)
     monkeypatch.setattr(feed, "_FIRST_PAUSE_S", 0.01)
 
@@ -125,7 +125,7 @@ HEARTBEAT = ": still here\n\n"
 
 
 async def opened(own_feed: Feed, query: str, session: str) -> Stream:
-    """Open a stream, and read it up to the event with which every page loads its parts once."""
+    """Open a stream, and read it up to the event that makes every page load its parts once."""
     stream = Stream(own_feed, query, session)
     assert await stream.open() == 200
     assert await stream.text() == "retry: 3000\n\n"

@@ -1,4 +1,4 @@
-"""Login, logout, the way back, and the appearance that needs neither."""
+"""Login, logout, the redirects after them, and the choice of an appearance, which needs no login."""
 
 from __future__ import annotations
 

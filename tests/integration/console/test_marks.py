@@ -1,4 +1,4 @@
-"""No page shows a control or direction character of a client's text as it is."""
+"""Pages show a visible mark instead of each control or direction character in a client's text."""
 
 from __future__ import annotations
 

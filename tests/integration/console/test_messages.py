@@ -427,7 +427,7 @@ def test_a_process_sends_two_exports_at_a_time(operator: Client, mixed: Written)
         == b"This console is sending 2 exports already. Try again when one of them has ended.\n"
     )
     assert operator.get(MIXED_PAGE).status_code == 200
-    leave(sent[0])  # before the first piece
+    leave(sent[0])  # the browser leaves before the first piece
     assert len(exported(operator, "")) > 1
     b"".join(sent[1].streaming_content)  # type: ignore[attr-defined]
     assert operator.get(f"{address}?start=nowhere").status_code == 400
@@ -647,7 +647,7 @@ def plainly(filters: Filters, message: Message) -> bool:
 
 @pytest.fixture
 def clean_log(db: None, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Makes a fresh topic for each example, and has the browser read only a few entries at a time."""
+    """A function that makes a fresh topic for an example, and has the browser read only a few entries at a time."""
     numbers = count()
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Namespaces and policies as pages: values in words with their origin, and a form that says what is wrong beside it."""
+"""Pages of namespaces and policies: values in words with their origin, and a form with errors beside its fields."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def test_the_page_of_a_subscription_says_that_files_do_not_answer(
 def test_a_storage_that_is_away_is_not_asked_again_and_again(
     operator: Client, mixed: Written, files_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each read takes seconds then, and pages that refresh themselves would use up all threads."""
+    """Each read would take seconds, and pages that refresh themselves would use up all threads."""
     offload(mixed.ledgers[0], files_url)
     asked: list[str] = []
 

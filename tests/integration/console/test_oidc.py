@@ -1,4 +1,4 @@
-"""Login at an OpenID Connect server: who gets in with which roles, and every answer that does not count."""
+"""Login at an OpenID Connect server: which users get in, with which roles, and which answers are refused."""
 
 from __future__ import annotations
 

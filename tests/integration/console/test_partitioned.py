@@ -31,7 +31,7 @@ SLOW = f"{DATES}/s/slow"
 
 @pytest.fixture
 def dates(shop: Shop) -> Topic:
-    """`dates` with two partitions of 1,000 messages each; `slow` has acked 900 and 400 of them, `new` is on one."""
+    """`dates` with two partitions of 1,000 messages each; `slow` has acked 900 and 400 of them, `new` has one."""
     parent = make_topic("persistent://public/default/dates")
     parent.partitions = 2
     parent.save()

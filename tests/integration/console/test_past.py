@@ -1,4 +1,4 @@
-"""Pages about a moment in the past: what is stored is shown, and the rest is said to be unknown."""
+"""Pages about a moment in the past: they show what is stored, and say that the rest is unknown."""
 
 from __future__ import annotations
 

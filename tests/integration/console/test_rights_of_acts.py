@@ -1,4 +1,4 @@
-"""An operator of one namespace publishes into no other: by no page, by no operation, by no name inside an act."""
+"""An operator of one namespace cannot publish to another, by pages, by the API, or by a topic named in an act."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ NAMING_ANOTHER: dict[str, tuple[str, Mapping[str, Any]]] = {
     "schedule_job": ("", {**REPLAY, "every_minutes": 5}),
     "continue_job": ("", {"run": 1}),
 }
-"""The acts that publish to a topic other than their own, which is in another namespace here."""
+"""The acts that publish to another topic, which is in another namespace here."""
 
 
 @pytest.fixture
 def broker(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> FakeActs:
-    """Plans and applies everything; a run that replayed to the other namespace has failed."""
+    """A broker that plans and applies everything, and a failed run that replayed to the other namespace."""
     make_topic(OTHER)
     PipelineRun.objects.create(
         id=1,
@@ -162,7 +162,7 @@ def test_a_topic_is_made_in_no_other_namespace(broker: FakeActs, pia: Client) ->
 def test_a_plan_into_another_namespace_is_not_applied(
     kind: str, shown: dict[str, Any], broker: FakeActs, pia: Client, greta: Client
 ) -> None:
-    """The broker chose the topic: a consumer names its dead-letter topic, a letter the topic that it came from."""
+    """The broker chose the topic: a consumer names its dead-letter topic, and a letter names its original topic."""
     broker.next_plan = {**a_plan(), **shown}
     parameters = {"id": "1:0"} if kind == "send_to_dead_letters" else {}
     act = broker.plan(

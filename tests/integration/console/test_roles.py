@@ -79,7 +79,7 @@ NEEDS = {
 """Every other address requires the role viewer."""
 
 BODIES = {f"{API}/alerts/rules/<int:rule_id>/silence": {"for_ms": "1h"}}
-"""What a request must say before the rights count."""
+"""What a request must contain before its rights are checked."""
 
 USERS = {
     "/users",
@@ -91,7 +91,7 @@ USERS = {
     "/users/u/<name:name>/second-factor",
 }
 OF_EVERYTHING = {f"{API}/history", "/tokens", "/tokens/revoke", *USERS}
-"""Users, clients' tokens, and sums that are stored for all topics together: a role of one namespace opens none."""
+"""Users, clients' tokens, and sums that are stored for all topics together. No role on one namespace opens these."""
 
 OF_ONESELF = {
     "/account",

@@ -1,4 +1,4 @@
-"""The second factor: set up on the account page, asked for at the login, limited by the brake of logins, removed."""
+"""The second factor: set up on the account page, asked for at the login, limited by the login brake, and removed."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ WAITS = "This plan waits for a second person."
 
 @pytest.fixture(autouse=True)
 def guarded(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The namespace asks for two people. No broker runs, and no request waits for one."""
+    """The namespace has the policy second_person. No broker runs, and no request waits for one."""
     Namespace.objects.filter(tenant__name="public").update(policies={"second_person": True})
     monkeypatch.setattr(store, "wait", lambda act_id, _wait_s: store.get(act_id))
 
@@ -43,7 +43,7 @@ def stranger(guarded: None) -> Client:
 
 
 def a_planned_act(shop: Shop, **changes: Any) -> Act:
-    """Ada has planned a reset on her page."""
+    """Add a reset that Ada has planned on a page."""
     return Act.objects.create(
         **{
             "kind": "reset",

@@ -1,4 +1,4 @@
-"""Acts on topics from the pages: the menu, the forms, and what wrong input changes (nothing)."""
+"""Acts on topics from the pages: the menu, the forms, and wrong input, which changes nothing."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_old_numbers_say_how_old_they_are(operator: Client, shop: Shop) -> None:
 def test_findings_from_old_numbers_are_marked_as_old(operator: Client, shop: Shop) -> None:
     silence_broker()
     html = operator.get(f"{BILLING}?part=why").content.decode()
-    assert html.count('class="finding"') == 1  # that no broker runs
+    assert html.count('class="finding"') == 1  # the finding that no broker runs
     assert 'class="finding reported"' in html
 
 

@@ -1,4 +1,4 @@
-"""`broker.publish` inside Django's transactions: rows appear with the commit, and with it only."""
+"""`broker.publish` inside Django's transactions: rows appear with the commit and never without it."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.support.vela import started_vela
 
 @pytest.fixture(scope="session")
 def log_url(postgres: PostgresServer, migrated: str) -> Iterator[str]:
-    """A migrated database that the tests of this folder share. Each must use its own topics."""
+    """A migrated database that the tests of this folder share. Each test must use its own topics."""
     with fresh_database(postgres.url, "test_pipeline", template=migrated) as url:
         yield url
 
@@ -26,7 +26,8 @@ def log_url(postgres: PostgresServer, migrated: str) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A real Spark, local[2]."""
-    logging.getLogger("py4j").setLevel(logging.WARNING)  # it logs its end after pytest has closed the stream
+    # py4j logs its end after pytest has closed the stream.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     session = spark_session("vela tests", cores=2, memory="768m")
     session.sparkContext.setLogLevel("ERROR")
     try:

@@ -28,7 +28,7 @@ BETWEEN_APPENDS_MS = 10
 
 @dataclass(slots=True, kw_only=True)
 class StoredTopic:
-    """A topic without a broker; `expected` grows with what is published."""
+    """A topic without a broker. `expected` grows with each published message."""
 
     url: str
     topic_id: int

@@ -1,4 +1,4 @@
-"""Jobs on a standalone cluster: executors that have no Vela get its code, and no password is in sight."""
+"""Jobs on a standalone cluster: executors that have no Vela get its code, and no password is visible."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_an_export_runs_on_the_cluster_that_a_setting_names(
             "PYTHONPATH": str(PROJECT_DIR),
             "DATABASE_URL": log_url,
             "SPARK_CONF_DIR": str(tmp_path / "conf"),
-            "TMPDIR": str(tmp_path / "scratch"),  # as a worker starts it
+            "TMPDIR": str(tmp_path / "scratch"),  # as a worker sets it
             "SPARK_LOCAL_DIRS": str(tmp_path / "scratch"),
         },
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""`python -m pipeline export` as somebody types it."""
+"""`python -m pipeline export` as a user types it."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_each_hour_is_computed_once(job: JobRunner, log_url: str) -> None:
     this_hour_ms = now_ms - now_ms % HOUR_MS
     topic = create_topic(log_url, "insights")
     topic.open_ledger(1)
-    topic.append_ms = this_hour_ms - 3 * HOUR_MS + 1000  # before what hours = 1 asks for
+    topic.append_ms = this_hour_ms - 3 * HOUR_MS + 1000  # before the hour that hours = 1 asks for
     topic.publish(OutgoingMessage(payload=b"long ago"))
     topic.append_ms = this_hour_ms - HOUR_MS + 1000
     for number in range(8):

@@ -51,7 +51,7 @@ def fill(topic: StoredTopic, *, ledgers: int = 3, entries: int = 40) -> StoredTo
 
 
 def attach(topic: StoredTopic) -> int:
-    """Let every written file take the place of its rows, as the broker does. Return how many there were."""
+    """Replace the rows of every written file with the file, as the broker does. Return how many files there were."""
     with psycopg.connect(topic.url) as connection:
         connection.execute(
             "UPDATE vela_ledger l SET segment_id = NULL, file_name = f.name FROM vela_ledger_file f"
@@ -140,7 +140,7 @@ def test_every_partition_moves_and_young_ledgers_stay(log_url: str, files_url: s
     sealed_bytes = parts[0].ledger_start[1]
     request = job_request(log_url, files_url, "offload-parts", keep_bytes=str(sealed_bytes - 1))
     result = offload.run(request, Silent(), lambda: None)
-    assert result["ledgers"] == 2  # the older one of each
+    assert result["ledgers"] == 2  # the older ledger of each partition
     assert "the broker has taken over 0 of them so far" in result["words"]
 
 

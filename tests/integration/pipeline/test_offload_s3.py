@@ -54,7 +54,7 @@ def test_a_bucket_that_does_not_exist_is_named(s3_url: str) -> None:
     with pytest.raises(OffloadUnavailable, match="its bucket does not exist") as error:
         storage.delete(
             NAME
-        )  # if this passed, the row would go, and the file would stay if the bucket comes back
+        )  # if this succeeded, the row would be deleted, and the file would stay if the bucket came back
     assert not isinstance(error.value, LedgerFileMissing)
 
 

@@ -119,7 +119,7 @@ def test_messages_come_once_in_order_with_their_history(job: JobRunner, broker: 
     assert (properties["shop"], properties["REPLAYED_TIMES"]) == ("s0", "1")
     assert properties["REPLAYED_FROM"].startswith(f"{orders} ")
 
-    # The source has new messages meanwhile; the run that goes on does not see them, and repeats nothing.
+    # The source gets new messages before the run continues. The run does not see them, and repeats nothing.
     producer = broker.client.create_producer(orders)
     producer.send(b'{"pieces": 1, "article": "late"}')
     producer.close()
@@ -209,7 +209,7 @@ def test_a_condition_that_fails_on_a_message_says_so(job: JobRunner, orders: str
 
 
 def test_an_address_that_is_not_the_brokers_is_named(job: JobRunner, broker: Broker, orders: str) -> None:
-    """Said at once; for a broker that is away, which test_sink.py shows, a job waits half a minute."""
+    """The error comes at once. For a broker that is away, a job waits half a minute, as test_sink.py shows."""
     job.service_url = broker.process.http_url.replace("http://", "pulsar://")
     with pytest.raises(PipelineError, match=r"cannot write to .*replay-nowhere: .*that is HTTP"):
         job("replay", orders, to="replay-nowhere", preview="false")

@@ -43,7 +43,8 @@ def test_messages_are_read_as_they_were_written(broker: Broker) -> None:
         ),
     )
     write(frame, broker, topic=topic, batchRows="70", compression="zstd", writeId="first")
-    write(frame, broker, topic=topic, batchRows="33", compression="none", writeId="first")  # nothing new
+    # This write stores nothing new.
+    write(frame, broker, topic=topic, batchRows="33", compression="none", writeId="first")
 
     expected = Checksum.of_digests(
         message_digest(

@@ -173,7 +173,7 @@ def test_deleted_topics_are_never_left_out_silently(log_url: str) -> None:
 
     both = {"topics": "gone-kept,gone-lost"}
     end = reader(**both).reportLatestOffset()
-    start = {kept.name: end[kept.name]}  # the other is new in this micro-batch
+    start = {kept.name: end[kept.name]}  # the other topic is new in this micro-batch
     assert len(reader(**both).partitions(start, end)) == 1
     with pytest.raises(DataLost, match="gone-lost was read before and is not in the query's options now"):
         reader(topic="gone-kept").latestOffset(end, ReadAllAvailable())

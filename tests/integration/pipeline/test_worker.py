@@ -267,7 +267,7 @@ def test_a_late_schedule_runs_once(url: str) -> None:
         assert row == ("ada", "schedule", "waiting", {"to": "x"})
         connection.execute("UPDATE vela_pipeline_schedule SET next_at = now()")
     assert 4.9 < minutes <= 5
-    assert runs.request_due() == 0  # the first has not ended
+    assert runs.request_due() == 0  # the first run has not ended
     with psycopg.connect(url) as connection:
         connection.execute(
             "UPDATE vela_pipeline_run SET state = 'done', ended_at = now() - interval '31 days'"

@@ -260,7 +260,7 @@ def test_dead_letters_within_the_window_are_counted_once_and_fire(url: str) -> N
     do(url, "INSERT INTO vela_stats_progress (resolution_s, until_ms) VALUES (60, %s)", until_ms)
     for topic in (letters, other):
         a_point(url, "60s", until_ms - 60_000, topic, published=3)
-        a_point(url, "10s", until_ms - 60_000, topic, published=3)  # the same ones, rolled up
+        a_point(url, "10s", until_ms - 60_000, topic, published=3)  # the same messages, rolled up
         a_point(url, "10s", until_ms, topic, published=4)
         a_point(url, "60s", until_ms - 3_600_000, topic, published=1000)
     a_point(url, "10s", until_ms, quiet, published=1)
@@ -468,7 +468,7 @@ def test_a_webhook_that_is_not_http_is_refused(url: str) -> None:
         webhook.post(url, {}, allows_local=True)
 
 
-def test_a_server_that_drips_does_not_keep_the_sender() -> None:
+def test_a_server_that_answers_byte_by_byte_does_not_hold_up_the_sender() -> None:
     class Drip(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             try:

@@ -20,7 +20,7 @@ from tests.support.broker_harness import BrokerRun, eventually, one_row, rows
 
 __all__ = ["broker_url", "run"]
 
-LEDGER = 900  # no topic's: these appends bypass the broker
+LEDGER = 900  # belongs to no topic: these appends bypass the broker
 WAITS = """\
 SELECT count(*) FROM pg_stat_activity WHERE application_name = 'vela broker: appends' AND wait_event_type = 'Lock'"""
 SIZES = [0, 1, FIRST_BYTES, FIRST_BYTES + 1, PAGE_BYTES // 2, PAGE_BYTES // 2 + 1, PAGE_BYTES - 1, PAGE_BYTES]

@@ -110,11 +110,11 @@ async def test_a_dump_has_the_state_of_one_moment_and_a_broker_continues_from_it
                 client, postgres, "pg_restore", "--no-owner", "--exit-on-error", f"--dbname={restored}", dump
             )
             epoch = one_row(restored, EPOCH)[0]
-            # The broker of the old database still runs: the broker's lock is taken in one database only.
+            # The broker of the old database still runs: each database has a separate broker lock.
             async with running(restored) as second:
                 numbers = await delivered(second)
                 assert one_row(restored, EPOCH)[0] > epoch
-    # What was acked before the dump is not delivered, what was acked later is, and what was stored later is lost.
+    # Messages acked before the dump are not delivered, those acked later are, and those stored later are lost.
     stored = len(numbers) - 1 + 10
     assert numbers == [*range(10, stored), -1]
     assert 30 <= stored < sent
@@ -189,7 +189,7 @@ async def test_a_base_backup_and_its_wal_lead_to_any_moment_since(
 
 
 def archived_up_to_now(url: str) -> None:
-    """Wait until the archive has what was written so far."""
+    """Wait until the archive has everything that was written so far."""
     with psycopg.connect(url, autocommit=True) as connection:
         row = connection.execute("SELECT pg_walfile_name(pg_switch_wal())").fetchone()
         assert row is not None

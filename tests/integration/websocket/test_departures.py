@@ -1,4 +1,4 @@
-"""Who left a subscription and why, as the console's diagnosis shows it."""
+"""Which consumer left a subscription and why, as the console's diagnosis shows it."""
 
 from __future__ import annotations
 

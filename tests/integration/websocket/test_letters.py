@@ -146,7 +146,7 @@ async def test_a_letter_that_cannot_be_written_is_redelivered_until_it_can(still
     again = (await peer.has(3))[2]
     assert (text_of(again), again["redeliveryCount"]) == ("bad", 1)
     await peer.nack(again)
-    pass_ms(still, 100)  # the letter is refused: redelivered at once, but not to the application any more
+    pass_ms(still, 100)  # the letter is refused, and the redelivery does not reach the application
     await eventually(
         lambda: (
             still.subscription().dispatcher.redelivery_count(
@@ -213,7 +213,7 @@ async def test_reconsume_later_puts_a_copy_off_and_it_comes_back_to_the_same_soc
     pass_ms(still, 0)
     again = (await peer.has(3))[2]
     assert again["properties"]["RECONSUMETIMES"] == "2"
-    assert again["properties"]["ORIGIN_MESSAGE_ID"] == origin  # the first one is kept
+    assert again["properties"]["ORIGIN_MESSAGE_ID"] == origin  # the first origin is kept
     assert again["properties"]["REAL_TOPIC"] == FULL
     await peer.ack(again)
 
@@ -319,7 +319,7 @@ async def test_letters_of_a_partition_go_to_the_letter_topics_of_the_whole_topic
     await nack_through(still, peer, 2)
     (letter,) = await letters(still, DLQ, 1)
     assert letter.properties["REAL_TOPIC"] == f"{FULL}-partition-0"
-    assert letter.properties["ORIGIN_MESSAGE_ID"].endswith(":0")  # the partition
+    assert letter.properties["ORIGIN_MESSAGE_ID"].endswith(":0")  # the last number is the partition
 
 
 @pytest.mark.row("S4.31")

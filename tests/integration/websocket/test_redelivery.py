@@ -1,4 +1,4 @@
-"""Negative acks, ack timeouts and acks over the WebSocket API, where the broker tracks what a client library would.
+"""Negative acks, ack timeouts and acks over the WebSocket API, where the broker does what a client library would do.
 
 Over 400 lines, because all these tests are about the same few rules of redelivery.
 """

@@ -67,7 +67,7 @@ class Desk:
         return entry_id
 
     def deliver_each(self, *payloads: bytes) -> list[int]:
-        """Deliver each of these messages as an entry of its own, and return the entry ids."""
+        """Deliver each of these messages as a separate entry, and return the entry ids."""
         return [self.deliver(single(payload)) for payload in payloads]
 
     def drop(self) -> None:

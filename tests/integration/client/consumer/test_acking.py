@@ -131,7 +131,7 @@ async def test_an_acked_message_is_not_shown_again_and_costs_no_permit(
     await until(lambda: not consumer.is_connected(), "the loss")
     for message in (messages[0], messages[3]):
         consumer.acknowledge(message)
-    # The client sends acks as soon as it has a link. Here the broker delivers before it reads them.
+    # The client sends acks as soon as it has a link. Here the broker delivers before it reads the acks.
     consumer.acks.flush = lambda properties=None: None  # type: ignore[method-assign]
     await desk.resubscribed(before + 1)
     desk.deliver(single(b"a"), entry_id=0)
@@ -161,7 +161,7 @@ async def test_acks_without_a_link_are_the_first_thing_sent_on_the_next(
 
 @pytest.mark.row("S4.15")
 async def test_acks_are_kept_when_the_broker_closes_the_consumer(desk: Desk, timers: ManualTimers) -> None:
-    """The command does not say whether a topic was unloaded or a cursor moved (docs/decisions/0020)."""
+    """CLOSE_CONSUMER does not say whether a topic was unloaded or a cursor moved (docs/decisions/0020)."""
     consumer = await desk.subscribe()
     desk.deliver_each(b"0", b"1", b"2")
     messages = await take(consumer, 3)

@@ -89,7 +89,7 @@ async def test_the_messages_before_the_damage_stay_receivable(desk: Desk) -> Non
     assert desk.discards() == [(at, "BATCH_DESERIALIZE_ERROR")]
     for message in messages:
         consumer.acknowledge(message)
-    assert consumer.acks.unacked_messages(LEDGER_ID, at, 2) == 0  # nothing is remembered of it
+    assert consumer.acks.unacked_messages(LEDGER_ID, at, 2) == 0  # the client remembers nothing of this batch
     await until(lambda: desk.permits + consumer._window.owed == 20, "all permits")
 
 
@@ -206,7 +206,7 @@ async def test_a_redelivery_of_an_acked_message_is_dropped_with_its_permit(desk:
 
 @pytest.mark.parametrize("is_old", [True, False])
 async def test_a_chunk_without_its_first_chunk_is_acked_when_it_is_old(desk: Desk, is_old: bool) -> None:
-    """Its age is by the wall clock, which its producer used too."""
+    """The chunk's age is measured by the wall clock, which its producer also used."""
     consumer = await desk.subscribe(ack_group_time_ms=0)
     published_ms = int(time.time() * 1000) - (60_000 if is_old else 0)
     head = metadata(

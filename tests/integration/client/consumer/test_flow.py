@@ -98,7 +98,7 @@ async def test_deliveries_over_a_replaced_connection_are_ignored(desk: Desk) -> 
     desk.peer.on(events.Subscribe, lambda link, event: None)
     link = consumer.connection()
     assert link is not None
-    # The broker's next answers are to the new connection.
+    # Answer the first SUBSCRIBE late; later ones are answered at once.
     desk._subscribed(old, desk.peer.of(events.Subscribe)[0])
     desk.peer.on(events.Subscribe, desk._subscribed)
     old.drop()
@@ -106,7 +106,7 @@ async def test_deliveries_over_a_replaced_connection_are_ignored(desk: Desk) -> 
     assert desk.permits == 10
     assert len(consumer.queue) == 0
     consumer.taken(taken)
-    consumer.on_message(link, None)  # type: ignore[arg-type]  # not looked at
+    consumer.on_message(link, None)  # type: ignore[arg-type]  # the client ignores the message
     assert (consumer.counters.stale_entries, consumer.counters.messages_received) == (1, 1)
     desk.deliver_each(*(b"new%d" % index for index in range(5)))
     assert await payloads(consumer, 5) == [b"new%d" % index for index in range(5)]
@@ -181,7 +181,8 @@ async def test_redelivering_on_exclusive_drops_the_queue_and_messages_under_way(
     await payloads(consumer, 2)
     await delivered(consumer, 4)
     consumer.redeliver_unacknowledged_messages()
-    desk.deliver(batch([b"late", b"late"]), messages=2, epoch=0)  # sent before the broker heard of it
+    # The broker sent this before it got the redelivery request.
+    desk.deliver(batch([b"late", b"late"]), messages=2, epoch=0)
     desk.deliver(single(b"again"), epoch=1)
     assert await payloads(consumer, 1) == [b"again"]
     assert desk.peer.of(events.Redeliver) == [events.Redeliver(desk.consumer_id, [], 1)]

@@ -23,7 +23,7 @@ async def test_at_the_limit_nothing_is_granted_until_messages_are_taken() -> Non
         await consumer.receive()
         await desk.fence(consumer)
         assert desk.client.memory.used_bytes == 75
-        await desk.settled(7)  # the half refill of the fifth taken message was due below the limit
+        await desk.settled(7)  # five taken messages are half a queue, and memory is below the limit again
 
 
 async def test_a_postponed_refill_is_sent_when_there_is_room() -> None:

@@ -71,7 +71,8 @@ async def test_frames_of_apaches_producer_are_read(desk: Desk, name: str) -> Non
         messages = [await consumer.receive() for _ in EXPECTED[name]]
     expected = [wanted(message) for message in EXPECTED[name]]
     found = [seen(message) for message in messages]
-    if name == "keyed_batches":  # batches of one key each: in order within a key
+    # Each batch has one key, and only messages with the same key keep their order.
+    if name == "keyed_batches":
         expected.sort(key=lambda message: str(message["partition_key"]))
         found.sort(key=lambda message: str(message["partition_key"]))
     assert found == expected

@@ -17,14 +17,15 @@ async def test_a_consumer_subscribes_again_only_after_its_seek_was_answered(desk
 
     def move(link: Link, event: events.Seek) -> None:
         asked.append(event)
-        link.engine.send_close_consumer(desk.consumer_id)  # and the answer is late
+        link.engine.send_close_consumer(desk.consumer_id)  # the answer to the seek comes later
 
     desk.peer.on(events.Seek, move)
     lookups = desk.peer.count(events.Lookup)
     seeking = asyncio.create_task(consumer.seek(MessageId.earliest))
     await until(lambda: desk.peer.count(events.Lookup) > lookups, "the consumer to look its topic up again")
     for _ in range(3):
-        await desk.client.partitions(TOPIC)  # by now, everything that it had to send has arrived
+        # After this answer, everything that the client sent before has arrived.
+        await desk.client.partitions(TOPIC)
     assert desk.peer.count(events.Subscribe) == 1, "what is delivered before the answer would be dropped"
     desk.link.engine.send_success(asked[0].request_id)
     desk.link.flush()

@@ -25,7 +25,7 @@ class Workers:
     def __init__(self, consumer: TopicConsumer, *, gives_up: bool) -> None:
         self.consumer = consumer
         self.handed_out: list[tuple[int, int, int]] = []
-        """(connection, entry, index in its batch) of every message that a thread was given."""
+        """(connection, entry, index in its batch) of every message that a thread received."""
         self.payloads: set[bytes] = set()
         self.given_up = 0
         self._gives_up = gives_up
@@ -60,7 +60,7 @@ class Workers:
             self._loop.call_soon_threadsafe(self.consumer.acknowledge, message)
 
     async def _receive(self, patience_s: float) -> Message | None:
-        """Receive, and cancel that when its time is up, wherever it is then."""
+        """Receive, and cancel the call after `patience_s`, whatever it is doing then."""
         receiving = asyncio.create_task(self.consumer.receive())
         await asyncio.wait((receiving,), timeout=patience_s)
         receiving.cancel()
@@ -76,7 +76,7 @@ async def run(desk: Desk, *, gives_up: bool, breaks: bool) -> tuple[Backlog, Wor
     consumer = await desk.subscribe(receiver_queue_size=100, start_paused=True)
     workers = Workers(consumer, gives_up=gives_up)
     workers.start()
-    # Before messages come: later, on a fast machine, no receive might have to wait.
+    # Wait before any message comes: on a fast machine, no receive might have to wait later.
     await until(lambda: workers.given_up > 0 or not gives_up, "a receive to be given up")
     consumer.resume()
     entries = len(backlog.sizes)
@@ -108,7 +108,7 @@ async def test_eight_threads_receive_every_message_once(desk: Desk) -> None:
 
 
 @pytest.mark.row("S0.34")
-async def test_nothing_is_lost_while_threads_give_receives_up(desk: Desk) -> None:
+async def test_nothing_is_lost_while_threads_give_up_receives(desk: Desk) -> None:
     backlog, workers = await run(desk, gives_up=True, breaks=False)
     assert len(workers.handed_out) == len(set(workers.handed_out)) == backlog.messages
 
@@ -117,5 +117,5 @@ async def test_nothing_is_lost_while_threads_give_receives_up(desk: Desk) -> Non
 async def test_nothing_is_lost_or_doubled_while_links_break(desk: Desk) -> None:
     backlog, workers = await run(desk, gives_up=True, breaks=True)
     assert desk.peer.links[1:], "no link was broken"
-    assert len(workers.handed_out) == len(set(workers.handed_out))  # on one connection each message once
+    assert len(workers.handed_out) == len(set(workers.handed_out))  # once per connection
     assert len(workers.payloads) == backlog.messages

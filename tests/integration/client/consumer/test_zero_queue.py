@@ -91,7 +91,7 @@ async def test_the_permit_is_granted_when_the_receive_begins(desk: Desk) -> None
     desk.deliver_each(b"one")
     await waiting
     await desk.fence(consumer)
-    assert desk.permits == 0  # while the application works on it
+    assert desk.permits == 0  # while the application works on the message
     again = await started(consumer)
     await desk.settled(1)
     again.cancel()
@@ -164,7 +164,7 @@ async def test_a_message_sent_without_a_permit_is_neither_lost_nor_acked(desk: D
     desk.deliver_each(b"again")
     await until(lambda: len(consumer.queue) == 1, "the message")
     await consumer.close()
-    assert desk.acks() == []  # the broker gives it to another
+    assert desk.acks() == []  # the broker delivers the message to another consumer
 
 
 @pytest.mark.row("S2.14")
@@ -364,7 +364,7 @@ async def test_an_unrequested_message_serves_the_next_receive_without_a_new_requ
     assert (desk.flows, desk.acks()) == ([], [])
     assert (await consumer.receive()).data() == b"unasked"
     waiting = await started(consumer)
-    await desk.settled(1)  # the broker charged for what nobody had asked for
+    await desk.settled(1)  # the broker charged a permit for the unrequested message
     desk.deliver_each(b"asked for")
     assert (await waiting).data() == b"asked for"
     assert (desk.most_permits, desk.permits) == (1, 0)

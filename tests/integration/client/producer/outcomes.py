@@ -25,5 +25,5 @@ def kinds(outcomes: list[Any]) -> list[type]:
 
 
 def note(seen: list[int], number: int, _future: SendFuture) -> None:
-    """Remember the order in which futures are done. A callback of a future."""
+    """A callback of futures, which records the order in which they are done."""
     seen.append(number)

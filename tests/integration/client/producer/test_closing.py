@@ -74,7 +74,7 @@ async def test_close_waits_once_for_a_broker_that_answers_nothing(store: Storing
     async with Client(store.peer.url, operation_timeout_seconds=2) as client:
         producer = await client.create_producer("t", send_timeout_millis=0)
         future = producer.send_async(b"x")
-        async with asyncio.timeout(3.5):  # twice the two seconds before
+        async with asyncio.timeout(3.5):  # two waits would take 4 s
             await producer.close()
         assert kinds(await answers([future])) == [errors.AlreadyClosed]
     assert store.peer.count(events.CloseProducer) == 1

@@ -1,4 +1,4 @@
-"""Limits of what is pending, cancelled sends, timeouts."""
+"""Limits on pending messages, cancelled sends, timeouts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_with_blocking_messages_wait_in_line_and_keep_their_order(
     waiting = [asyncio.ensure_future(producer.send(b"%d" % n)) for n in range(6)]
     await until(lambda: len(held) == 2, "two sends")
     await asyncio.sleep(0)
-    waiting[3].cancel()  # it waited in line, so it is never sent
+    waiting[3].cancel()  # this message waited in line, so it is never sent
     store.on_send = store.accept
     for link, event in held:
         store.accept(link, event)
@@ -62,7 +62,7 @@ async def test_a_cancelled_send_does_not_disturb_others(store: StoringPeer, clie
     waiting[1].cancel()
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     assert kinds(outcomes) == [MessageId, asyncio.CancelledError, MessageId]
-    assert store.payloads == [b"0", b"1", b"2"]  # it had been sent already
+    assert store.payloads == [b"0", b"1", b"2"]  # the client had already sent the cancelled message
     assert producer.statistics().messages_pending == 0
 
 

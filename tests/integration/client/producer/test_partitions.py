@@ -22,7 +22,7 @@ from vela.wire.key_hash import java_string_hash
 
 
 class Partitions:
-    """How many the peer says there are."""
+    """The number of partitions that the peer reports."""
 
     def __init__(self, peer: ScriptedPeer, count: int) -> None:
         self.count = count
@@ -131,7 +131,7 @@ async def test_a_lazy_start_that_fails_fails_its_messages_and_is_tried_again(
     outcomes = await asyncio.gather(*[producer.send_async(b"x") for _ in range(4)], return_exceptions=True)
     assert sum(isinstance(each, errors.ProducerBusy) for each in outcomes) == 3
     StoringPeer(refuses)
-    # The partition that was open all the time tells the new store its name by reconnecting.
+    # The partition that stayed open must reconnect, because the new store learns the name of its producer that way.
     refuses.link.drop()
     again = await asyncio.gather(*[producer.send_async(b"x") for _ in range(4)])
     assert all(isinstance(each, MessageId) for each in again)
@@ -147,7 +147,7 @@ async def test_partitions_that_are_added_are_used(
     await until(lambda: producer.partitions() == 6, "two more partitions")
     ids = await asyncio.gather(*[producer.send_async(b"x") for _ in range(6)])
     assert {each.partition() for each in ids} == set(range(6))
-    partitions.count = 2  # never fewer
+    partitions.count = 2  # the producer never uses fewer partitions
     await producer.update_partitions()
     assert producer.partitions() == 6
 

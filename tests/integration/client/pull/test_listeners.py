@@ -66,11 +66,11 @@ async def test_a_listener_may_be_a_plain_function_and_may_not_be_cut_short(
     assert not closing.done()
     may_leave.set()
     await closing
-    assert offsets.saved == {(TOPIC, 0): 1}  # the second one was not begun
+    assert offsets.saved == {(TOPIC, 0): 1}  # the listener was not called for the second message
 
 
 async def test_as_many_calls_run_at_once_as_were_asked_for(peer: PullPeer, http: ScriptedHttp) -> None:
-    """The calls have threads of their own: asyncio's default threads are few, and the application needs them."""
+    """The calls have separate threads, because asyncio's few default threads belong to the application."""
     together = threading.Barrier(20)
     passed: list[int] = []
 

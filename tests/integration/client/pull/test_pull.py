@@ -27,7 +27,7 @@ def quick_failures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.row("S3.1")
 async def test_each_answer_puts_the_pull_back_in_line(peer: PullPeer, http: ScriptedHttp) -> None:
-    """100 messages and 32 a pull are four pulls; the fifth is held."""
+    """At 32 messages a pull, 100 messages take four pulls. The peer holds the fifth pull."""
     peer.publish(*[b"%d" % number for number in range(100)])
     async with consumer(http) as pulling:
         peer.pulls.clear()

@@ -1,4 +1,4 @@
-"""Every page in a real Chromium: axe finds nothing serious, nothing is reported, and a phone can use it."""
+"""Every page in a real Chromium: axe finds nothing serious, the browser reports no error, and pages fit a phone."""
 
 from __future__ import annotations
 

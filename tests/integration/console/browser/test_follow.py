@@ -1,4 +1,4 @@
-"""Following a topic in a real Chromium: rows come by themselves, and it pauses, resumes and stops."""
+"""Following a topic in a real Chromium: new rows appear without a reload, until the user pauses or stops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 FOLLOW = "/t/persistent/public/default/orders/messages/follow"
 ROWS = "#part-tail tbody tr"
-FEW = 21  # one more than the rows at first
+FEW = 21  # one more than the page shows at first
 LOOK = "htmx.trigger(document.getElementById('part-tail'), 'refresh')"
 HIDE = """(hidden) => {
   Object.defineProperty(document, "hidden", { value: hidden, configurable: true });

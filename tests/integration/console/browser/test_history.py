@@ -33,7 +33,7 @@ PIXELS = """([chart, name]) => {
 
 
 def add_points(shop: Shop, *, minutes: int, neighbours: int = 0) -> None:
-    """Add a point of the topic and one of its subscription, with `neighbours` equal ones before and after them."""
+    """Add a point of the topic and one of its subscription, with `neighbours` equal points before and after each."""
     at_ms = int(time.time() * 1000) // 10_000 * 10_000 - minutes * 60_000
     for subscription_id, nth in product((0, shop.billing.pk), range(-neighbours, neighbours + 1)):
         StatsPoint10s.objects.create(
@@ -115,7 +115,7 @@ def test_the_legend_names_each_line_with_its_number(page: Page, shop: Shop) -> N
     legend = page.inner_text("[data-chart=rates] .u-legend").replace("\n", " ")
     for word in ("In", "Out", "Acked", "Redelivered", "0/s", "UTC"):
         assert word in legend
-    # The same moment in the other charts.
+    # The legends of the other charts show the same moment.
     page.wait_for_selector("[data-chart=backlog] .u-legend :text('14')")
     legend = page.inner_text("[data-chart=acks] .u-legend").replace("\n", " ")
     for word in ("To ack p50", "50\u202fms", "p95", "1.5\u202fs", "p99", "1.9\u202fs"):
@@ -133,7 +133,7 @@ def test_new_numbers_come_by_themselves_and_not_while_the_page_is_paused(page: P
     page.on("request", lambda request: asked.append(request.url))
     page.keyboard.press("p")
     page.clock.fast_forward(30_000)
-    page.evaluate("fetch('/healthz')")  # by now, earlier requests are in the list
+    page.evaluate("fetch('/healthz')")  # when this returns, earlier requests are in the list
     assert [url for url in asked if "/history?" in url] == []
     page.keyboard.press("p")
     with page.expect_response(lambda response: "/history?range=1h" in response.url):
@@ -154,7 +154,7 @@ def test_a_phone_shows_charts_and_table_without_scrolling_sideways(page: Page, s
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, address
     page.set_viewport_size({"width": 700, "height": 800})
     page.wait_for_function("() => document.querySelector('[data-chart] canvas').clientWidth > 500")
-    page.set_viewport_size({"width": 1200, "height": 800})  # the charts are beside each other
+    page.set_viewport_size({"width": 1200, "height": 800})  # the charts are side by side
     page.wait_for_function("() => document.querySelector('[data-chart] canvas').clientWidth < 500")
 
 

@@ -1,4 +1,4 @@
-"""Open pages say what is wrong behind them and take it back. The acceptance tests freeze the real processes."""
+"""Open pages show a notice while a process behind them is silent. The acceptance tests freeze the real processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BADGE = "getComputedStyle(document.querySelector('.badge.judged'), '::before').c
 AT_PEACE = "body:not(.unsure, .unread)"
 
 
-def test_open_pages_say_that_the_broker_is_silent_and_take_it_back(page: Page, shop: Shop) -> None:
+def test_open_pages_show_a_notice_while_the_broker_is_silent(page: Page, shop: Shop) -> None:
     page.goto(BILLING)
     page.wait_for_selector(".pulse.on")
     assert page.evaluate(BADGE) == "none"
@@ -32,7 +32,7 @@ def test_open_pages_say_that_the_broker_is_silent_and_take_it_back(page: Page, s
     assert page.evaluate(BADGE) == "none"
 
 
-def test_open_pages_say_that_beat_is_silent_and_take_it_back(page: Page, shop: Shop) -> None:
+def test_open_pages_show_a_notice_while_beat_is_silent(page: Page, shop: Shop) -> None:
     page.goto("/acts")
     page.wait_for_selector(".pulse.on")
     Heartbeat.objects.filter(name="beat").update(at=now() - timedelta(seconds=9))

@@ -19,8 +19,9 @@ def test_scripts_write_times_in_the_chosen_zone(page: Page, shop: Shop, errors: 
     assert page.evaluate("Vela.inZone(1790000000000)") == "2026-09-21 19:43:20"
     page.goto("/topics")
     assert "Times are Asia/Kolkata" in page.inner_text("footer")
-    page.goto("about:blank")  # an open page that loses its session loads itself again, over the next address
+    # Leave the page: without its session it would reload itself, and interrupt the next navigation.
+    page.goto("about:blank")
     page.context.clear_cookies()
-    page.goto("/login")  # by the same thread of the server
+    page.goto("/login")  # the same server thread answers, without the zone of the last request
     assert "Times are UTC" in page.inner_text("footer")
     assert errors == []
