@@ -13,6 +13,6 @@ def test_a_message_names_every_event_that_happened_while_it_was_on_its_way() -> 
         ]
     )
     assert found.what_at(9.0, 9.9) == frozenset()
-    assert found.what_at(9.0, 10.1) == {"checkpoint"}  # sent before, and still not there
+    assert found.what_at(9.0, 10.1) == {"checkpoint"}  # sent before the checkpoint, and not received yet
     assert found.what_at(10.6, 10.7) == {"checkpoint", "vacuum"}
     assert found.what_at(11.5, 11.5) == {"vacuum"}

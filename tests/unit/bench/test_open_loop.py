@@ -63,5 +63,5 @@ def test_the_event_loop_of_a_run_keeps_times_below_a_millisecond() -> None:
             await asyncio.sleep(0.0002)
         return time.perf_counter() - began
 
-    # epoll rounds each of them up to a whole millisecond.
+    # epoll alone would round each sleep up to a whole millisecond.
     assert min(open_loop.run_exactly(lateness()) for _ in range(20)) < 0.008

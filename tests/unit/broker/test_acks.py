@@ -69,8 +69,8 @@ async def test_part_of_a_batch_is_acked_and_the_rest_is_redelivered() -> None:
 
 
 @pytest.mark.row("S4.7")
-async def test_a_batch_of_which_nothing_was_sent_is_sent_again_whole() -> None:
-    """Without batch-index acks clients send nothing until the last member is acked; inside a batch a cumulative ack
+async def test_a_batch_of_which_no_ack_was_sent_is_sent_again_whole() -> None:
+    """Without batch-index acks, a client sends no ack until the last member is acked. A cumulative ack inside a batch
     names the entry before.
     """
     async with memory_broker() as run:

@@ -1,4 +1,4 @@
-"""The question of `manage.py` commands that act."""
+"""The confirmation that `manage.py` commands ask for before they act."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which errors of psycopg mean that the database is unavailable: those are waited for, the others are answered."""
+"""Which errors of psycopg mean that the database is unavailable: the broker waits after these, and answers others."""
 
 from __future__ import annotations
 

@@ -65,7 +65,8 @@ def test_a_fault_in_one_part_delays_no_other_and_the_part_runs_again() -> None:
     assert deadlines.run_due() == 1
     assert (bad.runs, good.runs) == (1, 1)
     bad.fails = False
-    assert deadlines.run_due() == 0  # not at once: a fault that stays would fill the log
+    # The part does not run again at once, because a lasting fault would fill the log.
+    assert deadlines.run_due() == 0
     clock.advance(1000)
     assert deadlines.run_due() == 1
 

@@ -100,7 +100,7 @@ async def test_a_new_key_is_fetched_when_a_token_names_it(side: Side) -> None:
     side.now_s += 300
     assert (await side.verify(side.token())).role == "app"
     assert side.server.asked == [DISCOVERY, KEYS] * 2
-    assert await side.turn()  # the keys have changed: what was verified with the old ones counts no more
+    assert await side.turn()  # the keys have changed, so tokens must be verified again
     assert "does not publish the key" in await side.refused(old)
 
 
@@ -131,7 +131,7 @@ async def test_known_keys_go_on_working_while_the_issuer_is_away_until_they_expi
     side.now_s = 5001
     assert "try again later" in await side.refused(made)
     side.server.status = 200
-    assert "try again later" in await side.refused(made)  # it asked a moment ago
+    assert "try again later" in await side.refused(made)  # the broker asked a moment ago
     side.now_s += RETRY_S
     assert (await side.verify(made)).role == "app"
     assert side.is_up()

@@ -1,4 +1,4 @@
-"""Key_Shared: a message that waits for its time or a filter does not delay its key; then it goes to the key's owner."""
+"""Key_Shared: a message that waits for its time or a filter does not delay its key. Later the key's owner gets it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pass_ms(run: MemoryRun, by_ms: int) -> None:
 
 
 async def newcomer_with_the_slot(run: MemoryRun) -> ConsumerProbe:
-    """Let consumers join until one of them owns the slot, and return that one."""
+    """Make consumers join until one of them owns the slot, and return that consumer."""
     for number in range(50):
         joined = await run.consumer(type_=KEY_SHARED, name=f"new-{number}", permits=10)
         selector = run.subscription().dispatcher._selector  # type: ignore[attr-defined]

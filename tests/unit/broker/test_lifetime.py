@@ -20,7 +20,7 @@ from tests.support.memory_broker import MemoryRun, memory_broker
 from tests.support.memory_storage import MemoryStorage
 
 EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
-ENTRIES = 3  # of a ledger
+ENTRIES = 3  # in a full ledger
 KEEPS_NOTHING: dict[str, Any] = {
     "ledger_max_entries": ENTRIES,
     "default_retention_ms": 0,
@@ -134,7 +134,7 @@ class Published:
 
 @dataclass(slots=True)
 class World:
-    """The model: what the broker's state must agree with."""
+    """The model with which the broker's state must agree."""
 
     log: list[Published] = field(default_factory=list)
     acked: dict[str, set[int]] = field(default_factory=dict)  # by subscription: indexes into `log`
@@ -262,7 +262,7 @@ async def _move(run: MemoryRun, world: World, kind: str, name: str, at: int) -> 
 
 
 def _trimmed(run: MemoryRun, world: World, time_ms: int) -> None:
-    """Check that every trimmed entry was acked by all, in the storage too, and was older than retention keeps."""
+    """Check that every subscription acked each trimmed entry durably, and that retention did not keep the entry."""
     ledgers = run.topic().log.ledgers
     before, world.gone = world.gone, sum(not ledgers.contains(each.position) for each in world.log)
     assert all(not ledgers.contains(each.position) for each in world.log[: world.gone]), "from the oldest on"

@@ -1,4 +1,4 @@
-"""`manage.py runbroker` on an address that other machines can reach: the operator must have chosen."""
+"""`manage.py runbroker` on an address that other machines can reach: the operator must choose an authentication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the files of a job are: each namespace has a folder of its own."""
+"""Where the files of a job are: each namespace has a separate folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Temporary folders of jobs: those of killed workers go, those of others stay."""
+"""Temporary folders of jobs: those of killed workers are removed, and others stay."""
 
 from __future__ import annotations
 

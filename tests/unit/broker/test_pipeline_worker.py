@@ -37,7 +37,7 @@ def watch() -> worker._Watch:
 
 
 def test_a_run_that_is_done_stays_done_over_a_restart_of_postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Started again as failed, it would do everything a second time."""
+    """If the run were restarted as failed, it would do everything a second time."""
     ended: list[str] = []
     failures = [psycopg.OperationalError("the connection is lost"), psycopg.errors.AdminShutdown("restart")]
 

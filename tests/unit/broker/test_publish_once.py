@@ -1,5 +1,5 @@
-"""Whether an earlier broker stored the message of an act `publish`: its entry is searched for in the log, behind the
-position that the act noted before it published.
+"""Whether an earlier broker stored the message of an act `publish`: the broker searches the log for its entry, after
+the position that the act noted before it published.
 """
 
 from __future__ import annotations

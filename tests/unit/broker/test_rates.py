@@ -23,7 +23,7 @@ def reported(
 ) -> tuple[list[float], Rates, Any]:
     """Return the rate after each second.
 
-    Counts are reported in every second, or only in seconds with news and those for which `Rates` asks.
+    Counts are reported every second, or only in seconds in which they changed or for which `Rates` asks.
     """
     rates, topic, found, last = Rates(), Topic(), [], 0
     of: Any = topic

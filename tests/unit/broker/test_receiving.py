@@ -77,8 +77,8 @@ async def test_nothing_is_sent_without_permits_and_sent_messages_stay_with_their
 
 
 @pytest.mark.row("S0.24")
-async def test_a_caller_that_has_left_is_skipped_in_its_turn() -> None:
-    """The caller leaves while its neighbour is written to: it was chosen already, and was sent nothing yet."""
+async def test_a_consumer_that_has_left_is_skipped_in_its_turn() -> None:
+    """The consumer leaves while its neighbour is written to. It was already chosen, but nothing was sent to it yet."""
     async with memory_broker() as run:
 
         class Pusher(ConsumerProbe):
@@ -233,7 +233,7 @@ async def test_one_permit_brings_one_message() -> None:
 
 @pytest.mark.row("I21")
 async def test_a_late_consumer_gets_entries_that_no_earlier_one_could_take() -> None:
-    """The earlier ones have spent their permits, are blocked, cannot be written to, or never had permits."""
+    """The earlier consumers have spent their permits, are blocked, cannot be written to, or never had permits."""
     async with memory_broker(max_unacked_per_consumer=2) as run:
         spent, blocked = await run.consumer(name="a", permits=1), await run.consumer(name="b", permits=100)
         stuck, mute = await run.consumer(name="c", permits=100), await run.consumer(name="d")

@@ -79,7 +79,7 @@ def test_an_invalid_value_says_where_it_is(value: object, says: str) -> None:
     ],
 )
 def test_no_part_of_a_payload_is_shown(value: object) -> None:
-    """The sentence stays in the log of acts, which people may read who may not read messages."""
+    """The sentence stays in the act log, which users without the right to read messages may read."""
     with pytest.raises(IncompatibleSchema) as error:
         check_payload(of_json(ORDER), json.dumps(value).encode())
     assert "secret" not in str(error.value)

@@ -17,7 +17,7 @@ class _BrokenPool:
         raise ValueError("no such thing")
 
 
-async def test_rows_that_can_never_be_stored_do_not_hinder_the_report(
+async def test_rows_that_can_never_be_stored_do_not_stop_the_report(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     buffer = StoryBuffer()

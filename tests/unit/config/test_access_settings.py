@@ -1,4 +1,4 @@
-"""Settings that say who may use the broker: which go together, and which addresses need them."""
+"""Settings that say who may use the broker: which settings go together, and which addresses need them."""
 
 from __future__ import annotations
 

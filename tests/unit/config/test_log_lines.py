@@ -69,7 +69,7 @@ def test_fields_that_a_library_attaches_are_left_out() -> None:
 
 
 def keys_of_log_calls() -> set[str]:
-    """The keys of every `extra={…}`, and of what the methods `_log_fields` return."""
+    """Return the keys of every `extra={…}`, and those of the dicts that the methods `_log_fields` return."""
     dicts: list[ast.expr] = []
     for path in python_files("broker", "config", "console"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -19,7 +19,7 @@ names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_
 def test_any_name_is_read_back_from_its_address(
     tenant: str, namespace: str, local: str, subscription: str
 ) -> None:
-    # Tenants and namespaces have no slash; what follows the third one is the local name.
+    # Tenants and namespaces have no slash; what follows the third slash is the local name.
     topic = f"persistent://{tenant.replace('/', '-')}/{namespace.replace('/', '-')}/{local}"
     # A server hands Django the decoded path.
     found = resolve(unquote(urlsplit(subscription_url(topic, subscription)).path))

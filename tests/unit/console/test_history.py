@@ -93,7 +93,7 @@ def test_a_frame_ends_now_and_its_time_is_read_once(
         assert end_ms - begin_ms <= 1_501 * bucket_ms
         assert begin_ms == end_ms or begin_ms % bucket_ms == 0
     for (_, end_ms, _), (begin_ms, _, _) in pairwise(read):
-        assert begin_ms >= end_ms - 3_600_000  # no more is left out than has to be
+        assert begin_ms >= end_ms - 3_600_000  # the frame leaves out no more than it must
     assert read[-1][1] == frame.to_ms
 
 
@@ -150,7 +150,7 @@ def test_a_subscription_shows_its_topics_incoming_rate() -> None:
 
 
 def test_the_last_step_s_rate_is_of_the_time_that_it_has_lasted() -> None:
-    frame = frame_of(WINDOWS["24h"], 1_700_000_400_000 + 62_000)  # a minute of its ten is over
+    frame = frame_of(WINDOWS["24h"], 1_700_000_400_000 + 62_000)  # one of the last step's ten minutes is over
     point = replace(reading(0, 30), at_ms=1_700_000_400_000)
     assert steps(frame, [point], [point], now=UNKNOWN)[-1].message_rate_in == 0.5
 
@@ -175,7 +175,7 @@ def test_the_thinned_table_has_all_messages_of_the_points(
 
 
 def line(*points: tuple[int, int | None, int | None, int | None], now: int | None) -> Any:
-    """Draw a sparkline over ten minutes. A point is its minute, and the backlog before it, after it and at most."""
+    """Draw a sparkline over ten minutes. Each point is its minute and the backlog before, after and at its highest."""
     return sparkline(
         [
             BacklogPoint(

@@ -44,7 +44,7 @@ def test_a_text_is_translated_into_the_language_of_its_reader(in_another_languag
     assert spoken(many) == "a 有 7 个条目"
 
 
-def test_a_name_stays_as_it_is(in_another_language: None) -> None:
+def test_a_name_is_not_translated(in_another_language: None) -> None:
     assert spoken("the broker") == "the broker"
     assert not isinstance(spoken("the broker"), Said)
 

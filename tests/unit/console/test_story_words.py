@@ -40,7 +40,7 @@ def test_every_mode_says_what_is_recorded(mode: str) -> None:
     ("before", "after", "effect"),
     [
         ("1:4", "1:5", Effect.PASSED),
-        ("1:5", "1:9", None),  # it was passed before
+        ("1:5", "1:9", None),  # an earlier move had passed the message
         ("1:9", "1:4", Effect.BROUGHT_BACK),
         ("2:9", "1:5", None),
         ("0:9", "2:0", Effect.PASSED),

@@ -17,7 +17,7 @@ NOW_MS = 10_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A consumer that has been connected for long and works."""
+    """A consumer that has been connected for a long time and works."""
 
     connected_ms: int = 0
     permits: int = 10

@@ -14,7 +14,7 @@ from broker.core.position import Position
 
 KEYS: tuple[Key | None, ...] = (None, "a", "b", "YQ==", b"a")
 _messages = st.builds(CompactionMessage, key=st.sampled_from(KEYS), is_empty=st.booleans())
-_batches = st.lists(_messages, max_size=4).map(tuple)  # an empty one cannot be read
+_batches = st.lists(_messages, max_size=4).map(tuple)  # an empty batch cannot be read
 _logs = st.lists(_batches, max_size=12)
 
 Place = tuple[Position, int]

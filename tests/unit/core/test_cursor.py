@@ -80,7 +80,7 @@ def test_the_last_acked_member_completes_the_entry() -> None:
 
 
 def test_cumulative_ack_inside_a_batch_acks_up_to_the_entry_before() -> None:
-    """Of the batch itself, the acked members are remembered, and the others remain."""
+    """In the batch itself, the acked members are recorded, and the others stay unacked."""
     log = Log()
     first, batch = log.publish_all(1, 4)
     cursor = cursor_on(log)

@@ -73,7 +73,7 @@ class CursorMachine(RuleBasedStateMachine):
         return self.messages_of(position) <= self.acked
 
     def model_mark_delete(self) -> Position | None:
-        """Last of the leading run of wholly acked entries; None when the first is not."""
+        """Return the last of the leading run of wholly acked entries, or None if the first entry is not acked."""
         found = None
         for position in self.log.sizes:
             if not self.whole(position):

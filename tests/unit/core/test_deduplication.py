@@ -1,4 +1,4 @@
-"""Which sends are repeats: the filter, checked against a log to which any send may be repeated."""
+"""The filter of repeated sends, checked against a log to which any send may be repeated."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Client:
         self.consumer = consumer
         self.granted = 0
         self.received = 0
-        self.holds: dict[Position, int] = {}  # messages not acked, of entries not given back
+        self.holds: dict[Position, int] = {}  # the unacked messages of each entry that the client holds
 
 
 class DispatchMachine(RuleBasedStateMachine):
@@ -89,7 +89,7 @@ class DispatchMachine(RuleBasedStateMachine):
         self.chosen_again()
 
     def chosen_again(self) -> None:
-        """Called after a consumer came or left; Failover checks whom it chose."""
+        """Called after a consumer came or left. The Failover machine checks here which consumer was chosen."""
 
     @precondition(any_client)
     @rule(data=st.data())
@@ -120,7 +120,7 @@ class DispatchMachine(RuleBasedStateMachine):
 
     @rule(fail=st.booleans())
     def start_read(self, fail: bool) -> None:
-        """Begin a read, whose answer comes later. With `fail` it never comes, and the next plan takes its place."""
+        """Begin a read, whose answer comes later. With `fail` no answer comes, and the next plan replaces the read."""
         ready = [c for c in self.clients if c.consumer.available]
         plan = self.dispatcher.next_read()
         assert (plan is not None) <= bool(ready)
@@ -349,7 +349,7 @@ class ExclusiveMachine(DispatchMachine):
 
     @invariant()
     def in_order_from_mark_delete(self) -> None:
-        """What was sent since the last rewind is what lies before the read position; nothing is skipped."""
+        """Check that exactly the entries before the read position were sent since the last rewind."""
         for client in getattr(self, "clients", []):
             assert client.consumer.unacked_messages >= 0
             assert self.dispatcher.replay_entries == 0
@@ -393,7 +393,7 @@ class FailoverMachine(ExclusiveMachine):
     @invariant()
     def nothing_lost(self) -> None:
         if hasattr(self, "clients") and self.dispatcher.due_ms is None:
-            super().nothing_lost()  # until the switch nobody is sent anything, then it is read from mark-delete on
+            super().nothing_lost()  # until the switch nothing is sent; then reads start at mark-delete
 
     def nothing_is_read(self) -> None:
         assert self.told is None or not self.told.available
@@ -430,7 +430,7 @@ class KeySharedMachine(SharedMachine):
         self.reads_on()
 
     def reads_on(self) -> None:
-        """Check that what waits for replay has a reason to: no permits, or its slot drains at another consumer."""
+        """Check that each entry waits for replay for a reason: no permits, or its slot drains at another consumer."""
         for position in self.dispatcher._replay.bound():
             slot = self.slot(position)
             owner = self.dispatcher._selector.select(slot)

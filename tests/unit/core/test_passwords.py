@@ -7,7 +7,7 @@ import pytest
 
 from broker.core.access.passwords import PasswordFileInvalid, fits, read_passwords
 
-# Made with `openssl passwd -apr1 -salt abcdefgh`. The lengths take every way through the digest's blocks.
+# Made with `openssl passwd -apr1 -salt abcdefgh`. The lengths cover every path through the digest's blocks.
 APR1 = {
     b"secret": "$apr1$abcdefgh$h9FWgUz3n9YxylKLlR5SQ/",
     b"x": "$apr1$abcdefgh$82JubPF2dQkt1tVfvLnXS.",
@@ -71,7 +71,8 @@ def test_the_id_of_a_user_changes_with_the_password_only() -> None:
         ("app:secret", "neither bcrypt nor apr1"),
         ("app:rqXexS6ZhobKA", "neither bcrypt nor apr1"),  # crypt by DES
         ("app:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=", "neither bcrypt nor apr1"),
-        ("zed:$2y$10$" + "a" * 53, "neither bcrypt nor apr1"),  # no salt ends so: bcrypt would raise
+        # No salt ends like this, so bcrypt would raise.
+        ("zed:$2y$10$" + "a" * 53, "neither bcrypt nor apr1"),
         ("zed:$2y$\u0661\u0660$" + "." * 53, "neither bcrypt nor apr1"),  # Arabic digits
         ("zed:$apr1$\u00fc$" + "a" * 22, "neither bcrypt nor apr1"),
         (f"app:{BCRYPT}\napp:{BCRYPT}", "line 2 names 'app'"),

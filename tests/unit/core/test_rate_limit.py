@@ -52,7 +52,7 @@ def test_waiting_as_long_as_told_keeps_the_rate(rate: int, steps: list[tuple[int
         now_ms += bucket.wait_ms(now_ms)
         assert bucket.wait_ms(now_ms) == 0
         assert bucket.available(now_ms) >= 1
-        # What was allowed so far, and one burst: only the last take may go beyond it.
+        # Up to now, the rate allows this much and one burst. Only the last take may exceed it.
         assert taken <= rate + rate * now_ms / 1000 + 1e-6
         bucket.take(units, now_ms)
         taken += units

@@ -16,7 +16,7 @@ NOBODY = TrimLimits(acked_entries=None)
 
 
 def ledgers(*sizes: int, age_ms: int = 10, sealed: int | None = None) -> list[LedgerInfo]:
-    """Return ledgers of 10 entries each, the oldest first. All but the last are sealed, or the first `sealed` ones."""
+    """Return ledgers of 10 entries each, the oldest first. `sealed` of them are sealed, or all but the last."""
     closed = len(sizes) - 1 if sealed is None else sealed
     return [
         LedgerInfo(
@@ -87,7 +87,7 @@ def test_trimming_never_passes_the_slowest_mark_delete_or_the_retention(
     retention = Retention(time_ms=time_ms, size_bytes=size_bytes)
     limits = TrimLimits(acked_entries=acked, pinned_entries=held, pinned_bytes=quota)
     gone = trimmable(infos, retention=retention, limits=limits, now_ms=NOW_MS)
-    assert gone < len(infos)  # the open one stays
+    assert gone < len(infos)  # the open ledger stays
     kept_bytes = sum(sizes)
     for info in infos[:gone]:
         if info.entries:

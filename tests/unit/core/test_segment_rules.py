@@ -1,4 +1,4 @@
-"""When segments are closed and which one is worth copying out of."""
+"""When segments are closed, and which segment is worth copying from."""
 
 from __future__ import annotations
 

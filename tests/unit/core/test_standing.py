@@ -27,13 +27,13 @@ SETTLED_S = 120
 # A subscription that is sampled only when something happens may get its state this much earlier or later: 5 s, plus the
 # 8 s between two acks.
 RESTED_S = 5 + 8
-EXAMPLES = 30  # each is a quarter of an hour in seconds
+EXAMPLES = 30  # each simulates a quarter of an hour, second by second
 Total = Callable[[float], float]  # messages by a time in seconds
 
 
 @dataclass(slots=True, kw_only=True)
 class Watched:
-    """A subscription whose totals are functions of time, looked at about once a second."""
+    """A subscription whose totals are functions of time, sampled about once a second."""
 
     published: Total
     acked: Total
@@ -248,7 +248,7 @@ def test_a_message_that_comes_back_for_ever_makes_a_subscription_stuck_once_no_o
 
 
 def test_delayed_messages_do_not_make_a_subscription_stuck() -> None:
-    watched = Watched(published=lambda _: 0, acked=lambda _: 0)  # nobody tells it of delayed messages
+    watched = Watched(published=lambda _: 0, acked=lambda _: 0)  # delayed messages do not count in its totals
     watched.run(2000)
     assert watched.words() == [WATCHING, IDLE]
 

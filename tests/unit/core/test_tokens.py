@@ -88,7 +88,7 @@ def test_a_public_key_verifies_what_its_private_key_signed(pair: RSAKey | ECKey,
 
 
 def test_a_public_key_is_not_a_secret() -> None:
-    """The attack: sign with HMAC, and take the public key, which everybody knows, for the secret."""
+    """An attacker could sign with HMAC, and use the public key, which everybody knows, as the secret."""
     public_pem = RSA.as_pem(private=False)
     with pytest.raises(TokenKeyInvalid, match="no secret"):
         secret_key(public_pem)

@@ -1,4 +1,4 @@
-"""Origins and hosts: what is compared, and what is neither."""
+"""Origins and hosts: the parts that are compared, and the texts that are neither."""
 
 from __future__ import annotations
 

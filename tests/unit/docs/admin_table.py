@@ -29,7 +29,7 @@ _SECTIONS: Final = {
 
 
 def tables() -> str:
-    """Return the page from the heading of the operations on."""
+    """Return the part of the page that begins with the heading of the operations."""
     from broker.doors.admin.absent import ABSENT
     from broker.doors.admin.api import API
     from broker.doors.admin.operations import Described, described

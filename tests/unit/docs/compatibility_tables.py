@@ -27,7 +27,7 @@ NOT_SENT: Final = {
     "(WATCH_)?SCALABLE_TOPICS?_.*": "there are no scalable topics",
 }
 
-# The parameters of Pulsar's WebSocket API. The others that the code reads are Vela's.
+# The parameters of Pulsar's WebSocket API. The other parameters that the code reads are Vela's.
 _OF_PULSAR: Final = {
     "producer": (
         "producerName",

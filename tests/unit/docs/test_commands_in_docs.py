@@ -33,7 +33,7 @@ def lines() -> list[str]:
 
 
 def parse(command: click.Command, words: list[str], parent: click.Context | None = None) -> None:
-    """Let click read the words as the program would. Raises click.UsageError for what it does not take."""
+    """Parse the words as the program would. Raises click.UsageError if the program does not take them."""
     if not words:
         return  # the text only names the command
     context = command.make_context(command.name, words, parent=parent, resilient_parsing=False)

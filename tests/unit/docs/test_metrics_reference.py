@@ -10,6 +10,6 @@ from tests.unit.docs.pages import page, rows
 
 async def test_the_page_lists_every_series_and_no_other() -> None:
     documented = {cells[0].strip("`"): cells[1] for cells in rows(page("reference/metrics.md"))}
-    async with memory_broker() as run:  # the headings are there without topics too
+    async with memory_broker() as run:  # the page has every heading even without topics
         exposed = dict(re.findall(r"^# TYPE (\S+) (\S+)$", run.metrics_text(), re.MULTILINE))
     assert documented == exposed

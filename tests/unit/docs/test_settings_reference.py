@@ -1,4 +1,4 @@
-"""docs/reference/settings.md: every variable the code reads, and no other; the defaults that it really has."""
+"""docs/reference/settings.md: every variable that the code reads and no other, with its real default."""
 
 from __future__ import annotations
 

@@ -70,6 +70,6 @@ class DaphneThread:
         return self.call(start)
 
     def end(self) -> None:
-        """Stop the reactor for good."""
+        """Stop the reactor, which cannot be started again."""
         twisted_loop.call_soon_threadsafe(self._reactor.stop)
         self._thread.join(10)

@@ -298,7 +298,7 @@ class FakeConsumer:
         self.due_filter = due_filter
 
     def come_due(self, *entry_ids: int, is_nack: bool = True) -> list[Position]:
-        """Let the deadlines of these entries pass. Those that the filter keeps are redelivered and returned."""
+        """Let the deadlines of these entries pass. Redeliver and return those that the filter keeps."""
         ledger_id = self.subscription.topic.ledger_id
         due = [Due(Position(ledger_id, entry_id), is_nack) for entry_id in entry_ids]
         wanted = [each.position for each in due] if self.due_filter is None else self.due_filter(due)

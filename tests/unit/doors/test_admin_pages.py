@@ -34,7 +34,7 @@ class FakeBroker:
         return Access(self.settings, ConnectionPool("", name="none", size=1))
 
     def is_ready(self) -> tuple[bool, str]:
-        """Ready."""
+        """Return that the broker is ready."""
         return True, ""
 
 

@@ -71,7 +71,8 @@ def test_a_socket_is_read_later_after_too_many_messages() -> None:
     rates = Rates(websocket_message_rate=10)
     assert rates.rates.limits_sockets
     assert rates.waits_s(HERE, messages=9) == 0
-    assert rates.waits_s(HERE, messages=3) == pytest.approx(0.3)  # two too many, and one to go on with
+    # The wait is for two messages too many, and for the next one.
+    assert rates.waits_s(HERE, messages=3) == pytest.approx(0.3)
     assert rates.waits_s(SAME_HOST, messages=1) == 0
     rates.now_ms = 300
     assert rates.waits_s(HERE) == 0
@@ -92,7 +93,7 @@ def test_the_longest_of_several_waits_counts() -> None:
         websocket_message_rate_per_role=10, websocket_byte_rate_per_address=100, websocket_byte_rate=50
     )
     assert rates.waits_s(HERE, "shop", messages=10, size_bytes=60) == pytest.approx(0.22)
-    assert rates.waits_s(ELSEWHERE, "shop", messages=1) == pytest.approx(0.2)  # the role's
+    assert rates.waits_s(ELSEWHERE, "shop", messages=1) == pytest.approx(0.2)  # the wait for the role's limit
     assert rates.waits_s(ELSEWHERE, "", messages=1_000) == 0  # without a role, none is counted
 
 

@@ -82,7 +82,7 @@ async def test_a_body_that_is_too_large_is_refused(running: Running) -> None:
     try:
         status, _ = await get(running, "/metrics", "POST", bytes(MAX_BODY_BYTES + 100_000))
     except (urllib.error.URLError, ConnectionError):
-        status = 413  # the server had closed before all of it was written
+        status = 413  # the server had closed before the whole body was written
     assert status == 413
 
 
@@ -198,7 +198,7 @@ async def test_a_producer_that_leaves_is_detached_and_its_earlier_sends_are_stor
     running: Running, daphne: DaphneThread
 ) -> None:
     broker, _ = running
-    # No limit to its queue: behind receipts that nobody reads, the client would not see the answer to its close.
+    # Receipts that nobody reads would fill a limited queue, and the client would not see the answer to its close.
     async with websockets.connect(url(running, PRODUCER), max_queue=None) as producer:
         for number in range(50):
             await producer.send(message(b"%d" % number))

@@ -60,7 +60,7 @@ def test_a_request_that_does_not_arrive_is_refused_and_its_connection_closed(
     assert (status, "0.3 s" in reason) == (408, True)
 
 
-def test_a_request_that_drips_is_still_refused(server: DaphneServer) -> None:
+def test_a_request_that_comes_byte_by_byte_is_still_refused(server: DaphneServer) -> None:
     with connected(server) as peer:
         peer.settimeout(0.05)
         data = b""

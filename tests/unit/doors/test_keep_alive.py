@@ -1,4 +1,4 @@
-"""Keep-alive of a binary connection, on a clock moved by hand."""
+"""Keep-alive of a binary connection, on a clock that the test moves."""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ async def test_the_broker_checks_the_clients_own_credentials_on_request() -> Non
     for data in ("", "nonsense", token("app", expires_ms=now_ms - 1)):
         client = proxied(broker, token("proxy"), original_principal="app", original_auth_data=data)
         assert client.heard()[0].error.error == pb.AuthenticationError
-    # What the token says counts, and not what the proxy says.
+    # The role in the token counts, and not the role that the proxy names.
     client = proxied(
         broker,
         token("proxy"),
@@ -262,7 +262,8 @@ async def test_the_broker_checks_the_clients_own_credentials_on_request() -> Non
     await client.open_producer()
     broker.clock.advance(5_000)
     client.timers.advance(5_000)
-    assert client.names() == ["AUTH_CHALLENGE"]  # the proxy passes it on, and its client's answer back
+    # The proxy passes the challenge to its client, and the answer back.
+    assert client.names() == ["AUTH_CHALLENGE"]
     client.tell(
         commands.auth_response(
             client_version="p", protocol_version=21, auth_method="token", data=token("app").encode()

@@ -270,7 +270,7 @@ async def test_a_binary_socket_refuses_an_outsider_after_connect(broker: SealedB
 # -- pages and pulls -------------------------------------------------------------------------------------------------
 
 OPEN_PAGES = ("/healthz", "/readyz")
-EVERY_ROLE_MAY = {  # of the admin API: what tells nothing about topics
+EVERY_ROLE_MAY = {  # paths of the admin API that tell nothing about topics
     "/admin/v2/clusters",
     "/admin/v2/clusters/{cluster}",
     "/admin/v2/brokers/health",

@@ -24,7 +24,7 @@ from broker.listening.loop_time import LoopTime
 
 HOST = b"Host: vela\r\n"
 GATE = WebGate(BrokerSettings.from_environment({"VELA_ALLOWED_HOSTS": "vela"}))
-LARGE = 100_000  # of an answer: more than the transport takes before it says that it is full
+LARGE = 100_000  # bytes of an answer: more than the transport takes before it says that it is full
 
 
 @dataclass

@@ -30,7 +30,7 @@ async def listener(broker: FakeBroker) -> AsyncIterator[TcpListener]:
 
 
 def produce_consume_and_read(url: str) -> list[str]:
-    """What an application sees, from Apache's client."""
+    """Use Apache's client, and return what an application sees."""
     seen: list[str] = []
     client = pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     try:

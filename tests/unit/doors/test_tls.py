@@ -147,7 +147,7 @@ async def test_a_client_of_another_authority_or_of_tls_1_1_gets_no_connection(
         context = unchecked()
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
         context.set_ciphers("ALL:@SECLEVEL=0")
-        # The alert arrives, not a reset.
+        # The client gets an alert and not a reset.
         with pytest.raises(ssl.SSLError, match=r"(?i)alert protocol version"):
             await asyncio.open_connection("127.0.0.1", port, ssl=context)
         assert broker.connections.failed_tls_handshakes == 2
@@ -239,7 +239,7 @@ async def test_a_slow_handshake_is_closed(environment: dict[str, str]) -> None:
         assert await asyncio.wait_for(reader.read(), 5) == b""
         writer.close()
         assert broker.connections.failed_tls_handshakes == 1
-        # The protocol's own handshake has the same time.
+        # The handshake of Pulsar's protocol has the same time limit.
         reader, writer = await asyncio.open_connection("localhost", port, ssl=unchecked())
         await asyncio.wait_for(reader.read(), 5)
         writer.close()
@@ -431,7 +431,7 @@ async def test_a_wss_peer_that_does_not_read_pauses_its_deliveries(
             while not attached.pending:  # noqa: ASYNC110 - another thread's
                 await asyncio.sleep(0.01)
         assert len(attached.pending) < sent - 10  # the rest waits in the log, and not in a buffer
-        for _ in range(sent):  # all of it comes, though the consumer read nothing meanwhile
+        for _ in range(sent):  # every message comes, although the consumer did not read for a while
             message = json.loads(await asyncio.wait_for(consumer.recv(), 10))
             await consumer.send(json.dumps({"messageId": message["messageId"]}))
 
@@ -447,7 +447,7 @@ def test_a_connection_over_the_limit_is_refused_on_http_and_counted(
         answer = third.makefile("rb").read()
     assert answer.startswith(b"HTTP/1.1 503 ")
     assert b"127.0.0.1 has 2 connections, the most that VELA_MAX_CONNECTIONS_PER_ADDRESS allows" in answer
-    with (  # before its handshake costs anything
+    with (  # refused before its TLS handshake
         socket.create_connection(("127.0.0.1", daphne.tls_port), timeout=10) as secure,
         pytest.raises((ConnectionResetError, BrokenPipeError, ssl.SSLEOFError)),
     ):

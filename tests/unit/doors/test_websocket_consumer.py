@@ -304,7 +304,7 @@ async def test_in_pull_mode_several_topics_share_the_permits(broker: FakeBroker)
 
 
 async def test_a_second_exclusive_consumer_is_refused_as_a_conflict(broker: FakeBroker) -> None:
-    first = connect(broker)  # nobody else keeps its task
+    first = connect(broker)  # this variable keeps its task alive
     await first.opened()
     status, reason = await connect(broker).refused()
     assert status == 409

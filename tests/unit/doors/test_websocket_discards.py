@@ -1,4 +1,4 @@
-"""What becomes of entries that the JSON WebSocket API cannot hand over, on every socket, and of their permits."""
+"""What happens to entries that the JSON WebSocket API cannot deliver, and to their permits, on every socket."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ async def test_one_ack_settles_an_entry_that_was_handed_over_encrypted(broker: F
 
 
 @pytest.mark.row("S0.18")
-async def test_a_discard_is_an_ack_on_the_consumer_that_got_it_and_comes_never_again(
+async def test_a_discard_is_an_ack_on_the_consumer_that_got_it_and_never_comes_again(
     broker: FakeBroker,
 ) -> None:
     topic = store(broker, flipped(batch(3), -1), 3)

@@ -1,4 +1,4 @@
-"""A producer whose client encrypts: the broker stores keys and parameter, and a consumer gets them back."""
+"""A producer whose client encrypts: the broker stores the keys and the parameter, and consumers get both."""
 
 from __future__ import annotations
 

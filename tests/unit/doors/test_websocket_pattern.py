@@ -1,4 +1,4 @@
-"""`/ws/v3/consumer` with `topicsPattern`: the topics there are, those that come, and those a role may not consume."""
+"""`/ws/v3/consumer` with `topicsPattern`: existing topics, new topics, and topics that a role may not consume."""
 
 from __future__ import annotations
 

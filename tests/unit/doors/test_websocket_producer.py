@@ -203,7 +203,7 @@ async def test_a_producer_the_broker_lets_go_closes_the_socket(broker: FakeBroke
     peer = await connect(broker, "?producerName=web").opened()
     broker.topic("orders").producers["web"].sink.on_producer_closed(None)
     assert peer.transport.closed == (1012, "connect again")
-    await peer.tell(message("a"))  # and what still comes is dropped
+    await peer.tell(message("a"))  # the broker drops messages that still arrive
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ async def test_sockets_above_the_limit_are_refused_until_one_leaves(broker: Fake
 
 
 class Recorded(BrokerSocket):
-    """Keeps what Channels' methods were called with."""
+    """Records the arguments of the calls of Channels' methods."""
 
     calls: list[tuple[str, object]]
 

@@ -1,4 +1,4 @@
-"""What a handler is told of a message that Vela's client received."""
+"""What a handler learns about a message that Vela's client received."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain handlers run in threads that nobody has to wait for."""
+"""Plain handlers run in threads that do not delay the end of the process."""
 
 from __future__ import annotations
 

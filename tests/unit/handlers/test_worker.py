@@ -23,7 +23,7 @@ STOP_TIMEOUT_S = 10.0
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget all handlers but the test's, and do away with the pause after a fault."""
+    """Remove all handlers but the test's, and the pause after a fault."""
     monkeypatch.setattr("broker.handlers.registry._registered", {})
     monkeypatch.setattr(worker, "pause_after_faults_s", lambda _faults: 0)
     monkeypatch.setattr(
@@ -37,7 +37,7 @@ class Name(str):
     """A message of which only the name matters."""
 
     def message_id(self) -> str:
-        """Return what the log shows."""
+        """Return the id that the log shows."""
         return self
 
 

@@ -37,7 +37,7 @@ SOURCE = EntryRange(
 
 
 def plain_run(messages: list[Message], entry_id: int) -> PlainRun:
-    """Return the messages as arrays. Each may have only a payload."""
+    """Return the messages, which may have only payloads, as arrays."""
     return PlainRun(
         source=SOURCE,
         entry_id=entry_id,

@@ -21,7 +21,7 @@ VALUE = StructType([StructField("value", BinaryType())])
 
 
 def test_a_reader_takes_filters_only_if_it_is_asked_to() -> None:
-    """Spark decides by whether the method is overridden."""
+    """Spark checks whether the reader overrides the method."""
     plain = VelaDataSource(dict(READ)).reader(VALUE)
     asked = VelaDataSource({**READ, "pushFilters": "true"}).reader(VALUE)
     assert type(plain).pushFilters is DataSourceReader.pushFilters

@@ -33,8 +33,8 @@ class FakeBroker:
         self.deduplicates = deduplicates
         self.entries: list[tuple[str, list[bytes]]] = []
         self.last: dict[tuple[str, str], int] = {}
-        self.refused_entries: set[int] = set()  # their numbers
-        self.busy = 0  # how many more producers it refuses, since their name is taken
+        self.refused_entries: set[int] = set()  # by number
+        self.busy = 0  # how many more producers it refuses because their name is taken
         self.sent = 0
         self.max_message_bytes = 1 << 20
         self._producers: list[FakeProducer] = []
@@ -59,7 +59,7 @@ class FakeBroker:
         return self
 
     def release(self, connection: FakeBroker) -> None:
-        """Nothing to do: the lanes use a connection only to ask for its limit."""
+        """Do nothing: the lanes use a connection only to ask for its limit."""
 
     async def close(self) -> None:
         for producer in self._producers:
@@ -130,7 +130,7 @@ class FakeProducer:
         return None
 
     async def close(self) -> None:
-        """Send what was gathered, as the client does, and tell nobody of a failure."""
+        """Send the gathered messages, as the client does, and report no failure."""
         if not self._is_closed:
             self._is_closed = True
             with contextlib.suppress(NotAllowedError):
@@ -216,7 +216,7 @@ def test_rows_after_an_entry_that_failed_are_not_stored() -> None:
     refused=st.integers(0, 5),
 )
 def test_the_client_never_cuts_an_entry(texts: list[str], has_properties: bool, refused: int) -> None:
-    """If it did, it would send both pieces at once, and the broker could store the second without the first."""
+    """The client would send both pieces at once, and the broker could store the second without the first."""
     broker = FakeBroker()
     broker.max_message_bytes = 2048
     broker.refused_entries = {refused}

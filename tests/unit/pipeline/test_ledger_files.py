@@ -87,7 +87,7 @@ def test_a_read_ends_before_its_limit_in_bytes_but_has_the_first_entry(
     assert files.read(NAME, 2, 9, more_bytes=40) == rows[2:7]
 
 
-def test_the_first_entry_after_a_time_is_found_by_halves(write: Write, files: LedgerFiles) -> None:
+def test_the_first_entry_after_a_time_is_found_by_binary_search(write: Write, files: LedgerFiles) -> None:
     write(ledger(10))
     assert [files.first_after(NAME, time_ms) for time_ms in (0, 1_000, 1_001, 1_090, 1_091)] == [
         0,

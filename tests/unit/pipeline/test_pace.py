@@ -1,4 +1,4 @@
-"""A pace counts from the first amount, and makes nobody wait below its rate."""
+"""A pace counts from the first amount, and delays nothing below its rate."""
 
 from __future__ import annotations
 

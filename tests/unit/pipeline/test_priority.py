@@ -1,4 +1,4 @@
-"""How a job gives way to the broker."""
+"""How a job lowers its priority so that the broker runs first."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ CHOOSES_SLICES = (6, 12)
 
 
 def told(niceness: int, *, leads_a_session: bool) -> list[Any]:
-    """Return the niceness of a process after `give_way`, that of its child, its session's text, and the child's slice.
+    """Return a process's niceness after `give_way`, its child's niceness, its session's text, and its child's slice.
 
-    Text and slice are read from `/proc`. The text is empty where the kernel has autogroups, but they are switched off,
-    as in some containers. The slice is a list of one number of nanoseconds, or empty if the kernel does not tell it.
+    Text and slice are read from `/proc`. The text is empty where the kernel has autogroups that are switched off,
+    as in some containers. The slice is a list with one number of nanoseconds, or empty if the kernel does not show it.
     """
     done = subprocess.run(
         [sys.executable, "-c", TELL, str(niceness)],
@@ -74,5 +74,5 @@ def test_a_job_keeps_the_scheduling_policy_that_its_user_chose() -> None:
     assert int(done.stdout) == os.SCHED_BATCH
 
 
-def test_a_job_that_gives_no_way_keeps_its_slices() -> None:
+def test_a_job_that_does_not_give_way_keeps_its_slices() -> None:
     assert told(0, leads_a_session=False)[3] != ["100000000"]

@@ -1,4 +1,4 @@
-"""Where Spark runs, and what a session leaves to Spark's own file."""
+"""Where Spark runs, and which settings a session leaves to Spark's own configuration file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Acks in the machine: what they change at once, and what they want done."""
+"""Acks in the machine: what they change at once, and which effects they return."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_acks_keep_their_order_while_counts_are_missing() -> None:
     acks = machine.machine.acks
     assert machine.ack(member, second) == [Wish.APPLY_LATE_ACKS]
     machine.log.load(1, 0, 0)
-    # The counts of its own entry are known, but it waits for the ack before it.
+    # The counts of this ack's entry are known, but the ack waits for the earlier one.
     assert machine.ack(member, first, receipt=Receipts()) == []
     with pytest.raises(IndexMissing):
         acks.apply_first_late()
@@ -136,7 +136,7 @@ def test_the_time_from_delivery_to_ack_is_counted_by_message(type_: Subscription
     machine.pump()
     machine.now_ms += 20
     machine.ack(member, second, third)
-    machine.ack(member, second)  # acked before
+    machine.ack(member, second)  # this entry was acked before
     machine.now_ms += 1000
     machine.ack(member, first)
     counts = machine.state.counters.ack_latencies.take()

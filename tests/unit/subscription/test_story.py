@@ -33,7 +33,7 @@ class Happened(NamedTuple):
 
 
 class Told:
-    """A machine, and what really happened to each entry beside what it records."""
+    """A machine, and the test's own record of what happened to each entry."""
 
     def __init__(self, type_: SubscriptionType, mode: DeliveryStoryMode) -> None:
         self.machine = Machine(type_)
@@ -120,7 +120,7 @@ class Told:
         }
 
     def expected(self, position: Position) -> list[Happened]:
-        """Return what must be recorded of an entry."""
+        """Return the events that must be recorded for an entry."""
         happened = self.truth[position]
         if self.machine.story._records_all:
             return happened
@@ -308,7 +308,7 @@ def test_a_failover_switch_returns_what_the_other_consumer_has() -> None:
     machine.publish(1, 1)
     machine.pump()
     key = 1
-    while machine.state.dispatcher.active is first.dispatch:  # which of the names wins is a matter of hashes
+    while machine.state.dispatcher.active is first.dispatch:  # a hash decides which name wins
         key += 1
         machine.attach(key, permits=10)
     machine.pump()
@@ -350,7 +350,7 @@ def test_events_without_room_are_counted_in_one_row_of_their_ledger() -> None:
     positions = machine.publish(*[1] * (2 * MOST_ROWS + 4))
     machine.pump()
     machine.buffer.take()
-    for position in positions[::2]:  # no two neighbours: each would be a row
+    for position in positions[::2]:  # no two are neighbours, so each would be a row
         machine.now_ms += 1
         machine.ack(member, position)
     rows = machine.buffer.take()

@@ -115,7 +115,7 @@ def test_a_message_without_an_ack_is_found_behind_the_hole_that_it_makes() -> No
     old = a_first(appended_ms=ago_ms(90), delivered_ms=ago_ms(90))
     hole = {"cursor__entries_before_first_hole": 1, "cursor__acked_behind_entries": 500, "cursor__first": old}
     assert ids(**hole, consumers=(silent(),)) == ["ack_hole", "kept_unacked"]
-    assert ids(**hole) == ["ack_hole"]  # its consumer acks others
+    assert ids(**hole) == ["ack_hole"]  # the consumer of this message acks others
 
 
 @pytest.mark.parametrize(
@@ -147,12 +147,12 @@ def test_a_notice_comes_after_the_findings_about_the_backlog() -> None:
 
 
 def test_a_busy_consumer_without_permits_is_not_a_fault() -> None:
-    """Its queue is full because it works at its own pace."""
+    """The consumer's queue is full because it works at its own pace."""
     assert ids(consumers=(a_consumer(permits=0, unacked_messages=1000),)) == ["draining"]
 
 
 def test_consumers_with_minutes_between_acks_are_not_a_fault() -> None:
-    """The broker has watched it for longer than any window here, and judged that it drains."""
+    """The broker has watched the backlog for longer than any window here, and judged that it drains."""
     slow = silent(permits=0, unacked_messages=1000)
     first = a_first(delivered_ms=ago_ms(90))
     assert ids(**NOTHING_MOVES, subscription__state="keeping up", consumers=(slow,), cursor__first=first) == [
@@ -177,7 +177,7 @@ def test_the_state_decides_whether_consumers_are_too_slow(state: str, leads: str
 
 @pytest.mark.parametrize("rate_acked", [40.0, 0.0])
 def test_a_few_fast_seconds_do_not_overrule_the_broker(rate_acked: float) -> None:
-    """It has watched the backlog grow for longer than the rates look back."""
+    """The broker has watched the backlog grow for longer than the rates look back."""
     changes: dict[str, Any] = {
         "subscription__state": "falling behind",
         "subscription__message_rate_acked": rate_acked,

@@ -478,7 +478,7 @@ def test_the_state_says_whether_the_backlog_drains(state: str, words: str) -> No
 
 
 def test_the_time_left_is_the_brokers() -> None:
-    """The page says it above, too: there is one."""
+    """The page shows the broker's estimate above the findings, and the two must agree."""
     found = found_by("draining", subscription__state="draining", subscription__drain_s=250)
     assert evidence(found)["time left"] == 250
 

@@ -1,4 +1,4 @@
-"""Answers encoded by hand, with protobuf as the oracle; and what clients insist on in the others."""
+"""Answers encoded without protobuf equal protobuf's, and the other answers have the fields that clients require."""
 
 from __future__ import annotations
 

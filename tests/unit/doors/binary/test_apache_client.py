@@ -1,4 +1,4 @@
-"""Apache's own C++ client, through its Python package: Vela parses its entries, and it reads Vela's."""
+"""Apache's own C++ client, through its Python package: Vela parses its entries, and the client reads Vela's."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ async def test_reading_stops_above_a_thousand_sends_without_receipt_and_goes_on_
     client.tell(*[send(i) for i in range(MAX_PENDING_SENDS + 50)])
     assert not client.is_read_from()
     assert len(producer.waiting) == MAX_PENDING_SENDS + 1
-    client.tell(commands.ping())  # what had been read already waits as well
+    client.tell(commands.ping())  # commands that were read already wait as well
     assert client.heard() == []
     producer.commit()
     await settle()

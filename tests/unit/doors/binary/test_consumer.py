@@ -107,7 +107,7 @@ async def test_permits_of_zero_close_the_connection_with_the_reason(client: Wire
     assert ServerError(answer.error.error) == ServerError.METADATA_ERROR
     assert "permits" in answer.error.message
     assert client.is_closed()
-    client.tell(commands.flow(77, 5))  # after that nothing is looked at
+    client.tell(commands.flow(77, 5))  # the broker ignores everything after the error
 
 
 async def test_flow_ack_and_redeliver_of_an_unknown_consumer_are_ignored(client: WireClient) -> None:

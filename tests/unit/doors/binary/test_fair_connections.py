@@ -152,7 +152,7 @@ async def test_a_step_of_a_task_is_charged_and_its_waiting_is_not() -> None:
 
     task = asyncio.create_task(charged())
     await settle()
-    clock.now_ns += 50 * TICK_NS  # others work
+    clock.now_ns += 50 * TICK_NS  # other tasks work meanwhile
     gate.set()
     assert await task == "done"
     assert before_ns - share.credit_ns == 2 * TICK_NS

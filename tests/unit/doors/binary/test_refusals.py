@@ -1,4 +1,4 @@
-"""Bytes that break the protocol, and what is left out for clients that cannot bear it."""
+"""Bytes that break the protocol, and commands that are left out for clients that cannot handle them."""
 
 from __future__ import annotations
 

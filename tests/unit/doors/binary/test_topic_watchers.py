@@ -128,7 +128,7 @@ async def test_a_closed_watcher_hears_nothing(broker: FakeBroker) -> None:
     assert (await told(client, watch_topic_list_close(1, request_id=3))).success.request_id == 3
     assert (await told(client, watch_topic_list_close(1, request_id=4))).success.request_id == 4
     make(broker, "a1")
-    assert (await update(client))[0] == [f"{EU}a1"]  # of watcher 2
+    assert (await update(client))[0] == [f"{EU}a1"]  # the update of watcher 2
 
 
 async def test_a_lost_connection_ends_its_watchers(broker: FakeBroker) -> None:
@@ -159,7 +159,7 @@ async def test_one_watcher_too_many_is_refused_until_another_closes() -> None:
     broker.settings = dataclasses.replace(broker.settings, max_topic_watchers_per_connection=2)
     broker.connections = ConnectionLimits(broker.settings)
     client = WireClient(broker)
-    for watcher_id in (1, 2, 2):  # the second of one id replaces the first
+    for watcher_id in (1, 2, 2):  # the second watcher with the same id replaces the first
         assert (await told(client, watch(watcher_id))).HasField("watchTopicListSuccess")
     refused = await told(client, watch(3))
     assert "the most that VELA_MAX_TOPIC_WATCHERS_PER_CONNECTION allows" in refused.error.message

@@ -1,4 +1,4 @@
-"""The queries of pull, and its answers."""
+"""The queries of pull requests, and the answers to them."""
 
 from __future__ import annotations
 
