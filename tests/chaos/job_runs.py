@@ -55,17 +55,17 @@ class Run(Protocol):
 
     @property
     def stage(self) -> str:
-        """The stage that it reported last."""
+        """The stage that the run reported last."""
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has ended, well or not."""
+        """Whether the run has ended, successfully or not."""
 
     def processes(self, target: Target) -> list[int]:
         """Return the ids of the processes of this kind that run now."""
 
     def end(self, killed: Target | None) -> str:
-        """Wait until it has ended and none of its processes lives. Return why it failed; "" if it ended well."""
+        """Wait until the run and its processes have ended. Return why the run failed, or "" if it succeeded."""
 
 
 class _InTheWorker:

@@ -52,7 +52,7 @@ class Situation:
     size_bytes: int  # of its payloads
     folder: Path
     format: str
-    exported: str  # the folder of an export of `source` that ended well
+    exported: str  # the folder of a successful export of `source`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +68,10 @@ class Work(Protocol):
     """What one job does again and again, and how to check that it was done."""
 
     def job(self) -> Job:
-        """Return the next job, which has everything still to do."""
+        """Return the next job. None of its work is done yet."""
 
     def check(self, job: Job, *, is_done: bool) -> None:
-        """Fail if an attempt left anything wrong or, if it ended well, if anything is missing."""
+        """Fail if an attempt left anything wrong, or if it succeeded and anything is missing."""
 
 
 class _Export:

@@ -1,7 +1,8 @@
 """Kill jobs at random moments, do them again, then prove that nothing is half done and every message is stored once.
 
 `make pipeline-soak` runs it: `python -m tests.chaos.jobs [JOB …] --messages 20000 --kills 20 [--seed N]`. Without a
-JOB it runs all of them. Some kills hit runs of Vela's worker, with Spark on this machine, the others jobs on a cluster.
+JOB it runs all of them. Some kills hit runs of Vela's worker, with Spark on this machine; the others hit jobs on a
+cluster.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def run_pipeline_soak(
     producers = [
         threading.Thread(
             target=lambda part=part: published.append(_publish(vela, numbers[part::2])),
-            daemon=True,  # a soak that is stopped does not wait for them
+            daemon=True,  # a soak that is stopped does not wait for this thread
         )
         for part in (0, 1)
     ]
@@ -77,7 +77,7 @@ def run_pipeline_soak(
                     sys.stderr.write(f"  kills {done}: {_stored(vela, TARGET):,} of {messages:,} copied\n")
         for producer in producers:
             producer.join()
-        for _ in range(2):  # the second has nothing left to do
+        for _ in range(2):  # the second copy has nothing left to do
             with _driver(vela, cluster, Path(folder), "--to-the-end") as driver:
                 assert driver.wait(END_S) == 0
     _compare(vela, sum(published, Checksum()), messages)
@@ -149,7 +149,7 @@ def _stored(vela: VelaProcess, topic: str) -> int:
 
 
 def _compare(vela: VelaProcess, published: Checksum, messages: int) -> None:
-    """Copy the topic twice in a batch with one write id. Compare it and both copies with the published messages."""
+    """Copy the topic twice in a batch with one write id. Compare topic and copies with the published messages."""
     spark = spark_session("vela soak", master="")
     reader = spark.read.format("vela").option("url", vela.database_url)
     try:

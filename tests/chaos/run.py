@@ -146,7 +146,7 @@ def _kill(vela: VelaProcess, trials: Sequence[_Trial], target: str, chance: rand
             timeout_s=RECOVERY_S,
         )
         if target == "broker":
-            # Until the client noticed, it sent at most as many messages as its pending limit.
+            # Until the client noticed the kill, it sent at most as many messages as its pending limit.
             findings.stored_twice_limit += unanswered_then + 2000
             unflushed = sum(1 for at_s, _ in record.acks if killed_s - FLUSH_WINDOW_S <= at_s)
             findings.delivered_again_limit += unflushed + 2 * RECEIVER_QUEUE

@@ -18,7 +18,7 @@ __all__ = ["end_on_sigterm", "kill", "lives", "started_driver"]
 
 
 def end_on_sigterm() -> None:
-    """From now on, let SIGTERM raise SystemExit in the main thread. A second one changes nothing."""
+    """From now on, let SIGTERM raise SystemExit in the main thread. A second SIGTERM changes nothing."""
     signal.signal(signal.SIGTERM, _end)
 
 
@@ -45,9 +45,9 @@ def lives(pid: int) -> bool:
 def started_driver(
     command: Sequence[str], environment: Mapping[str, str], output: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a driver in a new session. It and all processes below it are killed at the end.
+    """Start a driver in a new session. At the end, kill the driver and all its descendants.
 
-    If this process is killed, so is the driver, and its Java ends with it.
+    If this process is killed, the driver is killed too, and the driver's Java ends with it.
     """
     with output.open("ab") as out:
         driver = subprocess.Popen(

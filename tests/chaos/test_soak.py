@@ -69,7 +69,7 @@ def test_sigkill_ends_the_driver(tmp_path: Path) -> None:
     try:
         wait_until(lambda: not lives(driver), "the end of the driver")
     finally:
-        os.kill(below, signal.SIGKILL)  # only Java ends with a driver that is killed
+        os.kill(below, signal.SIGKILL)  # unlike Java, this process does not end with a killed driver
 
 
 def test_the_table_has_a_line_for_each_job_and_target() -> None:

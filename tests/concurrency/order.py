@@ -29,7 +29,7 @@ class Order(Protocol):
 
 
 class NoOrder:
-    """The order of Shared: none."""
+    """The order of Shared, where any order is right."""
 
     def complaint(self, consumer: CheckingConsumer, entry: StoredEntry, position: Position) -> str:
         """Return no complaint: any order is right."""
@@ -40,7 +40,7 @@ class NoOrder:
 
 
 class LogOrder:
-    """The order of Exclusive and Failover: the log's, from the first unacked entry on.
+    """The order of Exclusive and Failover: the log's order, beginning with the first unacked entry.
 
     With Failover, only the active consumer may get messages.
     """

@@ -29,7 +29,7 @@ class SubscriptionModel:
     hoped: set[Position] = field(default_factory=set)  # wholly acked, without a receipt so far
     hoped_left: dict[Position, int] = field(
         default_factory=dict
-    )  # like `left`, but counts acks without a receipt
+    )  # like `left`, but also counts acks without a receipt
     consumers: list[CheckingConsumer] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     order: Order = field(init=False)

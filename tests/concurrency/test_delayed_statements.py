@@ -140,7 +140,7 @@ async def test_a_late_deletion_of_due_times_takes_none_that_came_since(broker_ur
         await run.topic().delayed.prune()
         assert trap.caught.is_set()
         assert rows(broker_url, DUE_TIMES) == []
-        clock.advance(-1000)  # the machine's clock is set back: what is due by then is delayed again
+        clock.advance(-1000)  # the machine's clock is set back, so messages that were due are delayed again
         row = await delayed(producer, began_ms + 500)
         trap.release()
         await trap.passed.wait()

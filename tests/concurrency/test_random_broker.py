@@ -35,7 +35,7 @@ SOAK_SEEDS = int(os.environ.get("VELA_SOAK_SEEDS", "0"))
 STEPS = 600 if SOAK_SEEDS else 250
 PATIENCE_S = 15.0
 LONGEST_DELAY_MS = 400  # of the one message in four that is delayed
-SLOTS = (None, 300, 9_000, 21_000, 33_000, 47_000, 61_000)  # of six keys, and of messages without one
+SLOTS = (None, 300, 9_000, 21_000, 33_000, 47_000, 61_000)  # of six keys; None for messages without a key
 T = TypeVar("T")
 STATEMENTS = (
     'INSERT INTO "vela_entry_',
@@ -79,7 +79,7 @@ class World:
             await self.join(model)
 
     async def patiently(self, call: Callable[[], Awaitable[T]], what: str) -> T:
-        """Try again as long as the broker says that it may work later, as a client does."""
+        """Repeat a call, as a client does, as long as the broker says that a later attempt may succeed."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + PATIENCE_S
         while True:
@@ -171,7 +171,7 @@ class World:
             consumer.leave()
 
     async def do_join(self) -> None:
-        """Attach a consumer: up to three on a subscription, one on Exclusive. Subscriptions without one come first."""
+        """Attach a consumer: up to three on a subscription, one on Exclusive. Unused subscriptions come first."""
         model = min(self.models, key=lambda each: (len(each.consumers), self.chance.random()))
         if len(model.consumers) < (1 if model.type is SubscriptionType.EXCLUSIVE else 3):
             await self.join(model)
@@ -181,7 +181,7 @@ class World:
         self.run.proxy.cut(self.chance.choice(("", "writer", "flusher", "work", "lock")))
 
     async def do_lose(self) -> None:
-        """Let the next statement of some kind be lost, or come late."""
+        """Make the next statement of a random kind get lost or come late."""
         moment = self.chance.choice(LOSSES)
         trap = self.run.proxy.trap(self.chance.choice(STATEMENTS), moment)
         if moment is Moment.LATE_REQUEST:
@@ -260,7 +260,8 @@ def has_something(consumer: CheckingConsumer, subscription: Subscription) -> boo
 async def test_random_clients_lost_connections_and_crashes_break_no_promise(
     broker_url: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(entries, "COPY_BYTES", 300)  # about six of these entries, so that both ways are taken
+    # About six of these entries, so that both kinds of append are used.
+    monkeypatch.setattr(entries, "COPY_BYTES", 300)
     world = World(broker_url, random.Random(seed))
     await world.begin()
     try:

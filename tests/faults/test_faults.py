@@ -177,7 +177,7 @@ def long_transaction(place: Place) -> None:
 
 
 def stopped(name: str) -> Callable[[Place], None]:
-    """Stop a process of Vela while the block runs."""
+    """Return a fault that stops a process of Vela until the test ends."""
 
     def start(place: Place) -> None:
         place.subscribe("worker")

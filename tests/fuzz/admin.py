@@ -34,7 +34,7 @@ _NAMES: Final = {
 
 @cache
 def _operations() -> list[tuple[str, str, Any]]:
-    """Return method, path and an example of the body, of each operation that takes one."""
+    """Return method, path and an example body of each operation that takes a body."""
     schema = json.loads(json.dumps(API.get_openapi_schema(path_prefix=""), default=str))
     found = []
     for path, methods in schema["paths"].items():

@@ -1,6 +1,6 @@
 """The faces: the parsers and APIs that take input from outside. They run in this process.
 
-Each takes generated inputs. It may refuse them, but only with the errors that it documents.
+Each face takes generated inputs. A face may refuse an input, but only with the errors that it documents.
 """
 
 from __future__ import annotations
@@ -394,7 +394,7 @@ _CONNECTED: Final = simple_frame(
 client_commands: Final = _Frames(
     [each for each in _recorded("client") + _every_command() if _is_for_a_broker(each)], b""
 )
-"""Generates streams for a connection that is open: without CONNECT and commands that a broker refuses unchanged."""
+"""Generates streams for an open connection, without CONNECT and without commands that brokers always refuse."""
 
 FACES: Final = (
     Face(

@@ -12,12 +12,12 @@ import pulsar
 __all__ = ["Innocents"]
 
 _PATIENCE_MS: Final = 20_000
-_REST_MS: Final = 500  # a message that is delivered twice comes at once
+_REST_MS: Final = 500  # a second delivery of a message would come sooner
 
 
 @dataclass(slots=True)
 class Innocents:
-    """A producer that waits for each message until its consumer has it. Each must come once, and no other before it."""
+    """A producer that waits for each message until its consumer has it. Each must come once and in order."""
 
     url: str
     round_trips: int = 0

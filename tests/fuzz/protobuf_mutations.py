@@ -1,7 +1,7 @@
 """Change serialized protobuf messages field by field, so that most of them parse and reach the code behind the parser.
 
 A message is a list of fields, and a field is a key (number and wire type) with its value. Bytes that parse as a message
-are taken for one.
+are treated as a message.
 """
 
 from __future__ import annotations

@@ -31,7 +31,10 @@ _PATIENCE_S: Final = 60.0
 
 
 def main() -> int:
-    """Start a Vela and send to each API. Return 1 if an answer is not as described; raise if a process had an error."""
+    """Start a Vela and send requests to each API. Return 1 if an answer is not as described.
+
+    Raises AssertionError if a process of Vela ended or logged a traceback.
+    """
     parser = argparse.ArgumentParser(
         description="Send a started Vela requests that its API descriptions allow and forbid."
     )

@@ -1,7 +1,7 @@
 """Send the inputs of each face to a started Vela, over many connections at once.
 
-A connection that the broker closes is opened again. Only inputs that the broker has read count. To know that, a PING or
-another request with a known answer follows each input. Inputs after the one that ended a connection do not count.
+A connection that the broker closes is opened again. Only inputs that the broker has read count. To show that, a PING
+or another request with a known answer follows each input. Inputs after the one that ended a connection do not count.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _send_entries(vela: VelaProcess, chance: Random, most: int, answers: Counter
 
 
 def _tell(peer: RawPulsar, frames: list[bytes], pings: int, answers: Counter[str]) -> tuple[int, bool]:
-    """Send frames, and count answers until each PING is answered. Return how many were, and whether all were."""
+    """Send frames, and count answers until each PING has one. Return how many PINGs have one, and whether all do."""
     pongs = 0
     peer.socket.settimeout(MOST_SILENCE_S)
     try:

@@ -32,7 +32,7 @@ _LOGS: Final = ("broker.log", "console.log", "supervisor.log")
 
 
 class LogEnds:
-    """Where the logs of a Vela ended, so that what it adds can be read."""
+    """Where the logs of a Vela ended, so that `check` reads only what Vela added later."""
 
     def __init__(self, vela: VelaProcess) -> None:
         files = (vela.data_dir / "log" / each for each in _LOGS)
@@ -81,7 +81,7 @@ def _resident_bytes(vela: VelaProcess) -> int:
 
 
 def main() -> int:
-    """Start a Vela and send to each face. Return 1 if something went wrong."""
+    """Start a Vela and send inputs to each face. Return 1 if something went wrong."""
     parser = argparse.ArgumentParser(description="Send generated inputs to a started Vela.")
     parser.add_argument("--inputs", type=int, default=20_000, help="inputs for each face")
     parser.add_argument("--seed", type=int, default=None, help="repeats a run")

@@ -18,7 +18,7 @@ _WORST: Final = (SKIPPED, PASSED, FAILED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The result of a test's cases. The worst one counts, but one that passed outweighs skipped ones."""
+    """The result of a test's cases. The worst result counts, but a passed case outweighs skipped cases."""
 
     result: str
     passed_with: AbstractSet[str] = frozenset()

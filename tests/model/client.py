@@ -1,4 +1,4 @@
-"""A client of the model, which keeps what its own side knows."""
+"""A client of the model, which keeps only what a client can know."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class Client(ConsumerProbe):
         self.name = name
         self.granted = 0  # messages, since it came
         self.received = 0  # messages
-        # Members delivered and not acked, of entries not given back.
+        # The delivered and unacked members of each entry that the client has not given back.
         self.held: dict[Position, frozenset[int]] = {}
-        self.last: Position | None = None  # delivered since it last gave everything back
+        self.last: Position | None = None  # the last delivery since the client gave everything back
         self._on_delivery = on_delivery
 
     @property
     def permits(self) -> int:
-        """The permits that it granted and that are not used yet."""
+        """The permits that the client granted and the broker has not used yet."""
         return self.granted - self.received
 
     @property
     def is_gone(self) -> bool:
-        """Whether it left, or the broker closed it."""
+        """Whether the client left, or the broker closed it."""
         return self.consumer is not None and not self.consumer.is_open
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:

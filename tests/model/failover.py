@@ -29,7 +29,7 @@ class _FailoverClient(Client):
 
 
 class FailoverMachine(ExclusiveMachine):
-    """Like Exclusive, for the active consumer. After a switch, the new active one gets everything unacked again."""
+    """Like Exclusive, for the active consumer. After a switch, the new active one gets everything unacked."""
 
     type = SubscriptionType.FAILOVER
     max_consumers = 3
@@ -66,7 +66,7 @@ class FailoverMachine(ExclusiveMachine):
             super().give_back(client, named)
 
     def close_clients(self) -> None:
-        """Remove the active client. The standby ones stay, because nothing was sent to them."""
+        """Remove the active client. Standby clients stay, because nothing was sent to them."""
         active = self.subscription.dispatcher.active
         self.clients = [
             each for each in self.clients if each.consumer and each.consumer.dispatch is not active

@@ -191,7 +191,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     @rule(answers=st.booleans())
     def database(self, answers: bool) -> None:
-        """Let reads be answered, or wait until they are allowed again."""
+        """Let the database answer reads, or hold them until a later step."""
         if answers:
             self.storage.is_answering.set()
         else:
@@ -261,7 +261,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
     @precondition(has_clients)
     @rule(data=st.data(), writable=st.booleans())
     def socket(self, data: st.DataObject, writable: bool) -> None:
-        """Block or unblock a client's socket. The broker notices a block when it next writes, and its end at once."""
+        """Block or unblock a client's socket. The broker notices a block at its next write, and an unblock at once."""
         client = self.someone(data)
         client.writable = writable
         if writable:

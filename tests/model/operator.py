@@ -43,14 +43,14 @@ class Operator:
         parameters: Mapping[str, Any],
         undo_of: int | None = None,
     ) -> PlannedAct:
-        """Plan an act, which will do `change` by the model. Raises AssertionError if it is refused."""
+        """Plan an act whose effect in the model is `change`. Raises AssertionError if the act is refused."""
         planned = await self._asked(run, kind, change, parameters, undo_of)
         act = run.storage.acts[planned.act_id]
         assert act.state == "planned", act.error
         return planned
 
     async def refused_undo(self, run: MemoryRun, undo_of: int) -> str:
-        """Return why an undo is refused. Raises AssertionError if it is planned."""
+        """Return why an undo is refused. Raises AssertionError if the broker plans it."""
         planned = await self._asked(run, "undo", set, {}, undo_of)
         act = run.storage.acts[planned.act_id]
         assert act.state == "refused", act.state
@@ -74,7 +74,7 @@ class Operator:
     async def apply(
         self, run: MemoryRun, planned: PlannedAct, *, allowed_drift_messages: int | None = None
     ) -> bool:
-        """Apply a plan, and return whether it was applied. Without a drift given, its plan's own drift is allowed."""
+        """Apply a plan, and return whether it was applied. By default, the plan's own drift is allowed."""
         plan = run.storage.acts[planned.act_id].plan
         if plan is not None and allowed_drift_messages is not None:
             plan["allowed_drift_messages"] = allowed_drift_messages

@@ -12,7 +12,7 @@ __all__ = ["SharedMachine"]
 
 
 class SharedMachine(SubscriptionMachine):
-    """One consumer holds a message, redeliveries are counted, and consumers with too many unacked ones get no more."""
+    """One consumer holds a message, redeliveries are counted, and each consumer has a limit of unacked messages."""
 
     type = SubscriptionType.SHARED
 

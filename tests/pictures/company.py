@@ -223,7 +223,7 @@ class Company:
             )
 
     def _wait_for_letters(self) -> None:
-        """Publish refused payments as dead letters with their reasons, and let a desk read the first ones."""
+        """Publish refused payments as dead letters with their reasons, and let a desk read the first letters."""
         self._subscribe(PAYMENTS, "ledger", "ledger-1").close()
         desk = self._subscribe(LEDGER_LETTERS, "desk", "desk-1")
         producer = self._client.create_producer(LEDGER_LETTERS, batching_enabled=False)

@@ -1,4 +1,4 @@
-"""Do what people of the company did: make users, roles, views, alerts and bookmarks, do acts, and run a job."""
+"""Do the work of the company's users: make users, roles, views, alerts and bookmarks, apply acts, and run a job."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def furnish(vela: VelaProcess) -> None:
 
 
 def furnish_later(vela: VelaProcess) -> None:
-    """Do acts, once there are messages: a bookmark, a skip and its undo, a plan that waits, a job."""
+    """Apply acts, once there are messages: a bookmark, a skip and its undo, a plan that waits, a job."""
     act(vela, "create_bookmark", PAYMENTS, name="before release 5.4", to="latest")
     act(vela, "create_bookmark", INVOICES, name="end of November", to="latest")
     _on(vela, "pause", REMINDERS, "sender", {})

@@ -255,7 +255,7 @@ def main() -> None:
         try:
             with connected() as client:
                 question(client)
-        except Exception as error:  # its reason is the answer
+        except Exception as error:  # the error is the answer
             print(f"failed {name}: {type(error).__name__} {error}", flush=True)
         else:
             print(f"ok {name}", flush=True)
