@@ -1,4 +1,4 @@
-"""`make fuzz`: `python -m tests.fuzz --inputs 1000000 [--seed N] [--face NAME …]`. The module `faces` says what a face is."""
+"""`make fuzz`: `python -m tests.fuzz --inputs 1000000 [--seed N] [--face NAME …]`. See `faces` for what a face is."""
 
 from __future__ import annotations
 

@@ -247,7 +247,7 @@ public final class Interop {
             .topicsPattern(Pattern.compile("persistent://public/default/" + topic + ".*"))
             .subscriptionInitialPosition(SubscriptionInitialPosition.Earliest).subscribe();
         publish(client, topic + "a", 0, 5);
-        publish(client, topic + "b", 5, 10); // a topic that the consumer has to be told of
+        publish(client, topic + "b", 5, 10); // a new topic, which the consumer must discover
         check(new TreeSet<>(take(consumer, 10)).size() == 10, "a message came twice");
     }
 
