@@ -27,7 +27,7 @@ def client(shared_vela: VelaProcess) -> Iterator[pulsar.Client]:
 def applied(session: ConsoleSession, planned: Page, *, typed_name: str = "") -> Page:
     """Apply the plan that a form led to, and return the receipt."""
     found = re.search(r"/acts/(\d+)", planned.url)
-    assert found, f"no plan came of it ({planned.status}): {planned.text[:2000]}"
+    assert found, f"no plan was made ({planned.status}): {planned.text[:2000]}"
     act = session.apply(session.act(int(found[1])), typed_name=typed_name)
     assert act.state == "applied", act.error
     return session.get(f"/acts/{act.id}")

@@ -44,8 +44,8 @@ def test_failover_hands_over_in_order_and_without_loss(client: pulsar.Client) ->
             got[at] += waiting(consumer)
         return sum(map(len, got)) >= 50
 
-    wait_until(all_came, "the active one to get everything")
-    assert sorted(map(len, got)) == [0, 50], "one alone is active"
+    wait_until(all_came, "the active consumer to get everything")
+    assert sorted(map(len, got)) == [0, 50], "only one consumer is active"
     active = 0 if got[0] else 1
     for message in got[active][:20]:
         consumers[active].acknowledge(message)
@@ -56,7 +56,7 @@ def test_failover_hands_over_in_order_and_without_loss(client: pulsar.Client) ->
         other.extend(message.data() for message in waiting(consumers[1 - active]))
         return len(other) >= 30
 
-    wait_until(rest_came, "the other one to get the rest")
+    wait_until(rest_came, "the other consumer to get the rest")
     assert other == [b"%d" % number for number in range(20, 50)]
 
 

@@ -49,7 +49,7 @@ def test_sigterm_ends_the_driver_and_what_it_started(tmp_path: Path) -> None:
         soak.send_signal(signal.SIGTERM)
         assert soak.wait(60.0) == 128 + signal.SIGTERM
     assert not lives(driver)
-    wait_until(lambda: not lives(below), "the end of what the driver started")
+    wait_until(lambda: not lives(below), "the end of the driver's processes")
 
 
 @pytest.mark.skipif(

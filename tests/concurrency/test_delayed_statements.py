@@ -125,7 +125,7 @@ async def test_an_outbox_message_is_moved_once_and_its_row_is_deleted_with_it(
     if loss is Moment.LATE_REQUEST:
         trap.release()
         await trap.passed.wait()
-    await eventually(lambda: still.topic().log.in_flight is None, "what is under way to be settled")
+    await eventually(lambda: still.topic().log.in_flight is None, "the append under way to be settled")
     assert one_row(still.database_url, ENTRIES) == (2,)
     assert [row[0] for row in rows(still.database_url, DUE_TIMES)] == [due_ms]
 

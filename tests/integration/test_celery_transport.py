@@ -215,7 +215,7 @@ def test_a_worker_comes_back_after_its_sessions_or_itself_were_killed(database_u
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND application_name LIKE 'vela %'"
             ).fetchall()
-            assert len(ended) >= 2, "the session of its queue and the one of its tasks"
+            assert len(ended) >= 2, "one session for the queue and one for the tasks"
             send_tick(database_url)
             wait_until(lambda: ticked_at(operator) > first, "a tick in new sessions", timeout_s=PATIENCE_S)
             assert worker.poll() is None

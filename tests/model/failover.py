@@ -52,7 +52,7 @@ class FailoverMachine(ExclusiveMachine):
 
     def check_order(self, client: Client, delivery: Delivery, position: Position) -> None:
         """Check also that only the active consumer gets messages (I12)."""
-        assert client is self.active, "sent to one who is not active"
+        assert client is self.active, "sent to a consumer that is not active"
         assert self.subscription.dispatcher.due_ms is None, "sent while a switch waits"
         super().check_order(client, delivery, position)
 
@@ -85,4 +85,4 @@ class FailoverMachine(ExclusiveMachine):
     def check(self) -> None:
         super().check()
         active = [each for each in self.clients if each.active and each.active[-1]]
-        assert len(active) <= 1, "two were told to be active"
+        assert len(active) <= 1, "two consumers were told to be active"

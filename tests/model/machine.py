@@ -286,9 +286,9 @@ class SubscriptionMachine(RuleBasedStateMachine):
         entry = delivery.entry
         assert entry == self.storage.entries[position]
         got = members((1 << entry.messages) - 1 if delivery.remaining is None else delivery.remaining)
-        assert client in self.clients, "delivered to one who is gone"
+        assert client in self.clients, "delivered to a consumer that is gone"
         assert client.permits > 0, "sent without permits"
-        assert got, "nothing of it is unacked"
+        assert got, "no member of the entry is unacked"
         assert got == self.unacked_of(position), "acked members are delivered again, or unacked ones are not"
         self.check_order(client, delivery, position)
         client.received += len(got)

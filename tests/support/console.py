@@ -74,7 +74,7 @@ class ConsoleSession:
         self.get(path)
         page = self.post(path, fields)
         found = re.search(r"/acts/(\d+)", page.url)
-        assert found, f"no plan came of it ({page.status} at {page.url}): {page.text[:2000]}"
+        assert found, f"no plan was made ({page.status} at {page.url}): {page.text[:2000]}"
         return self.act(int(found[1]))
 
     def apply(self, act: Act, *, typed_name: str = "", reason: str = "test") -> Act:

@@ -59,11 +59,11 @@ async def test_waiting_producers_get_the_topic_in_turn(run: BrokerRun) -> None:
     with pytest.raises(ProducerBusy, match="is reserved: a producer waits for exclusive access"):
         await run.producer(name="d")
     leave(first)
-    await eventually(lambda: told == ["b"], "the first that waited is told")
+    await eventually(lambda: told == ["b"], "the first waiting producer is told")
     assert (epoch(second), is_ready(second), is_ready(third)) == (0, True, False)
     await second.publish(1)
     leave(second)
-    await eventually(lambda: told == ["b", "c"], "then the next")
+    await eventually(lambda: told == ["b", "c"], "then the next waiting producer is told")
     assert epoch(third) == 1
 
 
@@ -73,7 +73,7 @@ async def test_a_producer_that_stops_waiting_is_passed_over(run: BrokerRun) -> N
     third = await run.producer(name="c", access_mode=WAIT)
     leave(second)
     leave(first)
-    await eventually(lambda: is_ready(third), "the other one has it")
+    await eventually(lambda: is_ready(third), "the other producer has the topic")
     assert not is_ready(second)
 
 

@@ -85,7 +85,7 @@ async def test_a_duplicate_of_a_message_in_flight_gets_its_receipt_with_it_and_i
     first.producer.detach()  # type: ignore[union-attr]
     opening = asyncio.create_task(dedup.producer(name="p"))
     await asyncio.sleep(0)
-    assert not opening.done(), "what the connection before sent may still be stored"
+    assert not opening.done(), "sends of the earlier connection may still be stored"
     trap.release()
     again = await opening
     assert again.producer is not None

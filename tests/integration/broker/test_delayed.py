@@ -145,7 +145,7 @@ async def test_delayed_messages_survive_a_restart_and_are_read_when_due(
         assert len(run.topic().delayed) == 41_501
         assert run.topic().delayed.near_entries <= 2 * 8192
         assert not consumer.deliveries
-        assert run.broker.cache.size_bytes == 0, "payloads of what waits were read"
+        assert run.broker.cache.size_bytes == 0, "payloads of waiting messages were read"
         clock.advance(30_000)
         run_due(run)
         await consumer.has(1)

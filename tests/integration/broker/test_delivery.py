@@ -167,7 +167,8 @@ async def test_a_transport_that_breaks_in_a_write_affects_no_other_consumer(run:
         each.flow(1000)
     await producer.publish(100)
     await eventually(
-        lambda: len(set(bystander.positions) | set(neighbour.positions)) == 100, "all to reach somebody else"
+        lambda: len(set(bystander.positions) | set(neighbour.positions)) == 100,
+        "all entries to reach another consumer",
     )
     await producer.publish(10)
     assert faulty.closed
@@ -213,6 +214,6 @@ async def test_on_shared_an_entry_is_pending_at_one_consumer_at_most(run: Broker
             set(leaver.positions)
             <= set(consumers[1].positions) | set(consumers[2].positions) | set(consumers[3].positions)
         ),
-        "what the leaver held to come to others",
+        "the leaver's entries to reach other consumers",
     )
     await asyncio.wait_for(run.flushed(), 5)

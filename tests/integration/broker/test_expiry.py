@@ -31,14 +31,14 @@ async def test_older_messages_are_acked_first_by_whole_ledgers_and_then_inside_o
         subscription = run.subscription()
         # The last entry was appended one second ago, the first one twelve seconds ago.
         assert await expire(subscription, 13 * SECOND_MS) == 0
-        assert await expire(subscription, 12 * SECOND_MS) == 0, "as old as that is not older"
+        assert await expire(subscription, 12 * SECOND_MS) == 0, "an entry of exactly this age is not older"
         assert await expire(subscription, int(11.5 * SECOND_MS)) == 2
         assert subscription.cursor.mark_delete == positions[0]
         assert await expire(subscription, 2 * SECOND_MS + 500) == 2 * 9
         assert subscription.cursor.mark_delete == positions[9]
         assert await expire(subscription, 2 * SECOND_MS + 500) == 0
         assert (subscription.counters.messages_expired, subscription.cursor.backlog_messages) == (20, 4)
-        assert subscription.cursor.version == 0, "a plan made meanwhile stays good"
+        assert subscription.cursor.version == 0, "a plan made before stays valid"
         await recounted(run)
         assert await expire(subscription, 0) == 4
         assert await expire_target(subscription, clock.now_ms()) is None
@@ -56,7 +56,7 @@ async def test_in_flight_messages_expire_too_and_their_consumers_stay_connected(
         assert consumer.consumer is not None
         consumer.consumer.redeliver(None)
         await consumer.has(ENTRIES + 1)
-        assert consumer.positions[ENTRIES:] == positions[-1:], "what expired is not delivered again"
+        assert consumer.positions[ENTRIES:] == positions[-1:], "expired messages are not delivered again"
         consumer.ack(*positions)
         await producer.publish(1)
         await consumer.has(ENTRIES + 2)

@@ -87,7 +87,7 @@ class Traffic:
         assert [each for client in (self.producer, *clients) for each in client.wrong] == []
         # `late` has now acked the messages that it got again because its acks were refused.
         self.late.flow(1000)
-        await eventually(lambda: self.late.all_payloads >= set(NEW), "what came since to be delivered")
+        await eventually(lambda: self.late.all_payloads >= set(NEW), "later messages to be delivered")
         await eventually(lambda: self.stored_backlogs() == [0, 0, 0], "every ack to be stored")
 
     def stored_backlogs(self) -> list[int]:

@@ -35,7 +35,7 @@ async def test_connected_consumers_get_a_message_and_others_miss_it(run: BrokerR
     assert topic.subscriptions["s"].messages_dropped == 2
     consumer.flow(10)
     await settle()
-    assert len(consumer.deliveries) == 3, "what was dropped stays dropped"
+    assert len(consumer.deliveries) == 3, "dropped messages stay dropped"
     await producer.publish(1)
     assert consumer.payloads[3:] == [b"7"]
     assert one_row(run.database_url, "SELECT count(*) FROM vela_topic") == (0,)

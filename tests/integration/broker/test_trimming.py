@@ -65,7 +65,7 @@ async def test_fully_acked_ledgers_are_deleted_and_a_seek_back_starts_at_the_fir
         await slow.has(len(positions))
         await consumed(run, len(positions))
         await look(run)
-        assert len(kept(run)) == 4, "the slow one has acked nothing"
+        assert len(kept(run)) == 4, "the slow consumer has acked nothing"
         slow.ack(positions[2 * ENTRIES - 1], cumulative=True)
         await run.flushed()
         await look(run)
@@ -97,7 +97,7 @@ async def test_nothing_is_deleted_that_is_young_unacked_or_acked_in_memory_only(
         await run.flushed()
         await publish_ledgers(producer, 1)
         await look(run)
-        assert len(kept(run)) == 1, "the fourth is open, the others are old and acked"
+        assert len(kept(run)) == 1, "the fourth ledger is open, the others are old and acked"
         clock.advance(DAY_MS)
         await producer.publish(1)
         consumer.ack(*consumer.positions)
@@ -227,7 +227,9 @@ async def test_messages_for_an_open_undo_window_are_kept_until_it_closes(broker_
         await run.flushed()
         skipped = await applied(run, "clear", {})
         await look(run)
-        assert kept(run)[0].ledger_id == positions[ENTRIES].ledger_id, "what the skip passed is held"
+        assert kept(run)[0].ledger_id == positions[ENTRIES].ledger_id, (
+            "messages that the skip passed are kept"
+        )
         assert len(kept(run)) == 2
         await applied(run, "undo", {}, undo_of=skipped)
         assert run.subscription().cursor.backlog_messages == 2 * ENTRIES

@@ -117,7 +117,7 @@ async def test_a_frame_that_is_too_large_closes_the_connection_and_it_reconnects
     await subscriber.attachment.open()
     size = peer.max_message_bytes
     peer.link.deliver(subscriber.consumer_id, bytes(size), entry_id=1)
-    await until(lambda: len(subscriber.told) == 1, "the largest there may be")
+    await until(lambda: len(subscriber.told) == 1, "the largest frame")
     peer.link.raw((size + 20 * 1024).to_bytes(4, "big") + bytes(20))
     await until(lambda: subscriber.attached == 2 and subscriber.is_attached, "attached again")
     assert subscriber.told[1] == ("lost", errors.ReadError)

@@ -43,5 +43,5 @@ async def test_opening_cancelled_at_any_turn_of_the_loop_leaves_nothing_at_the_b
             lambda: desk.peer.count(opened) == desk.peer.count(closed) + finished,
             "all that were cancelled to be closed",
         )
-        assert desk.peer.count(closed) > 0, "no moment was met at which the broker had been asked"
+        assert desk.peer.count(closed) > 0, "no cancellation came after the request to the broker"
         assert finished > 0, "opening takes more turns: raise TURNS"

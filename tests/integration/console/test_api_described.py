@@ -172,6 +172,4 @@ def test_a_member_too_many_too_few_or_of_another_type_is_found(caller: Client) -
 def test_every_operation_says_in_words_what_it_does() -> None:
     for _, _, described in (each.values for each in operations()):
         assert described["summary"].endswith("."), described["operationId"]
-        assert "quer" not in described["description"], (
-            "how many queries it costs is nobody's business outside"
-        )
+        assert "quer" not in described["description"], "the number of queries is not part of the description"

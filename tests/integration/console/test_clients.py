@@ -284,7 +284,7 @@ def test_the_pending_messages_of_one_consumer_are_shown_alone(operator: Client, 
 def test_a_consumer_that_differs_from_the_others_is_marked(operator: Client, fleet: Shop) -> None:
     words = text_of(operator.get(f"{BILLING}?part=consumers"))
     assert "90 ▲&nbsp;median 0" in words
-    assert words.count("▲&nbsp;median") == 2, "hoards has many, and keeps has an old one"
+    assert words.count("▲&nbsp;median") == 2, "`hoards` has many messages, and `keeps` has an old one"
 
 
 def test_a_subscription_links_to_the_full_list_of_its_consumers(operator: Client, fleet: Shop) -> None:

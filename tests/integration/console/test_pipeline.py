@@ -283,7 +283,7 @@ def test_insights_of_a_topic_are_charts_and_a_table_of_hours(
     assert 'class="insight-bars"' in response.content.decode()
     seen = text_of(looker.get(address))
     assert ("You may not see keys" in seen, "hot" in seen, "Compute…" in seen) == (True, False, False)
-    assert "default/source" not in seen, "properties name it, which a viewer does not read"
+    assert "default/source" not in seen, "properties name the source, and a viewer does not read properties"
     InsightHour.objects.update(hour_ms=F("hour_ms") - 3_600_000)
     InsightHour.objects.create(
         topic_id=shop.topic.pk,

@@ -92,7 +92,7 @@ def test_the_api_plans_nothing_into_another_namespace(
     status, problem = planned(pia, kind)
     assert (status, problem["detail"]) == (403, NEEDS)
     stranger = person("otis", {HOME: Role.OPERATOR})
-    assert planned(stranger, kind)[0] == 404, "who may not see it learns nothing about it"
+    assert planned(stranger, kind)[0] == 404, "a user who may not see the namespace learns nothing about it"
     assert broker.asked == []
     assert planned(greta, kind)[0] == 201
 

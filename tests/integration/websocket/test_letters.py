@@ -118,7 +118,7 @@ async def test_with_gos_dead_letter_rule_the_application_sees_max_deliveries(sti
     await peer.has_no_more(2)
     await eventually(
         lambda: only_consumer(still.subscription()).dispatch.permits.balance == 1000,
-        "the permit of the delivery that nobody saw is given back",
+        "the permit of the unseen delivery is granted again",
     )
 
 
@@ -300,7 +300,7 @@ async def test_dead_letters_have_a_subscription_when_it_is_asked_for(still: Brok
     await nack_through(still, peer, 2)
     await letters(still, "grave", 1)
     look = still.subscription("grave", "look")
-    await eventually(lambda: look.cursor.backlog_messages == 1, "the letter waits for whoever looks")
+    await eventually(lambda: look.cursor.backlog_messages == 1, "the letter waits on the subscription `look`")
 
 
 async def test_the_old_names_are_used_where_their_topics_exist(still: BrokerRun) -> None:
@@ -332,7 +332,7 @@ async def test_when_every_due_message_is_a_dead_letter_nothing_else_is_redeliver
     await peer.nack((await peer.has(3))[2])
     pass_ms(still, 100)
     await letters(still, DLQ, 1)
-    await eventually(lambda: backlog(still) == 1, "the dead one is acked")
+    await eventually(lambda: backlog(still) == 1, "the dead letter's original is acked")
     await peer.has_no_more(3)
 
 

@@ -196,7 +196,7 @@ def test_ack_during_a_replay_read_is_not_sent() -> None:
     assignments, left = dispatcher.assign([ReadEntry(p, 1) for p in at(0, 1)], plan)
     assert [e.position.entry_id for a in assignments for e in a.entries] == [0]
     assert left == []
-    assert replay(dispatcher) == [2], "what the read did not bring is still to be replayed"
+    assert replay(dispatcher) == [2], "entries missing from the read are still to be replayed"
 
 
 def test_an_act_drops_pending_and_replayed_entries_below_its_target() -> None:

@@ -347,7 +347,7 @@ def test_entries_that_were_skipped_get_their_slot_when_read() -> None:
     due = [entry(0), entry(1, HIGH), entry(2), entry(3, HIGH), entry(4)]
     assert replay(dispatcher, *due) == {2: [1, 3]}
     assert dispatcher._replay.bound_entries == 2
-    assert replay(dispatcher, *due) == {}, "as many as may wait beside: 4"
+    assert replay(dispatcher, *due) == {}, "four entries wait already, which is the most"
     assert dispatcher._replay.bound_entries == 3
     dispatcher.flow(poor, 2)
     assert replay(dispatcher, *due) == {1: [0, 2]}

@@ -93,7 +93,7 @@ async def test_each_message_of_an_entry_counts_against_the_permits(
         )
         return found == [(14,)]
 
-    await becomes(is_counted, "fourteen that are unacked")
+    await becomes(is_counted, "fourteen unacked messages")
 
 
 @pytest.mark.row("S0.37")

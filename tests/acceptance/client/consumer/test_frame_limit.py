@@ -56,7 +56,10 @@ async def test_one_byte_more_than_the_largest_frame_closes_the_connection(
     assert isinstance(consumer, TopicConsumer)
     grows_once(relay, largest_frame_bytes)
     await publish(client, topic, [b"read as garbage"])
-    await until(lambda: consumer.counters.discards, "the largest frame, thrown away because it holds nothing")
+    await until(
+        lambda: consumer.counters.discards,
+        "the largest frame to be discarded, because it contains no message",
+    )
     assert consumer.counters.discards == {ValidationError.CHECKSUM_MISMATCH: 1}
     assert relay.connections == 1
     grows_once(relay, largest_frame_bytes + 1)

@@ -48,7 +48,7 @@ async def test_a_listener_that_raises_stops_nothing(
     again = await client.subscribe(topic, "s")
     (failed,) = await take(again, 1)
     assert failed.data() == b"0"
-    await becomes(lambda: all_acknowledged(again), "the one that was left, acknowledged")
+    await becomes(lambda: all_acknowledged(again), "the ack of the message that was left")
 
 
 @pytest.mark.row("S0.31")

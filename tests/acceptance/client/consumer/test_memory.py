@@ -66,7 +66,7 @@ async def test_bytes_of_payloads_are_released_exactly_once(
 
         relay.to_client = lambda frame: (frame,)
         await publish_entries(client, topic, *[(BATCH, 10)] * 10)
-        await until(lambda: len(consumer.queue) >= QUEUE // 2, "what it has permits for")
+        await until(lambda: len(consumer.queue) >= QUEUE // 2, "the messages that permits allow")
         assert reading.memory.used_bytes == len(consumer.queue) * len(PAYLOAD)
         await consumer.close()
         assert reading.memory.used_bytes == 0

@@ -51,8 +51,8 @@ async def test_a_consumer_that_is_slow_to_ask_is_healthy_and_shown_to_ask_for_no
         text = await shown(quick)
         return bool(text) and "asks for none" not in text
 
-    await becomes(asks_for_none, "the console's word for one that is slow")
-    await becomes(asks_for_some, "its word for one that is not")
+    await becomes(asks_for_none, "the console's words for a slow consumer")
+    await becomes(asks_for_some, "the console's words for a consumer that asks")
     assert (permits.flows, permits.messages, slow.available_permits) == ([4], 4, 0)
     assert data(await take(slow, 6)) == numbers(6)
     assert sum(permits.flows) > 4

@@ -170,13 +170,13 @@ async def test_a_standby_failover_consumer_takes_over(tcp_client: Client, topic:
     options: dict[str, Any] = {"consumer_type": ConsumerType.Failover, "consumer_event_listener": Events()}
     first = await tcp_client.subscribe(topic, "s", consumer_name="a", priority_level=0, **options)
     second = await tcp_client.subscribe(topic, "s", consumer_name="b", priority_level=1, **options)
-    await until(lambda: ("a", "active") in told and ("b", "inactive") in told, "who is active")
+    await until(lambda: ("a", "active") in told and ("b", "inactive") in told, "a consumer to become active")
     await publish(tcp_client, topic, numbers(10))
     await take(first, 4)
     assert len(second.queue) == 0
     await first.close()
     assert data(await take(second, 6)) == numbers(10)[4:]
-    await until(lambda: ("b", "active") in told, "the second to be told")
+    await until(lambda: ("b", "active") in told, "the second consumer to be told")
 
 
 async def test_with_sticky_ranges_each_consumer_gets_the_keys_of_its_range(

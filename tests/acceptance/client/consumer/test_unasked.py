@@ -42,7 +42,7 @@ async def with_one_unasked(client: Client, relay: FrameRelay, topic: str) -> Con
     await publish(client, topic, numbers(3))
     as_it_is, relay.to_broker = relay.to_broker, two_for_one
     assert data(await take(consumer, 1)) == [b"0"]
-    await until(lambda: len(consumer.queue) == 1, "what nobody asked for")
+    await until(lambda: len(consumer.queue) == 1, "the unrequested message")
     relay.to_broker = as_it_is
     return consumer
 

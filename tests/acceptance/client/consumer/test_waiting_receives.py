@@ -27,7 +27,7 @@ async def test_waiting_receives_are_served_in_the_order_of_their_calls(client: C
     await publish(client, topic, numbers(6), size=3)
     async with asyncio.timeout(20):
         assert data([await each for each in (*first, waiting, last)]) == numbers(4)
-    await until(lambda: len(consumer.queue) == 2, "the messages that nobody waits for")
+    await until(lambda: len(consumer.queue) == 2, "the messages for which no receive waits")
     assert data(await take(consumer, 2)) == numbers(6)[4:]
 
 

@@ -91,7 +91,7 @@ async def test_concurrent_receives_take_turns(relayed: Client, permits: PermitAc
     consumer = await subscribed(relayed, topic)
     calls = [asyncio.create_task(consumer.receive()) for _ in range(3)]
     for number, call in enumerate(calls):
-        await until(lambda: permits.outstanding == 1, "the permit of its turn")
+        await until(lambda: permits.outstanding == 1, "the permit of the next receive")
         await fence(consumer)
         assert (permits.flows, permits.messages) == ([1] * (number + 1), number)
         await publish(relayed, topic, [b"%d" % number])
@@ -112,7 +112,7 @@ async def test_a_permit_left_over_is_used_by_the_next_receive(
         await asyncio.wait([given_up])
     assert (permits.flows, permits.messages) == ([1], 0)
     await publish(relayed, topic, numbers(2))
-    await until(lambda: len(consumer.queue) == 1, "the message that nobody waits for")
+    await until(lambda: len(consumer.queue) == 1, "the message for which no receive waits")
     await fence(consumer)
     assert (permits.flows, permits.messages) == ([1], 1)  # the other message stays at the broker
     assert data(await take(consumer, 1)) == [b"0"]

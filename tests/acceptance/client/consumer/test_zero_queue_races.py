@@ -46,7 +46,10 @@ class Racer:
         await asyncio.sleep(0)
         await self._given_up(receiving)
         self._relay.flows_to_client.set()
-        await until(lambda: len(self._consumer.queue) == 1 or self._permits.outstanding == 0, "it")
+        await until(
+            lambda: len(self._consumer.queue) == 1 or self._permits.outstanding == 0,
+            "the message, or no permit",
+        )
 
     async def lose_the_link_with_a_message_in_hand(self) -> None:
         """Lose the link while a message that came over it waits for the next receive."""

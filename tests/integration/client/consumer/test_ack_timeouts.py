@@ -33,7 +33,7 @@ async def test_a_received_message_without_an_ack_is_redelivered(desk: Desk, time
     assert asked(desk) == [[1]]
     timers.advance(60_000)
     await desk.fence(consumer)
-    assert asked(desk) == [[1]], "what waits in the queue has no timeout"
+    assert asked(desk) == [[1]], "messages in the queue have no timeout"
 
 
 @pytest.mark.row("S4.24")
@@ -100,5 +100,5 @@ async def test_a_consumer_that_hoards_gets_a_warning(
     with caplog.at_level(logging.WARNING, "vela"):
         timers.advance(LOOK_MS)
         timers.advance(LOOK_MS)
-    assert asked(desk) == [], "no timeout for what nobody took"
+    assert asked(desk) == [], "messages that nobody took have no timeout"
     assert ["100 messages wait in this consumer" in text for text in caplog.messages] == [True]

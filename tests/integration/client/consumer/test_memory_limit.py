@@ -55,7 +55,7 @@ async def test_an_empty_consumer_gets_one_message_at_a_time_beside_a_full_one() 
             assert (await other.receive(5_000)).data() == b"%d" % number
             await desk.settled(1)
         await hoarder.close()
-        await until(lambda: desk.permits >= 6, "what was held back")
+        await until(lambda: desk.permits >= 6, "the withheld permits")
         assert desk.client.memory.used_bytes == 0
 
 

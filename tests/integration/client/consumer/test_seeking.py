@@ -26,7 +26,7 @@ async def test_a_consumer_subscribes_again_only_after_its_seek_was_answered(desk
     for _ in range(3):
         # After this answer, everything that the client sent before has arrived.
         await desk.client.partitions(TOPIC)
-    assert desk.peer.count(events.Subscribe) == 1, "what is delivered before the answer would be dropped"
+    assert desk.peer.count(events.Subscribe) == 1, "deliveries before the answer would be dropped"
     desk.link.engine.send_success(asked[0].request_id)
     desk.link.flush()
     await desk.resubscribed(2)

@@ -22,7 +22,10 @@ async def test_a_name_from_the_broker_is_kept_over_reconnects_and_marked_as_such
     producer = await client.create_producer("t", properties={"team": "x"})
     assert producer.producer_name() == "made-0"
     store.peer.link.drop()
-    await until(lambda: store.peer.count(events.OpenProducer) == 2 and producer.is_connected(), "it again")
+    await until(
+        lambda: store.peer.count(events.OpenProducer) == 2 and producer.is_connected(),
+        "the producer to connect again",
+    )
     first, second = store.peer.of(events.OpenProducer)
     assert (first.producer_name, second.producer_name) == (None, "made-0")
     assert (first.user_provided_name, second.user_provided_name) == (False, False)

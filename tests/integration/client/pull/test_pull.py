@@ -176,7 +176,7 @@ async def test_offsets_are_saved_regularly_and_at_the_close(peer: PullPeer, http
         messages = [await pulling.receive(5000) for _ in range(10)]
         for message in (*messages[:3], *messages[4:]):
             pulling.acknowledge(message)
-        await until(lambda: peer.committed == {(0, "g"): 3}, "a commit of what is finished")
+        await until(lambda: peer.committed == {(0, "g"): 3}, "a commit of the finished offset")
     async with consumer(http, offset_store=None, subscription_name="g", commit_interval_ms=60_000) as pulling:
         assert await data(pulling, 7) == [b"%d" % number for number in range(3, 10)]
         assert peer.committed == {(0, "g"): 3}
