@@ -1,5 +1,6 @@
-"""Dead letters and retry letters in a whole Vela. The broker writes them for WebSockets, and Apache's client
-writes its own."""
+"""Dead letters and retry letters in a whole Vela. The broker writes them for WebSocket clients, and
+Apache's client writes its own.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +97,7 @@ def test_reconsume_later_redelivers_a_message_after_its_delay(shared_vela: VelaP
         socket.recv(0.5)
 
 
-def test_impossible_options_are_refused_in_the_handshake(shared_vela: VelaProcess, topic: str) -> None:
+def test_a_dead_letter_option_without_effect_gets_a_warning(shared_vela: VelaProcess, topic: str) -> None:
     path = f"/ws/v2/consumer/persistent/public/default/{topic}/s"
     with connect(f"{shared_vela.websocket_url}{path}?maxRedeliverCount=3") as socket:
         assert socket.response is not None
@@ -106,7 +107,7 @@ def test_impossible_options_are_refused_in_the_handshake(shared_vela: VelaProces
         assert "X-Vela-Warning" not in socket.response.headers
 
 
-def test_apaches_client_makes_its_own_dead_letters_of_the_brokers_counts(
+def test_apaches_client_makes_its_own_dead_letters_from_the_brokers_counts(
     apache: pulsar.Client, topic: str
 ) -> None:
     letters = apache.subscribe(f"{topic}-s-DLQ", "look", initial_position=pulsar.InitialPosition.Earliest)

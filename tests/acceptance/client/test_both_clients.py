@@ -87,7 +87,7 @@ def _exchange(
 
 @pytest.mark.parametrize(("writer", "reader"), ACROSS)
 @pytest.mark.parametrize("codec", ["NONE", "LZ4", "ZLib", "ZSTD", "SNAPPY"])
-def test_encrypted_compressed_batches_are_read_by_the_other(
+def test_encrypted_compressed_batches_are_read_by_the_other_client(
     writer: ModuleType, reader: ModuleType, codec: str, place: Place
 ) -> None:
     contents = [b"%d compressible compressible compressible" % number for number in range(20)]
@@ -113,7 +113,9 @@ def test_encrypted_compressed_batches_are_read_by_the_other(
 
 
 @pytest.mark.parametrize(("writer", "reader"), ACROSS)
-def test_encrypted_chunks_are_read_by_the_other(writer: ModuleType, reader: ModuleType, place: Place) -> None:
+def test_encrypted_chunks_are_read_by_the_other_client(
+    writer: ModuleType, reader: ModuleType, place: Place
+) -> None:
     content = bytes(range(256)) * (12 * 4096)
     options = {"encryption_key": "key", "crypto_key_reader": place.keys(writer)}
     ((message, _),) = _exchange(writer, reader, place, [content], {}, chunking_enabled=True, **options)
@@ -122,7 +124,7 @@ def test_encrypted_chunks_are_read_by_the_other(writer: ModuleType, reader: Modu
 
 @pytest.mark.parametrize(("writer", "reader"), ACROSS)
 @pytest.mark.parametrize("schema", ["StringSchema", "JsonSchema", "AvroSchema"])
-def test_schemas_are_read_by_the_other(
+def test_schemas_are_read_by_the_other_client(
     writer: ModuleType, reader: ModuleType, schema: str, place: Place
 ) -> None:
     if schema == "StringSchema":

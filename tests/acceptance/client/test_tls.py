@@ -63,7 +63,7 @@ async def test_an_untrusted_certificate_is_accepted_if_the_option_allows_it(
 
 
 @pytest.mark.row("S0.8")
-async def test_a_trust_file_replaces_the_systems_which_are_the_default(
+async def test_a_trust_file_replaces_the_system_trust_store(
     service_url: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, other = Authority(tmp_path), Authority(tmp_path, "Another")

@@ -247,7 +247,7 @@ async def test_durable_subscriptions_begin_in_the_compacted_topic_and_do_not_get
         assert values(late) == ["e=1"]
 
 
-async def test_the_last_message_is_the_last_one_that_stays(run: BrokerRun) -> None:
+async def test_the_last_message_is_the_last_one_that_compaction_keeps(run: BrokerRun) -> None:
     producer = await run.producer()
     producer.send_entry(batch("a=1", "b=1", "c=1"))
     await producer.has_receipts(1)

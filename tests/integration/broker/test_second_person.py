@@ -136,7 +136,7 @@ async def test_a_reason_is_still_needed_where_the_namespace_is_protected(run: Br
     assert (await apply(planned, "ben", reason="a drill")).state == "applied"
 
 
-async def test_a_plan_that_no_longer_holds_is_planned_by_the_one_who_applied_it(run: BrokerRun) -> None:
+async def test_a_new_plan_belongs_to_the_user_who_applied_the_outdated_one(run: BrokerRun) -> None:
     """The first planner or a third person then applies the new plan, so two people have seen its numbers."""
     producer = await run.producer()
     await producer.publish(1)

@@ -33,7 +33,7 @@ def test_an_open_address_without_a_choice_ends_with_78(monkeypatch: pytest.Monke
     assert "VELA_AUTHENTICATION is not set: set it to token, or to none" in str(refused)
 
 
-def test_an_open_address_with_none_starts_with_a_warning_and_loopback_without_one(
+def test_an_open_address_with_authentication_none_starts_with_a_warning_and_loopback_does_not(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert str(start(monkeypatch)) == "went on"

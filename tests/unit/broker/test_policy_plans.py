@@ -1,4 +1,4 @@
-"""Plans for a whole namespace: its topics are worked out in slices, so that clients are served in between."""
+"""Plans for a whole namespace: the broker computes them for a few topics at a time, and serves clients in between."""
 
 from __future__ import annotations
 

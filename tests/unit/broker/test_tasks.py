@@ -52,7 +52,9 @@ async def test_work_gives_its_result_and_is_forgotten() -> None:
     assert not len(tasks)
 
 
-async def test_a_refusal_after_the_caller_has_left_is_logged_as_one(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refusal_after_the_caller_has_left_is_logged_as_a_refusal(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level("INFO", "broker.tasks")
     tasks, go_on = BackgroundTasks(), asyncio.Event()
 

@@ -99,7 +99,7 @@ def test_even_the_first_consumer_waits_and_its_permits_are_kept() -> None:
 
 
 @pytest.mark.row("I12")
-def test_from_the_choice_on_the_old_consumer_gets_nothing() -> None:
+def test_after_the_choice_the_old_consumer_gets_nothing() -> None:
     old, new = consumer(2, "b"), consumer(1, "a")
     dispatcher = failover(old)
     assert send(dispatcher, 0, 1) == (2, [0, 1])

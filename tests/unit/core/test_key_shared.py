@@ -293,7 +293,7 @@ def test_the_rest_of_a_chunked_message_follows_its_beginning() -> None:
     assert replay(dispatcher, entry(100, slot)) == {2: [100]}
 
 
-def test_the_chunks_of_a_consumer_that_leaves_go_to_one_other() -> None:
+def test_the_chunks_of_a_consumer_that_leaves_go_to_one_other_consumer() -> None:
     first, second = consumer(1, 10, (0, 30_000)), consumer(2, 10, (30_001, 65_535))
     dispatcher = sticky(first, second)
     read(dispatcher, entry(0, uuid="u"))

@@ -52,7 +52,7 @@ async def pushed(peer: Peer, count: int) -> list[dict[str, Any]]:
     return found
 
 
-async def test_a_pattern_consumes_the_topics_there_are_and_those_that_come(broker: FakeBroker) -> None:
+async def test_a_pattern_consumes_existing_and_new_topics(broker: FakeBroker) -> None:
     store(broker, b"1", topic="a1")
     store(broker, b"2", topic="b1")
     peer = await connect(broker).opened()
