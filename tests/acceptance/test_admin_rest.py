@@ -41,7 +41,7 @@ class Answer:
 
     @property
     def reason(self) -> str:
-        """Why it was refused."""
+        """Why the request was refused."""
         return str(self.json["reason"])
 
 

@@ -120,7 +120,7 @@ def test_shared_spreads_messages_and_redelivers_those_of_a_consumer_that_leaves(
     producer = client.create_producer(topic)
     publish(producer, [b"%d" % number for number in range(90)])
     seen: dict[bytes, int] = {}
-    # The round robin gives each consumer one or more entries a turn: it depends on how many entries a commit has.
+    # The round robin gives each consumer one or more entries a turn, depending on how many entries a commit has.
     first = [consumers[0].receive(RECEIVE_MS), *drained(consumers[0])]
     for message in first[: (len(first) + 1) // 2]:
         consumers[0].acknowledge(message)

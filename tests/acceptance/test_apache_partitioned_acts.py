@@ -44,7 +44,7 @@ def test_a_rewind_redelivers_what_its_plan_counts_and_an_undo_reverses_it(
     acked = [message for message in first if int(message.data()) % 3]
     for message in acked:
         consumer.acknowledge(message)
-    consumer.close()  # it sends its acks before it closes
+    consumer.close()  # the consumer sends its acks before it closes
 
     rewind = ("resetcursor", TOPIC, "s", "--back-minutes", "15")
     plan = shared_vela.manage(*rewind, "--dry-run")

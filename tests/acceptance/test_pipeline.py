@@ -23,7 +23,7 @@ def running(vela_data: Path) -> Iterator[VelaProcess]:
         "VELA_PIPELINE_MEMORY_MB": "512",
         "VELA_LEDGER_MAX_ENTRIES": "50",
         "VELA_LEDGER_MIN_AGE_S": "0",
-        "VELA_TAIL_CACHE_BYTES": "0",  # every delivery is read from where it is stored
+        "VELA_TAIL_CACHE_BYTES": "0",  # every delivery reads the stored message
     }
     with started_vela(settings, data=vela_data) as process:
         client = client_of_vela.Client(process.pulsar_url)

@@ -134,7 +134,7 @@ class JobSoak:
         return span
 
     def _begun_s(self, run: Run, target: Target) -> float:
-        """Wait until the job has a process: a worker looks for runs every two seconds."""
+        """Wait until the job has a process, and return the time. A worker looks for runs every two seconds."""
         if not self._is_clustered(target):
             self._wait(lambda: run.has_ended or run.processes(Target.DRIVER), "the job's process")
         return time.monotonic()

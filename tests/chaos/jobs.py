@@ -41,7 +41,7 @@ JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 @contextmanager
 def _situation(vela: VelaProcess, messages: int, rng: random.Random) -> Iterator[Situation]:
-    """Start the Vela, publish messages to a topic, and export it."""
+    """Start Vela, publish messages to a topic, and export the topic."""
     vela.start(START_S)
     with (
         client_of_vela.Client(vela.pulsar_url) as client,

@@ -33,7 +33,7 @@ __all__ = ["run_pipeline_soak"]
 SOURCE = "persistent://public/soak/from"
 TARGET = "persistent://public/soak/to"
 BATCH_TARGET = "persistent://public/soak/to-in-a-batch"
-PROGRESS_S = 600.0  # until a started driver has copied something; it starts Java first
+PROGRESS_S = 600.0  # for a started driver to copy something; the driver starts Java first
 END_S = 1800.0
 
 

@@ -17,12 +17,12 @@ def members(bits: int) -> frozenset[int]:
 
 
 class Client(ConsumerProbe):
-    """A consumer, and what it knows itself. It passes each delivery to `on_delivery`, which checks it."""
+    """A consumer, and what its client knows. It passes each delivery to `on_delivery`, which checks it."""
 
     def __init__(self, name: str, on_delivery: Callable[[Client, Delivery, Position], None]) -> None:
         super().__init__()
         self.name = name
-        self.granted = 0  # messages, since it came
+        self.granted = 0  # messages, since the client came
         self.received = 0  # messages
         # The delivered and unacked members of each entry that the client has not given back.
         self.held: dict[Position, frozenset[int]] = {}

@@ -140,7 +140,7 @@ class PartitionedMachine(RuleBasedStateMachine):
 
     async def acknowledge(self, partition: int, requests: Sequence[AckRequest]) -> None:
         consumer = self.consumers[partition].consumer
-        if consumer is None or not consumer.is_open:  # an act has closed it, so it connects again
+        if consumer is None or not consumer.is_open:  # an act has closed the consumer
             self.consumers[partition] = await self.run.consumer(NAMES[partition])
             consumer = self.consumers[partition].consumer
         assert consumer is not None

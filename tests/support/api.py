@@ -17,7 +17,7 @@ _AUTHORIZATION = "Basic " + base64.b64encode(f"admin:{ADMIN_PASSWORD}".encode())
 
 
 def ask(vela: VelaProcess, path: str, body: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
-    """Send a GET request, or with a body a POST request. Return the status and the answer."""
+    """Send a GET request, or a POST request if there is a body. Return the status and the answer."""
     request = urllib.request.Request(
         f"{vela.console_url}/api/v1/{path}",
         data=None if body is None else json.dumps(body).encode(),

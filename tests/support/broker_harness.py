@@ -157,7 +157,7 @@ def _rows(url: str, sql: str, parameters: tuple[object, ...]) -> list[tuple[Any,
         return cursor.fetchall() if cursor.description else []
 
 
-_open: dict[str, psycopg.Connection[Any]] = {}  # the last one that `rows` used, by its URL
+_open: dict[str, psycopg.Connection[Any]] = {}  # the connection that `rows` used last, by URL
 
 
 @contextmanager
@@ -299,9 +299,9 @@ class ConsumerProbe:
         self.consumer: Consumer | None = None
         self.deliveries: list[Delivery] = []
         self.closed: list[str] = []
-        self.ends = 0  # how often it was told that the topic has ended
+        self.ends = 0  # how often the broker said that the topic has ended
         self.connection_closed: list[str] = []
-        self.active: list[bool] = []  # what it was told on Failover
+        self.active: list[bool] = []  # each notification of Failover
         self.writable = True
         self.alive = True
         self.acks = acks  # whether `deliver` acks at once and grants the permits again

@@ -183,5 +183,5 @@ class LastingConsumer(ConsumerProbe):
 
     @property
     def all_payloads(self) -> set[bytes]:
-        """All payloads that came, each once."""
+        """All received payloads, each once."""
         return {payload_of(each.entry.data) for each in self.deliveries}

@@ -30,7 +30,7 @@ ENTRIES = 4  # in a full ledger
 async def keeping(
     url: str, *, time_ms: int = 0, size_bytes: int = 0, clock: ManualClock | None = None, **settings: Any
 ) -> AsyncIterator[BrokerRun]:
-    """Run a broker whose ledgers hold a few entries, with this retention. Without it, acked ledgers are deleted."""
+    """Run a broker whose ledgers hold a few entries, with this retention. By default, acked ledgers are deleted."""
     settings.setdefault("ledger_max_entries", ENTRIES)
     async with running(
         url, clock=clock, default_retention_ms=time_ms, default_retention_bytes=size_bytes, **settings
@@ -65,7 +65,7 @@ async def settled(run: BrokerRun, *, topic: str = "t", subscription: str = "s") 
 
 
 async def look(run: BrokerRun, topic: str = "t") -> None:
-    """Roll and trim a topic now, as the lifetime task does at its interval."""
+    """Seal, expire and trim a topic now, as the lifetime task does at its interval."""
     await run.broker.lifetime.look_at(run.topic(topic))
 
 

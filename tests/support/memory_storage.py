@@ -127,7 +127,7 @@ class MemoryStorage:
         self.cursors: dict[int, tuple[int, StoredCursor]] = {}  # subscription → topic, rows
         self.acts: dict[int, _Act] = {}
         self.consumers: dict[int, sessions.ConsumerRow] = {}  # sessions, by key
-        self.holds: list[Position] = []  # that open undo windows protect from trimming
+        self.holds: list[Position] = []  # positions that undo windows keep from trimming
         self.bookmarks: list[Position] = []
         self.is_answering = asyncio.Event()  # while it is cleared, reads wait
         self.is_answering.set()

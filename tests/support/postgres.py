@@ -76,9 +76,10 @@ def _with_quick_logins(url: str) -> None:
 
 @contextmanager
 def postgres_15() -> Iterator[tuple[str, str]]:
-    """Yield the URL of the oldest PostgreSQL that Vela supports, and what it is.
+    """Yield the URL of the oldest PostgreSQL that Vela supports, and a description of the server.
 
-    It is VELA_TEST_PG15_URL, else Debian's postgresql-15, else the embedded package's 16; the run's summary names it.
+    The URL is VELA_TEST_PG15_URL, else that of Debian's postgresql-15, else that of the embedded package's 16. The
+    run's summary shows the description.
     """
     if url := os.environ.get("VELA_TEST_PG15_URL"):
         yield url, "VELA_TEST_PG15_URL"

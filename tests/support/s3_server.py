@@ -89,7 +89,7 @@ class S3Server:
             body = f"<Error><Code>{code}</Code><Message>{text}</Message></Error>"
             return wrappers.Response(body, status, mimetype="application/xml")(environ, start_response)
         answer = wrappers.Response.from_app(self._moto, environ, buffered=True)
-        # moto's answer to a completed upload has another XML element than S3's, and Arrow accepts only that of S3.
+        # In moto's answer to a completed upload, an XML element has another name than in S3's. Arrow accepts only S3's.
         if environ["REQUEST_METHOD"] == "POST":
             data = answer.get_data()
             answer.set_data(

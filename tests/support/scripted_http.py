@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 __all__ = ["DROP", "HttpRequest", "PullPeer", "ScriptedHttp"]
 
 DROP = (0, b"")
-"""Instead of an answer: close the connection."""
+"""An answer that only closes the connection."""
 
 Answer = tuple[int, bytes]
 Script = Callable[["HttpRequest"], Awaitable[Answer]]

@@ -49,9 +49,9 @@ class Link:
     ) -> None:
         self.engine = engine
         self.heard: list[events.Event] = []
-        """The commands that arrived over it."""
+        """The commands that arrived over this link."""
         self.websocket: ServerConnection | None = None
-        """The WebSocket that carries it; None over TCP."""
+        """The WebSocket of this link; None over TCP."""
         self.is_open = True
         self.stored = 0
         """How many SENDs the default script answered."""

@@ -73,7 +73,7 @@ class StoringPeer:
         """Neither store nor answer."""
 
     def break_after(self, sends: int, *, stores: bool) -> None:
-        """Accept this many sends, then drop the link once, at the next one. That one is stored if `stores`."""
+        """Accept this many sends, then drop the link once, at the next send, which is stored if `stores`."""
         left = sends
 
         def behave(link: Link, event: events.Send) -> None:

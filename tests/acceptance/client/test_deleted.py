@@ -1,4 +1,4 @@
-"""A forced delete of a topic or subscription with clients: they create it again, or fail if the policy forbids that."""
+"""A forced delete of a topic or subscription: its clients create it again, or fail if the policy forbids that."""
 
 from __future__ import annotations
 

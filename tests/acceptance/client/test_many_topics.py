@@ -1,4 +1,4 @@
-"""Consumers of partitions, of lists, of patterns; readers and table views: with a whole Vela."""
+"""Consumers of partitions, lists and patterns of topics, readers, and table views, with a whole Vela."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ async def test_a_seek_that_is_wrong_for_one_topic_moves_none(client: Client, top
     await consumer.close()
     again = await client.subscribe(names, "s")
     first = min(message.message_id() for message in messages if message.topic_name() == names[0])
-    await again.seek(first)  # a message of the consumer that is closed
+    await again.seek(first)  # this message came to the closed consumer
     assert (await again.receive(20_000)).data() == b"a1"
 
 

@@ -345,7 +345,7 @@ async def test_exclusive_producers_keep_others_out_and_waiting_ones_take_over(
         await second.send(b"3")
         third = await client.create_producer(topic, access_mode=mode.ExclusiveWithFencing)
         await third.send(b"4")
-        with pytest.raises(errors.Timeout):  # it waits in line again
+        with pytest.raises(errors.Timeout):  # the producer waits in line again
             await second.send(b"too late")
         assert not second.is_connected()
         await third.close()

@@ -1,4 +1,4 @@
-"""Which consumers may attach, for every type, and what a new one gets."""
+"""Which consumers may attach, for every type, and what a new consumer gets."""
 
 from __future__ import annotations
 

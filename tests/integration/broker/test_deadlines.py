@@ -128,7 +128,7 @@ async def test_deadlines_end_when_their_exclusive_consumer_leaves(broker_url: st
         clock.advance(900)
         second = await run.consumer(type_=EXCLUSIVE, permits=100, ack_timeout_ms=1000)
         await second.has(5)
-        clock.advance(200)  # the first one's time is over, the second one's is not
+        clock.advance(200)  # the deadlines of `first` have passed, those of `second` have not
         assert run.broker.deadlines.run_due() == 0
         assert second.positions == positions
 

@@ -1,4 +1,4 @@
-"""Reads and dispatch: every entry reaches every subscription, delivery stops at gaps, consumers do not delay others."""
+"""Reads and dispatch: all entries reach all subscriptions, gaps stop delivery, and no consumer delays another."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_all_of_a_backlog_arrives_in_order_however_small_the_cache(
 async def test_one_read_takes_a_bounded_number_of_bytes(broker_url: str) -> None:
     async with running(broker_url, tail_cache_bytes=0) as run:
         producer = await run.producer()
-        await producer.publish(200)  # small ones, which lower the average size
+        await producer.publish(200)  # small entries, which lower the average size
         for _ in range(12):
             producer.send(bytes(1 << 20))
         await producer.has_receipts(212)
@@ -145,7 +145,7 @@ async def test_a_connection_that_is_full_when_it_subscribes_gets_nothing(run: Br
 
 
 class Faulty(ConsumerProbe):
-    """A consumer whose transport breaks in a write, which also ends another consumer of its connection."""
+    """A consumer whose transport breaks in a write. The break also ends another consumer of its connection."""
 
     def __init__(self, neighbour: ConsumerProbe) -> None:
         super().__init__()

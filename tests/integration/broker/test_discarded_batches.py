@@ -81,7 +81,7 @@ async def test_the_client_restores_permits_of_undecryptable_messages(run: Broker
     consumer.consumer.ack(
         [AckRequest(consumer.positions[0])], cumulative=False, validation_error="DECRYPTION_ERROR"
     )
-    assert balance(consumer) == 10  # its client grants the ten itself
+    assert balance(consumer) == 10  # the client itself grants the ten permits
 
 
 @pytest.mark.row("S0.18")
@@ -99,4 +99,4 @@ async def test_a_discard_is_an_ack_with_a_reason_that_is_counted(broker_url: str
         assert balance(consumer) == 9
         assert consumer.consumer is not None
         consumer.consumer.redeliver(None)
-        assert len(consumer.deliveries) == 2  # never again
+        assert len(consumer.deliveries) == 2  # the discarded entry never comes again

@@ -78,7 +78,7 @@ async def test_subscriptions_that_are_not_in_memory_expire_too(broker_url: str) 
         clock.advance(60_001)
         await run.broker.policy_rounds.run()
         assert one_row(broker_url, "SELECT count(*) FROM vela_subscription") == (0,)
-        assert not run.broker.topics.loaded  # the check did not keep it loaded
+        assert not run.broker.topics.loaded  # the check did not keep the topic loaded
 
 
 async def test_a_consumer_connected_when_the_broker_died_has_the_full_time_to_return(broker_url: str) -> None:

@@ -25,7 +25,7 @@ async def left(run: BrokerRun, clock: ManualClock) -> bool:
 
 
 async def quiet(run: BrokerRun, *, backlog: int = 0) -> None:
-    """Publish two messages, ack both or none, and disconnect everybody."""
+    """Publish two messages, ack both or none, and disconnect all clients."""
     producer = await run.producer()
     consumer = await run.consumer(permits=10)
     positions = await producer.publish(2)

@@ -33,7 +33,7 @@ READ = "SELECT entry_id, messages, flags"
 
 @pytest.fixture
 def files_url(tmp_path: Path) -> str:
-    """A folder for the files."""
+    """The URL of a folder for the ledger files."""
     (tmp_path / "files").mkdir()
     return (tmp_path / "files").as_uri()
 

@@ -21,7 +21,7 @@ def of(partition: int) -> str:
 
 
 async def three(run: BrokerRun, *, acked: Sequence[int] = (4, 0, 10)) -> list[list[Position]]:
-    """Publish ten messages to each of three partitions, and ack the first ones of each."""
+    """Publish ten messages to each of three partitions, and ack the first messages of each."""
     await partitioned(run, 3)
     positions = []
     for partition in range(3):

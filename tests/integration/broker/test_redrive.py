@@ -1,4 +1,4 @@
-"""Redrive: dead letters return to their topics. None is lost; at worst, one is published twice."""
+"""Redrive: dead letters return to their topics. No letter is lost; at worst, a letter is published twice."""
 
 from __future__ import annotations
 

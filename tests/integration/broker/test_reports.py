@@ -1,4 +1,4 @@
-"""The broker's reports for the console, once a second: only about existing objects, and even if one row is refused."""
+"""The broker's reports for the console, once a second: they name only existing objects, and survive a refused row."""
 
 from __future__ import annotations
 

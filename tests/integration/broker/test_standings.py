@@ -71,7 +71,7 @@ def worst(run: BrokerRun) -> SubscriptionState:
 async def steadily(
     run: BrokerRun, clock: ManualClock, producer: ProducerProbe, seconds: int
 ) -> list[SubscriptionState]:
-    """Publish two messages each second, and return the states of `s` meanwhile."""
+    """Publish two messages each second, and return the states that `s` has meanwhile."""
     seen: list[SubscriptionState] = []
     for _ in range(seconds):
         await producer.publish(2)

@@ -1,4 +1,4 @@
-"""What a subscribe leaves behind when it fails, is cancelled, or races with another."""
+"""What a subscribe leaves behind when it fails, is cancelled, or races with another subscribe."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ async def test_every_consumer_is_notified_even_one_that_comes_later(run: BrokerR
     producer = await run.producer()
     first = await run.consumer(permits=10, acks=True)
     second = await run.consumer(permits=10, acks=True)
-    silent = await run.consumer()  # has not asked for anything yet
+    silent = await run.consumer()  # this consumer has granted no permits yet
     await producer.publish(4)
     await eventually(lambda: not run.subscription().cursor.backlog_messages, "all to be acked")
     await run.broker.endings.terminate(run.topic())

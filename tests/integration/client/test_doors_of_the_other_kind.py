@@ -33,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> KeyPair:
 
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let clients wait only briefly for an answer, because peers here answer at once. By default, they wait seconds."""
+    """Make clients wait only briefly for an answer, instead of seconds, because peers here answer at once."""
     monkeypatch.setattr(opening, "_PATIENCE_S", 0.1)
     monkeypatch.setattr(other_door, "_ANSWER_S", 0.3)
 

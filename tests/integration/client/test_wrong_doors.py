@@ -101,7 +101,7 @@ async def test_an_interrupted_handshake_is_reported_with_the_data_received() -> 
 
 @asynccontextmanager
 async def closing(taken: list[int]) -> AsyncIterator[int]:
-    """Run a server that closes connections without an answer. Yield its port. Each one adds to `taken`."""
+    """Run a server that closes connections without an answer. Yield its port. `taken` grows with each."""
 
     async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         taken.append(1)

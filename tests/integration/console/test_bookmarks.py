@@ -1,4 +1,4 @@
-"""Bookmarks: all of them, those of a topic, and the way from one to a cursor."""
+"""Bookmarks: the list of all, the list of a topic, and the way from a bookmark to a cursor."""
 
 from __future__ import annotations
 

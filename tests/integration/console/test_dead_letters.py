@@ -1,4 +1,4 @@
-"""The pages of dead letters: which topics have some, why their messages failed, and what can be done."""
+"""The pages of dead letters: which topics have dead letters, why their messages failed, and what can be done."""
 
 from __future__ import annotations
 

@@ -250,7 +250,8 @@ def test_hostile_forms_cause_no_fault(
     names: set[str] = set()
     monkeypatch.setattr("django.http.request.QueryDict", Watched)
     monkeypatch.setattr(Watched, "names", names)
-    who = Client(raise_request_exception=False) if route == "/login" else people  # else redirected at once
+    # A logged-in user would be redirected from /login at once.
+    who = Client(raise_request_exception=False) if route == "/login" else people
 
     def status_with(form: str) -> int:
         return status_of(who.post(address, form, content_type="application/x-www-form-urlencoded"))

@@ -35,7 +35,7 @@ Observer = psycopg.Connection[tuple[Any, ...]]
 
 @pytest.fixture
 def observer(transactional_db: None) -> Iterator[Observer]:
-    """A database connection that the console knows nothing of."""
+    """A database connection that the console knows nothing about."""
     parameters = connection.get_connection_params()
     wanted = {name: value for name, value in parameters.items() if name not in ("context", "cursor_factory")}
     with psycopg.connect(**wanted, autocommit=True) as own:

@@ -1,4 +1,4 @@
-"""Too many wrong passwords lock a name at one address for a while, and no user at another address."""
+"""Too many wrong passwords lock a name at one address for a while, but not at other addresses."""
 
 from __future__ import annotations
 

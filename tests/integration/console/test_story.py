@@ -19,7 +19,7 @@ _IDS = count(1)
 
 
 def row(shop: Shop, event: StoryEvent, at_ms: int, entry: int = 5, **more: Any) -> None:
-    """Record an event of the subscription billing, `at_ms` after the shop's now, or before it if that is negative."""
+    """Record an event of the subscription billing, `at_ms` after the shop's now. `at_ms` may be negative."""
     DeliveryStory.objects.create(
         **{
             "id": next(_IDS),

@@ -1,4 +1,4 @@
-"""The job insights: the numbers of each hour, the same however often it runs."""
+"""The job insights: the numbers of each hour, which are the same however often the job runs."""
 
 from __future__ import annotations
 

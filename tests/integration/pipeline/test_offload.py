@@ -1,4 +1,4 @@
-"""The job offload without a broker, and reads of the messages that it moved: with Spark and without."""
+"""The job offload without a broker, and reads of the moved messages, with and without Spark."""
 
 from __future__ import annotations
 

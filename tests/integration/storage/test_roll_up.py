@@ -1,4 +1,4 @@
-"""Points are rolled up into longer buckets, with equal sums even if a run is killed. Old ones expire."""
+"""Points are rolled up into longer buckets, with equal sums even if a run is killed. Old points expire."""
 
 from __future__ import annotations
 
@@ -286,7 +286,7 @@ def test_partitions_and_everything_are_summed_with_the_present_backlog(url: str)
     topic_id(url, "p-partition-1", parent, backlog=12)  # without a point in this minute
     insert = "INSERT INTO vela_stats_point_10s VALUES (%s, %s, 0, 5, 50, 4, 3, 2, 20, 30, 30, 5000)"
     rows(url, insert, BEGIN_MS, first)
-    rows(url, insert, BEGIN_MS, 999)  # deleted since
+    rows(url, insert, BEGIN_MS, 999)  # this topic does not exist any more
     complete(BEGIN_MS + 95_000)
     of_sum = (
         "SELECT messages_in, messages_out, messages_acked, messages_redelivered, backlog_before, backlog, stored_bytes"

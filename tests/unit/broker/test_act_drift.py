@@ -1,4 +1,4 @@
-"""A reset whose replay has grown since its plan: done within what the plan announced, else refused with a new one."""
+"""A reset whose replay has grown since its plan: applied if the plan allows the drift, else refused with a new plan."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from vela.wire.ack_set import full
 
 Message = tuple[Position, int]
 NOW_MS = 1_000_000
-# A letter moves the cursor as skip_one does.
+# `send_to_dead_letters` is left out, because it moves the cursor as skip_one does.
 MOVERS = sorted(
     name
     for name, kind in KINDS.items()
@@ -204,7 +204,7 @@ def test_undo_restores_exactly_and_keeps_acks_made_since(
 
 
 def test_a_batch_partly_acked_counts_as_forgotten_when_it_comes_whole_again() -> None:
-    """There are more such batches than the console lists."""
+    """The log has more partly acked batches than the console lists."""
     log = Log()
     positions = log.publish_all(*[2] * 1500)
     cursor = Cursor.starting_at(log.ledgers, log.index, EARLIEST)

@@ -1,4 +1,4 @@
-"""Which errors of psycopg mean that the database is unavailable: the broker waits after these, and answers others."""
+"""Which errors of psycopg mean that the broker must wait for the database, and which it passes on to the client."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class Waiting:
         self.fails = False
 
     def run_due(self, now_ms: int) -> int:
-        """Affect one entry, once, when its time has come."""
+        """Return 1 at the first call at or after the due time, and 0 otherwise."""
         self.runs += 1
         if self.fails:
             raise RuntimeError("a fault")

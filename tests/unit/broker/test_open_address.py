@@ -1,4 +1,4 @@
-"""`manage.py runbroker` on an address that other machines can reach: the operator must choose an authentication."""
+"""`manage.py runbroker` needs an explicit choice of authentication on an address that other machines can reach."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from broker.process.reports.stories import Stories
 
 
 class _BrokenPool:
-    """A pool whose connections cannot even be asked for."""
+    """A pool that fails before it lends a connection."""
 
     def use(self) -> Any:
         raise ValueError("no such thing")

@@ -1,4 +1,4 @@
-"""Watched lists of topics: what watchers hear, and when nobody is left to hear it."""
+"""Watched lists of topics: what watchers hear, and lists that nobody watches any more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The quota's test, and how far an eviction goes."""
+"""When a backlog breaches its quota, and how far an eviction goes."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def entries_of(batches: Sequence[tuple[CompactionMessage, ...]]) -> list[Compact
 
 
 def compacted(entries: Sequence[CompactionEntry], *, retain_keyless: bool = False) -> list[CompactionEntry]:
-    """Run both passes and return what stays, with None in the places of removed messages."""
+    """Run both passes and return the messages that stay, with None in the places of removed messages."""
     latest = LatestByKey(retain_keyless=retain_keyless)
     for entry in entries:
         latest.see(entry)

@@ -1,4 +1,4 @@
-"""Cursor against a set of acked messages: every total exact, every operation, in any order."""
+"""The cursor, compared with a set of acked messages: every total is exact after any operations in any order."""
 
 from __future__ import annotations
 
@@ -309,7 +309,7 @@ class CursorMachine(RuleBasedStateMachine):
 
 
 class SmallChunkMachine(CursorMachine):
-    """The same with chunks of 8 entries, so that a few entries cross their borders."""
+    """The same machine with chunks of 8 entries, so that a few entries already cross the borders of chunks."""
 
     def __init__(self) -> None:
         super().__init__()

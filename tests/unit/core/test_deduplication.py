@@ -52,7 +52,7 @@ def test_a_first_chunk_starts_the_message_again() -> None:
     for part in (Mark(7, 7, 0), Mark(7, 7, 1)):
         seen.admit("p", part)
         seen.stored("p", part)
-    # Another program of the same name was at message 6 and sends its own 7.
+    # Another program with the same producer name had sent up to message 6, and sends its own message 7.
     assert seen.admit("p", Mark(7, 7, 0)) is Verdict.NEW
     assert seen.admit("p", Mark(7, 7, 1)) is Verdict.NEW
 

@@ -175,7 +175,7 @@ def test_next_ready_walks_blocks_not_entries() -> None:
 def held_bytes(root: object) -> int:
     """Return the size of everything that the object refers to.
 
-    tracemalloc finds the same number, but with it the test takes 11 s.
+    tracemalloc finds the same number, but would make the test take 11 s.
     """
     found: dict[int, object] = {}
     left = [root]

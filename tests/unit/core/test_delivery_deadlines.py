@@ -65,5 +65,5 @@ def test_a_nack_replaces_the_timeout_and_a_second_one_changes_nothing() -> None:
     assert deadlines.pop_due(START_MS + 2999) == []
     assert deadlines.pop_due(START_MS + 3000) == [Due(position, True)]
     assert deadlines.pop_due(START_MS + 9000) == []
-    deadlines.time_out(position, START_MS + 9500)  # delivered again: an ordinary delivery
+    deadlines.time_out(position, START_MS + 9500)  # a redelivery counts as an ordinary delivery
     assert deadlines.pop_due(START_MS + 9500) == [Due(position, False)]

@@ -293,7 +293,7 @@ class DispatchMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_lost(self) -> None:
-        """Every unacked entry is ahead of the read position, to be replayed, or held by a client."""
+        """Check that every unacked entry is ahead of the read position, to be replayed, or held by a client."""
         if not getattr(self, "clients", None):
             return
         held = {position for client in self.clients for position in client.holds}

@@ -21,7 +21,7 @@ class Busy(Share):
     def __init__(self, pieces: list[int]) -> None:
         super().__init__()
         self._pieces = itertools.cycle(pieces)
-        self.turns: list[int] = []  # the time it got in each turn
+        self.turns: list[int] = []  # the connection's time in each turn
 
     def work(self, fair: FairTurns) -> None:
         if not fair.may_begin(self):

@@ -158,7 +158,7 @@ def test_a_leavers_keys_come_to_the_others_in_order() -> None:
 
 
 def test_a_replay_plan_is_dropped_when_a_consumer_leaves() -> None:
-    """The entries that it reads must not overtake those that the leaving consumer gives back."""
+    """The entries that the plan reads must not overtake those that the leaving consumer gives back."""
     only, other = consumer(1, 2), consumer(2, 10)
     for each in (only, other):
         each.key_shared = KeySharedPolicy()

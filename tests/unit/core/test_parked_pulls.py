@@ -1,4 +1,4 @@
-"""The table of parked pulls: each is answered exactly once, as in RocketMQ's long polling."""
+"""The table of parked pulls, each of which is answered exactly once, as in RocketMQ's long polling."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ NOBODY = TrimLimits(acked_entries=None)
 
 
 def ledgers(*sizes: int, age_ms: int = 10, sealed: int | None = None) -> list[LedgerInfo]:
-    """Return ledgers of 10 entries each, the oldest first. `sealed` of them are sealed, or all but the last."""
+    """Return ledgers of 10 entries each, the oldest first. The first `sealed` are sealed, or all but the last."""
     closed = len(sizes) - 1 if sealed is None else sealed
     return [
         LedgerInfo(
@@ -38,7 +38,7 @@ def ledgers(*sizes: int, age_ms: int = 10, sealed: int | None = None) -> list[Le
         (NOTHING, 3),
         (Retention(time_ms=25, size_bytes=-1), 2),  # ages 40, 30, 20
         (Retention(time_ms=40, size_bytes=-1), 0),  # a ledger of exactly that age stays
-        (Retention(time_ms=-1, size_bytes=250), 2),  # 400 are kept: 400 and 300 are too much, 200 is not
+        (Retention(time_ms=-1, size_bytes=250), 2),  # of 400 bytes: 400 and 300 are too much, 200 is not
         (Retention(time_ms=-1, size_bytes=400), 1),
         (Retention(time_ms=-1, size_bytes=401), 0),
         (Retention(time_ms=35, size_bytes=250), 2),  # either limit is enough

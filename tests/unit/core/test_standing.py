@@ -64,7 +64,7 @@ class Watched:
         )
 
     def run(self, until_s: float) -> Verdict:
-        """Look at the subscription until then, and return the last verdict."""
+        """Sample the subscription until `until_s`, and return the last verdict."""
         while self.time_s < until_s:
             sample = self.sample()
             if self.standing is None or self.rested is None:
@@ -83,7 +83,7 @@ class Watched:
         return self.standing.verdict
 
     def words(self, since_s: float = 0.0) -> list[SubscriptionState]:
-        """Return the states since then, in order; a state that lasts is listed once."""
+        """Return the states since `since_s`, in order; a state that lasts is listed once."""
         return [
             state for state, _ in groupby(verdict.state for at_s, verdict in self.said if at_s >= since_s)
         ]
@@ -371,7 +371,7 @@ def _parts(thing: object) -> Iterator[object]:
 
 
 def test_a_message_that_comes_after_a_pause_between_looks_is_stuck_only_after_its_own_wait() -> None:
-    """A subscription for which nothing waits is looked at seldom."""
+    """The broker seldom looks at a subscription for which nothing waits."""
 
     def at(time_s: float, published: int) -> Sample:
         return Sample(START_MS + int(time_s * 1000), published, 0, published, 0, False)

@@ -12,7 +12,7 @@ import pytest
 
 from config.environment import PROJECT_DIR
 
-# Each of the two prints its process id and then waits for a signal.
+# Each of the two processes prints its id and then waits for a signal.
 _PAIR = """
 import sys
 from docker.together import run_together

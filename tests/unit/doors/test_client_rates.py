@@ -29,7 +29,7 @@ class Rates:
         self.reached[setting] += 1
 
     def asks(self, peer: str) -> bool:
-        """Return whether a request from this client is let in."""
+        """Return whether a request from this client is accepted."""
         try:
             self.rates.check_request(peer)
         except TooManyRequests:

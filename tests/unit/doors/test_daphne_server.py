@@ -258,7 +258,7 @@ async def test_an_application_that_does_not_take_frames_stops_the_socket(daphne:
             sent += 1
     except TimeoutError:
         pass
-    assert sent < 1000  # what lies in the kernel's buffers and the queue, not 64 MB
+    assert sent < 1000  # what the kernel's buffers and the queue hold, not 64 MB
     from daphne.server import twisted_loop
 
     twisted_loop.call_soon_threadsafe(release.set)

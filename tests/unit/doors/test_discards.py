@@ -1,4 +1,4 @@
-"""What the JSON sockets discard for their clients: once, for the first reason, with all permits back."""
+"""The JSON sockets discard an unreadable entry once, for the first reason, and return all its permits."""
 
 from __future__ import annotations
 

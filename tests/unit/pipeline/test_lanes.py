@@ -33,7 +33,7 @@ class FakeBroker:
         self.deduplicates = deduplicates
         self.entries: list[tuple[str, list[bytes]]] = []
         self.last: dict[tuple[str, str], int] = {}
-        self.refused_entries: set[int] = set()  # by number
+        self.refused_entries: set[int] = set()  # entry numbers
         self.busy = 0  # how many more producers it refuses because their name is taken
         self.sent = 0
         self.max_message_bytes = 1 << 20
@@ -216,7 +216,7 @@ def test_rows_after_an_entry_that_failed_are_not_stored() -> None:
     refused=st.integers(0, 5),
 )
 def test_the_client_never_cuts_an_entry(texts: list[str], has_properties: bool, refused: int) -> None:
-    """The client would send both pieces at once, and the broker could store the second without the first."""
+    """Otherwise the client would send both pieces at once, and the broker could store the second without the first."""
     broker = FakeBroker()
     broker.max_message_bytes = 2048
     broker.refused_entries = {refused}

@@ -91,7 +91,7 @@ class Told:
         self.rows += self.machine.buffer.take()
 
     def told(self) -> dict[Position, list[Happened]]:
-        """Return what the rows tell of each entry, in the console's order. An event's time is its row's whole range."""
+        """Return what the rows tell about each entry, in the console's order. An event's time is its row's range."""
         self.take()
         found: dict[Position, list[console_rows.StoryRow]] = {}
         for number, row in enumerate(self.rows):

@@ -1,4 +1,4 @@
-"""Examples of consumers: acknowledging, delivering again, listening, several on one subscription."""
+"""Examples of consumers: acknowledgement, redelivery, listeners, several consumers on one subscription."""
 
 from __future__ import annotations
 

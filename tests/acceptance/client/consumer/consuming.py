@@ -110,7 +110,7 @@ async def becomes(condition: Callable[[], Awaitable[bool]], what: str) -> None:
 
 
 async def witnessed(client: Client, topic: str, payloads: Sequence[bytes]) -> None:
-    """Publish, and wait until another subscription has everything. By then, other consumers would have it too."""
+    """Publish, and wait until another subscription has everything. By then, other consumers could have got it too."""
     witness = await client.subscribe(topic, "witness")
     await publish(client, topic, payloads)
     assert data(await take(witness, len(payloads))) == list(payloads)

@@ -1,4 +1,4 @@
-"""Listeners that fail, at a whole Vela."""
+"""Listeners that fail, with a whole Vela."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subscriptions of a whole Vela: types, redelivery, seeks, their end."""
+"""Subscriptions of a whole Vela: their types, redelivery, seeks and deletion."""
 
 from __future__ import annotations
 

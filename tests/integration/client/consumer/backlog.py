@@ -19,7 +19,7 @@ class Backlog:
         """How many messages each entry has. An entry with one message is not a batch."""
         self.acked: set[int] = set()
         self.sent: list[int] = []
-        """Entries sent over the present connection, in order."""
+        """Entries sent over the current connection, in order."""
         self._next = 0
         self._open_link: Link | None = None
         desk.peer.on(events.Subscribe, self._subscribed)

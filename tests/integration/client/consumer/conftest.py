@@ -13,7 +13,7 @@ from tests.support.manual_timers import ManualTimers
 
 @pytest_asyncio.fixture
 async def desk() -> AsyncIterator[Desk]:
-    """A scripted broker and a client of it."""
+    """A scripted broker and its client."""
     async with desk_running() as running:
         yield running
 

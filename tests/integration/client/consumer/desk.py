@@ -19,7 +19,7 @@ TOPIC = "persistent://public/default/orders"
 
 
 class Desk:
-    """The peer, a client of it, and the permits and deliveries since the last SUBSCRIBE."""
+    """The peer, its client, and the permits and deliveries since the last SUBSCRIBE."""
 
     def __init__(self, peer: ScriptedPeer, client: Client) -> None:
         self.peer = peer

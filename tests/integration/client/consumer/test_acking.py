@@ -114,7 +114,7 @@ async def test_a_client_that_dies_within_the_window_has_acked_nothing(
     consumer.acknowledge(message)
     timers.advance(99)
     desk.peer.on(events.Subscribe, lambda link, event: None)
-    desk.link.drop()  # the collected acks are lost with the process
+    desk.link.drop()  # as if the process died with its collected acks
     assert acked(desk) == []
 
 

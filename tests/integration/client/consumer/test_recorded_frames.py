@@ -43,7 +43,7 @@ def commands_of(name: str) -> Iterator[events.Event]:
 
 
 def seen(message: Message) -> dict[str, Any]:
-    """Return the parts of a message that the recorder could set, without empty ones."""
+    """Return the parts of a message that the recorder could set, without empty parts."""
     parts: dict[str, Any] = {
         "data": message.data(),
         "properties": message.properties(),

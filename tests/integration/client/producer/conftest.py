@@ -1,4 +1,4 @@
-"""A peer that stores all messages, and a client of it."""
+"""A peer that stores all messages, and its client."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ async def test_after_silence_or_a_failure_the_same_pull_is_repeated(
         peer.publish(b"c")
         assert await data(pulling, 1) == [b"c"]
     warnings = [each for each in caplog.records if each.levelno == logging.WARNING]
-    assert len(warnings) == 1  # said once, not at each attempt
+    assert len(warnings) == 1  # one warning, and not one for each attempt
 
 
 @pytest.mark.row("S3.15")

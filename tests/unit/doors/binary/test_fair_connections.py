@@ -1,4 +1,4 @@
-"""The event loop's time, shared: what a busy connection leaves to others, over both doors."""
+"""How a busy connection shares the event loop's time with others, over both doors."""
 
 from __future__ import annotations
 
