@@ -1,4 +1,4 @@
-"""PostgreSQL notifies watchers of topics that are created or deleted in any way."""
+"""Watchers hear about topics that are created or deleted in any way, because PostgreSQL notifies the broker."""
 
 from __future__ import annotations
 

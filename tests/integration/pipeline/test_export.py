@@ -229,7 +229,7 @@ def test_each_message_is_in_exactly_one_of_the_exports_of_new_messages(
             topic.publish(OutgoingMessage(payload=b"%d" % number))
 
     def export(number: int, **more: str) -> dict[str, Any]:
-        """Export, and rename the folder as if `number` were the second it ran in, so that no name is taken twice."""
+        """Export, and rename the folder as if the export had run in the second `number`, so that names differ."""
         done = job("export", "growing", options=more, to="growing/{time}-x", only_new="true")
         if done["messages"]:
             made = Path(done["folder"])
