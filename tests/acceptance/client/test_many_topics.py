@@ -91,7 +91,7 @@ async def test_one_refused_topic_leaves_no_other_subscribed(client: Client, topi
     await (await client.subscribe(names, "s")).close()
 
 
-async def test_a_pattern_takes_up_new_topics_from_their_first_message_on(client: Client, topic: str) -> None:
+async def test_a_pattern_reads_new_topics_from_their_first_message(client: Client, topic: str) -> None:
     await publish(client, f"{topic}-1", b"before")
     consumer = await client.subscribe(
         re.compile(f"{topic}-.*"), "s", initial_position=InitialPosition.Earliest
@@ -107,7 +107,7 @@ async def test_a_pattern_takes_up_new_topics_from_their_first_message_on(client:
     assert sorted(consumer.topics()) == [f"{topic}-1", f"{topic}-2"]
 
 
-async def test_partitions_that_are_added_are_taken_up_from_their_first_message_on(
+async def test_added_partitions_are_read_from_their_first_message(
     client: Client, shared_vela: VelaProcess, topic: str
 ) -> None:
     await partitioned(shared_vela, topic, 1)

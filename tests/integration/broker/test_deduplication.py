@@ -144,7 +144,7 @@ async def test_a_repeat_during_an_unknown_outcome_is_stored_once(dedup: BrokerRu
     assert stored(dedup) == [0, 1, 2]
 
 
-async def test_batches_count_by_their_last_message_however_the_client_says_it(dedup: BrokerRun) -> None:
+async def test_a_batch_is_compared_by_the_number_of_its_last_message(dedup: BrokerRun) -> None:
     producer = await dedup.producer(name="p")
     producer.send_entry(entries.batch_without_highest("p", [0, 10, 20]))
     await producer.has_receipts(1)

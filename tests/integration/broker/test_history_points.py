@@ -105,7 +105,7 @@ async def test_a_bucket_counts_how_long_acks_took(run: BrokerRun, clock: ManualC
     ) == [([2, 4],)]
 
 
-async def test_a_redelivery_counts_and_reader_s_messages_count_for_the_topic_alone(
+async def test_a_redelivery_counts_and_a_reader_s_messages_count_only_for_the_topic(
     run: BrokerRun, clock: ManualClock
 ) -> None:
     consumer = await run.consumer(permits=10)

@@ -198,7 +198,7 @@ async def test_a_producer_is_reported_with_why_its_message_was_refused(run: Brok
     assert error.startswith("TopicTerminatedError: ")
 
 
-async def test_a_row_that_the_server_refuses_is_missed_by_its_topic_alone(
+async def test_only_the_topic_of_a_row_that_postgresql_refuses_goes_unreported(
     run: BrokerRun, caplog: pytest.LogCaptureFixture
 ) -> None:
     others = [f"t{number}" for number in range(5)]

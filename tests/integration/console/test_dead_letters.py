@@ -214,7 +214,7 @@ def test_new_letters_do_not_each_start_a_search(operator: Client, shop: Shop) ->
 @pytest.mark.parametrize(
     ("rest", "member"), [("", ""), (":-1", ""), (":2", ""), (":2:1", ":1"), (":-1:3", ":3")]
 )
-def test_a_letter_leads_to_its_original_whatever_partition_that_was_on(
+def test_a_letter_leads_to_its_original_on_any_partition(
     rest: str, member: str, operator: Client, shop: Shop
 ) -> None:
     place = f"{shop.open.pk}:3"

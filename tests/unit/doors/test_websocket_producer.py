@@ -244,7 +244,7 @@ async def test_a_broker_that_is_not_ready_answers_503(broker: FakeBroker) -> Non
 
 
 @pytest.mark.parametrize(("error", "status"), [(ProducerBusy("x"), 409), (TopicTerminated("x"), 503)])
-async def test_partitions_opened_before_a_refusal_are_let_go(
+async def test_partitions_opened_before_a_refusal_are_closed(
     error: Exception, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = FakeBroker()

@@ -190,7 +190,7 @@ async def test_unsubscribe_and_close_are_answered(client: WireClient) -> None:
     assert client.broker.topic("orders").producers == {}
 
 
-async def test_a_consumer_closed_while_it_is_opened_is_let_go(client: WireClient) -> None:
+async def test_a_consumer_closed_while_it_opens_leaves_the_broker(client: WireClient) -> None:
     client.broker.opening.clear()
     client.tell(
         commands.subscribe(TOPIC, "s", type=SubType.EXCLUSIVE, consumer_id=1, request_id=1),
@@ -207,7 +207,7 @@ async def test_a_consumer_closed_while_it_is_opened_is_let_go(client: WireClient
     assert client.heard() == []
 
 
-async def test_a_lost_connection_gives_back_its_consumers_messages(
+async def test_a_lost_connection_returns_its_consumers_messages_to_the_subscription(
     client: WireClient, broker: FakeBroker
 ) -> None:
     await client.open_producer()
