@@ -223,7 +223,7 @@ def test_without_a_queue_messages_come_one_by_one_on_every_type(
 def test_a_lower_priority_gets_entries_when_the_higher_one_has_no_permits(
     shared_vela: VelaProcess, client: pulsar.Client, topic: str
 ) -> None:
-    """Apache's client has no option for a priority level and always has the best one, 0. Its peer here has level 1."""
+    """Apache's client always has the best priority level, 0, and no option for another. `peer` has level 1."""
     with RawPulsar(shared_vela.pulsar_url) as peer:
         peer.subscribe(topic, priority=1)
         peer.tell(commands.flow(1, 100))

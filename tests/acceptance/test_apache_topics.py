@@ -1,4 +1,4 @@
-"""Apache's own client while an operator terminates, grows, bounds and deletes the topics it uses."""
+"""Apache's own client while an operator terminates, grows and deletes its topics and limits their backlogs."""
 
 from __future__ import annotations
 

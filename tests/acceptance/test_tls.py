@@ -1,4 +1,4 @@
-"""A whole Vela that serves with TLS alone: Apache's client, curl, `vela`, and a renewal while a producer sends."""
+"""A whole Vela that serves only with TLS: Apache's client, curl, `vela`, and a renewal while a producer sends."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class SecureVela:
         return done.returncode, done.stdout
 
     def served(self) -> str:
-        """The subject of the certificate that the Pulsar port shows now."""
+        """The subject of the certificate that the Pulsar port presents now."""
         port = self.process.environment["VELA_PULSAR_TLS_PORT"]
         done = subprocess.run(
             ["openssl", "s_client", "-connect", f"localhost:{port}"],
@@ -75,7 +75,7 @@ class SecureVela:
         return next(line for line in done.stdout.splitlines() if line.startswith("subject"))
 
     def show(self, pair: KeyPair) -> None:
-        """Put a certificate and its key where Vela looks."""
+        """Put a certificate and its key where Vela looks for them."""
         for name, file in (("certificate", pair.certificate), ("key", pair.private_key)):
             shutil.copy(file, self.folder / f"{name}.new")
             os.replace(self.folder / f"{name}.new", self.folder / name)

@@ -19,7 +19,7 @@ _NOTHING = "\\N"
 
 
 def checksum_of_files(folder: Path, format_: str) -> Checksum:
-    """Return the checksum of the messages in an export's files. They have no event time."""
+    """Return the checksum of the messages in an export's files. The messages must have no event time."""
     rows = {"parquet": _parquet, "ndjson": _ndjson, "csv": _csv}[format_]
     return Checksum.of_digests(
         message_digest(value, key, properties, 0)

@@ -92,7 +92,7 @@ class JobSoak:
             )
 
     def _kill(self, work: Work, target: Target, share: float, span: Span) -> Hit | None:
-        """Kill a job's process and do the job again until it is done. None if the job ended before."""
+        """Kill a job's process and do the job again until it is done. Return None if the job ended before the kill."""
         job = work.job()
         with self._started(job, target) as run:
             began_s = self._begun_s(run, target)

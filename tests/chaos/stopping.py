@@ -1,4 +1,4 @@
-"""Let a soak test leave nothing behind: SIGTERM ends it through its `finally` blocks, and its drivers end with it."""
+"""Make sure that a soak leaves nothing behind: SIGTERM runs its `finally` blocks, and its drivers end with it."""
 
 from __future__ import annotations
 

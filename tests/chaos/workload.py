@@ -130,5 +130,5 @@ class Workload:
             self.record.acks.append((time.monotonic(), number))
 
     def _pause(self) -> None:
-        """Pace the sender to the workload's rate. This is no wait for a condition."""
+        """Pace the sender to the workload's rate. This does not wait for a condition."""
         time.sleep(PAUSE_S)

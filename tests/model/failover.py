@@ -29,7 +29,7 @@ class _FailoverClient(Client):
 
 
 class FailoverMachine(ExclusiveMachine):
-    """Like Exclusive, for the active consumer. After a switch, the new active one gets everything unacked."""
+    """Like Exclusive, for the active consumer. After a switch, the new active consumer gets everything unacked."""
 
     type = SubscriptionType.FAILOVER
     max_consumers = 3

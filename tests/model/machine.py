@@ -111,7 +111,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         for _ in range(12):
             await asyncio.sleep(0)
 
-    # -- what is
+    # -- state
 
     @property
     def subscription(self) -> Subscription:

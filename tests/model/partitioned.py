@@ -92,7 +92,7 @@ class PartitionedMachine(RuleBasedStateMachine):
                 [(each.ledger_id, 0, each.entries - 1) for each in topic.log.ledgers if each.entries]
             )
 
-    # -- what is
+    # -- state
 
     def cursor(self, partition: int) -> Cursor:
         return self.run.subscription(NAMES[partition]).cursor

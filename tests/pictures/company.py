@@ -1,4 +1,4 @@
-"""A company's work on a Vela: several tenants whose topics keep up, fall behind, are stuck, and hold poison.
+"""A company's work on a Vela: several tenants whose topics keep up, fall behind, are stuck or contain poison.
 
 Clients are Apache's. Each thread is one application of the company.
 """

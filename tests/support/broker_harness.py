@@ -107,7 +107,7 @@ def empty(url: str) -> None:
 
 
 def _empty_tables(connection: psycopg.Connection[Any], sizes: Mapping[str, int]) -> None:
-    """Empty the tables: small ones with DELETE, as TRUNCATE makes new files for a table and each of its indexes."""
+    """Empty the tables: with DELETE if small, because TRUNCATE makes new files for a table and each index."""
     connection.execute("SET session_replication_role = replica")  # foreign keys need no checks: all rows go
     for name, size in sizes.items():
         if size <= _FEW_BYTES:

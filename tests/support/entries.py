@@ -1,4 +1,4 @@
-"""Make entries as other clients than Vela's make them."""
+"""Make entries as clients other than Vela's make them."""
 
 from __future__ import annotations
 

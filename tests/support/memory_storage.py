@@ -400,7 +400,7 @@ class MemoryStorage:
     # -- acts
 
     def plan_act(self, kind: str, subscription_id: int | None) -> int:
-        """Add an act and return its id. The test passes the rest to the runner. On a partitioned topic, pass None."""
+        """Add an act and return its id. `subscription_id` is None if the topic is partitioned."""
         act_id = self._next_id()
         self.acts[act_id] = _Act(kind=kind, state="plan_requested", subscription_id=subscription_id)
         return act_id

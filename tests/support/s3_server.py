@@ -1,4 +1,4 @@
-"""An S3 server for tests: moto, with faults that a test switches on. It keeps its files over a stop and a start."""
+"""An S3 server for tests: moto, with faults that a test switches on. It keeps its files across a stop and a start."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class S3Server:
             body = f"<Error><Code>{code}</Code><Message>{text}</Message></Error>"
             return wrappers.Response(body, status, mimetype="application/xml")(environ, start_response)
         answer = wrappers.Response.from_app(self._moto, environ, buffered=True)
-        # In moto's answer to a completed upload, an XML element has another name than in S3's. Arrow accepts only S3's.
+        # In its answer to a completed upload, moto gives an XML element the wrong name, which Arrow does not accept.
         if environ["REQUEST_METHOD"] == "POST":
             data = answer.get_data()
             answer.set_data(

@@ -39,7 +39,7 @@ class VelaProcess:
 
     data_dir: Path
     environment: dict[str, str]
-    output: Path  # what the supervisor printed, over all starts
+    output: Path  # what the supervisor printed, across all starts
     process: subprocess.Popen[bytes] | None = field(default=None)
 
     @property

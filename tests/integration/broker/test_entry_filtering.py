@@ -390,6 +390,6 @@ async def test_an_old_client_may_not_subscribe_once_a_batch_was_seen(broker_url:
         with pytest.raises(UnsupportedVersion, match="VELA_REFUSE_OLD_CLIENTS"):
             await run.attach(ConsumerProbe(), identity=old_identity)
         await run.attach(ConsumerProbe(), identity=replace(IDENTITY, protocol_version=4))
-    async with running(broker_url) as run:  # the broker knows it even after a restart
+    async with running(broker_url) as run:  # a restarted broker still knows that the topic has batches
         with pytest.raises(UnsupportedVersion):
             await run.attach(ConsumerProbe(), identity=old_identity)

@@ -154,7 +154,7 @@ async def test_a_fault_in_a_call_still_answers_the_client(
         assert stored == (len(OLD) + len(NEW),), "nothing is stored twice"
 
 
-async def test_an_append_whose_outcome_cannot_be_found_out_gives_its_topic_up(broker_url: str) -> None:
+async def test_an_append_whose_outcome_cannot_be_found_out_fences_its_topic(broker_url: str) -> None:
     """The topic's producers reconnect and resend. As after a crash, a stored message may then be stored twice."""
     for unanswered in ("topics.advance_epochs", "entries.last_entry"):
         empty(broker_url)

@@ -1,4 +1,4 @@
-"""Seek, unsubscribe and operators' acts: one at a time, whole or not at all, and recorded in the act log."""
+"""Seek, unsubscribe and operators' acts: one at a time, completely or not at all, and recorded in the act log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The act publish: one message, stored once whatever happens, and refused in words that say what to change."""
+"""The act publish: its message is stored once whatever happens, and a refusal says what to change."""
 
 from __future__ import annotations
 

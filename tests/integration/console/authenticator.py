@@ -26,7 +26,7 @@ class Phone:
         monkeypatch.setattr("console.people.second_factor.time.time", lambda: self.now_s)
 
     def code(self, *, early_s: float = 0) -> str:
-        """Return the code that the app shows now, or with a clock that is `early_s` ahead."""
+        """Return the code that the app shows now, or would show if its clock were `early_s` ahead."""
         step = int((self.now_s + early_s) // STEP_S)
         return f"{hotp(base64.b32decode(self.secret), step):06}"
 

@@ -204,7 +204,7 @@ def _batch(append_ms: int) -> bytes:
 
 
 def connect(subscription: Subscription, *, key: int, now_ms: int) -> None:
-    """Connect the consumer `clerk`, which has one unacked message and asks for none."""
+    """Connect the consumer `clerk`, which has one unacked message and no permits."""
     ConsumerSession.objects.create(
         key=key,
         owner_epoch=1,

@@ -231,7 +231,7 @@ def test_a_page_of_another_site_cannot_act_for_a_logged_in_user(
     strict.cookies = operator.cookies
     answer = post(strict, "/api/v1/acts", CLEAR)
     assert (answer.status_code, answer.json()["code"]) == (403, "CsrfFailed")
-    # A form of another site sends the browser's remembered credentials, but only with this type of body.
+    # A form on another site could send the browser's remembered credentials, but no body of type application/json.
     form = strict.post("/api/v1/acts", json.dumps(CLEAR), content_type="text/plain", headers=staff)
     assert form.status_code == 415
     assert not broker.asked

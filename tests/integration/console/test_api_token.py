@@ -98,7 +98,7 @@ def test_tokens_are_accepted_only_if_the_broker_takes_tokens(
 def test_the_log_tells_an_act_by_a_token_from_one_by_a_user(
     scheme: str, anonymous: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The policy second_person compares accounts. A token has no account, although it comes to the same address."""
+    """The policy second_person compares accounts. A token has no account, although users call the same address."""
     fake = FakeActs()
     monkeypatch.setattr(acts, "plan", fake.plan)
     asked = {"kind": "unload", "topic": "shop/eu/orders"}

@@ -81,7 +81,7 @@ def log_of_104(topic: Topic) -> None:
 
 @pytest.fixture
 def partitioned(db: None) -> Topic:
-    """Create `dates` with two partitions of 104 messages, `slow` on both, and `new`, never reported, on one."""
+    """Create `dates` with two partitions of 104 messages, `slow` on both, and on one also `new`, without a report."""
     parent = make_topic("persistent://shop/eu/dates")
     parent.partitions = 2
     parent.save()

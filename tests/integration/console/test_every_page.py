@@ -1,4 +1,4 @@
-"""Rules of every page: login, content policy, versioned parts, and a cost that does not depend on the data."""
+"""Rules of every page: login, content policy, parts with versions, and a cost that does not depend on the data."""
 
 from __future__ import annotations
 

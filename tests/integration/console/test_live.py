@@ -212,7 +212,7 @@ async def test_changes_during_a_pause_between_sends_are_sent_together(
 
 
 def _with_sleep(sleep: Any) -> Any:
-    """The module asyncio with another `sleep`."""
+    """Return a copy of the module asyncio whose `sleep` is this function."""
     names = {name: getattr(asyncio, name) for name in dir(asyncio) if not name.startswith("_")}
     return type(
         "asyncio", (), {**{k: staticmethod(v) for k, v in names.items()}, "sleep": staticmethod(sleep)}

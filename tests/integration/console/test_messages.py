@@ -647,7 +647,7 @@ def plainly(filters: Filters, message: Message) -> bool:
 
 @pytest.fixture
 def clean_log(db: None, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A function that makes a fresh topic for an example, and has the browser read only a few entries at a time."""
+    """A function that names a new topic for an example, and makes searches read only a few entries at a time."""
     numbers = count()
 
     @contextmanager

@@ -52,6 +52,6 @@ def test_pages_say_that_they_are_read_only_and_offer_no_act(operator: Client, sh
     page = operator.get("/t/persistent/public/default/orders/s/billing")
     assert "Read-only." in text_of(page)
     assert "/act/" not in page.content.decode()
-    assert "customer-5" in page.content.decode()  # what a reader may see stays
+    assert "customer-5" in page.content.decode()  # readers still see what they may see
     form = operator.get("/t/persistent/public/default/orders/s/billing/act/clear")
     assert (form.status_code, "VELA_CONSOLE_READ_ONLY" in text_of(form)) == (403, True)

@@ -1,4 +1,4 @@
-"""The plans and results of partitions as one, and the parameter that chooses partitions."""
+"""Acts on several partitions: their merged plans and results, and the parameter that chooses partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unseen characters as marks: in text, in elements that hold text only, never in attributes."""
+"""Marks for invisible characters: in text, in elements that hold text only, never in attributes."""
 
 from __future__ import annotations
 

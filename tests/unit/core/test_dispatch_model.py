@@ -408,7 +408,7 @@ LOOK_AHEAD = 3
 
 
 class KeySharedMachine(SharedMachine):
-    """I9: a key is at one consumer only, and in order; other keys go on."""
+    """I9: only one consumer at a time gets a key's messages, in order, and no key waits for another."""
 
     kind = SubscriptionType.KEY_SHARED
     dispatcher: KeySharedDispatcher

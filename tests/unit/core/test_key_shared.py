@@ -106,7 +106,7 @@ def test_later_entries_of_a_key_wait_behind_its_replays() -> None:
 
 @pytest.mark.row("I9")
 def test_a_slot_drains_at_its_old_owner_before_the_new_one_gets_it() -> None:
-    """The slot moves when a consumer joins or leaves. Other keys flow meanwhile."""
+    """The slot moves when a consumer joins or leaves. Messages in other slots are still sent meanwhile."""
     wide, other = consumer(1, 10, (0, 65_535)), consumer(2, 10, (30_001, 65_535))
     dispatcher = KeySharedDispatcher()
     for each in (wide, other):

@@ -94,7 +94,7 @@ def test_the_longest_of_several_waits_counts() -> None:
     )
     assert rates.waits_s(HERE, "shop", messages=10, size_bytes=60) == pytest.approx(0.22)
     assert rates.waits_s(ELSEWHERE, "shop", messages=1) == pytest.approx(0.2)  # the wait for the role's limit
-    assert rates.waits_s(ELSEWHERE, "", messages=1_000) == 0  # without a role, none is counted
+    assert rates.waits_s(ELSEWHERE, "", messages=1_000) == 0  # no role, so no role's limit
 
 
 def test_without_limits_nothing_is_counted() -> None:

@@ -1,4 +1,4 @@
-"""Transactions are refused by name on every command that can carry one: none is ever open or aborted."""
+"""Every command that names a transaction is refused with an error that says why. No transaction ever opens."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def test_every_row_is_stored_once_however_often_the_task_fails(
     broker = FakeBroker(partitions)
     broker.refused_entries = set(refused)
     rows = rows_of(count, keyed=keyed)
-    for size in sizes:  # attempts, each with entries of another size
+    for size in sizes:  # attempts, each with entries of a different size
         with contextlib.suppress(BrokerUnavailable):
             write(broker, rows, batchRows=str(size))
             break

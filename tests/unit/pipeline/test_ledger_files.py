@@ -113,7 +113,7 @@ def test_an_entry_that_is_missing_refuses_the_file(write: Write) -> None:
 
 
 def test_damage_is_found(write: Write, files: LedgerFiles, tmp_path: Path) -> None:
-    noise = Random(1).randbytes(1_000)  # zstd cannot compress it, so it is in the file as it is
+    noise = Random(1).randbytes(1_000)  # zstd cannot compress it, so the file contains these bytes
     write([row._replace(data=noise) for row in ledger(3)])
     path = tmp_path / "off load" / NAME
     whole = path.read_bytes()

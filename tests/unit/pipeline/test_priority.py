@@ -23,15 +23,15 @@ slices = [line.split()[-1] for line in scheduling.splitlines() if line.startswit
 print(json.dumps([os.nice(0), int(child.stdout), session.read_text() if session.exists() else "", slices]))
 """
 
-# The kernel release from which a program can choose the slices of an ordinary thread.
+# The first kernel release in which a program can choose the slices of an ordinary thread.
 CHOOSES_SLICES = (6, 12)
 
 
 def told(niceness: int, *, leads_a_session: bool) -> list[Any]:
-    """Return a process's niceness after `give_way`, its child's niceness, its session's text, and its child's slice.
+    """Return a process's niceness after `give_way`, its child's niceness, its autogroup, and its child's slice.
 
-    Text and slice are read from `/proc`. The text is empty where the kernel has autogroups that are switched off,
-    as in some containers. The slice is a list with one number of nanoseconds, or empty if the kernel does not show it.
+    The last two are read from `/proc`. The autogroup is a text, which is empty if the kernel has switched autogroups
+    off, as in some containers. The slice is a list with one number of nanoseconds, or empty if the kernel hides it.
     """
     done = subprocess.run(
         [sys.executable, "-c", TELL, str(niceness)],

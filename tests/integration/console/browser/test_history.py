@@ -106,7 +106,7 @@ def test_an_empty_chart_says_so_and_a_single_number_is_a_point(page: Page, shop:
 
 
 def test_the_legend_names_each_line_with_its_number(page: Page, shop: Shop) -> None:
-    # The page may be opened up to three points later than the points were added.
+    # The time of up to three points may pass before the page is opened.
     add_points(shop, minutes=30, neighbours=3)
     page.goto(BILLING)
     page.wait_for_selector(DRAWN)

@@ -52,7 +52,7 @@ AN_ID = st.tuples(st.integers(0, 2**40), st.integers(0, 2**40), st.none() | st.i
 
 
 def read_slowly(data: bytes, calls: list[list[events.Event]], *, most: int) -> None:
-    """Read the commands as a caller does that asks for `most` at a time, and collect them."""
+    """Read the commands, at most `most` at a time, and append those of each call to `calls`."""
     engine = connected_engine()
     calls.append(engine.receive(data, most=most))
     while engine.has_more:

@@ -67,7 +67,7 @@ def test_partly_acked_entries_are_bounded() -> None:
 
 def test_the_entry_acked_longest_ago_is_forgotten_first() -> None:
     tracker = BatchAcks(batch_index_acks=False, max_entries=2)
-    # Entry 1 is acked again before entry 3 pushes one out.
+    # Entry 1 is acked again before entry 3 comes, which makes the tracker forget entry 2.
     for index, entry in [(0, 1), (0, 2), (1, 1), (0, 3)]:
         assert tracker.individual([member(index, 3, entry)]) == []
     assert tracker.individual([member(2, 3, 1)]) == [entry_ack(None, 3, 1)]

@@ -1,4 +1,4 @@
-"""Push window and pull balance."""
+"""How many messages may be pushed: the push window, and the balance of clients that pull."""
 
 from __future__ import annotations
 
