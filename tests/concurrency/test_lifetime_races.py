@@ -269,7 +269,7 @@ async def test_a_crash_at_any_step_of_a_copy_loses_and_doubles_nothing(
         assert consumer.positions == positions
 
 
-async def test_a_page_inside_a_transaction_puts_a_drop_off_and_delays_no_append(broker_url: str) -> None:
+async def test_a_page_inside_a_transaction_postpones_a_drop_and_delays_no_append(broker_url: str) -> None:
     async with keeping(broker_url) as run:
         segment, _ = await straggling(run)
         with psycopg.connect(broker_url) as page:

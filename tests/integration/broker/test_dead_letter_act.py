@@ -81,7 +81,7 @@ async def test_a_letter_equals_that_of_a_client_and_the_message_is_acknowledged(
     assert consumer.consumer.is_open
 
 
-async def test_an_undo_gives_the_message_back_and_says_that_the_letter_stays(run: BrokerRun) -> None:
+async def test_an_undo_unacks_the_message_and_says_that_the_letter_stays(run: BrokerRun) -> None:
     dead = await run.consumer(DLQ, "dead", permits=10)
     await run.consumer()
     (position,) = await published(run, entry(0))

@@ -81,7 +81,7 @@ async def test_the_wheel_alone_redelivers(broker_url: str, type_: SubscriptionTy
         consumer.ack(*positions)
 
 
-async def test_a_negative_ack_comes_back_when_it_is_due_and_not_before(broker_url: str) -> None:
+async def test_a_negatively_acked_message_comes_back_when_it_is_due_and_not_before(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, wheel_enabled=False) as run:
         producer = await run.producer()

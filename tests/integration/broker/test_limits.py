@@ -111,7 +111,7 @@ async def test_a_producer_that_is_refused_makes_no_topic_and_no_namespace(
     assert_nothing_is_made(run)
 
 
-async def test_asking_for_partitions_makes_no_topic_that_has_none(run: BrokerRun) -> None:
+async def test_asking_for_partitions_creates_no_topic_without_partitions(run: BrokerRun) -> None:
     name = TopicName.parse("fresh/eu/t")
     assert await run.broker.partition_count(name, create=True) == 0
     assert await run.broker.partition_count(name.with_partition(3), create=True) == 0

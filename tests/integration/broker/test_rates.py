@@ -46,7 +46,7 @@ async def test_the_rate_in_bytes_is_kept_until_it_is_removed(broker_url: str) ->
         await producer.publish(100)
 
 
-async def test_changing_another_policy_leaves_the_debt_as_it_is(broker_url: str) -> None:
+async def test_changing_another_policy_keeps_the_debt(broker_url: str) -> None:
     async with running(broker_url, clock=ManualClock()) as run:
         await run.policies("t", publish_rate_messages=10)
         switched: list[bool] = []

@@ -135,7 +135,7 @@ async def test_two_producers_with_the_same_new_schema_get_one_version(run: Broke
     assert {version(each) for each in probes} == {version_bytes(0)}
 
 
-async def test_a_version_that_was_stored_behind_our_back_is_found(run: BrokerRun) -> None:
+async def test_a_version_that_another_process_stored_is_found(run: BrokerRun) -> None:
     await run.producer(schema=FIRST)
     rows(
         run.database_url,

@@ -151,7 +151,7 @@ def count_statements(monkeypatch: pytest.MonkeyPatch, part: str) -> list[str]:
     return seen
 
 
-def test_autovacuum_leaves_rows_alone_that_were_only_inserted(broker_url: str) -> None:
+def test_autovacuum_leaves_alone_rows_that_were_only_inserted(broker_url: str) -> None:
     names = rows(
         broker_url,
         "SELECT c.relname, bool_or(a.attname = 'data' AND a.attstattarget = 0), max(a.attstattarget) FROM pg_class c"

@@ -48,7 +48,7 @@ async def test_unloading_a_topic_that_is_not_loaded_does_nothing(run: BrokerRun)
     assert await run.broker.endings.unload([T]) == 0
 
 
-async def test_sends_of_an_unload_are_stored_once_or_sent_again(run: BrokerRun) -> None:
+async def test_sends_during_an_unload_are_stored_once_or_sent_again(run: BrokerRun) -> None:
     producer = await run.producer()
     await producer.publish(1)
     trap = run.proxy.trap('INSERT INTO "vela_entry_1"', Moment.HOLD_REQUEST)

@@ -38,7 +38,9 @@ async def test_all_allowed_connections_are_used(tcp_peer: ScriptedPeer) -> None:
 
 
 @pytest.mark.row("S0.1")
-async def test_without_pooling_each_has_its_own_and_lookups_leave_none(tcp_peer: ScriptedPeer) -> None:
+async def test_without_pooling_each_producer_and_consumer_has_a_connection_and_lookups_leave_none(
+    tcp_peer: ScriptedPeer,
+) -> None:
     async with Client(tcp_peer.url, connections_per_broker=0) as client:
         first = await client.connection_for(TOPIC)
         second = await client.connection_for(TOPIC)

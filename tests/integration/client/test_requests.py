@@ -204,7 +204,7 @@ async def test_pings_are_answered(peer: ScriptedPeer) -> None:
         await until(lambda: peer.count(events.Pong), "PONG")
 
 
-async def test_keep_alive_pings_and_gives_a_silent_connection_up(tcp_peer: ScriptedPeer) -> None:
+async def test_keep_alive_pings_and_gives_up_a_silent_connection(tcp_peer: ScriptedPeer) -> None:
     async with Client(tcp_peer.url, keep_alive_interval_seconds=0.1) as client:
         connection = await client.connection_for(TOPIC)
         await until(lambda: tcp_peer.count(events.Ping) >= 3, "pings")

@@ -197,7 +197,7 @@ def test_a_member_that_is_not_taken_is_named_with_those_that_are(
     assert post(operator, f"/api/v1/{address}", body).json()["detail"] == says
 
 
-def test_callers_need_a_login_a_role_and_for_changes_json(
+def test_callers_need_a_login_and_a_role_and_changes_must_be_json(
     operator: Client, looker: Client, anonymous: Client, staff: dict[str, str], broker: FakeActs, shop: Shop
 ) -> None:
     assert (

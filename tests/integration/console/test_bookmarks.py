@@ -57,7 +57,7 @@ def test_the_list_is_searched_and_paged(operator: Client, shop: Shop) -> None:
     assert "No bookmark matches." in text_of(operator.get("/bookmarks?q=%25"))
 
 
-def test_a_topic_shows_its_own_and_a_partitioned_one_those_of_its_partitions(
+def test_a_topic_shows_its_bookmarks_and_a_partitioned_topic_those_of_its_partitions(
     operator: Client, shop: Shop
 ) -> None:
     assert "There are no bookmarks." in text_of(operator.get(f"{PAGE}?tab=bookmarks"))

@@ -241,7 +241,7 @@ def test_a_consumer_is_disconnected_from_its_row_in_three_clicks(
     assert act.parameters == {"consumer_key": 1, "reason": "it keeps everything"}
 
 
-def test_a_long_name_in_a_finding_does_not_spill_over_a_phone(page: Page, shop: Shop) -> None:
+def test_a_finding_with_a_long_name_fits_a_phone(page: Page, shop: Shop) -> None:
     ConsumerSession.objects.update(name="c" * 300)
     page.set_viewport_size({"width": 390, "height": 900})
     page.goto(BILLING)

@@ -203,9 +203,7 @@ def test_producers_are_listed_with_their_refusals(looker: Client, shop: Shop) ->
         *((f"producers?sort={each}") for each in PRODUCER_ORDERS),
     ],
 )
-def test_pages_of_clients_follow_each_other_without_gap_or_double(
-    order: str, looker: Client, db: None
-) -> None:
+def test_pages_of_clients_have_no_gaps_and_no_duplicates(order: str, looker: Client, db: None) -> None:
     make_topic("persistent://public/default/t0")
     with connection.cursor() as cursor:
         cursor.execute(MANY.replace("(1, 100)", "(1, 1)"))
@@ -325,7 +323,7 @@ def test_a_subscription_of_a_partitioned_topic_shows_the_consumers_of_all_partit
     assert f'href="{form}"' in page.content.decode()
 
 
-def test_the_form_of_a_row_names_the_one_consumer_and_the_reason_for_it(
+def test_the_form_of_a_row_names_one_consumer_and_takes_a_reason(
     operator: Client, fleet: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = FakeActs()

@@ -107,7 +107,7 @@ def test_no_password_is_kept() -> None:
     assert "a-secret-that-was-mistyped" not in str(kept)
 
 
-def test_a_name_longer_than_any_is_refused_without_a_record() -> None:
+def test_a_name_too_long_for_any_user_is_refused_without_a_record() -> None:
     assert log_in("wrong", name="x" * 5000, door="/api/v1/stats").status_code == 401
     assert "correct username" in text_of(log_in("wrong", name="x" * 150))
     assert AccessAttempt.objects.count() == 1

@@ -177,7 +177,7 @@ def test_a_plan_into_another_namespace_is_not_applied(
     assert greta.post(f"{ACTS}/{act}/apply", {}, content_type="application/json").status_code == 200
 
 
-def test_lists_of_the_pipeline_are_about_what_one_may_see(broker: FakeActs, shop: Shop) -> None:
+def test_lists_of_the_pipeline_show_only_what_their_reader_may_see(broker: FakeActs, shop: Shop) -> None:
     of_other = {"job": "export", "subject": OTHER, "topic_name": OTHER, "options": {"to": "x"}, "who": "ada"}
     PipelineRun.objects.create(id=2, state="done", **of_other)
     PipelineSchedule.objects.create(id=2, every_minutes=5, next_at="2026-01-01T00:00:00Z", **of_other)

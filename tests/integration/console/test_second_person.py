@@ -89,7 +89,7 @@ def test_the_planner_hands_the_plan_over(operator: Client, ben: Client, shop: Sh
     assert state_of(act) == ("planned", "ada", None, None)
 
 
-def test_the_page_and_the_overview_say_it_in_chinese_too(operator: Client, shop: Shop) -> None:
+def test_the_page_and_the_overview_show_the_waiting_plan_in_chinese(operator: Client, shop: Shop) -> None:
     act = a_planned_act(shop)
     for address, words in ((f"/acts/{act.pk}", "此计划在等待第二个人。"), ("/", "等待第二个人的计划")):
         assert words in text_of(operator.get(address, headers={"accept-language": "zh-hans"}))

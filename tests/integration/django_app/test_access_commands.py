@@ -51,7 +51,7 @@ def test_a_token_is_printed_once_and_its_row_has_no_token() -> None:
     assert logged() == [("create_token", "*", {"token": row.id, "role": "billing"})]
 
 
-def test_a_token_can_be_for_ever_and_signed_by_a_private_key(tmp_path: Path) -> None:
+def test_a_token_can_last_for_ever_and_be_signed_by_a_private_key(tmp_path: Path) -> None:
     pair = ECKey.generate_key("P-256")
     path = tmp_path / "private.pem"
     path.write_bytes(pair.as_pem(private=True))

@@ -237,7 +237,7 @@ async def test_a_socket_that_takes_no_bytes_is_sent_nothing_more() -> None:
 
 
 @pytest.mark.row("S2.15")
-async def test_a_negative_ack_of_the_only_message_comes_back_in_time_for_one_more_permit() -> None:
+async def test_the_only_negatively_acked_message_comes_back_with_the_next_permit() -> None:
     clock = ManualClock()
     async with memory_broker(clock=clock) as run:
         consumer = await run.consumer(permits=1)

@@ -20,7 +20,7 @@ class SecondBroker:
         raise BrokerAlreadyRuns("another broker already runs on this database")
 
 
-async def test_a_taken_lock_has_the_exit_code_that_a_supervisor_tries_again() -> None:
+async def test_a_taken_lock_has_the_exit_code_after_which_a_supervisor_tries_again() -> None:
     with pytest.raises(CannotStart, match="another broker already runs") as refused:
         await _start(cast("Any", SecondBroker()), asyncio.Event())
     assert refused.value.exit_code == EXIT_LOCK_TAKEN

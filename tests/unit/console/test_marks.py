@@ -11,7 +11,7 @@ UNSEEN = [*range(0x20), *range(0x7F, 0xA0), 0x61C, *range(0x200B, 0x2010), *rang
 UNSEEN += [*range(0x2066, 0x206A), 0xFEFF]
 
 
-def test_every_unseen_character_is_marked_with_its_number() -> None:
+def test_every_invisible_character_is_marked_with_its_number() -> None:
     for code in UNSEEN:
         shown = marked(f"a{chr(code)}b")
         assert chr(code) not in shown

@@ -107,7 +107,7 @@ def test_a_debt_is_paid_before_the_next_work() -> None:
     assert waited == 3
 
 
-def test_a_connection_that_begins_later_than_its_place_came_still_begins() -> None:
+def test_a_connection_that_does_not_begin_in_its_turn_begins_in_a_later_one() -> None:
     fair, slow, other = FairTurns(part_ns=PART, turn_ns=TURN), Busy([10]), Busy([10])
     other.turns.append(0)
     assert fair.may_begin(slow)

@@ -133,7 +133,7 @@ def test_a_slot_drains_at_its_old_owner_before_the_new_one_gets_it() -> None:
     assert replay(dispatcher, late[0]) == {2: [20]}
 
 
-def test_a_slot_that_is_given_back_while_it_drains_goes_on_at_once() -> None:
+def test_a_slot_whose_consumer_attaches_again_while_it_drains_continues_at_once() -> None:
     dispatcher = sticky(consumer(1, 10, (0, 30_000)))
     first = dispatcher.consumers[0]
     assert read(dispatcher, entry(0)) == {1: [0]}

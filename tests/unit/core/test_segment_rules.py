@@ -23,7 +23,7 @@ def use(
 @pytest.mark.parametrize(
     ("segments", "factor"), [(1, 1), (47, 1), (48, 2), (52, 4), (60, 16), (63, 16), (64, 0), (90, 0)]
 )
-def test_segments_are_filled_further_as_they_become_many_and_never_closed_at_the_most(
+def test_with_more_segments_each_is_filled_further_and_at_the_limit_none_is_closed(
     segments: int, factor: int
 ) -> None:
     assert closing_factor(segments) == factor

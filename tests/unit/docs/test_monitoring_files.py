@@ -135,7 +135,7 @@ def test_each_alert_links_to_a_page_of_the_runbook() -> None:
         assert rule["labels"]["severity"] in {"page", "ticket"}
 
 
-def test_panels_have_numbers_of_their_own_and_do_not_overlap() -> None:
+def test_panels_have_unique_ids_and_do_not_overlap() -> None:
     panels = DASHBOARD["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     taken: set[tuple[int, int]] = set()

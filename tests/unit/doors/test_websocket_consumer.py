@@ -173,7 +173,7 @@ async def test_pull_mode_pushes_as_many_messages_as_permitted(broker: FakeBroker
         ('{"messageId": "CAwQIiAFMAM="}', 1008),
     ],
 )
-async def test_bad_commands_close_with_the_reason_and_give_everything_back(
+async def test_a_bad_command_closes_the_socket_with_the_reason_and_leaves_messages_unacked(
     broker: FakeBroker, frame: str, code: int
 ) -> None:
     topic = store(broker, b"a")

@@ -130,7 +130,7 @@ async def test_one_ack_settles_an_entry_that_was_handed_over_encrypted(broker: F
 
 
 @pytest.mark.row("S0.18")
-async def test_a_discard_is_an_ack_on_the_consumer_that_got_it_and_never_comes_again(
+async def test_a_discarded_entry_is_acked_on_the_consumer_that_got_it_and_never_comes_again(
     broker: FakeBroker,
 ) -> None:
     topic = store(broker, flipped(batch(3), -1), 3)

@@ -33,7 +33,7 @@ def connect(broker: FakeBroker, query: str = "", target: str = TARGET) -> Peer:
     return Peer(websocket_application(broker), target + query)
 
 
-async def test_acks_come_when_stored_with_context_and_id_joined_into_one_write(broker: FakeBroker) -> None:
+async def test_acks_with_context_and_id_come_after_the_commit_in_one_write(broker: FakeBroker) -> None:
     broker.commits = False
     peer = await connect(broker, "?producerName=web").opened()
     await peer.tell(message("a", context="1", key="k", properties={"x": "y"}), message("b"))
@@ -199,7 +199,7 @@ async def test_the_first_sequence_id_is_the_clients_or_follows_the_brokers(broke
     assert parse_header(entry.data).sequence_id == 42
 
 
-async def test_a_producer_the_broker_lets_go_closes_the_socket(broker: FakeBroker) -> None:
+async def test_a_producer_that_the_broker_closes_closes_the_socket(broker: FakeBroker) -> None:
     peer = await connect(broker, "?producerName=web").opened()
     broker.topic("orders").producers["web"].sink.on_producer_closed(None)
     assert peer.transport.closed == (1012, "connect again")

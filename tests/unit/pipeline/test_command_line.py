@@ -51,7 +51,7 @@ def test_a_java_that_is_killed_while_spark_starts_is_named(
         ("compact", "compact this topic with `vela compact`"),
     ],
 )
-def test_an_entry_that_cannot_be_decoded_is_followed_by_the_jobs_own_advice(
+def test_the_error_about_an_undecodable_entry_ends_with_the_jobs_own_advice(
     job: str, advice: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: object) -> None:

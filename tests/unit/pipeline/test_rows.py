@@ -101,7 +101,7 @@ def test_two_columns_of_one_name_are_refused() -> None:
         check_columns(twice, has_topic=True)
 
 
-def test_columns_of_the_source_may_be_there_if_an_option_says_where_to_write() -> None:
+def test_columns_of_the_source_are_allowed_if_an_option_says_where_to_write() -> None:
     read = schema(value=StringType(), __topic=StringType(), __ledgerId=LongType(), __batchIndex=IntegerType())
     check_columns(read, has_topic=True)
     check_columns(schema(value=BinaryType()), has_topic=True)

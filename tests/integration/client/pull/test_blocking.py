@@ -93,7 +93,7 @@ async def test_a_listener_runs_in_a_thread_and_may_use_the_consumer(
     assert peer.committed == {(0, "g"): 2}
 
 
-async def test_a_message_given_back_comes_again_and_commit_saves_its_offset(
+async def test_a_negatively_acked_message_comes_again_and_commit_saves_its_offset(
     peer: PullPeer, http: ScriptedHttp, tmp_path: Path
 ) -> None:
     peer.publish(b"a")

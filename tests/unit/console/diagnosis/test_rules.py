@@ -449,7 +449,7 @@ def test_a_limit_that_leaves_another_consumer_free_only_slows() -> None:
     assert found_by("consumer_limit", consumers=(blocked, a_consumer(2))).severity is Severity.SLOW
 
 
-def test_a_wait_in_the_database_that_leaves_acks_through_only_slows() -> None:
+def test_a_wait_in_the_database_that_lets_acks_through_only_slows() -> None:
     waiting: Changes = {"database__waiting_statements": 2, "database__longest_wait_s": 6.0}
     assert found_by("database_blocked", **waiting).severity is Severity.SLOW
     assert found_by("database_blocked", **waiting, **NOTHING_ACKED).severity is Severity.STOPPED
