@@ -1,4 +1,4 @@
-"""Failover rule by rule; the model test covers their interleavings."""
+"""Failover rule by rule; the model test covers interleavings of the rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Key_Shared rule by rule; the model test covers their interleavings."""
+"""Key_Shared rule by rule; the model test covers interleavings of the rules."""
 
 from __future__ import annotations
 
