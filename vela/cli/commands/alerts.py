@@ -179,7 +179,7 @@ def create(name: str, measure: str, members: Mapping[str, str]) -> None:
 def change(number: int, name: str | None, measure: str | None, members: Mapping[str, str]) -> None:
     """Change a rule. Options that you leave out keep their values.
 
-    Alerts that fire by the old rule end, without a notification.
+    Alerts that fire under the old rule end, without a notification.
     """
     named = {"name": name, "measure": measure}
     body = {**{each: text for each, text in named.items() if text is not None}, **members}
