@@ -21,7 +21,7 @@ ROLE_FILE = Path("/tmp/vela-role")  # noqa: S108 - the container's own /tmp; the
 SPARK_MASTER_PORT = 7077
 SPARK_UI_PORTS = {"spark-master": 8081, "spark-worker": 8082}  # 8080 is the broker's
 
-# What `make run` starts for each role: one definition for both.
+# The children of `make run` that each role starts, so that containers and `make run` use the same commands.
 _CHILDREN = {
     "broker": ["broker"],
     "console": ["console"],

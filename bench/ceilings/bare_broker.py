@@ -54,7 +54,8 @@ def bare_latency(
     """Measure messages through the bare server while bare clients put the same strain on the machine."""
     with ceiling_tables(database_url), ExitStack() as running:
         port = running.enter_context(committed_echo_server(database_url, payload_bytes))
-        rows_per_s = strain.wal_bytes / (payload_bytes + _ROW_WAL_BYTES) - per_s  # the server writes its own
+        # The bare server writes the other rows.
+        rows_per_s = strain.wal_bytes / (payload_bytes + _ROW_WAL_BYTES) - per_s
         if rows_per_s > 0:
             writes = partial(_writing, database_url, payload_bytes, rows_per_s)
             running.enter_context(elsewhere(writes, gives_way=False))

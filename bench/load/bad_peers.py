@@ -60,7 +60,7 @@ def websocket_not_reading(port: int, topic: str) -> Iterator[None]:
 def binary_flood(port: int, topic: str, payload: bytes, *, reads_receipts: bool = False) -> Iterator[None]:
     """Run a producer that sends as much as the socket takes.
 
-    If it reads no receipts, the broker stops reading from it when the buffers are full of them: after some 300,000.
+    If it reads no receipts, the broker stops reading from it when the buffers are full, after about 300,000 receipts.
     """
     with _connected(port) as peer:
         _connect(peer)

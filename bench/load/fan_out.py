@@ -29,7 +29,8 @@ __all__ = ["BATCH_MESSAGES", "PAYLOAD_BYTES", "FanIn", "binary_batches", "fan_ou
 
 BATCH_MESSAGES: Final = 100
 PAYLOAD_BYTES: Final = 64
-# Numbers start again after this many. More than are ever in flight, so that a consumer notices a lost batch.
+# Numbers start again after this many messages, which is more than are ever in flight, so that a consumer notices a
+# lost batch.
 _ROUND: Final = 20_000
 _AHEAD: Final = 4000  # messages sent and not yet at the slowest consumer
 _JSON_WINDOW: Final = 64  # frames without a receipt

@@ -1,4 +1,4 @@
-"""What the comparison knows about a started server."""
+"""The description of a started server that the comparison uses."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _GOAL = Goal(at_most=100.0)
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Reset to the beginning a cursor that has acked everything, then one with the most holes that there can be."""
+    """Reset a cursor that has acked everything to the beginning, then a cursor with as many holes as possible."""
     count = setting.sized(1_000_000, 100_000)
     topic = setting.fresh_topic("reset")
     entry = entries.single(os.urandom(PAYLOAD_BYTES))

@@ -219,7 +219,7 @@ def _topics(values: OptionValues) -> tuple[tuple[str, ...], TopicsPattern | None
 
 
 def _subscription(values: OptionValues) -> str | None:
-    """Return the subscription's name. An empty one, perhaps of a variable that is not set, must not read everything."""
+    """Return the subscription's name. An empty name, perhaps from an unset variable, must not read everything."""
     if not values.has("predefinedSubscription"):
         return None
     return values.required("predefinedSubscription", "billing")

@@ -1,4 +1,4 @@
-"""How much of what PostgreSQL can take does publishing in batches reach?"""
+"""How close does publishing in batches come to what PostgreSQL can take?"""
 
 from __future__ import annotations
 
