@@ -1,4 +1,4 @@
-"""Measure messages beside the strain that a load puts on the machine, without a broker: the floor of their latency.
+"""Measure the floor of messages' latency: without a broker, while the machine is under the strain of a load.
 
 A bare server commits each message and sends it back. Beside it, a bare client writes as much WAL as the load did
 through Vela, in statements as large as Vela's, and a process uses as much CPU time as Vela's broker did. PostgreSQL

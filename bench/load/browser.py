@@ -1,4 +1,5 @@
-"""A browser as the console sees one: cookies, one connection, no scripts; and Chromium, which runs them."""
+"""Two browsers: a simple one with cookies and one connection, which runs no scripts, and Chromium, which runs
+them."""
 
 from __future__ import annotations
 

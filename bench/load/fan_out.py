@@ -125,7 +125,7 @@ async def json_singles(port: int, topic: str) -> FanIn:
 
 
 class _Consumer:
-    """Takes the numbers in order, and acks the messages that arrived together with as few frames as are allowed."""
+    """Takes the numbers in order. Acks the messages of one read in as few frames as are allowed."""
 
     def __init__(self, peer: WebSocketPeer, on_received: Callable[[], None], acks_a_frame: int) -> None:
         self.received = 0

@@ -1,4 +1,4 @@
-"""Errors of Spark in words."""
+"""Find the cause in an error of Spark, and say it in one line."""
 
 from __future__ import annotations
 

@@ -31,9 +31,9 @@ _RANGE: Final = ("startingOffsets", "endingOffsets")
 def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSession]) -> dict[str, Any]:
     """Count the messages, and publish them in log order unless the run is a preview.
 
-    The range is pinned before the first message, and the producers are named after `write_id`. So a run that
-    continues this one publishes the same messages, and a topic with deduplication stores each of them once. Raises
-    PipelineError. If more than `limit` messages match, it raises before it publishes any.
+    The job pins the range before it publishes the first message, and names its producers after `write_id`. So a run
+    that continues this one publishes the same messages, and a topic with deduplication stores each of them once.
+    Raises PipelineError. If more than `limit` messages match, it raises before it publishes any.
     """
     options = request.options
     source = request.source(onCorrupt="fail")

@@ -205,7 +205,7 @@ class _Lane:
         except VelaError as error:
             for answer in answers:
                 if answer.done() and not answer.cancelled():
-                    answer.exception()  # otherwise asyncio logs each of them
+                    answer.exception()  # otherwise asyncio logs each error
             raise _refused(self._topic, error) from None
 
     async def _require_deduplication(self, *, sent: int) -> None:

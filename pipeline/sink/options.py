@@ -53,7 +53,7 @@ class WriteOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
-        """Read Spark's options, whose names ignore case. Raises InvalidOption with the option's name."""
+        """Read Spark's options, in whose names case does not matter. Raises InvalidOption with the option's name."""
         values = OptionValues(options, _NAMES, ignored=_SPARKS)
         topic = values.text("topic")
         certificate, key = (

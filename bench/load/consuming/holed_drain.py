@@ -20,7 +20,8 @@ _ACKS_A_COMMAND: Final = 500
 
 
 class _Consumer:
-    """Takes the numbers in order. Acks all or half of the first `holed`, and all of the rest but the last."""
+    """Takes the numbers in order. Acks all or every second one of the first `holed`, and all later ones but the
+    last."""
 
     def __init__(self, peer: BinaryPeer, messages: int, holed: int, *, leaves_holes: bool) -> None:
         self.received = 0
