@@ -191,7 +191,7 @@ def change(number: int, name: str | None, measure: str | None, members: Mapping[
 
 @alerts.command()
 @_RULE
-@click.option("--for", "length_ms", type=LENGTH, metavar="LENGTH", help="From now on, such as 8h.")
+@click.option("--for", "length_ms", type=LENGTH, metavar="LENGTH", help="How long from now, such as 8h.")
 @click.option("--end", is_flag=True, help="End the silence.")
 @json_option
 def silence(number: int, length_ms: int | None, end: bool) -> None:
