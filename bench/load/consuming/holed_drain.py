@@ -86,7 +86,7 @@ async def holed_drain(
     """
     peer = await BinaryPeer.connect(port)
     try:
-        # Exclusive: a Shared consumer with 50,000 messages unacked gets no more.
+        # The consumer is Exclusive, because a Shared one gets no more once it has 50,000 unacked messages.
         await peer.subscribe(topic, subscription, SubType.EXCLUSIVE)
         consumer = _Consumer(peer, messages, holed, leaves_holes=leaves_holes)
         consumer.grant()

@@ -22,7 +22,7 @@ _RATIO = Goal(at_least=60.0)
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Publish 1 KB and 100 B messages to Vela, to its ceilings, and with Apache's client."""
+    """Publish 1 KB and 100 B messages to Vela, copy the same rows to PostgreSQL, and publish with Apache's client."""
     figures: list[Figure] = []
     for label, payload_bytes in (("1 KB", 1024), ("100 B", 100)):
         figures += _batches(setting, label, payload_bytes)
