@@ -73,7 +73,7 @@ def show_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
 def change_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[ChangedRule]) -> RuleRow:
     """Change an alert rule.
 
-    Members that you leave out stay as they are. Alerts that fire under the old rule end, without a notification.
+    Members that you leave out stay as they are. Alerts that fire by the old rule end, without a notification.
     """
     rule = _changeable(request, rule_id)
     values = checked_rule(rule, asked)

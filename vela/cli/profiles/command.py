@@ -72,7 +72,7 @@ def list_() -> None:
 @click.argument("name", required=False, default="")
 @json_option
 def use(name: str) -> None:
-    """Use a profile in all later commands. Without NAME, use no profile.
+    """Use a profile in every command from now on; without a name, none.
 
     Options and the environment win over it.
     """
