@@ -4,8 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-# Where Python may not write bytecode beside the sources, the tests keep it in .venv: each of the hundreds of processes
-# that they start would compile everything again.
+# If Python may not write bytecode beside the sources, the tests keep the bytecode in .venv. Otherwise each of the
+# hundreds of processes that they start would compile everything again.
 ifdef PYTHONDONTWRITEBYTECODE
 BYTECODE := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/bytecode
 endif
@@ -28,7 +28,7 @@ demo: python ## publish and consume demo messages, so that a running Vela's cons
 	$(PYTHON) config/run/bootstrap.py demo
 	exec $(RUN) -m config.run.demo
 
-pictures: development ## take pictures of the console's pages for the docs; PICTURES="--into FOLDER" takes every page in four ways
+pictures: development ## take pictures of the console's pages for the docs; PICTURES="--into FOLDER" takes every page in four variants
 	$(RUN) -m tests.pictures $(PICTURES)
 
 chaos: development ## kill -9 every process N=10 times while MESSAGES=100000 pass; SEED=… repeats a run

@@ -34,7 +34,7 @@ def main() -> int:
 
 
 def _ask(name: str, options: argparse.Namespace) -> tuple[list[Figure], dict[str, str]]:
-    """Ask one question of a new Vela, so that it inherits no other's tables, caches or dead rows.
+    """Ask one question of a new Vela, so that it inherits no tables, caches or dead rows of another question.
 
     Return the figures, and the facts about the machine.
     """
@@ -63,7 +63,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--only", action="append", choices=sorted(QUESTIONS), help="ask this question (repeatable)"
     )
-    parser.add_argument("--part", default="", help="ask about loads with this in their name only (fairness)")
+    parser.add_argument("--part", default="", help="ask only about loads with this in their names (fairness)")
     parser.add_argument(
         "--quick", action="store_true", help="short runs, which only show that the benchmark works"
     )

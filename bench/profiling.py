@@ -21,7 +21,7 @@ def profiled(pid: int, path: Path) -> Iterator[None]:
     """Sample a process into `path` (collapsed stacks, as flame graphs take them). Needs py-spy on PATH."""
     program = shutil.which("py-spy")
     if program is None:
-        raise SystemExit("--profile needs py-spy on PATH: pip install py-spy, into an environment of its own")
+        raise SystemExit("--profile needs py-spy on PATH: pip install py-spy, into a separate environment")
     path.parent.mkdir(parents=True, exist_ok=True)
     command = [program, "record", "--pid", str(pid), "--rate", str(_PER_S), "--format", "raw"]
     with subprocess.Popen(

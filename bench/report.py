@@ -45,7 +45,7 @@ def _row(figure: Mapping[str, Any]) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number as it is printed: with two decimals below 100, without decimals from there on."""
+    """Return a number as it is printed: with two decimals below 100, without decimals from 100 up."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
 
 

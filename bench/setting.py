@@ -20,7 +20,7 @@ class Setting:
     processes: Processes
     is_quick: bool  # short runs and small preloads, which only show that the benchmark works
     repeats: int  # runs for each figure, at least 3
-    # Ask only about parts with this in their names, if the question has parts: `fairness` has loads.
+    # Ask only about parts with this in their names, if the question has parts: those of `fairness` are its loads.
     part: str = ""
 
     @property

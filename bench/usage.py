@@ -111,7 +111,7 @@ def with_children(pid: int) -> list[int]:
 
 
 def cpu_s(pid: int, *, ended_children: bool) -> float:
-    """Return the CPU seconds of a process so far, 0 if it has ended; `ended_children` adds those it waited for."""
+    """Return the CPU seconds of a process so far, 0 if it has ended; `ended_children` adds its ended children."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:

@@ -21,7 +21,7 @@ ROLE_FILE = Path("/tmp/vela-role")  # noqa: S108 - the container's own /tmp; the
 SPARK_MASTER_PORT = 7077
 SPARK_UI_PORTS = {"spark-master": 8081, "spark-worker": 8082}  # 8080 is the broker's
 
-# What `make run` starts for each role: one definition for both.
+# The children of `make run` that each role starts, so that containers and `make run` use the same commands.
 _CHILDREN = {
     "broker": ["broker"],
     "console": ["console"],
@@ -33,7 +33,7 @@ def environment_of(role: str, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the environment a role's processes get.
 
     Raises StartRefused, in one sentence that names the setting, for an unknown role, a setting that cannot work, and
-    a missing DATABASE_URL where the role brings no database of its own.
+    a missing DATABASE_URL where the role does not start its own database.
     """
     if role not in ROLES and role not in PIPELINE_ROLES:
         raise StartRefused(f"There is no role {role!r}: the roles are {', '.join(ROLES + PIPELINE_ROLES)}")
@@ -43,7 +43,7 @@ def environment_of(role: str, variables: Mapping[str, str]) -> dict[str, str]:
     if not url:
         raise StartRefused(
             f"DATABASE_URL is not set: the role {role} needs postgresql://user:password@host:port/name "
-            "(only the role all brings a PostgreSQL of its own)"
+            "(only the role all starts its own PostgreSQL)"
         )
     return child_environment(Options.from_environment(variables), url)
 
@@ -60,7 +60,7 @@ def commands(role: str, environment: Mapping[str, str]) -> list[list[str]]:
         return [_spark(role, environment)]
     options = Options.from_environment(environment)
     options.data_dir.mkdir(parents=True, exist_ok=True)
-    if role == "worker":  # jobs of the pipeline have a role and an image of their own
+    if role == "worker":  # jobs of the pipeline have another role and another image
         return [[*CELERY, "tick"], [*CELERY, "work"]]
     children = {child.name: child for stage in stages(options, environment) for child in stage}
     return [list(children[name].command) for name in _CHILDREN[role]]

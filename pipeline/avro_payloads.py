@@ -1,6 +1,6 @@
 """Decode Avro payloads into JSON, each with the version of the schema with which it was written.
 
-An Avro payload has no names in it. Read with another version, it gives wrong values without an error.
+An Avro payload has no names in it. If it is read with another version, it gives wrong values without an error.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def as_json(payload: bytes, writer: str | None, reader: str) -> str | None:
     stream = io.BytesIO(payload)
     try:
         found = fastavro.schemaless_reader(stream, _parsed(writer, reader), _parsed(reader, reader))
-    except Exception:  # which one is open: fastavro lets through what Python's own conversions raise
+    except Exception:  # of any kind: fastavro passes on whatever Python's own conversions raise
         return None
     return None if stream.read(1) else json.dumps(found, default=_base64)
 

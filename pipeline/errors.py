@@ -129,7 +129,7 @@ def sentence_of(error: BaseException) -> str | None:
     if _NO_PYTHON in text:
         return (
             "Spark's Python did not start within ten seconds: the machine is too busy, so run the job again later, or"
-            " lower VELA_PIPELINE_NICE, with which a job gives way to other processes"
+            " lower VELA_PIPELINE_NICE, which gives the job a higher priority"
         )
     if _PYTHON_ENDED in text:
         return (

@@ -59,7 +59,7 @@ def has_ended(spark: SparkSession) -> bool:
     if gateway is None:
         return True
     try:
-        gateway.proc.wait(_END_S)  # its sockets close a little before it ends
+        gateway.proc.wait(_END_S)  # Java closes its sockets a little before it ends
     except subprocess.TimeoutExpired:
         return False
     return True

@@ -16,12 +16,13 @@ __all__ = ["OptionValues", "full_topic_name"]
 _DATABASE_URL: Final = re.compile(r"postgres(ql)?://|\w+ *=")  # or libpq's keywords and values
 _DIGITS: Final = re.compile(r"[0-9]+")
 _MOST_DIGITS: Final = 100  # a number with more is too large for every option
-_LEAST_TIME_MS: Final = 10**11  # in 1973; today's time in seconds, and a year, are less
+_LEAST_TIME_MS: Final = 10**11  # in 1973; below it, the user has probably given seconds or a year
 _TIME_DIGITS: Final = 14  # until the year 5138; today's time in microseconds has more
 
 
 class OptionValues:
-    """Spark's options, whose names ignore case. Every method raises InvalidOption and names the option."""
+    """Spark's options, in whose names case does not matter. Every method raises InvalidOption and names the
+    option."""
 
     def __init__(
         self, options: Mapping[str, str], names: Sequence[str], *, ignored: Sequence[str] = ()

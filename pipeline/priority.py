@@ -1,4 +1,4 @@
-"""Let a job's processes give way to the broker's, if both run on one machine."""
+"""Lower the priority of a job's processes, so that the broker runs first if both run on one machine."""
 
 from __future__ import annotations
 
@@ -41,18 +41,19 @@ def give_way(niceness: int) -> None:
 
 
 def _ask_for_long_slices(niceness: int) -> None:
-    """Let the threads of others, which have shorter slices, interrupt this thread as soon as they wake.
+    """Ask for long time slices, so that other processes' threads can interrupt this thread as soon as they wake.
 
-    Niceness decides only how much each thread gets. When a thread of the broker woke, it waited until the job's thread
-    had used up its slice: beside a full read, the median latency of a message was 4.5 ms, and is 2.2 ms with long
-    slices. Linux before 6.12 takes the call and ignores the slice. Python has no function for this system call.
+    Niceness decides only how much CPU time each thread gets. With equal slices, a thread of the broker that wakes
+    waits until the job's thread has used up its slice: beside a full read, the median latency of a message was 4.5
+    ms, and is 2.2 ms with long slices. Linux before 6.12 accepts the call and ignores the slice. Python has no
+    function for this system call.
     """
     number = _SCHED_SETATTR.get(platform.machine())
     if platform.system() != "Linux" or number is None:
         return
-    policy = os.sched_getscheduler(0)  # the call sets it too, and the user may have chosen another one
+    policy = os.sched_getscheduler(0)  # the call below sets it again; the user may have chosen one
     if policy not in (os.SCHED_OTHER, os.SCHED_BATCH, os.SCHED_IDLE):
-        return  # a policy of real time, which has no such slices
+        return  # a real-time policy, which has no such slices
     # struct sched_attr in its first version: size, policy, flags, nice, priority, runtime, deadline, period
     attributes = struct.pack("=IIQiIQQQ", 48, policy, 0, niceness, 0, _SLICE_NS, 0, 0)
     libc = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,4 @@
-"""Measure messages beside the strain that a load puts on the machine, without a broker: the floor of their latency.
+"""Measure the floor of messages' latency: without a broker, while the machine is under the strain of a load.
 
 A bare server commits each message and sends it back. Beside it, a bare client writes as much WAL as the load did
 through Vela, in statements as large as Vela's, and a process uses as much CPU time as Vela's broker did. PostgreSQL
@@ -54,7 +54,8 @@ def bare_latency(
     """Measure messages through the bare server while bare clients put the same strain on the machine."""
     with ceiling_tables(database_url), ExitStack() as running:
         port = running.enter_context(committed_echo_server(database_url, payload_bytes))
-        rows_per_s = strain.wal_bytes / (payload_bytes + _ROW_WAL_BYTES) - per_s  # the server writes its own
+        # The bare server writes the other rows.
+        rows_per_s = strain.wal_bytes / (payload_bytes + _ROW_WAL_BYTES) - per_s
         if rows_per_s > 0:
             writes = partial(_writing, database_url, payload_bytes, rows_per_s)
             running.enter_context(elsewhere(writes, gives_way=False))

@@ -63,7 +63,8 @@ def copy_for(
 
 @contextmanager
 def ceiling_tables(database_url: str) -> Iterator[None]:
-    """Make tables shaped like a segment's, and drop them at the end. Something must have been published before."""
+    """Make tables shaped like a segment's, and drop them at the end. Publish something before, so that a segment
+    exists."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         segment = connection.execute("SELECT max(id) FROM vela_segment").fetchone()
         assert segment is not None

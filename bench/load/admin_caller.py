@@ -47,7 +47,7 @@ def main() -> None:
         due_s = began_s + number / per_s
         is_asked_to_end = select.select([sys.stdin], [], [], max(0.0, due_s - time.perf_counter()))[0]
         if is_asked_to_end and number % len(_CALLS) == 0:
-            break  # the last call but one has deleted the topic
+            break  # all calls of the list are made, so the topic that they create is deleted
         connection.request(method, path, body, {"Content-Type": "application/json"})
         answer = connection.getresponse()
         said = answer.read()

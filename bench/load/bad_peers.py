@@ -60,7 +60,7 @@ def websocket_not_reading(port: int, topic: str) -> Iterator[None]:
 def binary_flood(port: int, topic: str, payload: bytes, *, reads_receipts: bool = False) -> Iterator[None]:
     """Run a producer that sends as much as the socket takes.
 
-    If it reads no receipts, the broker stops reading from it when the buffers are full of them: after some 300,000.
+    If it reads no receipts, the broker stops reading from it when the buffers are full, after about 300,000 receipts.
     """
     with _connected(port) as peer:
         _connect(peer)
@@ -85,7 +85,8 @@ def websocket_flood(
 
 @contextmanager
 def refused_requests(port: int, *, connections: int) -> Iterator[None]:
-    """Run connections that send requests as fast as the broker takes them, and read its refusals of all of them."""
+    """Run connections that send requests as fast as the broker takes them. The broker refuses each; they read the
+    refusals."""
     requests = [
         commands.partition_metadata("persistent://no/such name", request_id=1),
         commands.lookup("persistent://public/default/a/b", request_id=2),
@@ -105,7 +106,8 @@ def refused_requests(port: int, *, connections: int) -> Iterator[None]:
 
 @contextmanager
 def websocket_refused(port: int, topic: str, *, connections: int) -> Iterator[None]:
-    """Run JSON producers that send messages as fast as the broker takes them, and read its refusals of all of them."""
+    """Run JSON producers that send messages as fast as the broker takes them. The broker refuses each; they read the
+    refusals."""
     with contextlib.ExitStack() as open_peers:
         for _ in range(connections):
             peer = open_peers.enter_context(_connected(port))

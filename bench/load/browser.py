@@ -1,4 +1,5 @@
-"""A browser as the console sees one: cookies, one connection, no scripts; and Chromium, which runs them."""
+"""Two browsers: a simple one with cookies and one connection, which runs no scripts, and Chromium, which runs
+them."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ ADMIN = "admin"
 
 
 class Browser:
-    """One user's requests over one connection. Any answer from 400 on ends the program with a message."""
+    """One user's requests over one connection. Any answer with a status of 400 or more ends the program with a
+    message."""
 
     def __init__(self, address: str) -> None:
         self._connection = http.client.HTTPConnection(address, timeout=10)
@@ -59,7 +61,7 @@ class Browser:
 
 @contextmanager
 def opened(console_url: str, password: str, path: str) -> Iterator[Page]:
-    """Keep one page open in Chromium, logged in as `ADMIN`. Its script reads what changes.
+    """Keep one page open in Chromium, logged in as `ADMIN`. The page's script reads what changes.
 
     Playwright does not run in a thread that runs an event loop.
     """

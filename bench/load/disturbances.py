@@ -22,7 +22,7 @@ from pipeline.priority import give_way
 __all__ = ["Disturbance", "Disturbances", "Happened", "checkpoint", "drained", "happening", "vacuum"]
 
 _LOOK_EVERY_S: Final = 0.2
-_GIVES_WAY: Final = 10  # the niceness: a tenth of the CPU time that the others get
+_GIVES_WAY: Final = 10  # a niceness, with which a process gets a tenth of another process's CPU time
 _LOOK: Final = """\
 SELECT array(SELECT relname::text FROM pg_class WHERE relkind = 'r' AND relname ~ '^vela_entry_[0-9]+$' ORDER BY 1),
     EXISTS (SELECT FROM pg_stat_progress_vacuum)"""

@@ -1,4 +1,4 @@
-"""Run a load in a separate process, which normally gets only the CPU time that nobody else wants.
+"""Run a load in a separate process, which normally gets only the CPU time that no other process wants.
 
 The clients of a real flood run on other machines. Here they would take CPU time from the broker, PostgreSQL and the
 measuring process, and the figures would show how four busy processes share two cores.

@@ -90,7 +90,7 @@ async def json_latency(
     warm_up_s: float,
     run_s: float,
 ) -> Latencies:
-    """Do as `websocket_latency`, with these paths: the bare server has other paths than Vela."""
+    """Measure like `websocket_latency`, at these paths: the bare server has other paths than Vela."""
     consumer = await WebSocketPeer.connect(port, consuming)
     producer = await WebSocketPeer.connect(port, producing)
     loop = OpenLoop(per_s=per_s, warm_up_s=warm_up_s, run_s=run_s)

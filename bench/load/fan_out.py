@@ -29,7 +29,8 @@ __all__ = ["BATCH_MESSAGES", "PAYLOAD_BYTES", "FanIn", "binary_batches", "fan_ou
 
 BATCH_MESSAGES: Final = 100
 PAYLOAD_BYTES: Final = 64
-# Numbers start again after this many. More than are ever in flight, so that a consumer notices a lost batch.
+# Numbers start again after this many messages, which is more than are ever in flight, so that a consumer notices a
+# lost batch.
 _ROUND: Final = 20_000
 _AHEAD: Final = 4000  # messages sent and not yet at the slowest consumer
 _JSON_WINDOW: Final = 64  # frames without a receipt
@@ -124,7 +125,7 @@ async def json_singles(port: int, topic: str) -> FanIn:
 
 
 class _Consumer:
-    """Takes the numbers in order, and acks the messages that arrived together with as few frames as are allowed."""
+    """Takes the numbers in order. Acks the messages of one read in as few frames as are allowed."""
 
     def __init__(self, peer: WebSocketPeer, on_received: Callable[[], None], acks_a_frame: int) -> None:
         self.received = 0

@@ -1,7 +1,7 @@
 """A logged-in user who reloads one console page again and again over one connection, like a browser.
 
 `python -m bench.load.page_reloader HOST:PORT PASSWORD PATH` reloads until its input ends. Then it prints how often it
-did, and how long a reload took.
+reloaded the page, and how long a reload took.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def reloading(vela: VelaProcess, path: str) -> Iterator[list[str]]:
         text=True,
     ) as process:
         assert process.stdout is not None
-        process.stdout.readline()  # logged in and seen the page once, or ended
+        process.stdout.readline()  # the process has logged in and loaded the page once, or has ended
         try:
             yield report
         finally:

@@ -1,7 +1,7 @@
 """A client that reads /metrics again and again like Prometheus, in a separate process.
 
-`python -m bench.load.scraper URL` reads until its input ends. Then it prints how often it did, how large the page was
-and how long reading it took.
+`python -m bench.load.scraper URL` reads until its input ends. Then it prints how often it read the page, how large
+the page was and how long reading it took.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def write(setting: Setting, spark: SparkSession, payload_bytes: int, messages: i
 
 @contextmanager
 def reading(setting: Setting, topic: str, messages: int) -> Iterator[None]:
-    """Read again and again while the block runs, in a process that gives way to others as a worker's job does."""
+    """Read again and again while the block runs, in a process with the low priority of a worker's job."""
     command = [sys.executable, "-m", "bench.load.spark", setting.vela.database_url, topic, str(messages)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True

@@ -18,7 +18,7 @@ _WINDOW = 64
 
 
 class SteadyCycle:
-    """One producer of single messages and one Shared consumer that acks each, until `stop`."""
+    """One producer that sends messages one by one, and one Shared consumer that acks each message, until `stop`."""
 
     def __init__(self, producer: BinaryPeer, consumer: BinaryPeer, payload_bytes: int) -> None:
         self.delivered = 0
@@ -47,7 +47,8 @@ class SteadyCycle:
         return cycle
 
     async def per_s(self, seconds: float) -> float:
-        """Wait this long and return the messages delivered per second. Raises PeerFailed if a peer has failed."""
+        """Wait for `seconds` and return the messages delivered per second in that time. Raises PeerFailed if a peer
+        has failed."""
         before, began = self.delivered, time.perf_counter()
         await asyncio.sleep(seconds)
         self._producer.check()
@@ -69,7 +70,8 @@ class SteadyCycle:
 
     def fill(self) -> None:
         """Send as much as the window and the consumer allow."""
-        # No further ahead of the consumer than its permits: both run at the pace of the slower.
+        # The producer runs ahead of the consumer by the consumer's permits at most, so both go at the pace of the
+        # slower one.
         last = self._sent
         if not self._is_finishing:
             last = min(self._receipts + _WINDOW, self.delivered + _PERMITS)

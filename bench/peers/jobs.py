@@ -69,7 +69,7 @@ async def _work(options: argparse.Namespace) -> None:
             app.run_worker_async(queues=[options.topic], concurrency=_WORKING, install_signal_handlers=False)
         )
         await all_finished.wait()
-        working.cancel()  # which lets the last jobs be stored as finished
+        working.cancel()  # the worker then stores the last jobs as finished
         await asyncio.wait([working])
 
 

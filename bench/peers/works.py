@@ -34,7 +34,7 @@ class Task:
     topic: str  # a new one for each run
 
     def stored(self, messages: int) -> int:
-        """Return how many messages to store of the number given. Slow servers, which would need minutes, get fewer."""
+        """Return how many of the messages to store. Slow servers, which would need minutes, get fewer."""
         return messages if self.server.is_quickly_filled else messages // 20
 
     @property
@@ -48,7 +48,7 @@ class Outcome:
     """What a run measured."""
 
     values: Mapping[str, float]  # by the names of the work's figures
-    messages: int  # of the whole run, warm-up included: what its CPU time is divided by
+    messages: int  # of the whole run, warm-up included; its CPU time is divided by this number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

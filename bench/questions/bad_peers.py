@@ -1,4 +1,4 @@
-"""What do a consumer that does not read and a producer that floods cost: memory, and the others' latency?"""
+"""How much memory do a consumer that does not read and a producer that floods take, and how long do others wait?"""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def _percent_of_core(setting: Setting, topic: str, wait: Callable[[float], None]
     load = binary_latency(
         setting.pulsar_port, topic, payload_bytes=1024, per_s=PER_S, warm_up_s=setting.warm_up_s, run_s=run_s
     )
-    with ThreadPoolExecutor(1) as thread:  # Playwright needs this one for itself
+    with ThreadPoolExecutor(1) as thread:  # Playwright needs this thread
         sent = thread.submit(run_exactly, load)
         wait(setting.warm_up_s)
         before, began_s = _used_s(setting), time.perf_counter()

@@ -28,10 +28,11 @@ _LATE = Goal(at_most=100.0)
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Let them wait at one Shared subscription; a tenth, scattered among the others, fall due during the run.
+    """Let delayed messages wait at one Shared subscription. A tenth of them, at random places, fall due during the
+    run.
 
-    The memory is the growth of the broker's resident size while they are published. Ordinary messages fill its tail
-    cache first, which therefore does not count.
+    The memory is the growth of the broker's resident size while these messages are published. Ordinary messages fill
+    the broker's tail cache first, so the cache does not count.
     """
     waiting = setting.sized(1_000_000, 100_000)
     filler = entries.single(os.urandom(PAYLOAD_BYTES))

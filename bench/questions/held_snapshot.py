@@ -23,7 +23,7 @@ def ask(setting: Setting) -> list[Figure]:
     """Publish and consume at full speed before, during and after one REPEATABLE READ transaction.
 
     A loss may grow with time, so the last slices of the transaction count. They are compared with the mean of before
-    and after, which has the machine's own drift in it.
+    and after, so that the machine's own drift does not count.
     """
     return asyncio.run(_ask(setting))
 

@@ -20,7 +20,7 @@ _GOAL = Goal(at_most=100.0)
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Reset to the beginning a cursor that has acked everything, then one with the most holes that there can be."""
+    """Reset cursors to the beginning: one that has acked everything, then one with as many holes as possible."""
     count = setting.sized(1_000_000, 100_000)
     topic = setting.fresh_topic("reset")
     entry = entries.single(os.urandom(PAYLOAD_BYTES))
@@ -31,7 +31,7 @@ def ask(setting: Setting) -> list[Figure]:
         times: list[ActTimes] = []
         for number in range(setting.repeats):
             subscription = f"{name.replace(' ', '-')}-{number}"
-            # Exclusive: a Shared consumer with 50,000 messages unacked gets no more.
+            # The consumer is Exclusive, because a Shared one gets no more once it has 50,000 unacked messages.
             asyncio.run(drain(port, topic, subscription, count, type_=SubType.EXCLUSIVE, must_ack=must_ack))
             times += reset_times(setting.vela, topic, subscription, 1, {"to": "earliest"})
             if times[-1].replayed_messages == 0:

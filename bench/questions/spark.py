@@ -154,7 +154,7 @@ def _publishing_beside(setting: Setting) -> list[Figure]:
             name="  while Spark reads a topic again and again, p99",
             unit="ms",
             runs=p99[1],
-            note=f"{TASKS} tasks, which give way like a worker's; no readBytesPerSecond",
+            note=f"{TASKS} tasks, with the priority of a worker's; no readBytesPerSecond",
         ),
         Figure(name="  of p99 alone", unit="%", runs=ratio_percent(p99[1], p99[0]), goal=_P99),
     ]

@@ -1,4 +1,4 @@
-"""`python -m docker.check [lint] [compose] [server] [pipeline]`: all of them if none is named."""
+"""Run the checks: `python -m docker.check [lint] [compose] [server] [pipeline]`, all of them if none is named."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ class Container:
         return ["nsenter", f"--target={self._first()}", "--all", "--root", "--wdns=/"]
 
     def _first(self) -> int:
-        """Return the process id outside of process 1."""
+        """Return the process id that process 1 has outside the container."""
         unshare = self._process.pid
         children = Path(f"/proc/{unshare}/task/{unshare}/children").read_text(encoding="ascii").split()
         if not children:

@@ -18,7 +18,8 @@ DOORS = (8000, 8080, 6650)
 EMBEDDED_POSTGRES = 54329
 _COMPILERS = ("cc", "gcc", "g++", "c++", "clang", "make", "ld", "as")
 
-# The embedded server alone in a container. In the check it takes the place of compose's `postgres`.
+# A program that runs only the embedded server in a container. In the check it takes the place of compose's
+# `postgres`.
 _DATABASE = """
 import signal
 from pathlib import Path
@@ -34,7 +35,7 @@ raise SystemExit(server.process.wait())
 
 
 def check_shape(image: Image) -> None:
-    """Check what the image says without starting it. Raises CheckFailed."""
+    """Check the image's description and files without starting it. Raises CheckFailed."""
     facts = {
         "runs as root": image.user.partition(":")[0] in ("", "0", "root"),
         "has no volume /data": image.volumes != ["/data"],

@@ -14,7 +14,7 @@ files = sorted(Path(sysconfig.get_path("stdlib")).glob(PATTERN))
 lines = b"".join(file.read_bytes() for file in files).splitlines(keepends=True)
 
 client = pulsar.Client(URL, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Warn))
-# Make the subscription before the first message: a new one begins at the end.
+# Make the subscription before the first message: a new subscription begins at the end of the topic.
 client.subscribe("library", "readers").close()
 
 refused: list[pulsar.Result] = []

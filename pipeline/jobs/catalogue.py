@@ -273,14 +273,14 @@ _ALL: Final = (
             ),
             Option(
                 name="keep_bytes",
-                doc="move the oldest ledgers beyond this many bytes of sealed ones; empty: none for their size",
+                doc="move the oldest ledgers beyond this many bytes of sealed ones; empty: size does not matter",
                 kind="number",
                 least=0,
                 most=1 << 62,
             ),
             Option(
                 name="before_ledger",
-                doc="move the ledgers before the one with this id; empty: none for their id",
+                doc="move the ledgers before the one with this id; empty: the id does not matter",
                 kind="number",
                 least=0,
                 most=1 << 62,

@@ -48,7 +48,7 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
     if is_incremental:
         source |= _after_earlier_exports(request)
         if "startingOffsets" in source:
-            source.pop("startingTime", None)  # that was the beginning of the first of these exports
+            source.pop("startingTime", None)  # only the first of these exports begins at this time
     try:
         pinned, stored_messages = pin(source)
     except DataLost as error:

@@ -1,4 +1,4 @@
-"""Errors of Spark in words."""
+"""Find the cause in an error of Spark, and say it in one line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipeline.errors import PipelineError, sentence_of
 
 __all__ = ["SPARK_ERRORS", "failed", "reason_of"]
 
-# py4j's error comes where PySpark does not translate Java's.
+# PySpark raises py4j's error where it does not translate Java's.
 SPARK_ERRORS: Final = (PySparkException, Py4JError)
 # Spark's errors begin with the name of a condition.
 _CONDITION: Final = re.compile(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+")

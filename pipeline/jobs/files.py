@@ -98,9 +98,9 @@ def read_files(spark: SparkSession, paths: Sequence[Path], format_: str) -> Data
 
 
 def _require_a_message(path: Path) -> None:
-    """Raise InvalidOption if the first line has no column of a message: each line would be a message without a value.
+    """Raise InvalidOption if the first line has no column of a message: each line would become an empty message.
 
-    A line that an export wrote may have no value either, but always the topic.
+    A line that an export wrote may lack a value too, but it always has the topic.
     """
     with path.open("rb") as file:
         try:
@@ -117,7 +117,7 @@ def _address(path: Path) -> str:
 
 
 def data_files(folder: Path, format_: str) -> list[Path]:
-    """Return the files of a folder that are not empty, by name: an export numbers them. A file is returned itself."""
+    """Return the non-empty files of a folder in the order of their names. If `folder` is a file, return only that."""
     suffix = SUFFIXES[format_]
     if folder.is_file():
         return [folder]

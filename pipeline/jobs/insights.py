@@ -141,7 +141,7 @@ def _top(rows: DataFrame, names: tuple[str, ...], where: str, *, with_bytes: boo
 
 
 def _by_hour(rows: list[Any], names: tuple[str, ...]) -> dict[int, list[Any]]:
-    """Group rows by their first column, and name the others."""
+    """Group rows by their first column, and name the other columns."""
     found: dict[int, list[Any]] = defaultdict(list)
     for hour_ms, *values in rows:
         found[hour_ms].append(dict(zip(names, values, strict=True)))

@@ -31,9 +31,9 @@ _RANGE: Final = ("startingOffsets", "endingOffsets")
 def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSession]) -> dict[str, Any]:
     """Count the messages, and publish them in log order unless the run is a preview.
 
-    The range is pinned before the first message, and the producers are named after `write_id`. So a run that continues
-    this one publishes the same messages, and a topic with deduplication stores each of them once. Raises PipelineError;
-    if more than `limit` messages match, before it publishes any.
+    The job pins the range before it publishes the first message, and names its producers after `write_id`. So a run
+    that continues this one publishes the same messages, and a topic with deduplication stores each of them once.
+    Raises PipelineError. If more than `limit` messages match, it raises before it publishes any.
     """
     options = request.options
     source = request.source(onCorrupt="fail")
@@ -91,7 +91,7 @@ def _require_stored(source: dict[str, str]) -> None:
         raise DataLost(error.problem, "start a new run: this one cannot be continued") from None
 
 
-# A publisher can set the property too: a negative number must not let a message go round more often.
+# A publisher can set the property too: a negative number must not let a message be replayed more often.
 _REPLAYS: Final = f"greatest(coalesce(try_cast(__messageProperties['{REPLAYS_PROPERTY}'] AS int), 0), 0)"
 
 

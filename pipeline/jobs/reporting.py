@@ -39,7 +39,7 @@ class JsonReporter:
         self._is_stored.wait()
 
     def send(self, line: Mapping[str, Any]) -> None:
-        """Write one line. Do nothing if the worker is gone, because this process ends then too."""
+        """Write one line. Do nothing if the worker is gone, because then this process ends too."""
         with self._lock:
             try:
                 self._out.write(json.dumps(line) + "\n")

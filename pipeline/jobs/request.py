@@ -31,7 +31,7 @@ class JobRequest:
     executors_url: str = ""  # of PostgreSQL as Spark reads it; "": `url`
     cores: int = 2
     memory: str = "1g"
-    niceness: int = 0  # of a job in a process of its own, so that other processes go first
+    niceness: int = 0  # of a job in a separate process, so that other processes run first
     read_bytes_per_s: int = 0  # 0: as fast as possible
     statement_timeout_ms: int = 30_000
     offload_url: str = ""  # where the files of offloaded ledgers are

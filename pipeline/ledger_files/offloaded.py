@@ -1,4 +1,4 @@
-"""Entries of ledgers that are not in PostgreSQL any more, from their files."""
+"""Read entries of offloaded ledgers from their files."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class FileStorage:
 
 
 def _with_limit(url: str) -> str:
-    """Return the URL with a limit for retries. Where the library's own is 15 minutes, a reader would wait for that."""
+    """Return the URL with a limit for retries: for Google's storage, the library would retry for 15 minutes."""
     parts = urlsplit(url)
     if parts.scheme not in ("gs", "gcs") or "retry_limit_seconds" in parts.query:
         return url

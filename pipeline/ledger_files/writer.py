@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["MANIFEST_KEY", "verify", "write_ledger"]
 
 MANIFEST_KEY: Final = b"vela.ledger"
-# A reader needs memory for one row group at a time. A larger entry is a group of its own.
+# A reader needs memory for one row group at a time. A larger entry gets a separate group.
 GROUP_BYTES: Final = 1 << 20
 GROUP_ENTRIES: Final = 4096
 

@@ -152,7 +152,7 @@ class _Lane:
         self._flushing: asyncio.Task[None] | None = None
 
     async def add(self, row: Row, sequence_id: int) -> None:
-        """See `Lanes.add`."""
+        """Send a row, unless an earlier attempt has stored it. Sequence ids must ascend."""
         if self._producer is None:
             await self._open()
         if sequence_id <= self._stored:
@@ -167,7 +167,7 @@ class _Lane:
             await self._send_entry()
 
     async def finish(self) -> None:
-        """See `Lanes.finish`."""
+        """Wait until every row is stored, and close the producer."""
         if self._rows:
             await self._send_entry()
         if self._flushing is not None:
@@ -205,7 +205,7 @@ class _Lane:
         except VelaError as error:
             for answer in answers:
                 if answer.done() and not answer.cancelled():
-                    answer.exception()  # otherwise asyncio logs each of them
+                    answer.exception()  # otherwise asyncio logs each error
             raise _refused(self._topic, error) from None
 
     async def _require_deduplication(self, *, sent: int) -> None:

@@ -53,7 +53,7 @@ class WriteOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
-        """Read Spark's options, whose names ignore case. Raises InvalidOption with the option's name."""
+        """Read Spark's options, in whose names case does not matter. Raises InvalidOption with the option's name."""
         values = OptionValues(options, _NAMES, ignored=_SPARKS)
         topic = values.text("topic")
         certificate, key = (
@@ -72,7 +72,7 @@ class WriteOptions:
             tls_certificate_file=certificate,
             tls_key_file=key,
             topic=full_topic_name(topic) if topic else None,
-            # An empty one, perhaps of a variable that is not set, must not write everything again.
+            # An empty id, perhaps from a variable that is not set, must not write everything again.
             write_id=values.required("writeId", "orders-2026-03-01") if values.has("writeId") else None,
             exactly_once=values.boolean("exactlyOnce", default=True) if values.has("exactlyOnce") else None,
             compression=values.choice("compression", ("none", "lz4", "zlib", "zstd", "snappy")),

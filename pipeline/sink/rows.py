@@ -73,7 +73,7 @@ def check_columns(schema: StructType, *, has_topic: bool) -> None:
         raise InvalidRow("no topic to write to: set option topic, or add a column __topic")
     read_only = next((name for name in types if name not in _WRITTEN), None)
     if not has_topic and read_only is not None:
-        # Its __topic may be the one that the row was read from: a stream would then read its own rows for ever.
+        # __topic may name the topic that the row was read from: a stream would then read its own rows for ever.
         raise InvalidRow(
             f"the DataFrame has a column {read_only}, so it was read from topics, and __topic may be the topic of each"
             " row: set option topic, or select value, __topic and the other columns that you want to write"
@@ -119,7 +119,8 @@ def _column(columns: dict[str, pa.Array], name: str, nothing: Sequence[Any]) -> 
 
 
 def _key(key: str | bytes | None) -> tuple[str | None, bool]:
-    """Return a key as messages have it: its text, or the Base64 of a key that is not text, and which of both it is."""
+    """Return a key as messages have it, that is, its text or the Base64 of a key that is not text, and whether it is
+    Base64."""
     if not isinstance(key, bytes):
         return key, False
     try:

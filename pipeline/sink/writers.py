@@ -46,7 +46,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
-        # Without a write id, a random one: all attempts of a task then use the same producer name.
+        # Without a write id, use a random one: all attempts of a task then use the same producer name.
         self._name = f"spark-{options.write_id or uuid.uuid4()}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -124,7 +124,7 @@ def _write(
                 offset=partition,
             )
             rows, pace = 0, Pace(options.rows_per_s)
-            # In a thread: while Spark computes the next rows, the client must answer the broker's pings.
+            # `next` runs in a thread, because the client must answer the broker's pings while Spark computes rows.
             while (batch := await asyncio.to_thread(next, batches, None)) is not None:
                 for row in rows_of(batch, rows):
                     if pause_s := pace.pause_s(1):

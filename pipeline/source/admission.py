@@ -77,7 +77,7 @@ def _reach(index: EntryIndex, ranges: Sequence[EntryRange], fits: Callable[[Entr
 
 
 def _after_entries(index: EntryIndex, ranges: Sequence[EntryRange], entries: int) -> Offset:
-    """Return the offset of the last of `entries` entries, at least of the first."""
+    """Return the offset after the first `entries` entries, but after one entry at least."""
     left = max(1, entries)
     for part in ranges:
         if left <= part.entries:

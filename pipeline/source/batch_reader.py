@@ -43,7 +43,7 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the partition's messages. Raises DatabaseUnavailable, EntriesMissing, EntryUnreadable."""
-        from pipeline.source.reading import read_partition  # not where the read is planned
+        from pipeline.source.reading import read_partition  # here, because planning does not need it
 
         return read_partition(self._options, self._columns, self._wanted, partition)
 

@@ -56,7 +56,7 @@ class Run:
         return len(self.messages)
 
     def piece(self, start: int, stop: int) -> Run:
-        """Return some of the messages."""
+        """Return the messages from `start` to `stop`, like a slice."""
         return replace(self, messages=self.messages[start:stop])
 
 
@@ -80,7 +80,7 @@ class PlainRun:
         return len(self.values)
 
     def piece(self, start: int, stop: int) -> PlainRun:
-        """Return some of the messages. Copies nothing."""
+        """Return the messages from `start` to `stop`, like a slice. Copies nothing."""
         return replace(
             self,
             first=self.first + start,
@@ -133,7 +133,7 @@ def _of_messages(name: str, value: Callable[[Message], object]) -> _Column:
 def _repeated(runs: Sequence[Run | PlainRun], value: _OfRun, type_: pa.DataType) -> pa.Array:
     """Return an array with each run's value in all messages of the run. Every run must have messages.
 
-    Arrow repeats the values of all runs in one call. A call for each run would take as long as to decode its entry.
+    Arrow repeats the values of all runs in one call. A call for each run would take as long as decoding its entry.
     """
     ends = pa.array(accumulate(run.rows for run in runs), pa.int32())
     values = pa.array([value(run) for run in runs], type_)
@@ -155,8 +155,8 @@ def schema_number(version: bytes) -> int | None:
 
 
 def _message_ids(runs: Sequence[Run], messages: Sequence[Message]) -> pa.Array:
-    # An id is the entry's bytes and a tail with batch index and size. All batches of one size have the same tails. With
-    # a cache of the tails, an id takes 0.2 µs instead of 3 µs.
+    # An id has a head that names the entry, and a tail with batch index and batch size. All batches of one size have
+    # the same tails. With a cache of the tails, an id takes 0.2 µs instead of 3 µs.
     ids: list[bytes] = []
     for run in runs:
         head = _id_head(run)

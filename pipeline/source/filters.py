@@ -52,7 +52,7 @@ ANY: Final = Interval()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFilter:
-    """The messages that a read needs. Others may still come."""
+    """The messages that a read needs. The read may return other messages too."""
 
     numbers: dict[str, Interval] = field(default_factory=dict)  # by column; times in microseconds since 1970
     topics: frozenset[str] | None = None  # None = any

@@ -138,7 +138,7 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
-        """Read Spark's options, whose names ignore case. Raises InvalidOption with the option's name."""
+        """Read Spark's options, in whose names case does not matter. Raises InvalidOption with the option's name."""
         values = OptionValues(options, _NAMES)
         topics, pattern = _topics(values)
         _at_most_one(values, _STARTS)
@@ -219,7 +219,7 @@ def _topics(values: OptionValues) -> tuple[tuple[str, ...], TopicsPattern | None
 
 
 def _subscription(values: OptionValues) -> str | None:
-    """Return the subscription's name. An empty one, perhaps of a variable that is not set, must not read everything."""
+    """Return the subscription's name. An empty name, perhaps from an unset variable, must not read everything."""
     if not values.has("predefinedSubscription"):
         return None
     return values.required("predefinedSubscription", "billing")

@@ -104,7 +104,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the partition's messages. Raises DatabaseUnavailable, EntriesMissing, EntryUnreadable."""
-        from pipeline.source.reading import read_partition  # not where micro-batches are planned
+        from pipeline.source.reading import read_partition  # here, because planning does not need it
 
         return read_partition(self._options, self._columns, EVERYTHING, partition)
 

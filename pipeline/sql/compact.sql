@@ -1,4 +1,4 @@
--- The job compact: the first pass over a topic, for the broker's second one.
+-- The queries of the job compact, which makes the first pass over a topic. The broker makes the second pass.
 
 -- name: topics
 -- The topic or its partitions, with the compaction that is stored. A topic that was never compacted is read from its

@@ -166,7 +166,7 @@ def table(answers: Mapping[str, Mapping[str, Answer]], date: datetime.date) -> s
         f"`make interop` asked these questions on {date.isoformat()}. Each client came unmodified from its language's",
         "registry and connected with a token. “—” means that the client does not have the feature. Apache's Node",
         "client is not in the table: its package loads a native library from GitHub, which this run could not reach.",
-        "PulsarFlex does not repeat a send that was on its way when the broker died: its program does.",
+        "PulsarFlex does not repeat a send that was on its way when the broker died: your program must repeat it.",
         "",
         "| | " + " | ".join(client.title for client in clients) + " |",
         "|---|" + "---|" * len(clients),

@@ -20,7 +20,8 @@ _ACKS_A_COMMAND: Final = 500
 
 
 class _Consumer:
-    """Takes the numbers in order. Acks all or half of the first `holed`, and all of the rest but the last."""
+    """Takes the numbers in order. Acks all or every second one of the first `holed`, and all later ones but the
+    last."""
 
     def __init__(self, peer: BinaryPeer, messages: int, holed: int, *, leaves_holes: bool) -> None:
         self.received = 0
@@ -85,7 +86,7 @@ async def holed_drain(
     """
     peer = await BinaryPeer.connect(port)
     try:
-        # Exclusive: a Shared consumer with 50,000 messages unacked gets no more.
+        # The consumer is Exclusive, because a Shared one gets no more once it has 50,000 unacked messages.
         await peer.subscribe(topic, subscription, SubType.EXCLUSIVE)
         consumer = _Consumer(peer, messages, holed, leaves_holes=leaves_holes)
         consumer.grant()

@@ -1,4 +1,4 @@
--- See names.py. Each statement ends with a semicolon at the end of a line.
+-- The statements that names.py executes. Each statement ends with a semicolon at the end of a line.
 
 INSERT INTO vela_tenant (name, created_at) SELECT format('tenant-%%s', n), now() FROM generate_series(0, 9) n;
 

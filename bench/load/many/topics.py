@@ -30,7 +30,7 @@ class ManyTopics(BinaryPeer):
 
     @classmethod
     async def open(cls, port: int, topics: Sequence[str], payload_bytes: int) -> ManyTopics:
-        """Connect, subscribe everywhere and open every producer."""
+        """Connect, subscribe to every topic and open a producer on each."""
         peer = await cls.connect(port)
         if not isinstance(peer, ManyTopics):
             raise TypeError("connect made another peer")

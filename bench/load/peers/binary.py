@@ -1,4 +1,4 @@
-"""A minimal client of the binary protocol: it sends prepared frames and counts answers."""
+"""A minimal client of the binary protocol: it sends prepared frames and passes receipts and messages to callbacks."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ __all__ = ["WebSocketPeer", "text_frame"]
 _NO_MASK: Final = b"\0\0\0\0"
 _CLOSE: Final = 8
 _PING: Final = 9
-_CONTROL: Final = 8  # opcodes from here on
+_CONTROL: Final = 8  # opcodes from 8 up are control frames
 
 
 def text_frame(payload: bytes) -> bytes:

@@ -1,7 +1,8 @@
-// The load generator for brokers that are compared: one kind of work a run, its figures as one line of JSON.
+// The load generator for the brokers that are compared. A run does one kind of work and prints its figures as one
+// line of JSON.
 //
-// Python's clients cost more a message than the brokers do, so this one is in Go, on Apache's client, NATS's, RabbitMQ's, and
-// PostgreSQL's pgx.
+// Python's clients cost more for each message than the brokers do, so this generator is in Go. It uses the clients of
+// Apache, NATS and RabbitMQ, and pgx for PostgreSQL.
 package main
 
 import (
@@ -22,7 +23,7 @@ const (
 	patience    = 60 * time.Second
 )
 
-// A broker's client: what all works need of it.
+// broker is the part of a broker's client that the works need.
 type broker interface {
 	// publish sends without waiting for the receipt. It calls done once, with the receipt's error.
 	publish(payload []byte, done func(error))
@@ -189,7 +190,7 @@ func latency(client broker, o options) figures {
 		arrived <- true
 	}()
 	for number := range count {
-		// Go's timers have whole milliseconds, the system's sleep does not.
+		// Go's timers have whole milliseconds. The system's sleep is more exact.
 		if ahead := time.Until(intended(number)); ahead > 0 {
 			sleep := syscall.NsecToTimespec(ahead.Nanoseconds())
 			_ = syscall.Nanosleep(&sleep, nil)
@@ -205,7 +206,8 @@ func latency(client broker, o options) figures {
 		LateP99: percentile(lateness, 99), Everything: count}
 }
 
-// take receives a message and returns its number. Each must come once; not every broker here has an order.
+// take receives a message and returns its number. Each message must come once, but not in order: some brokers keep
+// none.
 func take(client broker, isSeen []bool) int {
 	number := binary.BigEndian.Uint64(client.receive())
 	if number >= uint64(len(isSeen)) || isSeen[number] {

@@ -49,7 +49,7 @@ func (b *pgmqBroker) call(statement string, values ...any) error {
 	return err
 }
 
-// send takes what waits, at most `most` messages, and commits it together.
+// send takes the messages that wait, at most `most` of them, and commits them together.
 func (b *pgmqBroker) send(most int) {
 	for first := range b.sent {
 		taken := []queued{first}

@@ -13,5 +13,5 @@ KEYS = 1000
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Compare eight Key_Shared consumers with an Exclusive one, of the same messages with keys."""
+    """Compare eight Key_Shared consumers with one Exclusive consumer, on the same messages with keys."""
     return compared(setting, SubType.KEY_SHARED, keys=KEYS)

@@ -29,7 +29,7 @@ async def _ask(setting: Setting) -> list[Figure]:
     peer = await ManyTopics.open(setting.pulsar_port, topics, PAYLOAD_BYTES)
     setting.say(f"metrics: {count:,} topics opened")
     try:
-        # In a thread, so that the peer can answer pings here.
+        # `_measured` runs in a thread, so that the peer can answer pings here.
         return await asyncio.to_thread(_measured, setting, count)
     finally:
         peer.close()

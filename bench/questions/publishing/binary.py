@@ -1,4 +1,4 @@
-"""How much of what PostgreSQL can take does publishing in batches reach?"""
+"""How close does publishing in batches come to what PostgreSQL can take?"""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from bench.setting import Setting
 __all__ = ["ask"]
 
 WINDOW = 64  # batches without a receipt
-ENTRIES_A_COMMIT = (8, 32)  # 1 and 4 MiB: the ceiling is the better one
+ENTRIES_A_COMMIT = (8, 32)  # 1 and 4 MiB: the ceiling is the better of the two rates
 _RATIO = Goal(at_least=60.0)
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Publish 1 KB and 100 B messages to Vela, to its ceilings, and with Apache's client."""
+    """Publish 1 KB and 100 B messages to Vela, copy the same rows to PostgreSQL, and publish with Apache's client."""
     figures: list[Figure] = []
     for label, payload_bytes in (("1 KB", 1024), ("100 B", 100)):
         figures += _batches(setting, label, payload_bytes)

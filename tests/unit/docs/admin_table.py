@@ -48,7 +48,7 @@ def tables() -> str:
                 answer = f"refused: {each.refused}" if each.refused else each.summary
                 yield f"| `{each.method} {each.path}` | {answer} | {each.action} |"
             yield ""
-        yield "## Absent\n\n404, with this reason:\n"
+        yield "## Absent\n\nThese requests get 404 with this reason:\n"
         yield "| request | reason |\n|---|---|"
         for line, reason in ABSENT.items():
             yield f"| `{line}` | {reason} |"

@@ -179,7 +179,7 @@ def create(name: str, measure: str, members: Mapping[str, str]) -> None:
 def change(number: int, name: str | None, measure: str | None, members: Mapping[str, str]) -> None:
     """Change a rule. Options that you leave out keep their values.
 
-    Alerts that fire by the old rule end, without a notification.
+    Alerts that fire under the old rule end without a notification.
     """
     named = {"name": name, "measure": measure}
     body = {**{each: text for each, text in named.items() if text is not None}, **members}
@@ -191,7 +191,13 @@ def change(number: int, name: str | None, measure: str | None, members: Mapping[
 
 @alerts.command()
 @_RULE
-@click.option("--for", "length_ms", type=LENGTH, metavar="LENGTH", help="From now on, such as 8h.")
+@click.option(
+    "--for",
+    "length_ms",
+    type=LENGTH,
+    metavar="LENGTH",
+    help="How long to silence the rule from now, such as 8h.",
+)
 @click.option("--end", is_flag=True, help="End the silence.")
 @json_option
 def silence(number: int, length_ms: int | None, end: bool) -> None:
