@@ -64,9 +64,7 @@ class Reads:
         except Exception as error:
             self._faults += 1
             pause_s = pause_after_faults_s(self._faults)
-            if isinstance(
-                error, PersistenceFailed
-            ):  # the error says what is wrong; a traceback would not help
+            if isinstance(error, PersistenceFailed):  # its text says what is wrong, so log no traceback
                 logger.error(
                     "%s: a read failed; next try in %.1f s: %s",
                     self._name,

@@ -62,9 +62,7 @@ class SubscribeRequest:
     ack_timeout_backoff: Callable[[int], int] | None = None
     # Options that have no effect: logged once for each subscription, and counted.
     warnings: Sequence[str] = ()
-    read_compacted: bool = (
-        False  # whether to get only the latest message of each key, if the topic is compacted
-    )
+    read_compacted: bool = False  # if the topic is compacted, send only the latest message of each key
     epoch: int | None = None  # the consumer epoch of the Java client; None = the client sends none
     key_shared: KeySharedPolicy = AUTO_SPLIT  # for Key_Shared; Exclusive uses its sticky ranges too
     receiver_queue: int = 0  # size of the client's queue, which the console shows; 0 = unknown
@@ -77,9 +75,7 @@ class AckRequest(NamedTuple):
     """One id of an ack command."""
 
     position: Position
-    remaining: int | None = (
-        None  # None = ack the whole entry; else a bitset of its messages that stay unacked
-    )
+    remaining: int | None = None  # bitset of the messages that stay unacked; None = ack the whole entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,9 +124,7 @@ class SubscriptionRunner:
         )
         self._rate_timer: asyncio.TimerHandle | None = None
         self._unstored_since_s = 0.0  # monotonic time of the first ack that no flush has collected; 0 = none
-        self._flushing_since_s = (
-            0.0  # monotonic time of the first ack that the current flush stores; 0 = none
-        )
+        self._flushing_since_s = 0.0  # the same time for the acks that the current flush stores; 0 = none
 
     def carry_out(self, effects: Effects) -> None:
         """Carry out the machine's effects, in order."""
@@ -299,7 +297,7 @@ class SubscriptionRunner:
     ) -> None:
         """Apply the acks of one command. Memory changes at once; the flusher stores the cursor later.
 
-        `returns_permits`: the client discarded these entries and gave back one permit for each.
+        `returns_permits`: the client discarded these entries and granted one permit for each.
         """
         if validation_error is not None:
             self.carry_out(self._machine.acks.thrown_away(consumer, validation_error))

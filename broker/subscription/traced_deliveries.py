@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TracedDeliveries"]
 
-MOST_REMEMBERED: Final = (
-    1000  # messages per subscription; the oldest are forgotten first, and their acks get no span
-)
+# Messages per subscription. The oldest are forgotten first, and their acks get no span.
+MOST_REMEMBERED: Final = 1000
 
 
 class _Acked(NamedTuple):

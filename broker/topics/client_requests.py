@@ -1,4 +1,4 @@
-"""Handle clients' requests about topics by name: to publish, to subscribe, for partitions and for schemas.
+"""Handle clients' requests that name a topic: to publish, to subscribe, and to ask for partitions or schemas.
 
 A request that no topic could grant is refused before a topic is opened, so that it creates no topic and no namespace.
 """
@@ -64,7 +64,10 @@ class ClientRequests:
         return await self._topics.partition_count(topic, create=create)
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
-        """Return the full names of topics, with partitions instead of their parent. Raises InvalidTopicName."""
+        """Return the full names of a namespace's topics. Raises InvalidTopicName.
+
+        The list has the partitions of a partitioned topic instead of the topic itself.
+        """
         tenant, name = parse_namespace(namespace)
         stored = await repeat_until_done(
             self._pool, lambda c: store.names_in_namespace(c, tenant, name), what="listing topics"
@@ -120,7 +123,7 @@ class ClientRequests:
 
 @contextmanager
 def _refusal_answered(what: str) -> Iterator[None]:
-    """Raise PersistenceFailed, for the client, if the database refuses a statement of the block. Other errors pass."""
+    """Raise PersistenceFailed, which the client gets, if the database refuses a statement. Catch no other errors."""
     try:
         yield
     except psycopg.Error as error:

@@ -1,4 +1,4 @@
-"""The topics in this process's memory: loaded or made when a client asks for one, forgotten when their logs close."""
+"""The topics in this process's memory: loaded or made when a client asks for them, forgotten when their logs close."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = ["Topics"]
 class Topics:
     """The persistent topics.
 
-    `load` takes ownership of a topic, given its row; `require_ready` raises while that is not allowed. Use this only
-    from the event loop.
+    `load` takes ownership of a topic, given its row; `require_ready` raises while this process may not take ownership.
+    Use this only from the event loop.
     """
 
     def __init__(
@@ -52,9 +52,9 @@ class Topics:
         return list(self.loaded.values())
 
     async def open(self, name: TopicName, *, create: bool) -> Topic:
-        """Return the topic; load or make it if necessary. Concurrent callers share one load.
+        """Return the topic; load or create it if necessary. Concurrent callers share one load.
 
-        Raises TopicNotFound, NotAllowed (a partitioned parent has no messages of its own), ServiceNotReady.
+        Raises TopicNotFound, ServiceNotReady, and NotAllowed for a partitioned topic, which has no messages of its own.
         """
         await self.gates.passed(name.full)
         self._require_ready()

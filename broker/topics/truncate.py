@@ -28,9 +28,9 @@ _NOTHING_KEPT = Retention(time_ms=0, size_bytes=0)
 class Truncation:
     """The effect of a truncate on one topic."""
 
-    through: Position  # the last entry that it skips
-    skipped_messages: int  # not acked, over all subscriptions
-    freed_bytes: int  # at most: undo windows and bookmarks may pin some of these ledgers
+    through: Position  # the last entry that the truncate skips
+    skipped_messages: int  # messages that are not acked, added up over all subscriptions
+    freed_bytes: int  # an upper bound: undo windows and bookmarks may pin some of these ledgers
 
 
 class Truncator:

@@ -46,7 +46,7 @@ class AckCommand(NamedTuple):
     acks: Sequence[AckRequest]
     cumulative: bool
     receipt: DurableCallback | None
-    returns_permits: bool  # the client discarded these entries and gave back one permit for each
+    returns_permits: bool  # the client discarded these entries and granted one permit for each
     cursor_version: int  # the cursor's version when the command came
 
 

@@ -123,9 +123,7 @@ class CursorMove:
         async with self.moving(closes_consumers=True):
             self.forget_acks()
             runner.close_consumers("the subscription was moved by a seek", standby=False)
-            if (
-                consumer.is_open
-            ):  # a standby; close it, so that its client drops its queue and subscribes again
+            if consumer.is_open:  # a standby: close it, so that its client drops its queue
                 consumer.closed_by_broker("the subscription was moved by its own seek")
                 runner.remove_consumer(consumer)
             if not self._state.is_durable:

@@ -1,4 +1,4 @@
-"""The two passes of a compaction over the messages that the last one kept and those published since, piece by piece."""
+"""The two passes of a compaction. They read the messages that the last compaction kept and the messages since then."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Stayed(NamedTuple):
 
 
 class Passes:
-    """Decodes pieces in a thread. First pass every piece to `see`, then every piece again to `stays`."""
+    """Both passes in memory. Call `see` for every piece, then `stays` for every piece. A thread decodes the pieces."""
 
     def __init__(self, *, retain_keyless: bool, max_message_bytes: int) -> None:
         self._latest = LatestByKey(retain_keyless=retain_keyless)

@@ -32,7 +32,7 @@ OnChange: TypeAlias = Callable[[frozenset[str], frozenset[str]], None]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Matched:
-    """The topics that one pattern chooses. All watches with this pattern share them."""
+    """The topics that one pattern chooses. All watches with this pattern share this object."""
 
     pattern: TopicPattern
     names: frozenset[str]
@@ -81,7 +81,7 @@ class TopicListWatch:
 
 
 class TopicLists:
-    """The watched namespaces of this process. `read` returns the persistent topics of one, without parents."""
+    """The namespaces that clients watch. `read` lists the persistent topics of one, with partitions but not parents."""
 
     def __init__(
         self, read: Callable[[str, str], Awaitable[Collection[str]]], tasks: BackgroundTasks
@@ -91,10 +91,10 @@ class TopicLists:
         self._namespaces: dict[str, _Namespace] = {}
 
     async def watch(self, namespace: str, pattern: TopicPattern, on_change: OnChange) -> TopicListWatch:
-        """Watch the topics of a namespace, which need not exist, that a pattern chooses.
+        """Watch those topics of a namespace that a pattern chooses. The namespace need not exist.
 
-        `on_change` is called once for each change after this call returns. Raises InvalidTopicName for something that
-        is not `tenant/namespace`.
+        `on_change` is called once for each change after this call returns. Raises InvalidTopicName if `namespace` does
+        not look like `tenant/namespace`.
         """
         parse_namespace(namespace)
         place = self._namespaces.setdefault(namespace, _Namespace(name=namespace))
@@ -136,7 +136,7 @@ class TopicLists:
                     async with place.lock:
                         await self._compare(place)
                 except Exception:
-                    place.is_stale, pause_s = True, _RETRY_S  # no other notification may come
+                    place.is_stale, pause_s = True, _RETRY_S  # perhaps no other notification comes
                     logger.exception(
                         "listing topics for clients that watch them failed; next try in %.0f s: namespace %s",
                         pause_s,
