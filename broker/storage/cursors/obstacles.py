@@ -1,4 +1,4 @@
-"""Obstacles to deliveries, and the consumers that left last, in PostgreSQL: for the console's diagnosis."""
+"""Store what hinders deliveries, and which consumer left last, for the console's diagnosis."""
 
 from __future__ import annotations
 
