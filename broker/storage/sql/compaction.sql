@@ -13,7 +13,7 @@ SELECT horizon_ledger, horizon_entry, horizon_messages, horizon_bytes, generatio
 FROM vela_compaction WHERE topic_id = %(topic_id)s
 
 -- name: begin
--- The first run stores a horizon before the first stored entry. From now on no entry is trimmed before it is compacted.
+-- The first run stores a horizon before the first stored entry. After that, no entry is trimmed before it is compacted.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 )
@@ -44,8 +44,8 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: publish
--- Readers get the new generation from this statement on. false: the topic was emptied or its compaction deleted during the
--- run. Safe to repeat.
+-- After this statement, readers get the new generation. Returns false if the topic was emptied or its compaction was deleted
+-- during the run. Safe to repeat.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), published AS (
@@ -91,7 +91,7 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: sweep
--- Deletes some entries of every generation but one.
+-- Deletes some entries of all generations except one.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), gone AS (

@@ -32,8 +32,8 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: undo_pins
--- Where the cursors were before acts that can still be undone: only the latest act of each subscription can. Sorted by time
--- of application, because a later plan may be applied first.
+-- Returns where cursors were before acts that can still be undone: only the latest act of each subscription can be undone.
+-- Sorted by the time at which acts were applied, because a later plan may be applied first.
 SELECT convert_from(a.cursor_before, 'UTF8')::json -> 'mark_delete'
 FROM (
     SELECT DISTINCT ON (subscription_id) subscription_id, cursor_before, undo_until
@@ -94,7 +94,7 @@ WITH chosen AS MATERIALIZED (
 SELECT count(*) FROM copied
 
 -- name: move_ledger
--- From this statement on, readers get the copy, which is complete. No row = fenced. 0 = the ledger was trimmed or moved.
+-- After this statement, readers get the copy, which is complete. No row = fenced. 0 = the ledger was trimmed or moved.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), moved AS (

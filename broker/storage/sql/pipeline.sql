@@ -9,7 +9,7 @@ SELECT id, state, act_id IS NOT DISTINCT FROM %(act_id)s FROM vela_pipeline_run
 WHERE job = %(job)s AND subject = %(subject)s AND state IN ('waiting', 'running')
 
 -- name: request
--- A repeated act finds the run that it inserted.
+-- An act that is repeated finds the run that it inserted before.
 INSERT INTO vela_pipeline_run (job, subject, topic_name, options, write_id, pinned, state, stages, error, log, worker, who,
                                reason, act_id, resumes_id, cancelled_by, created_at)
 VALUES (%(job)s, %(subject)s, %(topic)s, %(options)s, %(write_id)s, %(pinned)s, 'waiting', '[]', '', '', '', %(who)s, '',
@@ -23,14 +23,14 @@ SELECT id FROM vela_pipeline_run WHERE act_id = %s
 SELECT id, job, subject, topic_name, options, write_id, pinned, state, cancelled_by FROM vela_pipeline_run WHERE id = %s
 
 -- name: cancel
--- A run that waits ends at once. The worker ends one that runs.
+-- A run that waits ends at once. A run that a worker has begun is ended by the worker.
 UPDATE vela_pipeline_run SET cancelled_by = %(who)s, error = 'cancelled by ' || %(who)s,
        state = CASE state WHEN 'waiting' THEN 'cancelled' ELSE state END,
        ended_at = CASE state WHEN 'waiting' THEN now() END
 WHERE id = %(id)s AND state IN ('waiting', 'running') AND cancelled_by = ''
 
 -- name: schedule
--- If the new interval is shorter, it counts from now on: the next run does not wait for the time of the old interval.
+-- If the new interval is shorter, it begins now: the next run does not wait for the end of the old interval.
 INSERT INTO vela_pipeline_schedule (job, subject, topic_name, options, every_minutes, next_at, who, created_at)
 VALUES (%(job)s, %(subject)s, %(topic)s, %(options)s, %(every_minutes)s, now(), %(who)s, now())
 ON CONFLICT (job, subject) DO UPDATE
@@ -114,8 +114,8 @@ WHERE r.id = (SELECT min(id) FROM vela_pipeline_run WHERE state = 'waiting')
 RETURNING id, job, topic_name, options, write_id, pinned
 
 -- name: beat
--- No row if the run was ended meanwhile: its worker was silent for too long. A log that is NULL has not changed: the row
--- keeps it, and PostgreSQL does not write it again.
+-- No row = the run was ended meanwhile, because its worker was silent for too long. A log that is NULL has not changed: the
+-- row keeps the old log, and PostgreSQL does not write it again.
 UPDATE vela_pipeline_run SET heartbeat_at = now(), stages = %(stages)s, pinned = %(pinned)s,
        log = coalesce(%(log)s::text, log)
 WHERE id = %(id)s AND state = 'running' AND worker = %(worker)s
