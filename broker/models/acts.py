@@ -18,7 +18,7 @@ _NAMESPACE = Coalesce(
 
 
 class Act(models.Model):
-    """A change by an operator, a client or a policy, from plan to undo. The table is the audit log too."""
+    """A change by an operator, a client or a policy, from plan to undo. The table is also the audit log."""
 
     class State(models.TextChoices):
         PLAN_REQUESTED = "plan_requested"
@@ -50,11 +50,12 @@ class Act(models.Model):
     who = models.TextField()
     origin = models.TextField()  # "console 127.0.0.1", "command line", "client 127.0.0.1:5123"
     reason = models.TextField(default="")
-    cursor_version = models.BigIntegerField(null=True)  # the plan is valid for this version only
+    cursor_version = models.BigIntegerField(null=True)  # the plan is valid only for this version
     cursor_before = models.BinaryField(null=True)  # snapshot for undo
-    acked_since = models.BinaryField(null=True)  # acks of entries that it passed, while it can be undone
+    acked_since = models.BinaryField(null=True)  # while the act can be undone: acks of entries that it passed
     undo_of = models.ForeignKey("self", models.SET_NULL, null=True)
-    # For the part of an act on several partitions: that act. The unique constraint serves as the index.
+    # If this is one partition's part of an act on several partitions, the whole act. The unique constraint serves as
+    # the index.
     part_of = models.ForeignKey("self", models.SET_NULL, null=True, related_name="parts", db_index=False)
     undo_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -94,7 +95,7 @@ class Act(models.Model):
 
 
 class Bookmark(models.Model):
-    """A named position in a topic to which cursors can be reset. It pins the entries from there on."""
+    """A named position in a topic, to which cursors can be reset. It pins the entries at and after this position."""
 
     topic = models.ForeignKey(Topic, models.CASCADE)
     name = models.TextField()

@@ -11,7 +11,7 @@ __all__ = ["AlertFiring", "AlertNotification", "AlertRule", "Measure", "Severity
 
 
 class AlertRule(models.Model):
-    """A condition, and the addresses to notify of it. Operators write rules in the console."""
+    """A condition, and the addresses to notify when it is met. Operators write rules in the console."""
 
     name = models.TextField(unique=True)
     measure = models.CharField(max_length=16, choices=[(each.value, each.value) for each in Measure])

@@ -39,8 +39,8 @@ class LedgerFile(models.Model):
 
     class State(models.TextChoices):
         WRITING = "writing"
-        WRITTEN = "written"  # and read back; the topic's owner has not attached it yet
-        ATTACHED = "attached"  # the ledger is read from it
+        WRITTEN = "written"  # written and checked; the topic's owner has not attached it yet
+        ATTACHED = "attached"  # readers of the ledger use the file
         DELETING = "deleting"
 
     name = models.TextField(primary_key=True)  # below VELA_OFFLOAD_URL
@@ -77,8 +77,8 @@ class LedgerFile(models.Model):
 class Ledger(models.Model):
     """An append-only run of entries of one topic. Its totals are stored when it is sealed.
 
-    The row of a trimmed ledger is deleted, except for the topic's last ledger: that stays, empty, and the next one
-    continues its counts.
+    The row of a trimmed ledger is deleted, unless it is the topic's last ledger: that row stays as an empty ledger, and
+    the next ledger continues its counts.
     """
 
     class State(models.TextChoices):

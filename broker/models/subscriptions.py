@@ -29,7 +29,7 @@ class Subscription(models.Model):
 
 
 class Cursor(models.Model):
-    """A subscription's cursor. Small, and without an index on changing columns, so that updates stay HOT."""
+    """A subscription's cursor. The row is small and no index has its changing columns, so that updates stay HOT."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
     mark_delete_ledger = models.BigIntegerField()

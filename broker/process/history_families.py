@@ -1,4 +1,4 @@
-"""Series of offloaded ledgers and of compactions, under Pulsar's names, for the topics that have any."""
+"""Series of offloaded ledgers and of compactions, under Pulsar's names. Only topics that have some get the series."""
 
 from __future__ import annotations
 

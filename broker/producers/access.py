@@ -140,7 +140,7 @@ class ProducerAccess:
     def remove(self, producer: Producer) -> None:
         """Forget a producer that is gone or gave up waiting. Safe to repeat.
 
-        If no producer is left, the one that has waited longest gets the topic.
+        If no producer is left, the waiting producer that came first gets the topic.
         """
         if producer in self._waiting:
             self._waiting.remove(producer)

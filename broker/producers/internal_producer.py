@@ -1,9 +1,9 @@
 """The broker's own producer for topics of its process: dead letters, retry letters, redrives.
 
 It is an ordinary producer whose sends are awaited. When a topic is unloaded or fenced, or the database refuses entries,
-the topic closes its producers; this one opens again with its next send. An entry without a receipt may or may not be
-stored then, and its sender gets SendOutcomeUnknown. If the sender sends it again, it may be stored twice; if not, it
-may be lost. Letters and redrives are sent again.
+the topic closes its producers; the broker's own producer opens again with its next send. An entry that has no receipt
+at that time may or may not be stored, and its sender gets SendOutcomeUnknown. If the sender sends the entry again, it
+may be stored twice; if the sender does not, it may be lost. Letters and redrives are sent again.
 """
 
 from __future__ import annotations
@@ -57,9 +57,10 @@ class ProducerOpener(Protocol):
 
 
 class InternalProducer:
-    """Sends whole entries, or messages it encodes, to a topic or to the partitions of one.
+    """Sends whole entries, or messages that it encodes, to a topic or to the partitions of a topic.
 
-    The key hash of an entry chooses its partition; entries without one take turns. Each partition keeps its order.
+    The key hash of an entry chooses its partition; entries without a key hash go to the partitions in turn. Each
+    partition keeps its order.
     """
 
     def __init__(self, lanes: Sequence[_Lane], *, name: str, max_pending: int) -> None:
@@ -192,7 +193,7 @@ class InternalProducer:
 
 
 class _Lane(AwaitedSends):
-    """The producer of one topic or partition, opened again after it was closed; a `ProducerSink`."""
+    """The producer of one topic or partition, which opens again after it was closed, and its `ProducerSink`."""
 
     def __init__(self, broker: ProducerOpener, request: ProducerRequest, reopen_s: float) -> None:
         super().__init__()
