@@ -3,9 +3,9 @@
 A worker sleeps until PostgreSQL notifies it of a message. It also looks every five seconds, because a notification may
 be lost.
 
-kombu's transport over SQLAlchemy uses tables too, but it keeps every message, and finds new ones only by looking at its
-tables once a second. To change that takes more code than the statements used here, and importing SQLAlchemy takes half
-of a worker's start.
+kombu's transport over SQLAlchemy also uses tables, but it keeps every message, and finds new messages only by looking
+at its tables once a second. Changing that would take more code than the statements used here, and importing SQLAlchemy
+would take half of the time in which a worker starts.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ SCHEME = "velapg"
 # The advisory lock for creating the table, because several processes may start at once.
 _TABLE_LOCK = 0x76656C61
 _LOOK_EVERY_S: Final = 5.0  # in case a notification was lost
-_BUSY_S: Final = 0.1  # a worker with all its tasks under way looks this often whether one of them has ended
+_BUSY_S: Final = 0.1  # a worker whose tasks are all under way checks after this time whether one has ended
 
 
 class Channel(VirtualChannel):
-    """Queues as rows. A message is deleted when it is taken."""
+    """Queues as rows. A message is deleted when a worker takes it."""
 
     def __init__(self, connection: Any, **kwargs: Any) -> None:
         super().__init__(connection, **kwargs)
@@ -56,7 +56,7 @@ class Channel(VirtualChannel):
 
     @property
     def is_full(self) -> bool:
-        """Whether a message may wait that the worker cannot take yet, because all its tasks are under way."""
+        """Whether messages may wait that the worker cannot take yet, because all its tasks are under way."""
         return bool(self._promising) and not self.qos.can_consume()
 
     def hear(self) -> bool:
@@ -159,7 +159,7 @@ class Transport(VirtualTransport):
     def drain_events(self, connection: Any, timeout: float | None = None, **kwargs: Any) -> None:
         """Deliver one message, waiting at most `patience_s` for it. Raises TimeoutError if none came.
 
-        Celery asks for 2 s, but then a worker that is to stop would wait for that long.
+        Celery asks for 2 s, but then a worker that was asked to stop would first wait for that long.
         """
         ends_s = monotonic() + (self.patience_s if timeout is None else min(timeout, self.patience_s))
         while True:
@@ -183,5 +183,5 @@ TRANSPORT_ALIASES[SCHEME] = f"{__name__}:Transport"
 
 
 def broker_url(settings: ProjectSettings) -> str:
-    """Return VELA_CELERY_BROKER_URL, which may name a Redis, or else the URL of Vela's own database."""
+    """Return VELA_CELERY_BROKER_URL, which may name a Redis server, or else the URL of Vela's own database."""
     return settings.celery_broker_url or f"{SCHEME}+{settings.database_address}"

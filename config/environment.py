@@ -51,7 +51,7 @@ def database_parts(url: str) -> dict[str, str]:
 
 
 def database_options(url: str) -> dict[str, str]:
-    """Return libpq's parameters, such as sslmode, from after the question mark of the URL."""
+    """Return libpq's parameters, such as sslmode, from the part of the URL after its question mark."""
     return dict(parse_qsl(urlsplit(url).query))
 
 
@@ -205,8 +205,8 @@ class ProjectSettings(BrokerSettings):
     def database_address(self) -> str:
         """DATABASE_URL, or the address of the embedded server, which `make run` stores in the data folder.
 
-        If neither exists yet, as during type checking and collectstatic of a build, it is the embedded server's
-        address without a password, because nothing connects then.
+        If neither exists yet, for example during type checking or the build of an image, this is the address of the
+        embedded server without a password. Nothing connects to a database at that time.
         """
         if self.database_url:
             return self.database_url

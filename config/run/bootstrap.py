@@ -28,7 +28,7 @@ UV_NAMES = {
 
 
 def main(name: str) -> int:
-    """Install requirements/<name>.txt unless that was done. Return the exit code for make."""
+    """Install requirements/<name>.txt, unless it is already installed. Return the exit code for make."""
     requirements = PROJECT / "requirements" / f"{name}.txt"
     stamp = ENVIRONMENT / f".vela-{name}"
     wanted = hashlib.sha256(requirements.read_bytes()).hexdigest() + f" {sys.version}"

@@ -1,16 +1,16 @@
 """`make demo`: a small workload for a running Vela, so that the console has something to show.
 
-It has a topic of orders at 20 messages a second, a topic of requests for reports, 500 every ten minutes, and three
-subscriptions, each with a story:
+A topic of orders gets 20 messages a second, and a topic of requests for reports gets 500 messages every ten minutes.
+There are three subscriptions:
 
 - `billing` of the orders keeps up: three consumers on Shared, everything acknowledged;
 - `invoices` of the orders has poison messages: one order in 2,000 fails each time and is delivered again after three
   seconds;
-- `reports` is slow in a way that is hard to see: its first consumer has all 500 in its queue and needs two seconds for
-  each, while a second consumer, forty times as fast, has nothing to do. An operator who disconnects the first one gives
-  its messages to the second.
+- `reports` is slow in a way that is hard to see: its first consumer has all 500 messages in its queue and needs two
+  seconds for each, while a second consumer, forty times as fast, has nothing to do. If an operator disconnects the
+  first consumer, the second gets its messages.
 
-Ctrl-C ends it; the topics and their backlogs stay.
+Ctrl-C ends the demo; the topics and their backlogs stay.
 """
 
 from __future__ import annotations

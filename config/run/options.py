@@ -75,10 +75,10 @@ class Options:
 
 
 def refuse_exposure(environment: Mapping[str, str]) -> None:
-    """Raise StartRefused if other machines could reach a broker that asks nobody for credentials.
+    """Raise StartRefused if other machines could reach a broker that asks no client for credentials.
 
-    The broker refuses to start then too, but only after a database has been made for it. The other processes of a Vela
-    need no VELA_AUTHENTICATION where each has a container of its own, so `Options` does not ask for it.
+    The broker itself would also refuse to start, but only after a database has been created for it. `Options` does not
+    check this, because it also serves processes in separate containers, which need no VELA_AUTHENTICATION.
     """
     try:
         settings = ProjectSettings.from_environment(environment)

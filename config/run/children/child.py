@@ -1,4 +1,4 @@
-"""One supervised process. It has a process group and a log of its own, and is started again with back-off."""
+"""One supervised process. It has its own process group and log, and is started again with back-off."""
 
 from __future__ import annotations
 

@@ -51,8 +51,8 @@ class PostgresServer:
     """One server on one data folder. `folder` contains all its files and belongs to `user`."""
 
     binaries: Path  # folder with initdb and postgres
-    major: int  # their version
-    folder: Path  # of password, data and log
+    major: int  # the major version of these programs
+    folder: Path  # has the password, the data and the log
     port: int
     user: SystemUser
     configuration: Mapping[str, str] = field(default_factory=lambda: DURABLE)
@@ -75,7 +75,7 @@ class PostgresServer:
         return f"postgresql://{SUPERUSER}:{password}@127.0.0.1:{self.port}/{DATABASE}"
 
     def create(self) -> bool:
-        """Create the data folder if there is none, and return whether it did. Safe to repeat after an interruption.
+        """Create the data folder if it is missing, and return whether it was. Safe to repeat after an interruption.
 
         Raises StartRefused if the folder cannot be made.
         """
