@@ -1,7 +1,7 @@
 """Celery's messages in Vela's own PostgreSQL: one table, and one connection for each channel.
 
-A worker sleeps until PostgreSQL notifies it of a message. It also looks every five seconds, because a notification may
-be lost.
+A worker sleeps until PostgreSQL notifies it of a message. The worker also looks for messages every five seconds,
+because a notification may be lost.
 
 kombu's transport over SQLAlchemy also uses tables, but it keeps every message, and finds new messages only by looking
 at its tables once a second. Changing that would take more code than the statements used here, and importing SQLAlchemy
@@ -42,7 +42,7 @@ class Channel(VirtualChannel):
         super().__init__(connection, **kwargs)
         self._opened: psycopg.Connection[tuple[Any, ...]] | None = None
         self._promising: set[str] = set()  # queues that may have a message
-        self._looked_s = -inf  # when it last looked into every queue, notified or not (monotonic)
+        self._looked_s = -inf  # monotonic time of the last look into every queue
 
     def basic_consume(self, queue: str, *arguments: Any, **kwargs: Any) -> None:
         """Consume from a queue. The channel listens before its first look, so that it misses no message."""

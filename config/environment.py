@@ -36,7 +36,7 @@ DATABASE_URL_SHAPE = "postgresql://user:password@host:port/name"
 
 
 def database_parts(url: str) -> dict[str, str]:
-    """Split a postgresql:// URL into keys of Django's DATABASES. Raises SettingInvalid, without the password."""
+    """Split a postgresql:// URL into keys of Django's DATABASES. Raises SettingInvalid, whose text has no password."""
     try:
         parts = urlsplit(_usable(url))
     except ValueError as error:
@@ -90,7 +90,7 @@ def _smtp_url(url: str) -> str:
 
 
 def email_parts(url: str) -> dict[str, Any]:
-    """Split VELA_SMTP_URL into Django's settings of the same meaning. Return none of them for an empty URL."""
+    """Split VELA_SMTP_URL into Django's e-mail settings. Return no settings for an empty URL."""
     if not url:
         return {}
     parts = urlsplit(url)
@@ -217,7 +217,7 @@ class ProjectSettings(BrokerSettings):
 
     @property
     def embedded_database_dir(self) -> Path | None:
-        """The folder on whose disk the embedded server keeps its data; None if the database is another one."""
+        """The folder on whose disk the embedded server keeps its data; None if Vela uses another server."""
         try:
             embedded = (self.data_dir / "database-url").read_text(encoding="utf-8").strip()
         except OSError:

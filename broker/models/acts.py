@@ -1,4 +1,4 @@
-"""Operators' acts and bookmarks."""
+"""Acts of operators and clients, and bookmarks."""
 
 from __future__ import annotations
 

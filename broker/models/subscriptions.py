@@ -22,7 +22,8 @@ class Subscription(models.Model):
     class Meta:
         db_table = "vela_subscription"
         constraints = [models.UniqueConstraint(fields=["topic", "name"], name="vela_subscription_name")]
-        indexes = [models.Index(fields=["name"], name="vela_subscription_same_name")]  # of several topics
+        # Finds the subscriptions of one name on several topics.
+        indexes = [models.Index(fields=["name"], name="vela_subscription_same_name")]
 
     def __str__(self) -> str:
         return f"{self.topic_id}/{self.name}"
@@ -34,7 +35,7 @@ class Cursor(models.Model):
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
     mark_delete_ledger = models.BigIntegerField()
     mark_delete_entry = models.BigIntegerField()
-    acked_messages = models.BigIntegerField()  # cumulative over the topic, trimmed ones included
+    acked_messages = models.BigIntegerField()  # cumulative over the topic, including trimmed messages
     acked_entries = models.BigIntegerField()
     acked_bytes = models.BigIntegerField()
     version = models.BigIntegerField(default=0)  # counts acts, not acks

@@ -1,4 +1,4 @@
-"""Series of offloaded ledgers and of compactions, under Pulsar's names. Only topics that have some get the series."""
+"""Series of offloaded ledgers and of compactions, under Pulsar's names. Topics that have neither get no series."""
 
 from __future__ import annotations
 

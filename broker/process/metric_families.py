@@ -1,4 +1,4 @@
-"""The series of topics, subscriptions and namespaces. A series that Pulsar lacks has a name with `vela_`."""
+"""The series of topics, subscriptions and namespaces. The name of a series that Pulsar lacks begins with `vela_`."""
 
 from __future__ import annotations
 

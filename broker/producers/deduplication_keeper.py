@@ -71,7 +71,7 @@ class DeduplicationKeeper:
     async def load(self, topic: DeduplicatedTopic) -> TopicDeduplication:
         """Build the state of a topic that was just taken over. Raises GapInLog.
 
-        It consists of the stored rows and of the entries that are newer than these rows.
+        The state consists of the stored rows and of the entries that are newer than these rows.
         """
         through, rows = await repeat_until_done(
             self._pool, lambda c: store.load(c, topic.topic_id), what="loading deduplication"

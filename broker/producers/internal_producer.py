@@ -124,7 +124,7 @@ class InternalProducer:
         """Append one entry and wait until it is durable. `data` must begin with the checksum magic.
 
         Waits while `max_pending` sends have no receipt, and up to `reopen_s` while the topic is moving. Raises
-        SendOutcomeUnknown when the topic was closed before it answered, any other BrokerError when the entry is known
+        SendOutcomeUnknown if the topic was closed before it answered, and any other BrokerError if the entry is known
         not to be stored. A cancelled send may be stored.
         """
         async with self._room:

@@ -164,7 +164,7 @@ class ParkedPulls:
             self._resolve(parked, empty_answer(topic, PullStatus.NOT_FOUND, parked.offset))
 
     def stop(self) -> None:
-        """Answer every parked pull, and park none from now on."""
+        """Answer every parked pull. Later pulls are not parked."""
         self._is_stopping = True
         for parked in self._table.take_all():
             self._refuse(parked)

@@ -79,7 +79,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAlert:
-    """A stored alert that has not cleared, or that has cleared and no notification has said so yet."""
+    """A stored alert that has not cleared, or that has cleared without a notification about that yet."""
 
     rule_id: int
     topic_name: str

@@ -1,4 +1,4 @@
-"""The address of the database for psycopg. It comes from Django's settings, so the ORM and the broker use the same."""
+"""The database's address for psycopg. It comes from Django's settings: ORM and broker use the same database."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ async def try_lock(connection: Connection) -> bool:
 
 
 async def end_own_holder(connection: Connection, pids: Sequence[int]) -> bool:
-    """End the backend that has the lock if it is one of this process's own backends, `pids`. Return whether it was."""
+    """If one of this process's own backends (`pids`) has the lock, end that backend. Return whether one had it."""
     cursor = await connection.execute(query("ownership", "end_own_holder"), {"pids": list(pids)})
     return await cursor.fetchone() is not None
 

@@ -63,7 +63,7 @@ async def repeat_until_done(
 ) -> T:
     """Make a call, and repeat it while the database is unavailable. The call must be safe to repeat.
 
-    Cancel this to give up. An error that does not mean that the database is unavailable (`is_away`) is raised.
+    Cancel this to give up. Raises any error that does not mean that the database is unavailable (`is_away`).
     """
     delay_s = _RETRY_FIRST_S
     while True:

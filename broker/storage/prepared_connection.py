@@ -79,7 +79,7 @@ class PreparedConnection:
     async def copy(self, statements: bytes, streams: Callable[[PGresult], Iterator[bytes]]) -> None:
         """Run statements as one transaction: a SELECT, then COPY … FROM STDIN, once or several times.
 
-        `streams` gets the rows of the SELECT, in the text format, and yields what each COPY reads. Errors and
+        `streams` gets the rows of the SELECT, in the text format, and yields the bytes that each COPY reads. Errors and
         cancellation are those of `execute`. Nothing is stored if a COPY fails.
         """
         self._pgconn.send_query(statements)

@@ -319,8 +319,8 @@ class Consumer(Member):
     def deliver(self, deliveries: list[Delivery], now_ms: int) -> None:
         """Hand these deliveries to the sink, for one transport write.
 
-        A client that is too old to split batches gets the entries that are not batches; if there were batches among the
-        deliveries, the broker then closes the connection.
+        A client that is too old to split batches gets only the other entries. If the deliveries contain a batch, the
+        broker then closes the connection.
         """
         batches: list[Delivery] = []
         if not self._splits_batches:

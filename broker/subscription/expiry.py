@@ -1,4 +1,4 @@
-"""Ack messages that are too old to be delivered: time to live, and an operator's "expire by time"."""
+"""Ack messages that are too old: their time to live has passed, or an operator expires them by time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def expire_target(subscription: Subscription, before_ms: int) -> Position 
 
 
 async def expire(subscription: Subscription, older_than_ms: int) -> int:
-    """Ack all messages older than `older_than_ms`, including pending and delayed ones. Return how many this acked.
+    """Ack all messages older than `older_than_ms`, including pending and delayed ones. Return how many were acked.
 
     Consumers stay connected. Like an ack, this does not raise the cursor's version, so an operator's plan stays valid.
     `messages_expired` counts the messages. Safe to repeat.

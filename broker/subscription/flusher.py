@@ -42,7 +42,7 @@ __all__ = ["FlushedCursor", "Flusher"]
 
 logger = logging.getLogger(__name__)
 
-# Limits of one statement. A larger cursor still goes into one statement, since it is stored whole or not at all.
+# Limits of one statement. A cursor with more changes still goes into one statement: it is stored whole or not at all.
 MAX_CURSORS = 1000
 MAX_CHUNKS = 1000  # each with a bitmap of at most 4 KiB; MAX_ACK_SETS limits their ack sets
 MAX_ACK_SETS = 50_000
@@ -62,7 +62,7 @@ class FlushedCursor(Protocol):
     def subscription_id(self) -> int: ...
     @property
     def undo_act_id(self) -> int:
-        """The act that can still be undone, so that acks at or below mark-delete are recorded; 0 = no act."""
+        """The act that can still be undone: acks at or below mark-delete are recorded for its undo; 0 = no act."""
 
     @property
     def is_deleted(self) -> bool: ...
@@ -96,7 +96,7 @@ class Flusher:
         self._pool = pool
         self._epochs = epochs
         self._clock = clock
-        self._dirty: dict[FlushedCursor, None] = {}  # in the order in which they changed
+        self._dirty: dict[FlushedCursor, None] = {}  # in the order of their changes
         self._waiting: dict[FlushedCursor, list[DurableCallback]] = {}  # receipts to answer after a flush
         self._refused: RefusedCursors[FlushedCursor] = RefusedCursors()
         self._unknown: dict[TopicLog, int] = {}  # epochs under which statements of unknown outcome were sent
@@ -312,7 +312,7 @@ class Flusher:
             for each, flush in _flushes(part)
             if flush.overlay is not None and each.undo_act_id
         ]
-        if overlays:  # before the cursors: once an ack has been answered, an undo must know about it
+        if overlays:  # stored before the cursors: once an ack has been answered, an undo must know about it
             await act_store.store_overlays(connection, epochs=epoch_of, overlays=overlays)
         return await store.flush(
             connection,

@@ -22,7 +22,7 @@ C = TypeVar("C")  # a subscription
 
 @dataclass(slots=True)
 class RefusedCursor:
-    """A row of refusals of one cursor. `next_try_s` is a time of the event loop's clock."""
+    """Successive refusals of one cursor. `next_try_s` is a time of the event loop's clock."""
 
     since_ms: int
     reason: str

@@ -80,7 +80,7 @@ class AckRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastMessage:
-    """The last message that a consumer can get, and the cursor. Clients compute hasMessageAvailable from them."""
+    """The last message that a consumer can get, and the cursor. Clients compute hasMessageAvailable from both."""
 
     position: Position  # of the last message; (-1, -1) when the topic is empty
     batch_size: int  # messages of its batch, up to and including the last message; 0 = it is not in a batch

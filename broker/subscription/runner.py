@@ -430,7 +430,7 @@ class SubscriptionRunner:
 
     @property
     def undo_act_id(self) -> int:
-        """The act that can still be undone, so that acks at or below mark-delete are recorded; 0 = no act."""
+        """The act that can still be undone: acks at or below mark-delete are recorded for its undo; 0 = no act."""
         return self._state.undo_act_id
 
     def mark_dirty(self) -> None:

@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 
 class ClientRequests:
-    """Finds or creates the topic of a request, and passes it on. `require_ready` raises until the broker is ready."""
+    """Passes a request on to its topic, which it finds or creates. `require_ready` raises until the broker is ready."""
 
     def __init__(
         self,

@@ -211,7 +211,7 @@ def check_names(names: Iterable[str], level: PolicyLevel) -> None:
     """Check that all names are policies. Raises PolicyInvalid for the first name that is not."""
     for name in names:
         if name not in FIELDS:
-            checked({name: None}, level)  # its error lists the policies that exist
+            checked({name: None}, level)  # the error lists the policies that exist
 
 
 def changed(

@@ -212,7 +212,7 @@ class Topic:
         self.publishes = publishes.account()
         self.publish_limit: PublishLimit | None = None
         self.dispatch_rate: RatePair | None = None
-        self._rates: tuple[int, ...] | None = None  # in force; None = not yet applied
+        self._rates: tuple[int, ...] | None = None  # the rates in force; None = none applied yet
         self.quota = BacklogQuota(self, pool, clock)
         self.last_append_ms = 0
         self.last_used_ms = clock.now_ms()  # when a client last left; if unknown, when the topic was loaded
@@ -381,7 +381,7 @@ class Topic:
             self.subscriptions.settle_reader(subscription)
 
     def _is_idle(self) -> bool:
-        """Return whether the topic has no messages and no clients, so that a consumer may set its first schema."""
+        """Return whether the topic has no messages and no clients, so that a consumer may set the first schema."""
         has_consumers = any(each.consumers for each in self.subscriptions.values())
         return not (self.producers or has_consumers or self.log.ledgers.total_entries)
 

@@ -36,7 +36,7 @@ class Options:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Options:
-        """Read and check all settings. Raises StartRefused, whose text names each wrong one."""
+        """Read and check all settings. Raises StartRefused, whose text names each wrong setting."""
         # Port 0 lets the system choose a port, which is allowed only for a broker that is started alone.
         zero = [name for name in _BROKER_PORTS if environment.get(name) == "0"]
         complaints = [f"{name} is 0: it takes a number from 1 to 65535" for name in zero]

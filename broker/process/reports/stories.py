@@ -29,7 +29,7 @@ class Stories:
         self._pool = pool
         self._buffer = buffer
         self._rows: Sequence[StoryRow] = ()  # taken from the buffer and not stored yet
-        self._ids: Sequence[int] = ()  # ids of the rows in the statement, which makes it safe to repeat
+        self._ids: Sequence[int] = ()  # ids of the first rows; a repeated statement uses the same ids
 
     async def write(self) -> None:
         """Store all waiting rows. Raises psycopg.Error while the database is unavailable; the next call tries again."""

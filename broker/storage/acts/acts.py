@@ -446,7 +446,7 @@ async def undo_source(connection: Connection, act_id: int) -> UndoSource | None:
 
 
 async def open_undos(connection: Connection, topic_id: int) -> list[OpenUndo]:
-    """Return the latest move of each cursor of a topic, where it can be undone, with the acks recorded for the undo."""
+    """Return each cursor's latest move, if that move can still be undone, with the acks recorded for the undo."""
     cursor = await connection.execute(query("acts", "open_undos"), (topic_id,))
     return [
         OpenUndo(

@@ -1,7 +1,7 @@
 """Request acts from processes other than the broker's: insert a request, wake the owner and wait for its answer.
 
-Synchronous. Each call uses one short connection. `wait` listens for the answer, and polls the row in case a
-notification is lost.
+All calls are synchronous, and each uses one short connection. `wait` listens for the answer, and polls the row in case
+a notification is lost.
 """
 
 from __future__ import annotations

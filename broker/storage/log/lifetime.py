@@ -1,4 +1,4 @@
-"""Free space in PostgreSQL: seal and trim ledgers, drop segments, and copy ledgers still in use out of them."""
+"""Free space in PostgreSQL: seal and trim ledgers, drop segments, and copy ledgers in use out of old segments."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Read the outbox for the broker, which moves its rows into topics. Each call is one statement.
+"""Read the outbox for the broker, which moves the rows into topics. Each call is one statement.
 
-The append of an entry deletes its row.
+The append that stores a message's entry also deletes its row in the outbox.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Find topics in PostgreSQL that nobody uses, and that may have subscriptions to expire or may be deleted."""
+"""Find topics in PostgreSQL that no client uses, and that may have subscriptions to expire or may be deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apply acks of clients: an ack changes cursor and dispatcher at once, and PostgreSQL stores it some time later.
+"""Apply acks of clients. An ack changes cursor and dispatcher at once; the flusher stores the cursor some time later.
 
 An ack is late when the counts of its entry are not in memory: it waits until they are, and every later ack waits behind
 it. An ack that comes during a move of the cursor is put off until the move is over. During a reset, a seek or a removal
@@ -244,7 +244,7 @@ class Acks:
     # -- the broker's own acks -----------------------------------------------------------------------------------
 
     def ack_for_broker(self, position: Position, remaining: int | None, now_ms: int) -> None:
-        """Ack an entry, or the messages of a batch whose bit is 0, for the broker. Raises IndexMissing, InvalidAck."""
+        """Ack an entry, or the messages of a batch that have bit 0, for the broker. Raises IndexMissing, InvalidAck."""
         state = self._state
         result = state.cursor.ack(position, remaining)
         state.counters.messages_acked += result.messages

@@ -115,7 +115,7 @@ class Settle(NamedTuple):
 
 
 class SettleWhenDurable(NamedTuple):
-    """Store the cursor at once, and answer an ack when it is stored."""
+    """Store the cursor at once, and answer an ack when the cursor is stored."""
 
     receipt: DurableCallback
 
@@ -124,7 +124,7 @@ class TellActive(NamedTuple):
     """Failover: tell a consumer whether it is the active one."""
 
     key: int
-    waits: bool  # whether to wait until the answer to its SUBSCRIBE is written, after the current callback
+    waits: bool  # whether to wait for the end of the current callback, which answers SUBSCRIBE
 
 
 class TellEnd(NamedTuple):

@@ -89,7 +89,7 @@ class DispatchLimit:
         return min((each.available(now_ms) for each in self._messages), default=2**31)
 
     def sent(self, deliveries: Iterable[Delivery], now_ms: int) -> None:
-        """Take deliveries that are being sent from the token buckets."""
+        """Count deliveries that are being sent against the limit."""
         messages = size_bytes = 0
         for entry, _, remaining in deliveries:
             messages += entry.messages if remaining is None else remaining.bit_count()

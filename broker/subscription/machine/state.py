@@ -89,7 +89,7 @@ class Member:
 
 
 class State:
-    """The state of one subscription, with the few changes that several parts of the machine share."""
+    """The state of one subscription, with the few methods that several parts of the machine share."""
 
     def __init__(
         self,
@@ -130,10 +130,10 @@ class State:
         self.is_deleted = False
         self.is_moving = False  # while the cursor moves, nothing is dispatched and acks wait
         self.ignores_acks = False  # whether acks are refused until the move ends
-        self.stored_mark_delete = cursor.mark_delete  # where a crash would return the cursor
+        self.stored_mark_delete = cursor.mark_delete  # to which a crash would return the cursor
         self.undo_act_id = 0
         self.undo_until_ms = 0  # until then acks at or below mark-delete are recorded for an undo of that act
-        self.last_used_ms = now_ms  # when the last consumer left; at first, when this was loaded
+        self.last_used_ms = now_ms  # when the last consumer left; at first, when the subscription was loaded
 
     @property
     def may_send(self) -> bool:

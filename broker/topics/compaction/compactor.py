@@ -49,7 +49,7 @@ _MEASURED_BYTES: Final = 16 * 1024 * 1024
 
 
 class CompactionBusy(BrokerError):
-    """A compaction of the topic is already under way, or another act overtook this one, such as a truncate."""
+    """A compaction of the topic is already under way, or another act, such as a truncate, has overtaken this one."""
 
     code = "ServiceNotReady"
     retriable = True

@@ -27,7 +27,7 @@ _RETRY_S: Final = 5.0  # after a read that failed
 _SLICE_S: Final = 0.001  # patterns are matched for this long before the event loop may do other work
 
 OnChange: TypeAlias = Callable[[frozenset[str], frozenset[str]], None]
-"""Receives the names that were added and the names that were removed."""
+"""A function that receives the names that were added and the names that were removed."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

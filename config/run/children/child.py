@@ -96,7 +96,7 @@ class Child:
         self.process.wait()
 
     def last_words(self) -> str:
-        """Return the last line of its log, without the prefix that names the program."""
+        """Return the last line of the process's log, without the prefix that names the program."""
         try:
             with self.log.open("rb") as file:
                 file.seek(max(0, self.log.stat().st_size - 8192))

@@ -70,7 +70,7 @@ class PostgresServer:
 
     @property
     def url(self) -> str:
-        """The server's URL for clients, password included."""
+        """The server's URL for clients, including the password."""
         password = (self.folder / "password").read_text(encoding="ascii").strip()
         return f"postgresql://{SUPERUSER}:{password}@127.0.0.1:{self.port}/{DATABASE}"
 
@@ -97,7 +97,7 @@ class PostgresServer:
         return True
 
     def start(self) -> None:
-        """Start the server without waiting for it. First stop one that a killed supervisor left on this folder."""
+        """Start the server without waiting for it. First stop a server that a killed supervisor left running."""
         self.stop_leftover()
         with self.log.open("ab") as log:
             self.user.own(self.log)
@@ -172,7 +172,7 @@ class PostgresServer:
             time.sleep(0.02)
 
     def leftover_pid(self) -> int | None:
-        """Return the process id of a PostgreSQL that runs on this data folder, whoever started it; None = none."""
+        """Return the process id of a PostgreSQL that runs on this data folder; None = none runs on it."""
         lines = self._pid_file()
         if not lines or not lines[0].strip().isdigit():
             return None
