@@ -1,9 +1,9 @@
 -- Acts of operators and clients. Any process inserts a request; only the topic's owner answers it.
 --
--- An act on several partitions is one row without a subscription. When it is applied, each partition gets a row of its own
+-- An act on several partitions is one row without a subscription. When it is applied, each partition gets a separate row
 -- with part_of_id, and that row has the snapshot. An undo, and a search for the latest act, treat a part like any other act.
 --
--- The latest move of a cursor is its applied act with a snapshot that finished last. The queries get, open_undos and
+-- The latest move of a cursor is the applied act with a snapshot that finished last. The queries get, open_undos and
 -- latest_move repeat this rule and must agree. An act can be undone while undo_until > now(), by the clock of PostgreSQL
 -- alone. The broker also computes this time by its own clock (ReadyMove.stored), to know how long to record acks for the undo.
 
@@ -49,8 +49,9 @@ VALUES (%(kind)s, 'plan_requested', %(topic)s, '', %(parameters)s, '', %(who)s, 
 RETURNING id
 
 -- name: request_apply
--- The plan's reason stays, unless the request has one. Without a reason, an act on a protected namespace is not applied. With
--- the policy second_person, planner and applier must be two users: `people` has the origins of logged-in users' requests.
+-- If the request has a reason, it replaces the plan's. Without any reason, an act on a protected namespace is not applied.
+-- With the policy second_person, planner and applier must be two users: `people` has the origins of logged-in users'
+-- requests.
 UPDATE vela_act a SET state = 'apply_requested', requested_at = now(), who = %(who)s, origin = %(origin)s,
        reason = coalesce(nullif(btrim(%(reason)s), ''), reason),
        plan = plan || CASE WHEN %(allowed_drift_messages)s::bigint IS NULL THEN '{}'::jsonb
@@ -151,7 +152,7 @@ UPDATE vela_act SET progress = %s WHERE id = %s AND state IN ('apply_requested',
 SELECT pg_notify('vela_act_done', %s::text)
 
 -- name: apply_to_cursor
--- Change, snapshot and result in one statement, guarded by the owner's epoch: an act is stored as a whole or not at
+-- Stores change, snapshot and result in one statement, guarded by the owner's epoch: an act is stored as a whole or not at
 -- all.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE

@@ -123,7 +123,7 @@ SELECT r.rule_id, m.* FROM rules r CROSS JOIN LATERAL (
     ORDER BY n.stored_bytes DESC, t.id LIMIT %(limit)s
 ) m WHERE r.measure = 'stored'
 UNION ALL
--- A broker that runs reports every second.
+-- A running broker updates its row every second.
 SELECT r.rule_id, 0, 0, NULL, '', '', %(now_ms)s::bigint - b.seen_ms, b.seen_ms
 FROM rules r CROSS JOIN (
     SELECT coalesce(max((extract(epoch FROM seen_at) * 1000)::bigint), 0) AS seen_ms FROM vela_broker

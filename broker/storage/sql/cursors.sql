@@ -70,9 +70,8 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: delete_subscription
--- Also deletes the rows that refer to the subscription: PostgreSQL checks foreign keys at the end of the statement and does
--- not cascade, which only the ORM does. Acts stay as the audit log, with the names stored in them. Safe to repeat after a
--- lost answer.
+-- Also deletes the rows that refer to the subscription: PostgreSQL checks foreign keys at the end of the statement, and only
+-- the ORM cascades deletes. Acts stay as the audit log, with the names stored in them. Safe to repeat after a lost answer.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), chunks AS (

@@ -1,4 +1,4 @@
--- Run by a migration. A function's name has a version, so that an old broker keeps working with a newer schema.
+-- A migration runs this file. A function's name has a version, so that an old broker keeps working with a newer schema.
 
 -- name: functions
 -- Returns whether acts on a namespace (tenant/namespace) or a topic (its full name) need a reason, by the policy `protected`.
@@ -77,18 +77,18 @@ BEGIN
         ' cumulative_messages bigint NOT NULL, cumulative_bytes bigint NOT NULL, messages integer NOT NULL,'
         ' rest_bytes integer NOT NULL DEFAULT 0, key_hash integer, flags smallint NOT NULL, data bytea NOT NULL,'
         ' PRIMARY KEY (ledger_id, entry_id))', segment);
-    -- The bytes of an entry that its row has no room for. `pieces.py` says how they are divided.
+    -- This table has the bytes of an entry that do not fit into its row. `pieces.py` says how they are divided.
     EXECUTE format(
         'CREATE TABLE vela_entry_%s_rest ('
         ' ledger_id bigint NOT NULL, entry_id bigint NOT NULL, piece integer NOT NULL, data bytea NOT NULL,'
         ' PRIMARY KEY (ledger_id, entry_id, piece))', segment);
-    -- PostgreSQL need not compress: producers compress payloads if they want to. Nor need it move long values into a
-    -- TOAST table, whose chunks of 2 kB take twice the CPU time.
+    -- PLAIN, because PostgreSQL need not compress: producers compress payloads if they want to. Long values should not
+    -- move into a TOAST table either, whose chunks of 2 kB take twice the CPU time.
     EXECUTE format('ALTER TABLE vela_entry_%s ALTER COLUMN data SET STORAGE PLAIN', segment);
     EXECUTE format('ALTER TABLE vela_entry_%s_rest ALTER COLUMN data SET STORAGE PLAIN', segment);
-    -- Rows are inserted once, and dropped with the table. To vacuum them after that would write each page again while
+    -- Rows are inserted once, and dropped with the table. Vacuuming the inserted rows would write each page again while
     -- commits wait for the disk, and an ANALYZE would read 240 MB each time the table has grown by a tenth. Reads by
-    -- primary key need rough statistics only (decision 0049).
+    -- primary key need only rough statistics (decision 0049).
     FOREACH table_name IN ARRAY ARRAY['vela_entry_' || segment, 'vela_entry_' || segment || '_rest'] LOOP
         EXECUTE format('ALTER TABLE %I SET (autovacuum_vacuum_insert_threshold = -1)', table_name);
         EXECUTE (SELECT format('ALTER TABLE %I ', table_name) || string_agg(

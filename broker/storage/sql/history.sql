@@ -46,8 +46,8 @@ ON CONFLICT (at_ms, topic_id, subscription_id) DO UPDATE SET messages_in = p.mes
     )
 
 -- name: bound_session
--- If a worker hung in a transaction, it would keep the locks that the broker's next bucket needs. If it waited for a
--- lock, it could not run other tasks.
+-- If a worker hung in a transaction, it would keep the locks that the broker's next bucket needs. If the worker
+-- waited for a lock, it could not run other tasks.
 SELECT set_config('idle_in_transaction_session_timeout', '10s', false), set_config('lock_timeout', '2s', false)
 
 -- name: lock_progress

@@ -127,7 +127,7 @@ WHERE t.id IN (
 LIMIT %(limit)s
 
 -- name: oldest_pin
--- The cursor that keeps the oldest closed segment: the one furthest behind among the topics in it.
+-- The cursor that keeps the oldest closed segment: the cursor that is furthest behind, of all topics in that segment.
 SELECT t.name, u.name, s.id, s.opened_ms
 FROM (SELECT id, opened_ms FROM vela_segment WHERE state <> 'open' AND NOT long_lived ORDER BY id LIMIT 1) s
 JOIN vela_ledger l ON l.segment_id = s.id JOIN vela_topic t ON t.id = l.topic_id

@@ -2,7 +2,7 @@
 -- (docs/decisions/0034-offloaded-ledgers.md).
 
 -- name: waiting
--- Files that a job has written and read back, oldest first.
+-- Files that a job has written and checked, oldest first.
 SELECT f.name, f.topic_id, t.name, f.ledger_id, f.entries, f.messages, f.size_bytes, f.checksum
 FROM vela_ledger_file f JOIN vela_topic t ON t.id = f.topic_id
 WHERE f.state = 'written' ORDER BY f.created_at, f.name LIMIT %(limit)s

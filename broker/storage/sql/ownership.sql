@@ -1,4 +1,5 @@
--- Decides which process may write: a session advisory lock shows that it lives, and epochs fence earlier ones (topics.sql).
+-- Decides which process may write: a session advisory lock shows that the owner is alive, and epochs fence earlier owners
+-- (topics.sql).
 
 -- name: try_lock
 SELECT pg_try_advisory_lock(hashtextextended('vela broker ' || current_database(), 0))

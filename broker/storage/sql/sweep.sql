@@ -36,7 +36,7 @@ WITH RECURSIVE mine AS (
 SELECT pg_notify('vela_tick', payload), places FROM notifications, mine WHERE mine.taken
 
 -- name: policies
--- The owner checks quotas and expiry from memory. This query only notifies it.
+-- The owner checks quotas and expiry from memory. This query only notifies the owner.
 SELECT pg_notify('vela_policies', '')
 
 -- name: lifetime
@@ -105,8 +105,8 @@ SELECT count(*) FROM gone
 
 -- name: trim_client_acts
 -- Clients write acts that no operator asked for: their own seeks and unsubscribes, and the offsets of pulls. Only the
--- newest ones are kept. Older ones are deleted even if they could still be undone, because otherwise a client that seeks in
--- a loop would fill the disk. Both scans use the index vela_act_clients.
+-- newest of these acts are kept. Older acts are deleted even if they could still be undone, because otherwise a client that
+-- seeks in a loop would fill the disk. Both scans use the index vela_act_clients.
 WITH edge AS MATERIALIZED (
     SELECT id FROM vela_act WHERE origin LIKE 'client %%' ORDER BY id DESC OFFSET %(keep)s LIMIT 1
 ), doomed AS MATERIALIZED (

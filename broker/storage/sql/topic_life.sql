@@ -23,7 +23,7 @@ SELECT coalesce(sum(s.stored_bytes), 0)::bigint FROM vela_topic_summary s WHERE 
 -- name: delete
 -- Deletes all of these topics or none: none if one has another owner now, or if the parent has other partitions.
 -- Acts stay as the audit log, with the names stored in them. Entries stay in a segment's table until the segment is
--- dropped. They are invisible, because the views join the ledgers.
+-- dropped. These entries are invisible, because the views join the ledgers.
 WITH held AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner
     WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%(topic_ids)b::bigint[], %(owner_epochs)b::bigint[]))

@@ -77,9 +77,9 @@ SELECT id, segment_id, state, entries, messages, size_bytes, entries_before, mes
 FROM vela_ledger WHERE topic_id = %s AND state IN ('open', 'sealed') ORDER BY id
 
 -- name: roll_ledgers
--- Seals the open ledgers (where one is named) and opens the next ones, in one statement and under the owner's epochs.
--- If the answer to a roll is lost, its repetition leaves an empty ledger open before the last one. Readers of the
--- ledgers treat it as sealed.
+-- Seals the open ledgers (where one is named) and opens the next ones, in one statement, guarded by the owner's epochs.
+-- If the answer to a roll is lost, its repetition leaves an empty ledger open before the last one. Readers treat that
+-- ledger as sealed.
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest(%(topic_ids)s::bigint[], %(epochs)s::bigint[], %(ledger_ids)s::bigint[], %(entries)s::bigint[],
                          %(messages)s::bigint[], %(size_bytes)s::bigint[], %(first_append_ms)s::bigint[],
