@@ -138,7 +138,7 @@ def _check_producer(request: ProducerRequest, identity: ClientIdentity) -> None:
     check_storable("producer", request.name or "")
     if request.name == OUTBOX_PRODUCER and identity.face != INTERNAL_FACE:
         raise NotAllowed(
-            f"producer name {OUTBOX_PRODUCER} is the broker's own, for what Django code publishes: choose another"
+            f"producer name {OUTBOX_PRODUCER} is reserved for messages that Django code publishes: choose another"
         )
     if request.initial_subscription:
         check_name(request.initial_subscription)
