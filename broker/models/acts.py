@@ -36,7 +36,7 @@ class Act(models.Model):
     topic = models.ForeignKey(Topic, models.SET_NULL, null=True)
     subscription = models.ForeignKey(Subscription, models.SET_NULL, null=True)
     topic_name = models.TextField()  # kept after the topic is deleted
-    namespace = models.GeneratedField(  # tenant/namespace, for users who may see only some
+    namespace = models.GeneratedField(  # tenant/namespace, for users who may not see all of them
         expression=_NAMESPACE, output_field=models.TextField(), db_persist=True
     )
     subscription_name = models.TextField()
@@ -45,7 +45,7 @@ class Act(models.Model):
     result = models.JSONField(null=True)
     error = models.TextField(default="")
     error_code = models.CharField(max_length=64, db_default="")  # the same codes that clients get
-    progress = models.JSONField(null=True)  # of long work; for a publish, where the log ended before it
+    progress = models.JSONField(null=True)  # of long work; for a publish, the end of the log before it
     message = models.BinaryField(null=True)  # the entry that a publish stores, until it is stored or refused
     who = models.TextField()
     origin = models.TextField()  # "console 127.0.0.1", "command line", "client 127.0.0.1:5123"
@@ -59,7 +59,7 @@ class Act(models.Model):
     part_of = models.ForeignKey("self", models.SET_NULL, null=True, related_name="parts", db_index=False)
     undo_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
-    requested_at = models.DateTimeField()  # of the plan or the apply, whichever waits
+    requested_at = models.DateTimeField()  # time of the last request: for the plan, or to apply it
     finished_at = models.DateTimeField(null=True)
 
     class Meta:

@@ -191,7 +191,7 @@ def _connect() -> AbstractContextManager[ShortConnection]:
 
 @contextmanager
 def alert_round() -> Iterator[AlertRound | None]:
-    """Run a round in one transaction. Yields None if another process is in a round."""
+    """Run a round in one transaction. Yields None if another process is running a round."""
     with _connect() as connection, connection.transaction():
         row = connection.execute(query("alerts", "lock")).fetchone()
         yield AlertRound(connection) if row and row[0] else None

@@ -221,7 +221,7 @@ class Consumer(Member):
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
         """Read an entry once more, from memory or the log, with the bitset of its unacked members (None = all).
 
-        Raises BrokerError if it is no longer stored, or already acked.
+        Raises BrokerError if the entry is no longer stored, or already acked.
         """
         return await self._subscription.read_entry(position)
 

@@ -1,4 +1,4 @@
-"""Store cursors some time after the acks: all changes in few statements, at an adaptive interval.
+"""Store cursors some time after the acks, with few statements and at an adaptive interval.
 
 Acks change memory at once. If the process dies, messages with unflushed acks are delivered again: at least once, never
 skipped. If a client asks for a receipt of its ack, the next flush is urgent, and the client gets the receipt when the
@@ -129,7 +129,7 @@ class Flusher:
         return not (subscription in self._dirty or subscription in self._refused or self._flushing.locked())
 
     def refusal_of(self, subscription: FlushedCursor) -> RefusedCursor | None:
-        """Return why this cursor cannot be stored; None when it can."""
+        """Return why this cursor cannot be stored; None when it can be stored."""
         return self._refused.get(subscription)
 
     async def flush_now(self) -> list[FlushedCursor]:
@@ -237,7 +237,7 @@ class Flusher:
     def _take(
         self, subscription: FlushedCursor, part: list[_Taken], *, is_try: bool = False
     ) -> CursorFlush | None:
-        """Add a cursor's changes to `part`. If there are none, answer its receipts."""
+        """Add a cursor's changes to `part`. If there are no changes, answer the cursor's receipts."""
         taken = _Taken(subscription, None, self._waiting.pop(subscription, []))
         if self._is_given_up(taken):
             return None

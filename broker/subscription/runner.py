@@ -1,10 +1,10 @@
 """Run one subscription's machine: pass events to it, and carry out its effects.
 
 This file, reads.py and acks_without_counts.py handle faults of I/O and of the machine. A failed read is repeated
-(reads.py). A failed ack is answered, and its consumer closed (acks_without_counts.py). A failed dispatch closes every
-consumer. Faults of a consumer's sink end in consumer.py. `pump` is synchronous; a task reads only entries that are not
-in memory, and pumps again when it has them. This file has over 400 lines because each method of the machine and each
-effect needs a few lines here.
+(reads.py). A failed ack is answered, and its consumer is closed (acks_without_counts.py). A failed dispatch closes
+every consumer. consumer.py handles the faults of a consumer's sink. `pump` is synchronous: only entries that are not in
+memory are read in a task, which pumps again when it has them. This file has over 400 lines because each method of the
+machine and each effect needs a few lines here.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class SubscriptionRunner:
             if batch.deliveries:
                 self._write(batch, now_ms)
             elif batch.entries:
-                self._report()  # entries wait for a consumer that cannot take them
+                self._report()  # entries were found that no consumer can take now
             if not batch.goes_on:
                 break
             entries += batch.entries
@@ -280,7 +280,7 @@ class SubscriptionRunner:
     # -- requests of consumers -----------------------------------------------------------------------------------
 
     def flow(self, consumer: Consumer, permits: int) -> None:
-        """Grant permits from a client. Raises InvalidFlow if `permits` is below 1."""
+        """Add permits that a client grants. Raises InvalidFlow if `permits` is below 1."""
         self._machine.flow(consumer, permits, self._clock.now_ms())
         self._report()
         self.pump()  # `SEND` is the only effect of permits, so ignore the returned effects

@@ -44,7 +44,7 @@ class TopicCreation:
     async def partitions_of_new(self, name: TopicName) -> int:
         """Return how many partitions a new topic gets; 0 = it is not partitioned. Creates nothing.
 
-        Raises TopicNotFound if the policies do not let connecting create topics, and for a partition beyond its topic's
+        Raises TopicNotFound if clients may not create topics by connecting, and for a partition beyond its topic's
         count, because no consumer would read that partition.
         """
         in_force = await self._namespace_policies(name.tenant, name.namespace)

@@ -99,7 +99,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         return self._by_name.values()
 
     async def of_request(self, request: SubscribeRequest) -> Subscription:
-        """Return the subscription that a consumer asks for. Create it if it is missing and connecting may create one.
+        """Return the subscription that a consumer asks for. Create it if it is missing and the policies allow that.
 
         Raises NotAllowed, SubscriptionNotFound, TopicFenced, ServiceNotReady.
         """

@@ -239,7 +239,7 @@ async def finish(
 ) -> None:
     """Answer a request without changing a cursor, for example with a plan or a refusal. Safe to repeat.
 
-    `plan` and `result` are JSON texts; None leaves the stored ones.
+    `plan` and `result` are JSON texts; None = keep the stored text.
     """
     await connection.execute(
         query("acts", "finish"),

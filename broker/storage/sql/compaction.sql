@@ -1,6 +1,6 @@
 -- Compacted topics. The kept entries are copies, because the log may be trimmed below the horizon. Each run writes its
--- own generation, which readers do not see before `publish` makes it the current one in one statement. The next run
--- deletes the entries that a stopped run left.
+-- own generation, which readers do not see before `publish` makes it the current generation. The next run deletes the
+-- entries that a stopped run left.
 
 -- name: load
 -- A run that is under way when a topic is loaded belongs to a broker that has stopped.
@@ -103,8 +103,8 @@ WITH o AS MATERIALIZED (
 SELECT (SELECT count(*) FROM gone) FROM o
 
 -- name: read
--- The horizon, and the next entries in the current generation: the first, and more while their bytes are below a limit.
--- One statement, so that both are of the same generation.
+-- Returns the horizon and the next entries of the current generation: at least one entry, and more while their bytes are
+-- below a limit. One statement returns both, so that they belong to the same generation.
 SELECT c.horizon_ledger, c.horizon_entry, e.ledger_id, e.entry_id, e.messages, e.flags, e.key_hash, e.deliver_at_ms,
        e.append_ms, e.cumulative_messages, e.cumulative_bytes, e.data
 FROM vela_compaction c LEFT JOIN LATERAL (

@@ -1,7 +1,7 @@
 -- Runs of the pipeline's jobs. Acts, schedules and policies insert runs, a worker executes them, and one of Celery's tasks
 -- ends the runs of dead workers.
 --
--- The index vela_pipeline_run_alone lets one run of a job and subject wait or run at a time.
+-- Because of the index vela_pipeline_run_alone, at most one run of a job and subject waits or runs at a time.
 
 -- name: unended
 -- The run of a job and subject that has not ended, and whether it belongs to this act.
@@ -23,7 +23,7 @@ SELECT id FROM vela_pipeline_run WHERE act_id = %s
 SELECT id, job, subject, topic_name, options, write_id, pinned, state, cancelled_by FROM vela_pipeline_run WHERE id = %s
 
 -- name: cancel
--- A run that waits ends at once. A run that a worker has begun is ended by the worker.
+-- A run that waits ends at once. If a worker has begun the run, the worker ends it.
 UPDATE vela_pipeline_run SET cancelled_by = %(who)s, error = 'cancelled by ' || %(who)s,
        state = CASE state WHEN 'waiting' THEN 'cancelled' ELSE state END,
        ended_at = CASE state WHEN 'waiting' THEN now() END
@@ -59,9 +59,10 @@ SELECT job, subject, topic_name, options, '', '{}', 'waiting', '[]', '', '', '',
 ON CONFLICT DO NOTHING RETURNING id
 
 -- name: request_offloads
--- A run of the job offload for each topic, or partitioned topic, with a ledger that its policies want offloaded. The policies
--- become the job's options, so the job finds the same ledgers as this statement. Runs of one topic begin at least ten minutes
--- apart, so that a run that fails, or finds a ledger trimmed, is not repeated all the time.
+-- Inserts a run of the job offload for each topic whose policies ask to offload one of its ledgers. A partitioned topic gets
+-- one run for all its partitions. The policies become the job's options, so the job finds the same ledgers as this statement.
+-- Runs of one topic begin at least ten minutes apart, so that a run that fails, or finds a ledger trimmed, is not repeated
+-- all the time.
 WITH limits AS MATERIALIZED (
     SELECT t.id AS topic_id, coalesce(parent.name, t.name) AS name,
            ceil(nullif(coalesce(d.topic -> 'offload_after_ms', d.namespace -> 'offload_after_ms')::bigint, -1) / 60000.0)::bigint

@@ -1,8 +1,8 @@
 """Apply acks of clients. An ack changes cursor and dispatcher at once; the flusher stores the cursor some time later.
 
-An ack is late when the counts of its entry are not in memory: it waits until they are, and every later ack waits behind
-it. An ack that comes during a move of the cursor is put off until the move is over. During a reset, a seek or a removal
-it is refused (`ignores_acks`), because such a move forgets which entries are pending.
+An ack is late when the counts of its entry are not in memory: it waits until they are loaded, and every later ack waits
+behind it. An ack that comes during a move of the cursor is put off until the move is over. During a reset, a seek or a
+removal the ack is refused (`ignores_acks`), because such a move forgets which entries are pending.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CHANGED, _SEND = ACKED_BY_READER
 
 
 class AckCommand(NamedTuple):
-    """One ack command. It is a named tuple because one is made for every ack."""
+    """One ack command. The class is a named tuple because an object of it is made for every ack."""
 
     member: Member
     acks: Sequence[AckRequest]

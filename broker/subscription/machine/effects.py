@@ -67,7 +67,7 @@ class Deliver(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """One step of dispatch: carry out `effects`, then write `deliveries`, then ask for the next one."""
+    """One step of dispatch: carry out `effects`, then write `deliveries`, then ask for the next step."""
 
     deliveries: Sequence[Deliver]
     effects: Effects
@@ -121,7 +121,7 @@ class SettleWhenDurable(NamedTuple):
 
 
 class TellActive(NamedTuple):
-    """Failover: tell a consumer whether it is the active one."""
+    """On Failover, tell a consumer whether it is active."""
 
     key: int
     waits: bool  # whether to wait for the end of the current callback, which answers SUBSCRIBE
@@ -134,7 +134,7 @@ class TellEnd(NamedTuple):
 
 
 class AskConsumer(NamedTuple):
-    """Deliveries are overdue: ask their consumer which of them to redeliver."""
+    """Ask a consumer which of its overdue deliveries to redeliver."""
 
     key: int
     due: Sequence[Due]
@@ -147,7 +147,7 @@ class Watch(NamedTuple):
 
 
 class KeepBack(NamedTuple):
-    """Put these entries back among the topic's delayed messages: they were read before their delivery time."""
+    """Put these entries back among the topic's delayed messages, because they were read before their delivery time."""
 
     entries: Sequence[StoredEntry]
 

@@ -117,7 +117,7 @@ class SubscriptionMachine:
         return [key for key, each in self.state.members.items() if active is None or each.dispatch is active]
 
     def flow(self, member: Member, permits: int, now_ms: int) -> Effects:
-        """Grant permits from a client. Raises InvalidFlow if `permits` is below 1."""
+        """Add permits that a client grants. Raises InvalidFlow if `permits` is below 1."""
         self.state.dispatcher.flow(member.dispatch, permits)
         member.last_flow_ms = now_ms
         return SEND

@@ -198,7 +198,7 @@ class Sending:
         return None if found or position > horizon else (ReadCompacted(position),)
 
     def _replay(self, plan: ReadPlan, found: list[StoredEntry], most: int | None) -> Effects | None:
-        """Add to `found` the plan's entries that are in memory; if the first one is not, return the read to make."""
+        """Add to `found` the plan's entries that are in memory. If the first is not there, return the read to make."""
         size_bytes = flags = 0
         for position in plan.positions if most is None else plan.positions[:most]:
             entries = self._cached.get(position.ledger_id)

@@ -126,7 +126,7 @@ class State:
         self.counters = Counters()
         self.gap = ""  # what is missing from the log; nothing beyond it is sent
         self.is_terminated = is_terminated  # the topic accepts no more messages
-        self.is_paused = False  # by an operator: nothing is dispatched, but acks apply
+        self.is_paused = False  # whether an operator stopped dispatch; acks still apply
         self.is_deleted = False
         self.is_moving = False  # while the cursor moves, nothing is dispatched and acks wait
         self.ignores_acks = False  # whether acks are refused until the move ends
