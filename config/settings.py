@@ -47,7 +47,7 @@ DEBUG = _vela.debug
 ALLOWED_HOSTS = _allowed_hosts(_vela)
 
 # Daphne's app adds nothing but its runserver, and it imports Twisted, which adds 0.8 s to the start of every process.
-# It is the first app, so that its command replaces Django's.
+# Where it is needed, it is the first app, so that its command replaces Django's.
 _RUNSERVER = ["daphne"] if "runserver" in sys.argv[1:2] else []
 INSTALLED_APPS = [
     *_RUNSERVER,

@@ -11,7 +11,7 @@ __all__ = ["DelayedEntry", "Entry", "Ledger", "LedgerFile", "Segment"]
 
 
 class Segment(models.Model):
-    """Two plain tables that many ledgers share, `vela_entry_<id>` and `vela_entry_<id>_rest`, dropped as a whole."""
+    """Two plain tables that many ledgers share, `vela_entry_<id>` and `vela_entry_<id>_rest`, dropped together."""
 
     class State(models.TextChoices):
         OPEN = "open"
@@ -136,7 +136,7 @@ class DelayedEntry(models.Model):
     """The due time of an entry that was not due when it was appended. The row is deleted when the entry is due."""
 
     pk = models.CompositePrimaryKey("topic_id", "deliver_at_ms", "ledger_id", "entry_id")
-    topic_id = models.BigIntegerField()  # no foreign key: written by every append of a delayed message
+    topic_id = models.BigIntegerField()  # no foreign key, so that appends stay cheap
     deliver_at_ms = models.BigIntegerField()
     ledger_id = models.BigIntegerField()
     entry_id = models.BigIntegerField()

@@ -537,7 +537,7 @@ class Broker:
         return (self.clock.now_ms() - self._ticked_ms) / 1000
 
     def _owns_topics(self) -> bool:
-        """Return whether this process certainly owns its topics. It does not while the broker lock is lost."""
+        """Return whether this process certainly owns its topics; False while the broker lock is lost."""
         return self.ownership.is_held
 
     def _require_ready(self) -> None:

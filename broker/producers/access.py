@@ -56,8 +56,8 @@ class ProducerAccess:
     async def admit(self, producer: Producer) -> None:
         """Attach a producer, alone or alongside others, or let it wait (`is_ready` stays False).
 
-        Raises ProducerBusy (a live connection uses the name, an exclusive producer has the topic, or there are too
-        many) and ProducerFenced. If the call is cancelled, call `remove` for the producer.
+        Raises ProducerBusy (a live connection uses the name, an exclusive producer has the topic, or there are too many
+        producers) and ProducerFenced. If the call is cancelled, call `remove` for the producer.
         """
         if producer.access_mode in _PROBED:
             await self._make_room(producer)

@@ -113,7 +113,7 @@ class Producer:
 
     @property
     def is_deduplicated(self) -> bool:
-        """Whether equal sequence ids mean equal sends. They do not for copies that the broker itself writes."""
+        """Whether equal sequence ids mean equal sends. In copies that the broker itself writes, they do not."""
         return self.identity.face != "internal"
 
     def send(self, request: SendRequest) -> None:

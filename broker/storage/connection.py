@@ -15,7 +15,7 @@ __all__ = ["Connection", "connect", "is_outcome_unknown", "keep_alive"]
 Connection = AsyncConnection[TupleRow]
 T = TypeVar("T")
 
-# An answer ends the wait at once. By default, psycopg also wakes ten times a second, for Ctrl-C.
+# An answer ends the wait at once. By default, psycopg also wakes ten times a second to check for Ctrl-C.
 _WAKE_S: Final = 5.0
 
 _KEEPALIVE = {  # a lost host is noticed within 15 s

@@ -119,10 +119,7 @@ class Subscription(SubscriptionRunner):
         reporter: SubscriptionReporter,
         around: Surroundings,
     ) -> None:
-        """`subscription_id` is None for a reader's own cursor, which is not stored.
-
-        It is forgotten when its last consumer leaves.
-        """
+        """`subscription_id` is None for a reader's own cursor: it is not stored, and ends with its last consumer."""
         self._topic = topic
         self._storing = storing
         self._reporter = reporter

@@ -229,7 +229,7 @@ async def topics_to_visit(
 ) -> list[tuple[int, str]]:
     """Return (id, name) of at most `limit` topics, except the `known` ones, that may have something to free.
 
-    These have ledgers to trim or to seal in closed segments, files to delete, or a backlog that may expire.
+    These topics have ledgers to trim or to seal in closed segments, files to delete, or a backlog that may expire.
     """
     cursor = await connection.execute(
         query("lifetime", "topics_to_visit"), {"known": list(known), "limit": limit}

@@ -1,4 +1,4 @@
-"""The second pass of a compaction whose first pass ran in Spark. It has only the keys of one piece in memory."""
+"""The second pass of a compaction whose first pass ran in Spark. This pass has only the keys of one piece in memory."""
 
 from __future__ import annotations
 
