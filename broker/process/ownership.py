@@ -186,7 +186,7 @@ class Ownership:
     def _notified(self, channel: str, payload: str) -> None:
         try:
             self._on_notify(channel, payload)
-        except Exception:  # a fault in the part that was woken must not cost the lock
+        except Exception:  # an error in the part that was woken must not end the lock
             logger.exception("handling %s failed", channel)
 
     async def _announce(self, connection: Connection) -> None:

@@ -79,7 +79,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAlert:
-    """A stored alert that has not cleared, or that has cleared without a notification about that yet."""
+    """A stored alert that waits or fires, or that has cleared and still needs a notification of this."""
 
     rule_id: int
     topic_name: str
@@ -198,9 +198,9 @@ def alert_round() -> Iterator[AlertRound | None]:
 
 
 def claim(*, lease_s: int) -> Notification | None:
-    """Take a notification that is due and return it, or None if none is due.
+    """Claim a notification that is due, and return it. Return None if no notification is due.
 
-    Unless `sent` or `failed` follows, the notification is due again after `lease_s` seconds.
+    If the caller calls neither `sent` nor `failed`, the notification is due again after `lease_s` seconds.
     """
     with (
         _connect() as connection,

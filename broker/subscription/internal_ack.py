@@ -17,7 +17,10 @@ __all__ = ["ack_for_broker"]
 
 
 async def ack_for_broker(subscription: Subscription, acks: Sequence[tuple[Position, int | None]]) -> None:
-    """Acknowledge entries, or the messages of a batch that have bit 0, and wait until this is durable. Safe to repeat.
+    """Acknowledge entries, and wait until the acks are durable. Safe to repeat.
+
+    The number beside a position has one bit for each message of a batch. The messages whose bit is 0 are acknowledged;
+    None stands for the whole entry.
 
     If the cursor is being moved, wait until the move is over. Raises BrokerError if the acks could not be stored.
     If the call is cancelled, some or all of the acks may have been applied.

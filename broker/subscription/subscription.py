@@ -438,7 +438,7 @@ class Subscription(SubscriptionRunner):
     # -- acks by the broker itself: see internal_ack.py ----------------------------------------------------------
 
     def ack_for_broker(self, position: Position, remaining: int | None) -> None:
-        """Ack an entry, or the messages of a batch that have bit 0. Raises IndexMissing, InvalidAck."""
+        """Ack an entry (None), or the messages of a batch whose bit is 0. Raises IndexMissing, InvalidAck."""
         self._machine.acks.ack_for_broker(position, remaining, self._clock.now_ms())
 
     def when_durable(self, callback: DurableCallback) -> None:

@@ -1,4 +1,7 @@
-"""The topics in this process's memory: loaded or made when a client asks for them, forgotten when their logs close."""
+"""The topics in this process's memory.
+
+A topic is loaded or created when a client asks for it, and forgotten when its log closes.
+"""
 
 from __future__ import annotations
 

@@ -298,7 +298,7 @@ class Reporter:
                 consumer_keys=[row.key for row in consumers] + list(gone_consumers),
                 rows=[row for each in reports for row in each.pending],
             )
-            # Write the published counts first: a reader in between must not see more acked than published.
+            # Write the published counts first, so that no page ever reads more acked messages than published ones.
             await store.upsert_topic_summaries(connection, [each.row for each in reports])
             await store.upsert_subscription_summaries(connection, subscriptions)
             await obstacle_store.upsert_obstacles(connection, list(obstacles.values()))

@@ -9,7 +9,7 @@ SELECT resolution_s, 0 FROM unnest(ARRAY[10, 60, 600, 3600]) AS resolution_s ON 
 SELECT until_ms FROM vela_stats_progress WHERE resolution_s = %(resolution_s)s
 
 -- name: bound_bucket
--- The report waits for the bucket, so a roll-up must not delay it. A broker that hangs must not delay roll-ups.
+-- The report waits for the bucket, so a roll-up must not delay the bucket. A broker that hangs must not delay roll-ups.
 SELECT set_config('lock_timeout', '200ms', true), set_config('idle_in_transaction_session_timeout', '10s', true)
 
 -- name: begin_bucket
@@ -72,10 +72,10 @@ FROM {points} WHERE at_ms >= %(from_ms)s AND at_ms < %(to_ms)s GROUP BY topic_id
 ON CONFLICT DO NOTHING
 
 -- name: sum_up
--- Stores points of partitioned topics, and one of all topics together, for the minute that `roll_up` has just filled. Their
--- backlog and size are the current values, which lists show, so only the points of a minute that has just ended get them.
--- Both values also count partitions without a point. `backlog_before` is unknown: the points of the minute need not cover
--- every topic whose backlog grew.
+-- Stores points of partitioned topics, and one point of all topics together, for the minute that `roll_up` has just filled.
+-- The backlog and the size come from the values that lists show. Those are current values, so only the points of a minute
+-- that has just ended get them. Both values also count partitions without a point. `backlog_before` is unknown: the points
+-- of the minute need not cover every topic whose backlog grew.
 WITH grown AS (
     SELECT t.parent_id AS topic_id, sum(p.messages_in) AS messages_in, sum(p.bytes_in) AS bytes_in,
            sum(p.messages_out) AS messages_out, sum(p.messages_acked) AS messages_acked,

@@ -33,7 +33,8 @@ SELECT topic_id FROM o
 
 -- name: undo_pins
 -- Returns where cursors were before acts that can still be undone: only the latest act of each subscription can be undone.
--- Sorted by the time at which acts were applied, because a later plan may be applied first.
+-- The latest act is the one that was applied last. Its id need not be the highest: a plan that was made later may be
+-- applied earlier.
 SELECT convert_from(a.cursor_before, 'UTF8')::json -> 'mark_delete'
 FROM (
     SELECT DISTINCT ON (subscription_id) subscription_id, cursor_before, undo_until

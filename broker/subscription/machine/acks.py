@@ -244,7 +244,10 @@ class Acks:
     # -- the broker's own acks -----------------------------------------------------------------------------------
 
     def ack_for_broker(self, position: Position, remaining: int | None, now_ms: int) -> None:
-        """Ack an entry, or the messages of a batch that have bit 0, for the broker. Raises IndexMissing, InvalidAck."""
+        """Ack an entry, or the messages of a batch whose bit is 0, for the broker itself.
+
+        Raises IndexMissing, InvalidAck.
+        """
         state = self._state
         result = state.cursor.ack(position, remaining)
         state.counters.messages_acked += result.messages

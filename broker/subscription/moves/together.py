@@ -51,8 +51,8 @@ async def commit_together(
     """Change the cursors, and store changes, snapshots and results in one transaction.
 
     Call this inside `moving` of every cursor. Raises TopicFenced if another broker has taken one of the topics, and
-    PersistenceFailed if the database refuses; in both cases all cursors are back where they were. If the call is
-    cancelled, it closes the topics whose cursors it has changed, because the moves may or may not have been stored.
+    PersistenceFailed if the database refuses the transaction. In both cases all cursors are back where they were. A
+    cancelled call closes the topics whose cursors it has changed, because the moves may or may not have been stored.
     """
     storing = parts[0].moves.storing
     async with storing.flusher.paused():

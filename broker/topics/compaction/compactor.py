@@ -49,7 +49,7 @@ _MEASURED_BYTES: Final = 16 * 1024 * 1024
 
 
 class CompactionBusy(BrokerError):
-    """A compaction of the topic is already under way, or another act, such as a truncate, has overtaken this one."""
+    """Another compaction of the topic is under way, or the topic was emptied during this compaction."""
 
     code = "ServiceNotReady"
     retriable = True
@@ -127,10 +127,10 @@ class Compactor:
     ) -> CompactionResult:
         """Compact a topic up to its last entry, or up to the end of `survey`, the result of a first pass in Spark.
 
-        Waits until the runs of other topics are over. Cancelling it leaves everything as it was.
+        Waits until the runs of other topics are over. A cancelled run leaves everything as it was.
 
-        Raises CompactionBusy if this topic is being compacted or is emptied meanwhile, NotAllowed if it has too many
-        keys or the survey does not fit, TopicFenced, psycopg.Error.
+        Raises CompactionBusy if this topic is being compacted or is emptied meanwhile, NotAllowed if the topic has too
+        many keys or the survey does not fit, TopicFenced, psycopg.Error.
         """
         if topic.compacted.is_running:
             raise CompactionBusy(f"{topic.name} is being compacted already")
@@ -253,9 +253,9 @@ class Compactor:
             logger.warning("%s: the end of its compaction is not stored: %s", topic.name, first_line(fault))
 
     async def empty(self, topic: Topic, through: Position) -> None:
-        """Keep nothing of a compacted topic up to `through`, because the topic is truncated. Safe to repeat.
+        """Delete all compacted messages, because the topic is truncated up to `through`. Safe to repeat.
 
-        Raises TopicFenced.
+        The horizon moves to `through` if it was before that. Raises TopicFenced.
         """
         stored = topic.compacted.stored
         if stored is None:

@@ -81,7 +81,10 @@ class TopicListWatch:
 
 
 class TopicLists:
-    """The namespaces that clients watch. `read` lists the persistent topics of one, with partitions but not parents."""
+    """The namespaces that clients watch.
+
+    `read` returns the persistent topics of a namespace, with partitions instead of partitioned topics.
+    """
 
     def __init__(
         self, read: Callable[[str, str], Awaitable[Collection[str]]], tasks: BackgroundTasks
@@ -172,7 +175,7 @@ class TopicLists:
 
 
 async def matching(pattern: TopicPattern, names: Iterable[str]) -> list[str]:
-    """Return the names that a pattern chooses, and let the event loop work in between."""
+    """Return the names that a pattern chooses. Let the event loop do other work after each slice of names."""
     loop, chosen = asyncio.get_running_loop(), []
     until_s = loop.time() + _SLICE_S
     for name in names:
