@@ -79,7 +79,7 @@ class PendingAck(models.Model):
     messages = models.IntegerField()  # not yet acked, over the range
     delivered_ms = models.BigIntegerField()
     redelivery_count = models.IntegerField()
-    # When the broker takes it back; NULL = the client decides when.
+    # When the broker takes the delivery back; NULL = the client decides when.
     deadline_ms = models.BigIntegerField(null=True)
 
     class Meta:

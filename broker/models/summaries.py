@@ -134,7 +134,7 @@ class SubscriptionObstacles(models.Model):
     active_consumer = models.BigIntegerField()  # Failover: key of the active consumer; 0 = none
     first_redeliveries = models.IntegerField()  # redelivery count of the first entry that is not acked
     key_slot = models.IntegerField()  # the hash slot with the most waiting entries; -1 = none wait
-    key_consumer = models.BigIntegerField()  # key of the consumer that they wait for
+    key_consumer = models.BigIntegerField()  # key of the consumer that these entries wait for
     key_waiting_entries = models.BigIntegerField()
     key_is_draining = models.BooleanField()  # that consumer does not own the slot any more
 
@@ -161,7 +161,7 @@ class ConsumerDeparture(models.Model):
     address = models.TextField()
     client_version = models.TextField()
     cause = models.CharField(max_length=16)  # broker.core.subscription.departure
-    # The reason, if the broker closed the consumer, ended the connection of a client that is too old, or ended itself.
+    # The reason, if the broker closed the consumer, ended the connection of a client that is too old, or stopped.
     # "" = the client or the network ended the consumer.
     detail = models.TextField()
     connected_ms = models.BigIntegerField()

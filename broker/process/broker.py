@@ -440,7 +440,7 @@ class Broker:
         return await self._requests.partition_count(topic, create=create)
 
     def service_urls(self, topic: TopicName) -> tuple[str, str]:
-        """Return the URLs of this broker, which serves every topic: the one without TLS and the one with TLS."""
+        """Return the URL without TLS and the URL with TLS of this broker, which serves every topic."""
         return self.settings.advertised_url, self.settings.advertised_tls_url
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:

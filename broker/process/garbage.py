@@ -4,7 +4,7 @@ Reference counts free nearly every object at once. The collector frees cycles, s
 visits every object to find them. The entry cache alone has a hundred thousand objects, so a full collection stops the
 broker for 50 ms. By default, Python makes a full collection every few seconds while a producer sends at full speed.
 So the broker lets Python collect only young objects, and makes full collections itself, but seldom: the longer a
-collection took, the longer the broker waits before the next one. It waits less if memory grows.
+collection took, the longer the broker waits before the next one. If memory grows, the broker waits less.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ class ProducerAccess:
         self._promote()
 
     def close(self, error: BrokerError | None) -> None:
-        """Close every producer, also those that wait: the topic leaves memory, or accepts no more messages."""
+        """Close every producer, including those that wait: the topic leaves memory, or accepts no more messages."""
         everybody = [*self.producers.values(), *self._waiting]
         self.producers.clear()
         self._waiting.clear()

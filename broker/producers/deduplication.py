@@ -181,7 +181,7 @@ class TopicDeduplication:
         self._gone |= {name for name in flush.gone if self._filter.progress(name) is None}
 
     def expire(self, connected: Iterable[str], *, now_ms: int, expiry_ms: int) -> None:
-        """Forget producers that have not been connected and stored nothing for `expiry_ms`."""
+        """Forget producers that have neither been connected nor stored a message for `expiry_ms`."""
         for name in connected:
             self._seen_ms[name] = now_ms
         for name in [name for name, seen_ms in self._seen_ms.items() if seen_ms + expiry_ms < now_ms]:

@@ -2,8 +2,8 @@
 
 It is an ordinary producer whose sends are awaited. When a topic is unloaded or fenced, or the database refuses entries,
 the topic closes its producers; the broker's own producer opens again with its next send. An entry that has no receipt
-at that time may or may not be stored, and its sender gets SendOutcomeUnknown. If the sender sends the entry again, it
-may be stored twice; if the sender does not, it may be lost. Letters and redrives are sent again.
+at that time may or may not be stored, and its sender gets SendOutcomeUnknown. If the sender sends the entry again, the
+entry may be stored twice; otherwise the entry may be lost. Letters and redrives are sent again.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class InternalProducer:
     ) -> InternalProducer:
         """Attach to the topic.
 
-        `create_topic` creates it if it is missing, with `initial_subscription` at its beginning.
+        `create_topic` creates a missing topic, with `initial_subscription` at its beginning.
 
         `name` must be unique on the topic. Raises BrokerError as `open_producer` does. Before it raises an error that
         may be temporary, for example because the topic is moving, it tries again for `reopen_s`. Safe to cancel.

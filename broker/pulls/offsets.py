@@ -59,9 +59,9 @@ class GroupOffsets:
         """Store durably that the group has consumed everything before `offset`, and return the group's offset.
 
         An offset before the group's offset changes nothing. `peer` is the client's address without its port. Raises
-        SubscriptionBusy while consumers are attached to the subscription of that name, NotAllowed for an invalid name
-        or an offset beyond the end, which may belong to another queue, and PersistenceFailed or TopicFenced if the
-        offset cannot be stored. Safe to repeat: a repeated commit also waits until the offset is stored.
+        SubscriptionBusy while consumers are attached to the group's subscription, NotAllowed for an invalid name or an
+        offset beyond the end, which may belong to another queue, and PersistenceFailed or TopicFenced if the offset
+        cannot be stored. Safe to repeat: a repeated commit also waits until the offset is stored.
         """
         check_name(name)
         low, end = bounds(topic)

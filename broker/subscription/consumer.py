@@ -82,7 +82,7 @@ class ConsumerRates(Protocol):
 
 
 class Consumer(Member):
-    """One attached consumer: passes a client's commands to its subscription, and deliveries to its sink.
+    """One attached consumer. It passes a client's commands to its subscription, and deliveries to its sink.
 
     A consumer logs the faults of its sink, and closes itself if a fault lost a delivery.
     """

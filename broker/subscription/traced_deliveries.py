@@ -28,7 +28,7 @@ class _Acked(NamedTuple):
 
 
 class TracedDeliveries:
-    """Makes the spans of deliveries and acks. Every call returns at once, and costs little without traced messages.
+    """Makes the spans of deliveries and acks. Every call returns at once, and costs little if no message is traced.
 
     The span of an ack ends when the ack is stored, or at once if the subscription is not durable.
     """

@@ -27,7 +27,7 @@ __all__ = ["TopicCreation", "topic_not_found"]
 
 
 def topic_not_found(name: TopicName, why: str = "") -> TopicNotFound:
-    """Return the error for a missing topic, which says how to create it."""
+    """Return the error for a missing topic. Its text says how to create the topic."""
     makers = "`vela topics create` or `manage.py createtopic`"
     if name.domain != "persistent":
         makers = "`manage.py createtopic`"  # `vela topics create` makes only persistent topics

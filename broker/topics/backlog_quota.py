@@ -141,7 +141,7 @@ class BacklogQuota:
         if known is None or known[0] != position:
             appended_ms = await topic.reader.append_ms(position)
             if appended_ms is None:
-                return 0  # trimmed meanwhile
+                return 0  # the entry was trimmed meanwhile
             known = self._oldest[subscription.name] = (position, appended_ms)
         return now_ms - known[1]
 

@@ -121,7 +121,7 @@ def _make() -> bool:
 
 
 def _debian_venv() -> bool:
-    """Install ensurepip, which Debian leaves out of python3, if this process may. Return whether it did."""
+    """Install ensurepip, which Debian leaves out of python3, if this process has the rights. Return whether it did."""
     apt = shutil.which("apt-get")
     if apt is None or os.geteuid() != 0:
         return False

@@ -98,9 +98,9 @@ class Supervisor:
     def start(self, stages: Sequence[Sequence[Child]]) -> None:
         """Start every child at once and wait until all serve, or until a stop is asked for.
 
-        `stages` is the order of stopping: all children of a stage at once, the next stage when they have ended. A child
-        that dies is started again. Raises StartRefused with the child's sentence if it refuses a setting, or if another
-        broker has the lock.
+        `stages` is the order of stopping: the children of a stage are stopped together, and the next stage when they
+        have ended. A child that dies is started again. Raises StartRefused with the child's sentence if it refuses a
+        setting, or if another broker has the lock.
         """
         self._stages = stages
         waiting = [child for stage in stages for child in stage]

@@ -118,7 +118,7 @@ class Buckets:
         last: PointRow | None = None
         for each in sorted(subscriptions, key=lambda each: (_id_of_row(each), each.log.owner_epoch)):
             if last is not None and last.subscription_id != _id_of_row(each):
-                yield _worth_storing(last)  # before the next one is counted, in case the caller stops here
+                yield _worth_storing(last)  # before the next row is counted, in case the caller stops here
                 last = None
             row = self._take(topic_id, each)
             sums["messages_out"] += row.messages_out

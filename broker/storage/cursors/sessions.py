@@ -174,7 +174,7 @@ async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int,
 
     This leaves out subscriptions that are stuck, paused or idle already. No client has used the others since that time,
     so they become stuck if messages wait, and idle otherwise. Return the number of subscriptions or of topics,
-    whichever is larger: if it is below `limit`, none is left.
+    whichever is larger. If that number is below `limit`, no subscription and no topic is left.
     """
     lasting = (SubscriptionState.STUCK, SubscriptionState.PAUSED, SubscriptionState.IDLE)
     values = {

@@ -195,7 +195,7 @@ async def fail(
 async def empty(
     connection: Connection, *, topic_id: int, owner_epoch: int, attempt: int, horizon: Horizon
 ) -> bool | None:
-    """Move the horizon of a compacted topic and keep no entry below it. Safe to repeat.
+    """Move the horizon of a compacted topic. Readers then get no entry up to the horizon. Safe to repeat.
 
     Return None if the topic is fenced.
     """

@@ -143,8 +143,8 @@ async def schedule(
 ) -> None:
     """Store a schedule: the job runs now, then every `every_minutes`. Safe to repeat.
 
-    If the same job and subject already have a schedule, it is changed: its next run starts at the old time, or
-    `every_minutes` from now if that is earlier.
+    If the same job and subject already have a schedule, the call changes that schedule: its next run starts at the old
+    time, or `every_minutes` from now if that is earlier.
     """
     await connection.execute(
         query("pipeline", "schedule"),

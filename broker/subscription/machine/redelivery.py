@@ -134,7 +134,7 @@ class Redelivery:
         return overdue + self._filter_again(now_ms, effects), effects
 
     def switch(self, now_ms: int) -> Effects:
-        """On Failover, change the active consumer if that is due; the new one gets every unacked message again."""
+        """On Failover, change the active consumer if a switch is due. The new one gets all unacked messages again."""
         state = self._state
         if not state.dispatcher.run_due(now_ms):
             return ()
@@ -157,7 +157,7 @@ class Redelivery:
         return (Watch(due_ms), Wish.SWITCH_SOON) if due_ms <= now_ms else (Watch(due_ms),)
 
     def joined(self, member: Member, now_ms: int) -> Effects:
-        """On Failover, tell a new consumer whether it is active. If it causes a switch, the switch tells it instead."""
+        """On Failover, tell a new consumer whether it is active. If it causes a switch, the switch tells it later."""
         if self._state.type is not SubscriptionType.FAILOVER:
             return ()
         if self._state.dispatcher.due_ms is None:

@@ -166,7 +166,7 @@ class CursorMove:
         undo_window_s: int,
         result: Callable[[], Mapping[str, object]],
     ) -> AckOverlay:
-        """Change the cursor, and store change, snapshot and result together.
+        """Change the cursor, and store the change, the snapshot and the act's result together.
 
         Returns the overlay that records acks for an undo. Call this inside `moving`, so that no ack changes the cursor
         meanwhile. Raises TopicFenced if another broker has taken the topic, and PersistenceFailed if the database

@@ -24,7 +24,7 @@ _PIECE_BYTES: Final = 512 * 1024
 
 
 class Stayed(NamedTuple):
-    """The part of one piece that stays."""
+    """The entries of one piece that stay in the compacted topic."""
 
     entries: list[StoredEntry]
     kept: Kept
@@ -48,7 +48,7 @@ class Passes:
         await asyncio.to_thread(self._see, piece)
 
     async def stays(self, piece: Sequence[StoredEntry]) -> Stayed:
-        """Return the part of a piece that stays, in the second pass."""
+        """Process a piece in the second pass: return its entries that stay in the compacted topic."""
         return await asyncio.to_thread(self._stays, piece)
 
     def _see(self, piece: Sequence[StoredEntry]) -> None:
@@ -70,7 +70,7 @@ def stayed(
     *,
     max_message_bytes: int,
 ) -> Stayed:
-    """Return the part of a piece that stays. `decoded` has the facts that compaction needs about each entry."""
+    """Return the entries of a piece that stay. `decoded` has the facts that compaction needs about each entry."""
     entries: list[StoredEntry] = []
     messages = removed = 0
     for entry, facts in zip(piece, decoded, strict=True):

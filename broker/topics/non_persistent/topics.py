@@ -1,4 +1,7 @@
-"""The non-persistent topics of this broker: made when a client connects, forgotten when the last client leaves."""
+"""The non-persistent topics of this broker.
+
+A topic is created when its first client connects, and forgotten when its last client leaves.
+"""
 
 from __future__ import annotations
 
