@@ -152,8 +152,8 @@ UPDATE vela_act SET progress = %s WHERE id = %s AND state IN ('apply_requested',
 SELECT pg_notify('vela_act_done', %s::text)
 
 -- name: apply_to_cursor
--- Stores change, snapshot and result in one statement, guarded by the owner's epoch: an act is stored as a whole or not at
--- all.
+-- Stores the change, the snapshot and the result in one statement, guarded by the owner's epoch: an act is stored as a whole
+-- or not at all.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), c AS (
@@ -267,6 +267,7 @@ FROM unnest(%b::bigint[], %b::bigint[], %b::bytea[]) AS u(topic_id, act_id, acke
 WHERE a.id = u.act_id
 
 -- name: latest_move
--- Sorted by time of application, because a later plan may be applied first. Acts that move no cursor have no snapshot.
+-- The act that was applied last is the latest, whatever its id: a plan that was made later may be applied earlier. Acts that
+-- move no cursor have no snapshot.
 SELECT id FROM vela_act WHERE subscription_id = %s AND state = 'applied' AND cursor_before IS NOT NULL
 ORDER BY finished_at DESC, id DESC LIMIT 1

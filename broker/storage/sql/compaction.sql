@@ -71,7 +71,8 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: empty
--- Keeps nothing up to a position. A run under way cannot publish any more, because it is not the latest attempt.
+-- Moves the horizon to a position, up to which readers then get no entry. A run under way cannot publish any more, because
+-- it is not the latest attempt.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), emptied AS (

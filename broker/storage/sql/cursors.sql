@@ -38,8 +38,8 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: flush
--- All dirty cursors and chunks of many topics in one statement. Bitmaps and ack sets are separate parameters, so that
--- flushing one does not rewrite the other (NULL = unchanged). A topic missing from the answer is fenced.
+-- Stores all dirty cursors and chunks of many topics in one statement. Bitmaps and ack sets are separate parameters, so that
+-- a change of one does not rewrite the other (NULL = unchanged). A topic that is missing from the answer is fenced.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner
     WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%b::bigint[], %b::bigint[]))
@@ -94,7 +94,7 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: replace_pending
--- Stored some time after the deliveries, for the console and for Celery's tick. Replaces all rows of a consumer together.
+-- Replaces all rows of a consumer together, some time after the deliveries. The console and Celery's tick read the rows.
 WITH gone AS (DELETE FROM vela_pending_ack WHERE consumer_key = ANY(%b::bigint[]))
 INSERT INTO vela_pending_ack (delivery_id, owner_epoch, topic_id, subscription_id, consumer_key, consumer_name, ledger_id,
                               first_entry, last_entry, messages, delivered_ms, redelivery_count, deadline_ms)

@@ -5,9 +5,9 @@
 -- have rows to store, and of `appended`. It stores everything for the topics in the answer, or nothing at all. A topic that
 -- is missing from the answer is fenced: its epoch was advanced, and none of its entries was stored.
 --
--- The statement locks owners in topic order. Statements that advance several epochs use the same order; with different
--- orders the two deadlock (tested). The lock also makes an advance of an epoch wait until this statement has ended. Without
--- that wait, the broker could not find out what a statement of unknown outcome stored.
+-- The statement locks owners in topic order. Statements that advance several epochs use the same order. With a different
+-- order, an append and an advance deadlock (tested). The lock also makes an advance of an epoch wait until this statement
+-- has ended. Without that wait, the broker could not find out what a statement of unknown outcome stored.
 --
 -- PostgreSQL plans the statement once for a session (decision 0049), so rows of other tables are looked up one by one, by
 -- key. A plan that reads a whole table may be good when it is made, and bad once the table has grown.

@@ -201,7 +201,7 @@ CREATE TRIGGER vela_list_new AFTER INSERT ON vela_topic_summary REFERENCING NEW 
     FOR EACH STATEMENT EXECUTE FUNCTION vela_list_changed_topics_v1();
 CREATE TRIGGER vela_list_changed AFTER UPDATE ON vela_topic_summary REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION vela_list_changed_topics_v1();
--- Points and delivery stories are written once and expire soon, so vacuum them often, each time a little.
+-- Points and delivery stories are written once and expire soon, so they are vacuumed often, a little each time.
 ALTER TABLE vela_stats_point_10s SET (autovacuum_vacuum_scale_factor = 0.05);
 ALTER TABLE vela_stats_point_60s SET (autovacuum_vacuum_scale_factor = 0.05);
 ALTER TABLE vela_delivery_story SET (autovacuum_vacuum_scale_factor = 0.05);

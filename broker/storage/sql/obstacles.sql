@@ -1,5 +1,5 @@
--- What hinders deliveries, and the consumer of each subscription that left last. The broker stores changed rows only, some
--- time after the change.
+-- What hinders deliveries, and which consumer of each subscription left last. The broker stores changed rows only, some time
+-- after the change.
 
 -- name: upsert_obstacles
 INSERT INTO vela_subscription_obstacles (subscription_id, blocked, rate_limited, gap, read_fault, active_consumer,
