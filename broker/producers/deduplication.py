@@ -66,7 +66,8 @@ class TopicDeduplication:
     def admit(self, producer: Producer, request: SendRequest) -> bool:
         """Return whether to store a send.
 
-        If not, the send is a repeat: it is answered at once if the first send is stored, else together with the first.
+        A send that must not be stored is a repeat. If the first send is already stored, the repeat is answered at once,
+        otherwise together with the first send.
         """
         if not self.is_enabled or not producer.is_deduplicated:
             return True

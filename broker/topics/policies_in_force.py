@@ -66,7 +66,7 @@ class PolicyInForce:
 
     @property
     def own_words(self) -> str:
-        """The value set on this level as people write it, "" = none."""
+        """The value set on this level as people write it; "" = none."""
         return "" if self.own is None else self.field.words(self.own)
 
     @property

@@ -187,7 +187,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
             return subscription
 
     async def cursor_starting_at(self, start: Position, remaining: int | None = None) -> CursorState:
-        """Return the state of a new cursor that begins at `start`, or at the next entry if none is stored at `start`.
+        """Return the state of a new cursor that begins at `start`, or at the next entry if `start` is not stored.
 
         `remaining` is the bitset of the unacked messages of `start`; None = all.
         """

@@ -56,8 +56,8 @@ class Truncator:
     async def truncate(self, topic: Topic, through: Position) -> int:
         """Move every durable subscription past `through`, and free the ledgers that nobody needs after that.
 
-        A compacted topic keeps nothing up to `through`. Return the bytes freed. Consumers stay connected; their acks of
-        skipped messages are accepted and change nothing. Safe to repeat.
+        Readers of a compacted topic then get nothing up to `through`. Return the bytes freed. Consumers stay connected;
+        their acks of skipped messages are accepted and change nothing. Safe to repeat.
         """
         for subscription in _durable(topic):
             await self._pass_over(subscription, through)

@@ -57,7 +57,7 @@ class Buckets:
         self._sums: dict[int, Counter[str]] = {}  # sums over subscriptions, of topics being counted
 
     def note(self, topics: AbstractSet[Topic], subscriptions: AbstractSet[Subscription]) -> None:
-        """Remember that these changed. For those seen for the first time, also remember the current backlog."""
+        """Remember that these objects changed, and the current backlog of those that are seen for the first time."""
         for topic in topics - self._noted:
             self._topics.setdefault(topic.topic_id, set()).add(topic)
             if topic not in self._seen_topics:

@@ -42,7 +42,7 @@ async def stored_bytes(connection: Connection, topic_ids: Sequence[int]) -> int:
 
 
 async def delete(connection: Connection, epochs: Mapping[int, int], *, parent_id: int | None) -> bool:
-    """Delete topics (id → owner epoch) with all their rows, and with them the partitioned parent if one is given.
+    """Delete topics (id → owner epoch) with all their rows, and their partitioned parent if one is given.
 
     Delete all of them or none. Return False if one of them has another owner now, if the parent has other partitions,
     or if they are already deleted. Safe to repeat.
