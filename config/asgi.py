@@ -1,4 +1,4 @@
-"""The console's ASGI application. The broker's is built by `manage.py runbroker` and never passes through here."""
+"""The console's ASGI application. `manage.py runbroker` builds the broker's own application without this file."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Celery's messages in Vela's own PostgreSQL: one table, and one connection for each channel.
 
-A worker sleeps until PostgreSQL notifies it of a message. It also looks every five seconds, because a notification may
-be lost.
+A worker sleeps until PostgreSQL notifies it of a message. The worker also looks for messages every five seconds,
+because a notification may be lost.
 
-kombu's transport over SQLAlchemy uses tables too, but it keeps every message, and finds new ones only by looking at its
-tables once a second. To change that takes more code than the statements used here, and importing SQLAlchemy takes half
-of a worker's start.
+kombu's transport over SQLAlchemy also uses tables, but it keeps every message, and finds new messages only by looking
+at its tables once a second. Changing that would take more code than the statements used here, and importing SQLAlchemy
+would take half of the time in which a worker starts.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ SCHEME = "velapg"
 # The advisory lock for creating the table, because several processes may start at once.
 _TABLE_LOCK = 0x76656C61
 _LOOK_EVERY_S: Final = 5.0  # in case a notification was lost
-_BUSY_S: Final = 0.1  # a worker with all its tasks under way looks this often whether one of them has ended
+_BUSY_S: Final = 0.1  # a worker whose tasks are all under way checks after this time whether one has ended
 
 
 class Channel(VirtualChannel):
-    """Queues as rows. A message is deleted when it is taken."""
+    """Queues as rows. A message is deleted when a worker takes it."""
 
     def __init__(self, connection: Any, **kwargs: Any) -> None:
         super().__init__(connection, **kwargs)
         self._opened: psycopg.Connection[tuple[Any, ...]] | None = None
         self._promising: set[str] = set()  # queues that may have a message
-        self._looked_s = -inf  # when it last looked into every queue, notified or not (monotonic)
+        self._looked_s = -inf  # monotonic time of the last look into every queue
 
     def basic_consume(self, queue: str, *arguments: Any, **kwargs: Any) -> None:
         """Consume from a queue. The channel listens before its first look, so that it misses no message."""
@@ -56,7 +56,7 @@ class Channel(VirtualChannel):
 
     @property
     def is_full(self) -> bool:
-        """Whether a message may wait that the worker cannot take yet, because all its tasks are under way."""
+        """Whether messages may wait that the worker cannot take yet, because all its tasks are under way."""
         return bool(self._promising) and not self.qos.can_consume()
 
     def hear(self) -> bool:
@@ -159,7 +159,7 @@ class Transport(VirtualTransport):
     def drain_events(self, connection: Any, timeout: float | None = None, **kwargs: Any) -> None:
         """Deliver one message, waiting at most `patience_s` for it. Raises TimeoutError if none came.
 
-        Celery asks for 2 s, but then a worker that is to stop would wait for that long.
+        Celery asks for 2 s, but then a worker that was asked to stop would first wait for that long.
         """
         ends_s = monotonic() + (self.patience_s if timeout is None else min(timeout, self.patience_s))
         while True:
@@ -183,5 +183,5 @@ TRANSPORT_ALIASES[SCHEME] = f"{__name__}:Transport"
 
 
 def broker_url(settings: ProjectSettings) -> str:
-    """Return VELA_CELERY_BROKER_URL, which may name a Redis, or else the URL of Vela's own database."""
+    """Return VELA_CELERY_BROKER_URL, which may name a Redis server, or else the URL of Vela's own database."""
     return settings.celery_broker_url or f"{SCHEME}+{settings.database_address}"

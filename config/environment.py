@@ -36,7 +36,7 @@ DATABASE_URL_SHAPE = "postgresql://user:password@host:port/name"
 
 
 def database_parts(url: str) -> dict[str, str]:
-    """Split a postgresql:// URL into keys of Django's DATABASES. Raises SettingInvalid, without the password."""
+    """Split a postgresql:// URL into keys of Django's DATABASES. Raises SettingInvalid, whose text has no password."""
     try:
         parts = urlsplit(_usable(url))
     except ValueError as error:
@@ -51,7 +51,7 @@ def database_parts(url: str) -> dict[str, str]:
 
 
 def database_options(url: str) -> dict[str, str]:
-    """Return libpq's parameters, such as sslmode, from after the question mark of the URL."""
+    """Return libpq's parameters, such as sslmode, from the part of the URL after its question mark."""
     return dict(parse_qsl(urlsplit(url).query))
 
 
@@ -90,7 +90,7 @@ def _smtp_url(url: str) -> str:
 
 
 def email_parts(url: str) -> dict[str, Any]:
-    """Split VELA_SMTP_URL into Django's settings of the same meaning. Return none of them for an empty URL."""
+    """Split VELA_SMTP_URL into Django's e-mail settings. Return no settings for an empty URL."""
     if not url:
         return {}
     parts = urlsplit(url)
@@ -143,10 +143,12 @@ class ProjectSettings(BrokerSettings):
     database_url: Annotated[
         str,
         AfterValidator(_usable),
-        Variable("DATABASE_URL", "URL", "your own PostgreSQL; unset: the embedded one", is_secret=True),
+        Variable("DATABASE_URL", "URL", "your own PostgreSQL; unset: the embedded server", is_secret=True),
     ] = field(default="", repr=False)
     pg_port: Annotated[
-        int, Between(1, 65535), Variable("VELA_PG_PORT", "TCP port", "the embedded PostgreSQL, on 127.0.0.1")
+        int,
+        Between(1, 65535),
+        Variable("VELA_PG_PORT", "TCP port", "the port of the embedded PostgreSQL"),
     ] = 54329
     celery_broker_url: Annotated[
         str,
@@ -161,14 +163,17 @@ class ProjectSettings(BrokerSettings):
     secret_key: Annotated[
         str,
         Variable(
-            "VELA_SECRET_KEY", "text", "Django's secret key; unset: one in the data folder", is_secret=True
+            "VELA_SECRET_KEY",
+            "text",
+            "Django's secret key; unset: the key in the data folder",
+            is_secret=True,
         ),
     ] = field(default="", repr=False)
     csrf_trusted_origins: Annotated[
         Names,
         AfterValidator(_with_schemes),
         Variable(
-            "VELA_CSRF_TRUSTED_ORIGINS", "origins, separated by commas", "for a proxy that changes the host"
+            "VELA_CSRF_TRUSTED_ORIGINS", "origins, separated by commas", "needed if a proxy changes the host"
         ),
     ] = ()
     smtp_url: Annotated[
@@ -182,7 +187,7 @@ class ProjectSettings(BrokerSettings):
     proxy_count: Annotated[
         int, Between(0, 10), Variable("VELA_PROXY_COUNT", "proxies", "proxies that add to X-Forwarded-For")
     ] = 0
-    https: Annotated[bool, Variable("VELA_HTTPS", "switch", "a proxy in front ends TLS")] = False
+    https: Annotated[bool, Variable("VELA_HTTPS", "switch", "whether a proxy ends TLS")] = False
     debug: Annotated[bool, Variable("VELA_DEBUG", "switch", "Django's debug pages")] = False
     log_level: Annotated[
         Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"],
@@ -192,21 +197,21 @@ class ProjectSettings(BrokerSettings):
     log_format: Annotated[
         LogFormat,
         BeforeValidator(_lower),
-        Variable("VELA_LOG_FORMAT", "text or json", "the lines of every process's log"),
+        Variable("VELA_LOG_FORMAT", "text or json", "the format of every process's log"),
     ] = "text"
     stop_timeout_s: Annotated[
-        int, Between(1, 3600), Variable("VELA_STOP_TIMEOUT_S", "s", "all of a stop, PostgreSQL's included")
+        int, Between(1, 3600), Variable("VELA_STOP_TIMEOUT_S", "s", "how long a complete stop may take")
     ] = 25
     ready_file: Annotated[
-        Path | None, Variable("VELA_READY_FILE", "file", "made when a worker or beat is up")
+        Path | None, Variable("VELA_READY_FILE", "file", "a worker or beat makes it when it is up")
     ] = None
 
     @property
     def database_address(self) -> str:
         """DATABASE_URL, or the address of the embedded server, which `make run` stores in the data folder.
 
-        If neither exists yet, as during type checking and collectstatic of a build, it is the embedded server's
-        address without a password, because nothing connects then.
+        If neither exists yet, for example during type checking or the build of an image, this is the address of the
+        embedded server without a password. Nothing connects to a database at that time.
         """
         if self.database_url:
             return self.database_url
@@ -217,7 +222,7 @@ class ProjectSettings(BrokerSettings):
 
     @property
     def embedded_database_dir(self) -> Path | None:
-        """The folder on whose disk the embedded server keeps its data; None if the database is another one."""
+        """The folder on whose disk the embedded server keeps its data; None if Vela uses another server."""
         try:
             embedded = (self.data_dir / "database-url").read_text(encoding="utf-8").strip()
         except OSError:

@@ -1,6 +1,6 @@
 """One JSON object per line, with the fields that docs/reference/logs.md describes and no others.
 
-This is a separate module, so that a process that logs text does not import the library.
+This is a separate module, so that a process that logs text does not import python-json-logger.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pythonjsonlogger.json import JsonFormatter
 
 __all__ = ["FIELDS", "JsonLine"]
 
-# What a log call may give in `extra`. Other keys are left out: libraries attach whole requests, with their passwords.
+# The keys of `extra` that a line has. Other keys are left out: libraries attach whole requests, with their passwords.
 FIELDS: Final = ("topic", "subscription", "consumer", "producer", "client", "setting", "act")
 _ALWAYS: Final = ("level", "logger", "pid", "message")
 _SOMETIMES: Final = (*FIELDS, "exception", "stack")

@@ -15,8 +15,8 @@ LogFormat = Literal["text", "json"]
 class TextLine(logging.Formatter):
     """Time, level, logger and message on one line.
 
-    Characters that are not printable are escaped: a client's text must not look like a line of its own, and must not
-    control a terminal. A traceback follows on lines of its own.
+    Characters that are not printable are escaped: a client's text must not look like a separate line, and must not
+    control a terminal. A traceback follows on separate lines.
     """
 
     def __init__(self, template: str = "%(asctime)s %(levelname)s %(name)s: %(message)s") -> None:
@@ -73,13 +73,13 @@ class _Saying:
 
 
 def use_format(log_format: LogFormat) -> None:
-    """Let `say` print lines of this format from now on."""
+    """Make `say` print lines in this format."""
     if log_format == "json":
         _Saying.formatter = import_module("config.json_line").JsonLine()
 
 
 def say(text: str, *, level: int = logging.INFO) -> None:
-    """Print one line of the supervisor on standard output. `level` shows in JSON only."""
+    """Print one line of the supervisor on standard output. Only JSON lines show `level`."""
     record = logging.LogRecord("config.run", level, "", 0, text, None, None)
     sys.stdout.write(f"{_Saying.formatter.format(record)}\n")
     sys.stdout.flush()

@@ -27,7 +27,7 @@ DATA_DIR = _vela.data_dir
 
 
 def _secret_key(vela: ProjectSettings) -> str:
-    """VELA_SECRET_KEY, else the one `make run` keeps in the data folder, else one that lasts as long as the process."""
+    """Return VELA_SECRET_KEY, or the key that `make run` keeps in the data folder, or a new key for this process."""
     try:
         kept = (vela.data_dir / "secret-key").read_text(encoding="ascii").strip()
     except OSError:
@@ -47,7 +47,8 @@ DEBUG = _vela.debug
 ALLOWED_HOSTS = _allowed_hosts(_vela)
 
 # Daphne's app adds nothing but its runserver, and it imports Twisted, which adds 0.8 s to the start of every process.
-_RUNSERVER = ["daphne"] if "runserver" in sys.argv[1:2] else []  # first: it replaces Django's command
+# Where it is needed, it is the first app, so that its command replaces Django's.
+_RUNSERVER = ["daphne"] if "runserver" in sys.argv[1:2] else []
 INSTALLED_APPS = [
     *_RUNSERVER,
     "channels",
@@ -100,7 +101,7 @@ TEMPLATES = [
 _DATABASE_URL = _vela.database_address
 # The console watches the disk of the embedded server. None: the database is elsewhere.
 EMBEDDED_DATABASE_DIR = _vela.embedded_database_dir
-# Pages that open new connections spend most of their time on it (docs/decisions/0026-a-pool-of-connections.md).
+# A page that opens a new connection spends most of its time on that (docs/decisions/0026-a-pool-of-connections.md).
 _POOL = {
     "min_size": 0,
     "max_size": 8,
@@ -134,7 +135,7 @@ DATABASES["read"] = {
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# In memory, inside one process: it carries refreshes of pages, never messages.
+# The layer is in the memory of one process: it carries refreshes of pages, never messages.
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
 AUTH_PASSWORD_VALIDATORS = [
@@ -201,7 +202,7 @@ STORAGES = {
     "staticfiles": {"BACKEND": _STATIC_STORAGE},
 }
 WHITENOISE_USE_FINDERS = not _COLLECTED
-WHITENOISE_AUTOREFRESH = not _COLLECTED  # else it warns at every start that nothing was collected
+WHITENOISE_AUTOREFRESH = not _COLLECTED  # if False, WhiteNoise warns at every start of a checkout
 
 # One switch turns on everything that only works over TLS. By default pages are plain HTTP on the loopback address,
 # where a secure cookie would lock the operator out. VELA_HTTPS=1 says that a proxy in front ends TLS and sets
@@ -226,5 +227,5 @@ SILENCED_SYSTEM_CHECKS = [
 ] + ([] if HTTPS else ["security.W004", "security.W008", "security.W012", "security.W016"])
 
 
-logging.captureWarnings(capture=True)  # a warning of a library is a line of the log too
+logging.captureWarnings(capture=True)  # so that warnings of libraries are in the log too
 LOGGING = logging_config(level=_vela.log_level, log_format=_vela.log_format)

@@ -1,4 +1,4 @@
-"""The console process's addresses."""
+"""The URLs of the console."""
 
 from django.contrib import admin
 from django.contrib.auth.models import User

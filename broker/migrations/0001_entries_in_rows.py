@@ -1,11 +1,11 @@
-"""The tables of the models, and the things that models cannot describe.
+"""Create the tables of the models, and everything that models cannot describe.
 
 Those are functions, UNLOGGED tables, views and a first segment.
 
 Until the first release, a change of these tables also renames this file. Vela then refuses a database of an earlier
 checkout, and names the migration that it does not know.
 
-Over 400 lines: a migration that databases have applied is never split.
+This file has over 400 lines, because a migration that databases have applied is never split.
 """
 
 import django.contrib.postgres.fields

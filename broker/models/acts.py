@@ -1,4 +1,4 @@
-"""Operators' acts and bookmarks."""
+"""Acts of operators and clients, and bookmarks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMESPACE = Coalesce(
 
 
 class Act(models.Model):
-    """A change by an operator, a client or a policy, from plan to undo. The table is the audit log too."""
+    """A change by an operator, a client or a policy, from plan to undo. The table is also the audit log."""
 
     class State(models.TextChoices):
         PLAN_REQUESTED = "plan_requested"
@@ -36,7 +36,7 @@ class Act(models.Model):
     topic = models.ForeignKey(Topic, models.SET_NULL, null=True)
     subscription = models.ForeignKey(Subscription, models.SET_NULL, null=True)
     topic_name = models.TextField()  # kept after the topic is deleted
-    namespace = models.GeneratedField(  # tenant/namespace, for users who may see only some
+    namespace = models.GeneratedField(  # tenant/namespace, for users who may not see all of them
         expression=_NAMESPACE, output_field=models.TextField(), db_persist=True
     )
     subscription_name = models.TextField()
@@ -45,20 +45,21 @@ class Act(models.Model):
     result = models.JSONField(null=True)
     error = models.TextField(default="")
     error_code = models.CharField(max_length=64, db_default="")  # the same codes that clients get
-    progress = models.JSONField(null=True)  # of long work; for a publish, where the log ended before it
+    progress = models.JSONField(null=True)  # of long work; for a publish, the end of the log before it
     message = models.BinaryField(null=True)  # the entry that a publish stores, until it is stored or refused
     who = models.TextField()
     origin = models.TextField()  # "console 127.0.0.1", "command line", "client 127.0.0.1:5123"
     reason = models.TextField(default="")
-    cursor_version = models.BigIntegerField(null=True)  # the plan is valid for this version only
+    cursor_version = models.BigIntegerField(null=True)  # the plan is valid only for this version
     cursor_before = models.BinaryField(null=True)  # snapshot for undo
-    acked_since = models.BinaryField(null=True)  # acks of entries that it passed, while it can be undone
+    acked_since = models.BinaryField(null=True)  # while the act can be undone: acks of entries that it passed
     undo_of = models.ForeignKey("self", models.SET_NULL, null=True)
-    # For the part of an act on several partitions: that act. The unique constraint serves as the index.
+    # If this is one partition's part of an act on several partitions, the whole act. The unique constraint serves as
+    # the index.
     part_of = models.ForeignKey("self", models.SET_NULL, null=True, related_name="parts", db_index=False)
     undo_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
-    requested_at = models.DateTimeField()  # of the plan or the apply, whichever waits
+    requested_at = models.DateTimeField()  # time of the last request: for the plan, or to apply it
     finished_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -94,7 +95,7 @@ class Act(models.Model):
 
 
 class Bookmark(models.Model):
-    """A named position in a topic to which cursors can be reset. It pins the entries from there on."""
+    """A named position in a topic, to which cursors can be reset. It pins the entries at and after this position."""
 
     topic = models.ForeignKey(Topic, models.CASCADE)
     name = models.TextField()

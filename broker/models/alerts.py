@@ -11,7 +11,7 @@ __all__ = ["AlertFiring", "AlertNotification", "AlertRule", "Measure", "Severity
 
 
 class AlertRule(models.Model):
-    """A condition, and the addresses to notify of it. Operators write rules in the console."""
+    """A condition, and the addresses to notify when it is met. Operators write rules in the console."""
 
     name = models.TextField(unique=True)
     measure = models.CharField(max_length=16, choices=[(each.value, each.value) for each in Measure])
@@ -39,7 +39,7 @@ class AlertRule(models.Model):
 
 
 class AlertFiring(models.Model):
-    """An alert: a subscription or topic that a rule found, or the broker. It waits to fire, fires, or has cleared."""
+    """An alert that a rule raised about a subscription, a topic or the broker. It waits, fires, or has cleared."""
 
     rule = models.ForeignKey(AlertRule, models.SET_NULL, null=True)  # the history outlives its rule
     rule_name = models.TextField()

@@ -1,4 +1,4 @@
-"""Compacted topics: how far one is compacted, and the entries that stayed."""
+"""Compacted topics: how far each topic is compacted, and the entries that stayed."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class Compaction(models.Model):
 
 
 class CompactedEntry(models.Model):
-    """A copy of an entry with the messages that stayed. The log may be trimmed below it."""
+    """A copy of an entry, with the messages that stayed. The log may have trimmed the entry itself."""
 
     pk = models.CompositePrimaryKey("topic_id", "generation", "ledger_id", "entry_id")
     topic_id = models.BigIntegerField()
     generation = models.BigIntegerField()
     ledger_id = models.BigIntegerField()
     entry_id = models.BigIntegerField()
-    messages = models.IntegerField()  # removed ones too, so that batch indexes stay
+    messages = models.IntegerField()  # including removed messages, so that batch indexes do not change
     flags = models.SmallIntegerField()
     key_hash = models.IntegerField(null=True)
     append_ms = models.BigIntegerField()
@@ -70,7 +70,7 @@ class CompactedEntry(models.Model):
 
 
 class CompactionSurvey(models.Model):
-    """The first pass of a compaction, done by Spark: the latest message of each key, in rows of CompactionKey."""
+    """The first pass of a compaction, which Spark ran. Rows of CompactionKey have the latest message of each key."""
 
     class State(models.TextChoices):
         READING = "reading"
@@ -81,10 +81,10 @@ class CompactionSurvey(models.Model):
     topic_id = models.BigIntegerField()  # no foreign key: the keys outlive the topic by a moment
     write_id = models.TextField()  # of the run that reads
     state = models.CharField(max_length=16, choices=State)
-    generation = models.BigIntegerField()  # of the compaction that it continues
-    begin_ledger = models.BigIntegerField()  # the last entry that it did not read
+    generation = models.BigIntegerField()  # of the compaction that the survey continues
+    begin_ledger = models.BigIntegerField()  # the job read the entries after this one
     begin_entry = models.BigIntegerField()
-    horizon_ledger = models.BigIntegerField()  # the last entry that it read
+    horizon_ledger = models.BigIntegerField()  # the last entry that the job read
     horizon_entry = models.BigIntegerField()
     error = models.TextField(default="")
     kept_messages = models.BigIntegerField(default=0)

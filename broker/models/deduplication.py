@@ -10,7 +10,7 @@ __all__ = ["DeduplicatedProducer", "Deduplication"]
 
 
 class Deduplication(models.Model):
-    """The position up to which a topic's deduplication rows cover its log. A new owner reads the rest again."""
+    """The position up to which a topic's deduplication rows cover its log. A new owner reads the rest of the log."""
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
     ledger_id = models.BigIntegerField()
@@ -29,10 +29,10 @@ class DeduplicatedProducer(models.Model):
     pk = models.CompositePrimaryKey("topic_id", "producer_name")
     topic = models.ForeignKey(Topic, models.CASCADE, db_index=False)
     producer_name = models.TextField()
-    sequence_id = models.BigIntegerField()  # of its last whole message, -1 = none
-    chunk_sequence_id = models.BigIntegerField()  # of the large message being sent, -1 = none
-    chunk_id = models.IntegerField()  # of its last chunk
-    seen_ms = models.BigIntegerField()  # when a message of it was last stored
+    sequence_id = models.BigIntegerField()  # of the producer's last complete message; -1 = none
+    chunk_sequence_id = models.BigIntegerField()  # of the message whose chunks are being sent; -1 = none
+    chunk_id = models.IntegerField()  # of the last chunk stored of that message
+    seen_ms = models.BigIntegerField()  # when a message of this producer was last stored
 
     class Meta:
         db_table = "vela_deduplicated_producer"

@@ -22,14 +22,14 @@ class _StatsPoint(models.Model):
     """The activity of one topic or subscription in one bucket. No row means that nothing changed.
 
     The key begins with the time, so that appending, rolling up and expiring each touch one end of the index. There are
-    no foreign keys: points of something deleted expire like the others.
+    no foreign keys: points of deleted topics and subscriptions expire like the others.
     """
 
     pk = models.CompositePrimaryKey("at_ms", "topic_id", "subscription_id")
     at_ms = models.BigIntegerField()  # when the bucket begins
     topic_id = models.BigIntegerField()  # 0 = all topics together
-    subscription_id = models.BigIntegerField()  # 0 = the topic, with its subscriptions' messages summed
-    messages_in = models.BigIntegerField(null=True)  # NULL for a subscription, here and in the next line
+    subscription_id = models.BigIntegerField()  # 0 = the topic, with the sums of its subscriptions
+    messages_in = models.BigIntegerField(null=True)  # NULL for a subscription, like bytes_in
     bytes_in = models.BigIntegerField(null=True)
     messages_out = models.BigIntegerField()
     messages_acked = models.BigIntegerField()
@@ -94,8 +94,8 @@ class DeliveryStory(models.Model):
     """Events of one kind for a run of entries on one subscription, from `at_ms` to `until_ms`.
 
     A policy decides which events are kept. A run has at most 1,024 entries, so a row about an entry begins at most
-    1,023 entries before it. Only rows that count the events left out have longer runs; they have a separate index.
-    There are no foreign keys: rows of something deleted expire like the others.
+    1,023 entries before that entry. Only rows that count events which were left out have longer runs; they have a
+    separate index. There are no foreign keys: rows of deleted subscriptions expire like the others.
     """
 
     id = models.BigIntegerField(primary_key=True)  # rises in the order in which the rows began

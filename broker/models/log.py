@@ -11,7 +11,7 @@ __all__ = ["DelayedEntry", "Entry", "Ledger", "LedgerFile", "Segment"]
 
 
 class Segment(models.Model):
-    """Two plain tables that many ledgers share, `vela_entry_<id>` and `vela_entry_<id>_rest`, dropped as a whole."""
+    """Two plain tables that many ledgers share, `vela_entry_<id>` and `vela_entry_<id>_rest`, dropped together."""
 
     class State(models.TextChoices):
         OPEN = "open"
@@ -39,8 +39,8 @@ class LedgerFile(models.Model):
 
     class State(models.TextChoices):
         WRITING = "writing"
-        WRITTEN = "written"  # and read back; the topic's owner has not attached it yet
-        ATTACHED = "attached"  # the ledger is read from it
+        WRITTEN = "written"  # written and checked; the topic's owner has not attached it yet
+        ATTACHED = "attached"  # readers of the ledger use the file
         DELETING = "deleting"
 
     name = models.TextField(primary_key=True)  # below VELA_OFFLOAD_URL
@@ -77,8 +77,8 @@ class LedgerFile(models.Model):
 class Ledger(models.Model):
     """An append-only run of entries of one topic. Its totals are stored when it is sealed.
 
-    The row of a trimmed ledger is deleted, except for the topic's last ledger: that stays, empty, and the next one
-    continues its counts.
+    The row of a trimmed ledger is deleted, unless it is the topic's last ledger: that row stays as an empty ledger, and
+    the next ledger continues its counts.
     """
 
     class State(models.TextChoices):
@@ -136,7 +136,7 @@ class DelayedEntry(models.Model):
     """The due time of an entry that was not due when it was appended. The row is deleted when the entry is due."""
 
     pk = models.CompositePrimaryKey("topic_id", "deliver_at_ms", "ledger_id", "entry_id")
-    topic_id = models.BigIntegerField()  # no foreign key: written by every append of a delayed message
+    topic_id = models.BigIntegerField()  # no foreign key, so that appends stay cheap
     deliver_at_ms = models.BigIntegerField()
     ledger_id = models.BigIntegerField()
     entry_id = models.BigIntegerField()

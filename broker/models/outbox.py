@@ -8,15 +8,15 @@ __all__ = ["Outbox"]
 
 
 class Outbox(models.Model):
-    """A message published inside a Django transaction: committed with it or not at all, then moved into the log.
+    """A message published inside a Django transaction. If the transaction commits, the broker moves it into the log.
 
-    It has no foreign key, so that publishing locks no row of Vela.
+    The table has no foreign key, so that publishing a message locks no other row of Vela.
     """
 
     topic = models.TextField()  # as the publisher wrote it, full or short
     key_hash = models.IntegerField(null=True)
     deliver_at_ms = models.BigIntegerField()  # 0 = at once
-    data = models.BinaryField()  # the final entry
+    data = models.BinaryField()  # the entry, ready for the log
     error = models.TextField(default="")  # why the topic refused it
     retry_at = models.DateTimeField(null=True)  # after an error
     created_at = models.DateTimeField(auto_now_add=True)

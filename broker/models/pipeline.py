@@ -47,9 +47,9 @@ class PipelineRun(models.Model):
     subject = models.TextField()  # at most one run of a job and subject waits or runs
     topic_name = models.TextField()  # kept after the topic is deleted
     options = models.JSONField()
-    # Part of its producers' names. A run that continues another one has the same id.
+    # Part of the names of the run's producers. A run that continues another run has the same id.
     write_id = models.TextField(default="")
-    pinned = models.JSONField(default=dict)  # values that a run that continues this one uses again
+    pinned = models.JSONField(default=dict)  # values that a run uses again if it continues this run
     state = models.CharField(max_length=16, choices=State)
     stages = models.JSONField(default=list)  # [{"name", "done", "of", "began_ms"}]
     result = models.JSONField(null=True)
@@ -61,8 +61,8 @@ class PipelineRun(models.Model):
     # No foreign keys: a run is kept when its act or its schedule is deleted.
     act_id = models.BigIntegerField(null=True, unique=True)
     schedule_id = models.BigIntegerField(null=True)
-    resumes_id = models.BigIntegerField(null=True)  # the run that this one continues
-    cancelled_by = models.TextField(default="")  # the user who asked to cancel it
+    resumes_id = models.BigIntegerField(null=True)  # the run that this run continues
+    cancelled_by = models.TextField(default="")  # the user who asked to cancel the run
     created_at = models.DateTimeField(db_default=Now())
     started_at = models.DateTimeField(null=True)
     heartbeat_at = models.DateTimeField(null=True)

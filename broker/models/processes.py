@@ -1,4 +1,4 @@
-"""The running processes."""
+"""The processes of Vela, and when each was last seen."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["BrokerProcess", "Heartbeat"]
 
 
 class BrokerProcess(models.Model):
-    """The process that has the broker lock, or had it last. A second broker and the console name it from this row."""
+    """The process that has the broker lock, or had it last. A second broker and the console read its name here."""
 
     id = models.SmallIntegerField(primary_key=True)  # 1: one broker per database in this release
     host = models.TextField()

@@ -36,7 +36,7 @@ class ProducerSession(models.Model):
     protocol_version = models.IntegerField(db_default=21)
     access_mode = models.CharField(max_length=32, db_default="")
     deduplicated = models.BooleanField(db_default=False)  # the broker drops repeated messages
-    last_error = models.TextField(db_default="")  # why a message was last refused; "" = none was
+    last_error = models.TextField(db_default="")  # why a message was last refused; "" = none was refused
 
     class Meta:
         db_table = "vela_producer_session"
@@ -106,7 +106,7 @@ class ConsumerSession(models.Model):
 
 
 class ParkedPulls(models.Model):
-    """The pulls that wait at one queue, a topic or a partition of one (UNLOGGED, written like sessions)."""
+    """The pulls that wait at one queue, which is a topic or a partition. UNLOGGED, and written like sessions."""
 
     topic_id = models.BigIntegerField(primary_key=True)
     pulls = models.IntegerField()

@@ -22,19 +22,20 @@ class Subscription(models.Model):
     class Meta:
         db_table = "vela_subscription"
         constraints = [models.UniqueConstraint(fields=["topic", "name"], name="vela_subscription_name")]
-        indexes = [models.Index(fields=["name"], name="vela_subscription_same_name")]  # of several topics
+        # Finds the subscriptions of one name on several topics.
+        indexes = [models.Index(fields=["name"], name="vela_subscription_same_name")]
 
     def __str__(self) -> str:
         return f"{self.topic_id}/{self.name}"
 
 
 class Cursor(models.Model):
-    """A subscription's cursor. Small, and without an index on changing columns, so that updates stay HOT."""
+    """A subscription's cursor. The row is small and no index has its changing columns, so that updates stay HOT."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
     mark_delete_ledger = models.BigIntegerField()
     mark_delete_entry = models.BigIntegerField()
-    acked_messages = models.BigIntegerField()  # cumulative over the topic, trimmed ones included
+    acked_messages = models.BigIntegerField()  # cumulative over the topic, including trimmed messages
     acked_entries = models.BigIntegerField()
     acked_bytes = models.BigIntegerField()
     version = models.BigIntegerField(default=0)  # counts acts, not acks
@@ -78,7 +79,7 @@ class PendingAck(models.Model):
     messages = models.IntegerField()  # not yet acked, over the range
     delivered_ms = models.BigIntegerField()
     redelivery_count = models.IntegerField()
-    # When the broker takes it back; NULL = the client decides when.
+    # When the broker takes the delivery back; NULL = the client decides when.
     deadline_ms = models.BigIntegerField(null=True)
 
     class Meta:

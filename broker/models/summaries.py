@@ -32,13 +32,13 @@ class TopicSummary(models.Model):
     byte_rate_in = models.FloatField()
     last_append_ms = models.BigIntegerField()  # 0 = never
     max_backlog_messages = models.BigIntegerField(db_index=True)  # of its worst subscription
-    subscriptions = models.IntegerField(db_default=0)  # durable ones
-    worst_subscription = models.TextField(db_default="")  # the one with that backlog; "" = nothing waits
+    subscriptions = models.IntegerField(db_default=0)  # number of durable subscriptions
+    worst_subscription = models.TextField(db_default="")  # that subscription's name; "" = nothing waits
     message_rate_acked = models.FloatField(db_default=0.0)  # per second, of all its durable subscriptions
     # When its last client left. Has no meaning while clients are connected.
     last_used_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
-    # The worst of its subscriptions; NULL = it has no durable one.
+    # The worst state of its subscriptions; NULL = it has no durable subscription.
     state = models.SmallIntegerField(null=True, choices=_STATES)
     state_since_ms = models.BigIntegerField(db_default=0)
 
@@ -70,7 +70,7 @@ class ListedTopic(models.Model):
     stored_bytes = models.BigIntegerField(db_default=-1)
     message_rate_in = models.FloatField(db_default=-1.0)  # per second
     last_append_ms = models.BigIntegerField(db_default=-1)  # 0 = never
-    # Of the worst subscription of any partition; 2047 = it has no durable one.
+    # The worst state of a subscription on any partition; 2047 = the topic has no durable subscription.
     state = models.SmallIntegerField(db_default=2047)
     state_since_ms = models.BigIntegerField(db_default=0)
 
@@ -130,11 +130,11 @@ class SubscriptionObstacles(models.Model):
     blocked = models.BooleanField()  # too many unacked messages over all its consumers
     rate_limited = models.BooleanField()  # a dispatch rate made it wait
     gap = models.TextField()  # an entry that is missing from the log, in words; "" = none
-    read_fault = models.TextField()  # why the latest read of the log failed; "" = it did not
-    active_consumer = models.BigIntegerField()  # Failover: key of the one that gets everything; 0 = none
+    read_fault = models.TextField()  # why the latest read of the log failed; "" = it did not fail
+    active_consumer = models.BigIntegerField()  # Failover: key of the active consumer; 0 = none
     first_redeliveries = models.IntegerField()  # redelivery count of the first entry that is not acked
     key_slot = models.IntegerField()  # the hash slot with the most waiting entries; -1 = none wait
-    key_consumer = models.BigIntegerField()  # key of the consumer that they wait for
+    key_consumer = models.BigIntegerField()  # key of the consumer that these entries wait for
     key_waiting_entries = models.BigIntegerField()
     key_is_draining = models.BooleanField()  # that consumer does not own the slot any more
 
@@ -161,7 +161,7 @@ class ConsumerDeparture(models.Model):
     address = models.TextField()
     client_version = models.TextField()
     cause = models.CharField(max_length=16)  # broker.core.subscription.departure
-    # The reason, if the broker closed the consumer, ended the connection of a client that is too old, or ended itself.
+    # The reason, if the broker closed the consumer, ended the connection of a client that is too old, or stopped.
     # "" = the client or the network ended the consumer.
     detail = models.TextField()
     connected_ms = models.BigIntegerField()

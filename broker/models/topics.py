@@ -11,7 +11,7 @@ class Tenant(models.Model):
     """The first part of a topic's name."""
 
     name = models.CharField(max_length=255, unique=True)
-    # Created on request, and not with a namespace: the tenant stays when it has no namespace.
+    # Whether the tenant was created on request, and not along with a namespace. It then stays even without a namespace.
     is_kept = models.BooleanField(db_default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -87,7 +87,7 @@ class TopicOwner(models.Model):
 
 
 class Schema(models.Model):
-    """One version of a topic's schema. Partitions use their parent's."""
+    """One version of a topic's schema. Partitions use the schemas of their parent."""
 
     pk = models.CompositePrimaryKey("topic_name", "version")
     topic_name = models.TextField()  # full, of the base topic

@@ -440,7 +440,7 @@ class Broker:
         return await self._requests.partition_count(topic, create=create)
 
     def service_urls(self, topic: TopicName) -> tuple[str, str]:
-        """Return the URLs of this broker, which serves every topic: without TLS and with it."""
+        """Return the URL without TLS and the URL with TLS of this broker, which serves every topic."""
         return self.settings.advertised_url, self.settings.advertised_tls_url
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
@@ -537,11 +537,11 @@ class Broker:
         return (self.clock.now_ms() - self._ticked_ms) / 1000
 
     def _owns_topics(self) -> bool:
-        """Return whether this process certainly owns its topics. It does not while the broker lock is lost."""
+        """Return whether this process certainly owns its topics; False while the broker lock is lost."""
         return self.ownership.is_held
 
     def _require_ready(self) -> None:
         ready, why_not = self.is_ready()
         if not ready:
-            # Without the lock, do not even take a topic: that would fence off the broker that serves it.
+            # Without the lock, do not even take a topic: taking it would fence the broker that serves the topic.
             raise ServiceNotReady(f"{why_not}; connect again")

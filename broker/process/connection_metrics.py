@@ -51,7 +51,7 @@ class ConnectionMetrics(Collector):
         )
         expires = GaugeMetricFamily(
             "vela_tls_certificate_expires_seconds",
-            "seconds until the TLS certificate in use expires; negative when it has",
+            "seconds until the TLS certificate in use expires; negative once it has expired",
         )
         if self.certificates is not None:
             expires.add_metric((), self.certificates.expires_s)

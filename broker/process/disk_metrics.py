@@ -14,7 +14,7 @@ __all__ = ["DiskMetrics"]
 
 
 class DiskMetrics(Collector):
-    """Asks the file system of a folder. It has no series without a folder, or while the file system does not answer."""
+    """Reads size and free space of a folder's disk. There are no series without a folder, or if reading fails."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder

@@ -1,10 +1,10 @@
 """Decide when Python's garbage collector goes through all objects of the broker.
 
-Reference counts free nearly everything at once; the collector finds cycles, such as those of a lost connection. To find
-them it visits every object. The entry cache alone has a hundred thousand, so for 50 ms the broker serves nobody. Left
-alone, Python does that every few seconds while a producer sends at full speed. So the broker lets Python collect only
-young objects, and seldom collects all of them. The longer a collection took, the longer the broker waits before the
-next one. It waits less if memory grows.
+Reference counts free nearly every object at once. The collector frees cycles, such as those of a lost connection, and
+visits every object to find them. The entry cache alone has a hundred thousand objects, so a full collection stops the
+broker for 50 ms. By default, Python makes a full collection every few seconds while a producer sends at full speed.
+So the broker lets Python collect only young objects, and makes full collections itself, but seldom: the longer a
+collection took, the longer the broker waits before the next one. If memory grows, the broker waits less.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 __all__ = ["FullCollections", "peak_memory_bytes"]
 
-YOUNG_OBJECTS: Final = 700  # Python's own value: after this many new objects, it looks for cycles among them
-# Python's own value is 10, with which a collection of the middle generation takes 4 ms.
+YOUNG_OBJECTS: Final = 700  # Python's default: after this many new objects, it looks for cycles among them
+# Python's default is 10, with which a collection of the middle generation takes 4 ms.
 YOUNG_COLLECTIONS: Final = 4
 _NEVER: Final = 1 << 30
 LOOK_EVERY_S: Final = 1.0
-PAUSE_SHARE: Final = 500  # all collections together take at most one part of the time in this many
+PAUSE_SHARE: Final = 500  # full collections together take at most 1/500 of the time
 AT_LEAST_S: Final = 10.0
 # If the peak of memory has risen by this much, the growth may be garbage, so the next collection comes earlier.
 GROWTH_BYTES: Final = 16 * 1024 * 1024
-GROWING_SHARE: Final = 20  # then all collections together take at most one part of the time in this many
+GROWING_SHARE: Final = 20  # in that case full collections together take at most 1/20 of the time
 
 
 class FullCollections:
@@ -56,7 +56,7 @@ class FullCollections:
         self._next: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Take the full collections over from Python, until `stop`."""
+        """Make full collections in place of Python, until `stop` is called."""
         gc.set_threshold(YOUNG_OBJECTS, YOUNG_COLLECTIONS, _NEVER)
         self._next = self._call_later(LOOK_EVERY_S, self._look)
 

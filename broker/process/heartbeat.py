@@ -21,7 +21,7 @@ LATE_S: Final = 5.0  # after this time the console says that the broker is silen
 
 
 class Heartbeat:
-    """Writes the time once a second on a connection of its own, so that no bulk work delays it."""
+    """Writes the time once a second on a separate connection, so that no bulk work delays the heartbeat."""
 
     def __init__(
         self, pool: ConnectionPool, *, may_store: Callable[[], bool], on_late: Callable[[], None]

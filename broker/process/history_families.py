@@ -1,4 +1,4 @@
-"""Series of offloaded ledgers and of compactions, under Pulsar's names, for the topics that have any."""
+"""Series of offloaded ledgers and of compactions, under Pulsar's names. Topics that have neither get no series."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The series of topics, subscriptions and namespaces: Pulsar's names where they exist, `vela_…` where they do not."""
+"""The series of topics, subscriptions and namespaces. The name of a series that Pulsar lacks begins with `vela_`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Family(Generic[S]):
     kind: str
     text: str
     value: Callable[[S], float | None]
-    adds_up: bool = True  # the sum over a namespace is meaningful
+    adds_up: bool = True  # whether the sum over a namespace is meaningful
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +295,7 @@ STORED_SUBSCRIPTION: Final[list[Family[Subscription] | SplitFamily[Subscription]
     Family(
         "vela_subscription_ignored_acks_total",
         "counter",
-        "cumulative acks that were ignored: malformed, or the subscription's type has none",
+        "cumulative acks that were ignored: malformed, or not allowed on the subscription's type",
         lambda subscription: subscription.counters.ignored_acks,
     ),
     SplitFamily(

@@ -1,8 +1,8 @@
 """The page /metrics: the series of the process, then those of each topic and subscription.
 
 The page is made in slices of about a millisecond, so that the broker serves messages between two slices.
-With `VELA_TOPIC_METRICS=0` the page has a line for each namespace, with sums, and none for topics and subscriptions:
-its length then does not grow with them.
+With `VELA_TOPIC_METRICS=0` the page has sums for each namespace, and no lines for single topics and subscriptions, so
+its length does not grow with their number.
 prometheus_client makes the process's part. It takes 10 µs per line and can only make a whole page at once. A large
 broker has a hundred thousand lines for topics and subscriptions, so this module writes those itself.
 """
@@ -65,7 +65,7 @@ class Metrics:
         *,
         has_topics: bool,
     ) -> None:
-        """With `has_topics` each topic and subscription has series; without, only namespaces do."""
+        """If `has_topics` is True, each topic and subscription has series; otherwise only namespaces have series."""
         self._topics = topics
         self._non_persistent = non_persistent
         self._registry = registry
@@ -147,7 +147,7 @@ class _Page:
                 yield from self._slice_if_over()
 
     def sums(self, families: Sequence[_AnyFamily], subjects: Sequence[_Subject]) -> Iterator[bytes]:
-        """Write the sums of each namespace, of the families that add up."""
+        """Write the sums over each namespace, for the families that add up."""
         for family in families:
             if not family.adds_up:
                 continue

@@ -43,7 +43,7 @@ _RETRY_S = 0.2
 
 
 class BrokerAlreadyRuns(Exception):
-    """Another broker has this database's lock. The text names it."""
+    """Another broker has this database's lock. The text names that broker."""
 
 
 class Ownership:
@@ -162,14 +162,14 @@ class Ownership:
         for each in logs:
             if each not in kept:
                 each.fence("another broker took the topic while the lock was lost")
-        # Last, since it also shows that the lock's connection has outlived the advance.
+        # Listen last: this also shows that the lock's connection has outlived the advance.
         await self._listen(connection)
         self._backends = {connection.info.backend_pid}
         self.is_held = True
         logger.warning("the broker lock is held again; %s of %s topics kept", len(kept), len(logs))
 
     def _give_up(self) -> None:
-        """Give up every topic: another broker has the lock, and its first write outdates this process's memory."""
+        """Give up every topic: another broker has the lock, and its writes make this process's memory out of date."""
         self._backends = {self._connection.info.backend_pid} if self._connection is not None else set()
         for each in self._logs():
             each.fence("another broker took over while the lock was lost")
@@ -186,7 +186,7 @@ class Ownership:
     def _notified(self, channel: str, payload: str) -> None:
         try:
             self._on_notify(channel, payload)
-        except Exception:  # a fault in the part that was woken must not cost the lock
+        except Exception:  # an error in the part that was woken must not end the lock
             logger.exception("handling %s failed", channel)
 
     async def _announce(self, connection: Connection) -> None:

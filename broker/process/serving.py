@@ -182,7 +182,7 @@ async def _start(broker: RunningBroker, stopping: asyncio.Event) -> bool:
         return False
     try:
         await starting
-    except BrokerAlreadyRuns as error:  # start() has already waited VELA_LOCK_WAIT_S for it
+    except BrokerAlreadyRuns as error:  # start() has already waited VELA_LOCK_WAIT_S for the lock
         raise CannotStart(str(error), exit_code=EXIT_LOCK_TAKEN) from None
     except psycopg.Error as error:
         first = str(error).strip().splitlines()[0]

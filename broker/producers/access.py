@@ -56,8 +56,8 @@ class ProducerAccess:
     async def admit(self, producer: Producer) -> None:
         """Attach a producer, alone or alongside others, or let it wait (`is_ready` stays False).
 
-        Raises ProducerBusy (a live connection uses the name, an exclusive producer has the topic, or there are too
-        many) and ProducerFenced. If the call is cancelled, call `remove` for the producer.
+        Raises ProducerBusy (a live connection uses the name, an exclusive producer has the topic, or there are too many
+        producers) and ProducerFenced. If the call is cancelled, call `remove` for the producer.
         """
         if producer.access_mode in _PROBED:
             await self._make_room(producer)
@@ -140,7 +140,7 @@ class ProducerAccess:
     def remove(self, producer: Producer) -> None:
         """Forget a producer that is gone or gave up waiting. Safe to repeat.
 
-        If no producer is left, the one that has waited longest gets the topic.
+        If no producer is left, the waiting producer that came first gets the topic.
         """
         if producer in self._waiting:
             self._waiting.remove(producer)
@@ -151,7 +151,7 @@ class ProducerAccess:
         self._promote()
 
     def close(self, error: BrokerError | None) -> None:
-        """Close every producer, waiting ones included: the topic leaves memory, or accepts no more messages."""
+        """Close every producer, including those that wait: the topic leaves memory, or accepts no more messages."""
         everybody = [*self.producers.values(), *self._waiting]
         self.producers.clear()
         self._waiting.clear()

@@ -1,7 +1,7 @@
 """Deduplication of one topic: recognize repeated sends, and remember the progress of each producer.
 
-`DeduplicationKeeper` stores the state once a second, so it lags behind the sends. A broker that takes over the topic
-reads the newer entries from the log, so that a crash at any moment loses nothing.
+`DeduplicationKeeper` stores the state once a second, so the stored state lags behind the sends. A broker that takes
+over the topic reads the newer entries from the log, so that a crash at any moment loses nothing.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class DeduplicationFlush:
 class TopicDeduplication:
     """The sends that one topic has stored or is storing, by producer. Use it only from the event loop.
 
-    After it is switched off, it stays until its waiting repeats are answered.
+    After deduplication is switched off, this object stays until its waiting repeats are answered.
     """
 
     def __init__(self, through: Position) -> None:
@@ -56,14 +56,19 @@ class TopicDeduplication:
         self._gone: set[str] = set()
         self._is_dirty = True  # `through` must be stored even if no producer ever connects
         self._waiting: deque[tuple[Producer, Repeat, Mark]] = deque()
-        self._marks: dict[int, tuple[SendRequest, Mark]] = {}  # of sends in flight whose entry was parsed
+        # The marks of sends in flight whose entries were parsed, by the id of the request object.
+        self._marks: dict[int, tuple[SendRequest, Mark]] = {}
         self._settled = asyncio.Event()
         self._is_closed = False
 
     # -- sends ---------------------------------------------------------------------------------------------------
 
     def admit(self, producer: Producer, request: SendRequest) -> bool:
-        """Return whether to store a send. Answer a repeat at once if the first send is stored, else with that send."""
+        """Return whether to store a send.
+
+        A send that must not be stored is a repeat. If the first send is already stored, the repeat is answered at once,
+        otherwise together with the first send.
+        """
         if not self.is_enabled or not producer.is_deduplicated:
             return True
         mark = self._mark(producer, request)
@@ -84,7 +89,7 @@ class TopicDeduplication:
                 self._filter.admit(producer.name, self._mark(producer, request))
 
     def take_waiting(self, earlier: TopicDeduplication) -> None:
-        """Take over the repeats that `earlier` has not answered: it was switched off and on within one commit."""
+        """Take over unanswered repeats from `earlier`: deduplication was switched off and on within one commit."""
         self._waiting, earlier._waiting = earlier._waiting, deque()
 
     def stored(self, batch: AppendBatch, now_ms: int) -> list[Producer]:
@@ -177,7 +182,7 @@ class TopicDeduplication:
         self._gone |= {name for name in flush.gone if self._filter.progress(name) is None}
 
     def expire(self, connected: Iterable[str], *, now_ms: int, expiry_ms: int) -> None:
-        """Forget producers that have not been connected and stored nothing for `expiry_ms`."""
+        """Forget producers that have neither been connected nor stored a message for `expiry_ms`."""
         for name in connected:
             self._seen_ms[name] = now_ms
         for name in [name for name, seen_ms in self._seen_ms.items() if seen_ms + expiry_ms < now_ms]:

@@ -69,13 +69,16 @@ class DeduplicationKeeper:
         self._expiry_ms = expiry_ms
 
     async def load(self, topic: DeduplicatedTopic) -> TopicDeduplication:
-        """Build the state of a topic just taken over, from the stored rows and the newer entries. Raises GapInLog."""
+        """Build the state of a topic that was just taken over. Raises GapInLog.
+
+        The state consists of the stored rows and of the entries that are newer than these rows.
+        """
         through, rows = await repeat_until_done(
             self._pool, lambda c: store.load(c, topic.topic_id), what="loading deduplication"
         )
         ledgers = topic.log.ledgers
         if through is None:
-            # The last owner may have died before its first flush. The entries it stored are in the newest ledger.
+            # The last owner may have died before its first flush. The entries that it stored are in the newest ledger.
             last = ledgers.last_position()
             through = Position(last.ledger_id, max(-1, last.entry_id - UNKNOWN_TAIL_ENTRIES))
         deduplication = TopicDeduplication(through)
@@ -88,7 +91,7 @@ class DeduplicationKeeper:
         return deduplication
 
     async def flush(self, topics: Sequence[DeduplicatedTopic]) -> None:
-        """Store the changes of these topics in one statement. If it is refused, find and log the topic that caused it.
+        """Store the changes of these topics in one statement. If it is refused, find and log the topic at fault.
 
         Changes that are not stored stay for the next flush. Raises psycopg.Error while the database is unavailable.
         """
@@ -130,7 +133,7 @@ class DeduplicationKeeper:
                     ],
                 )
         finally:
-            # This includes topics whose epoch this process has advanced meanwhile: the next round uses the new one.
+            # This includes topics whose epoch this process has advanced meanwhile: the next round uses the new epoch.
             for topic_id, (_, deduplication, changed) in taken.items():
                 if topic_id not in stored:
                     deduplication.put_back(changed)
@@ -138,7 +141,8 @@ class DeduplicationKeeper:
     def apply_policy(self, topic: DeduplicatedTopic) -> None:
         """Switch deduplication on or off if the topic's policy `deduplication` has changed.
 
-        After switching on, it knows the sends in flight but, as in Pulsar, nothing that was stored before.
+        When it is switched on, deduplication learns the sends in flight. As in Pulsar, it knows nothing that was stored
+        before.
         """
         wanted, current = topic.policies.deduplication, topic.deduplication
         if current is not None and current.is_enabled and not wanted:

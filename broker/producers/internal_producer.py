@@ -1,9 +1,9 @@
 """The broker's own producer for topics of its process: dead letters, retry letters, redrives.
 
 It is an ordinary producer whose sends are awaited. When a topic is unloaded or fenced, or the database refuses entries,
-the topic closes its producers; this one opens again with its next send. An entry without a receipt may or may not be
-stored then, and its sender gets SendOutcomeUnknown. If the sender sends it again, it may be stored twice; if not, it
-may be lost. Letters and redrives are sent again.
+the topic closes its producers; the broker's own producer opens again with its next send. An entry that has no receipt
+at that time may or may not be stored, and its sender gets SendOutcomeUnknown. If the sender sends the entry again, the
+entry may be stored twice; otherwise the entry may be lost. Letters and redrives are sent again.
 """
 
 from __future__ import annotations
@@ -57,9 +57,10 @@ class ProducerOpener(Protocol):
 
 
 class InternalProducer:
-    """Sends whole entries, or messages it encodes, to a topic or to the partitions of one.
+    """Sends whole entries, or messages that it encodes, to a topic or to the partitions of a topic.
 
-    The key hash of an entry chooses its partition; entries without one take turns. Each partition keeps its order.
+    The key hash of an entry chooses its partition; entries without a key hash go to the partitions in turn. Each
+    partition keeps its order.
     """
 
     def __init__(self, lanes: Sequence[_Lane], *, name: str, max_pending: int) -> None:
@@ -84,7 +85,7 @@ class InternalProducer:
     ) -> InternalProducer:
         """Attach to the topic.
 
-        `create_topic` creates it if it is missing, with `initial_subscription` at its beginning.
+        `create_topic` creates a missing topic, with `initial_subscription` at its beginning.
 
         `name` must be unique on the topic. Raises BrokerError as `open_producer` does. Before it raises an error that
         may be temporary, for example because the topic is moving, it tries again for `reopen_s`. Safe to cancel.
@@ -123,7 +124,7 @@ class InternalProducer:
         """Append one entry and wait until it is durable. `data` must begin with the checksum magic.
 
         Waits while `max_pending` sends have no receipt, and up to `reopen_s` while the topic is moving. Raises
-        SendOutcomeUnknown when the topic was closed before it answered, any other BrokerError when the entry is known
+        SendOutcomeUnknown if the topic was closed before it answered, and any other BrokerError if the entry is known
         not to be stored. A cancelled send may be stored.
         """
         async with self._room:
@@ -192,7 +193,7 @@ class InternalProducer:
 
 
 class _Lane(AwaitedSends):
-    """The producer of one topic or partition, opened again after it was closed; a `ProducerSink`."""
+    """The producer of one topic or partition, which opens again after it was closed, and its `ProducerSink`."""
 
     def __init__(self, broker: ProducerOpener, request: ProducerRequest, reopen_s: float) -> None:
         super().__init__()

@@ -23,11 +23,11 @@ __all__ = ["Producer", "ProducerTopic", "Repeat"]
 logger = logging.getLogger(__name__)
 
 _LAST_SEQUENCE_ID: Final = 2**63 - 1  # PostgreSQL's bigint ends here
-_NOWHERE = -1  # ledger and entry of a repeated send: it is stored once, elsewhere
+_NOWHERE = -1  # ledger and entry in the receipt of a repeated send, whose message is not stored again
 
 
 class ProducerTopic(Protocol):
-    """A topic as its producers see it: `Topic` and `NonPersistentTopic`."""
+    """The part of a `Topic` or a `NonPersistentTopic` that its producers use."""
 
     name: TopicName
     policies: Policies
@@ -39,12 +39,12 @@ class ProducerTopic(Protocol):
 
 
 class Repeat:
-    """A repeated send, whose message is stored already or on its way. It is answered in its turn."""
+    """A repeated send, whose message is already stored or being stored. Its receipt goes out in its turn."""
 
     __slots__ = ("is_stored", "number", "request")
 
     def __init__(self, number: int, request: SendRequest, *, is_stored: bool) -> None:
-        self.number = number  # of the producer's sends, from 0
+        self.number = number  # the place of this send among the producer's sends, counted from 0
         self.request = request
         self.is_stored = is_stored
 
@@ -59,7 +59,7 @@ class Repeat:
 class Producer:
     """Accepts sends; their receipts go to the sink after COMMIT, in the order of the sends.
 
-    `is_ready` is False while it waits for exclusive access and after it was closed: sends are refused then.
+    `is_ready` is False while the producer waits for exclusive access and after it was closed. It refuses sends then.
     """
 
     def __init__(
@@ -80,18 +80,18 @@ class Producer:
         self.sink = sink
         self.connected_ms = now_ms
         self.last_sequence_id = -1  # -1 = not known: deduplication is off
-        self.schema_version = b""  # of the schema that the client opened it with; b"" = none
+        self.schema_version = b""  # version of the schema that the client named; b"" = none
         self.topic_epoch: int | None = None  # of an exclusive producer
         self.messages_in = 0
         self.bytes_in = 0
         self.last_sent_sequence_id = -1
         self.last_send_ms = 0
-        self.last_error = ""  # why the last refused send was refused; "" = none was refused
+        self.last_error = ""  # why the last refused send was refused; "" = no send was refused
         self._topic = topic
         self._pending = 0
         self._settled = 0
         self._repeats: list[Repeat] = []
-        self._idle: asyncio.Event | None = None  # only while somebody waits for the last answer
+        self._idle: asyncio.Event | None = None  # only while `close` waits for the last answer
         self.is_open = True
         self.is_ready = False
         self._throttles: set[object] = set()
@@ -113,7 +113,7 @@ class Producer:
 
     @property
     def is_deduplicated(self) -> bool:
-        """Whether equal sequence ids mean equal sends. They do not for copies that the broker itself writes."""
+        """Whether equal sequence ids mean equal sends. In copies that the broker itself writes, they do not."""
         return self.identity.face != "internal"
 
     def send(self, request: SendRequest) -> None:
@@ -133,9 +133,9 @@ class Producer:
         self._topic.append(self, request)
 
     def repeat(self, request: SendRequest, *, is_stored: bool) -> Repeat:
-        """Note that the send just accepted repeats an earlier one.
+        """Note that the send that was just accepted repeats an earlier send.
 
-        It gets its receipt in its turn, once the earlier one is stored.
+        The repeat gets its receipt in its turn, once the earlier send is stored.
         """
         repeat = Repeat(self._settled + self._pending - 1, request, is_stored=is_stored)
         self._repeats.append(repeat)
@@ -208,12 +208,15 @@ class Producer:
         self._topic.producer_refused()
 
     def admitted(self, topic_epoch: int | None) -> None:
-        """Allow sends from now on; `topic_epoch` is that of an exclusive producer, None for any other."""
+        """Allow sends. `topic_epoch` is the epoch of an exclusive producer; None for any other producer."""
         self.topic_epoch = topic_epoch
         self.is_ready = self.is_open
 
     def throttle(self, limit: object, *, throttled: bool) -> None:
-        """Stop or resume the transport's reading for `limit`. It reads only while no limit stops it. Safe to repeat."""
+        """Stop or resume reading from the client because of `limit`. Safe to repeat.
+
+        The transport reads only while no limit stops it.
+        """
         was_throttled = bool(self._throttles)
         if throttled:
             self._throttles.add(limit)
@@ -226,7 +229,7 @@ class Producer:
         if is_throttled is not was_throttled and self.request.on_throttled is not None:
             try:
                 self.request.on_throttled(is_throttled)
-            except Exception:  # its transport is broken; the topic and the other producers continue
+            except Exception:  # the transport is broken; the topic and the other producers continue
                 logger.exception(
                     "producer %s: pausing or resuming its transport failed",
                     self.name,

@@ -1,9 +1,9 @@
 """Limit the bytes of publishes without a receipt, over all connections of the process.
 
-Each connection has a limit of its own, but thousands of connections together could still fill the memory while the
-database is slow. Above the limit the broker stops reading from connections that publish, and keeps reading from those
-that only consume. It reads from all again when receipts have brought the sum down to half of the limit. Reading
-therefore waits for the broker's own commits, never for a peer's frames.
+Each connection has its own limit, but thousands of connections together could still fill the memory while the database
+is slow. Above the limit on the sum, the broker stops reading from connections that publish, and keeps reading from
+connections that only consume. It reads from all of them again when receipts have brought the sum down to half of the
+limit. Reading therefore waits for the broker's own commits, never for a peer's frames.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Throttled(Protocol):
 
 
 class PublishBudget:
-    """The sum over all topics. Use it only from the event loop."""
+    """The sum of these bytes over all topics, and its limit. Use it only from the event loop."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.size_bytes = 0

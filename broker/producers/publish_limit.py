@@ -1,7 +1,8 @@
-"""A topic's publish rate: the broker stops reading from a producer that exceeds it until there is room again.
+"""A topic's publish rate: the broker stops reading from a producer that exceeds the rate, until the rate allows more.
 
-The broker stores everything that it has read: nothing is lost or refused. As in Pulsar, the producer's whole connection
-stops, with the other producers on it. Connections that send to other topics continue.
+The broker stores everything that it has read: nothing is lost or refused. As in Pulsar, the broker stops reading from
+the producer's whole connection, so the other producers on that connection stop too. Connections that send to other
+topics continue.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ CallLater = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
 
 
 class PublishLimit:
-    """A bucket of messages, one of bytes, or both, and the producers that wait for them."""
+    """A token bucket for messages, one for bytes, or both, and the producers that wait for these buckets."""
 
     def __init__(self, clock: Clock, *, messages: int, size_bytes: int, call_later: CallLater) -> None:
         """Set the limits, in units per second; 0 = no limit."""

@@ -22,7 +22,7 @@ class ProducerRequest:
     """A request to open a producer. A missing topic is created if `create_topic` allows it."""
 
     topic: TopicName
-    name: str | None  # None = the broker makes one
+    name: str | None  # None = the broker makes up a name
     epoch: int = 0
     user_provided_name: bool = True
     create_topic: bool = True

@@ -1,4 +1,4 @@
-"""The schema registry: versions by topic, cached in memory from their first use on."""
+"""The schema registry: versions of schemas by topic. They are cached in memory after their first use."""
 
 from __future__ import annotations
 
@@ -93,9 +93,10 @@ class Schemas:
                     return version_bytes(version)
 
     async def delete(self, topic: str) -> int:
-        """Store a version which marks that the topic has no schema from now on, and return its number.
+        """Store a version that marks the topic's schema as deleted, and return its number.
 
-        Stored messages name the versions of their schemas, so `get` still returns those, and numbers are not reused.
+        Stored messages name the versions of their schemas, so `get` still returns old versions, and no version number
+        is used again.
         Raises SchemaNotFound if there is no schema, or if it is deleted already.
         """
         async with self._adding[topic]:
@@ -116,7 +117,7 @@ class Schemas:
         ):
             versions.append(StoredSchema(version=version, schema=schema))
             return version
-        # Another process stored that version, or this one did and the answer was lost.
+        # Another process stored that version, or this process did and the answer was lost.
         self._known.pop(topic, None)
         return None
 

@@ -1,9 +1,9 @@
-"""Offsets of consumer groups that pull: the group is a durable subscription, its offset the cursor's mark-delete.
+"""Offsets of consumer groups that pull. A group is a durable subscription; its offset is the cursor's mark-delete.
 
 A client commits the smallest offset that it has not finished, as RocketMQ's clients do. A commit is a cumulative ack:
-it never goes back (an operator's reset does), retention keeps the messages after it, and the console shows the group's
-backlog like any other. The act log records the commits that move an offset, as one act per day for each group and
-client address, because a consumer commits every few seconds.
+it never moves the offset back (only an operator's reset does), retention keeps the messages after it, and the console
+shows the group's backlog like any other. The act log records commits that move an offset. They share one act per day
+for each group and client address, because a consumer commits every few seconds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class GroupOffsets:
         self._changed = changed
 
     async def committed(self, topic: Topic, name: str) -> int:
-        """Return the group's next offset. Raises SubscriptionNotFound for a group that never committed."""
+        """Return the offset of the group's next message. Raises SubscriptionNotFound if the group never committed."""
         subscription = topic.subscriptions.get(name)
         if subscription is None or not subscription.is_durable:
             raise SubscriptionNotFound(f"no group {name} has committed an offset of {topic.name}")
@@ -58,10 +58,10 @@ class GroupOffsets:
     async def commit(self, topic: Topic, name: str, offset: int, peer: str) -> int:
         """Store durably that the group has consumed everything before `offset`, and return the group's offset.
 
-        An offset behind the group's own does not move it. `peer` is the client's address without its port. Raises
-        SubscriptionBusy while consumers are attached to the subscription of that name, NotAllowed for an invalid name
-        or an offset beyond the end, which may belong to another queue, and PersistenceFailed or TopicFenced if the
-        offset cannot be stored. Safe to repeat: a repeated commit also waits until the offset is stored.
+        An offset before the group's offset changes nothing. `peer` is the client's address without its port. Raises
+        SubscriptionBusy while consumers are attached to the group's subscription, NotAllowed for an invalid name or an
+        offset beyond the end, which may belong to another queue, and PersistenceFailed or TopicFenced if the offset
+        cannot be stored. Safe to repeat: a repeated commit also waits until the offset is stored.
         """
         check_name(name)
         low, end = bounds(topic)
@@ -85,7 +85,7 @@ class GroupOffsets:
                 await self._record(topic, subscription, None if is_new else kept, max(kept, offset), peer)
             if is_move:
                 await self._ack_before(topic, subscription, offset)
-            if not subscription.is_stored:  # an earlier commit or ack may wait to be stored, or be refused
+            if not subscription.is_stored:  # an earlier commit or ack may still wait, or may be refused
                 await self._stored(subscription)
         return await _offset_of(topic, subscription)
 
@@ -126,7 +126,7 @@ class GroupOffsets:
         self._changed(subscription)
 
     async def _stored(self, subscription: Subscription) -> None:
-        """Wait until the cursor's state is stored. Raises the error if it cannot be."""
+        """Wait until the cursor's state is stored. If it cannot be stored, raise the error."""
         stored: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
 
         def durable(error: BrokerError | None) -> None:

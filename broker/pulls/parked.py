@@ -58,7 +58,7 @@ class ParkedPulls:
         self._table: ParkedRequests[ParkedPull] = ParkedRequests()
         self._reader = PullReader(max_message_bytes=max_message_bytes)
         self._is_stopping = False
-        self._changed: set[QueueKey] = set()  # since `take_changed`
+        self._changed: set[QueueKey] = set()  # queues that changed since `take_changed` returned them
         self.answers: dict[PullStatus, int] = dict.fromkeys(PullStatus, 0)
         self.parked_total = 0  # requests that were parked
         self.wake_ups = 0  # pulls answered because a message arrived
@@ -158,13 +158,13 @@ class ParkedPulls:
         self._changed.add(parked.key)
 
     def topic_gone(self, topic: Topic) -> None:
-        """Answer the topic's parked pulls, because the topic leaves memory. The clients pull again, which loads it."""
+        """Answer the parked pulls of a topic that leaves memory. The clients pull again, which loads the topic."""
         self._changed.add(_key(topic.name))
         for parked in self._table.take(_key(topic.name)):
             self._resolve(parked, empty_answer(topic, PullStatus.NOT_FOUND, parked.offset))
 
     def stop(self) -> None:
-        """Answer every parked pull, and park none from now on."""
+        """Answer every parked pull. Later pulls are not parked."""
         self._is_stopping = True
         for parked in self._table.take_all():
             self._refuse(parked)

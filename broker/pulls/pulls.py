@@ -40,7 +40,7 @@ class Pulls:
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
         """Do what `pull` does, without a query. Do nothing and return None if the topic or messages are not in memory.
 
-        Clients that wait for new messages usually find both there.
+        For clients that wait for new messages, topic and messages usually are in memory.
         """
         topic = self._queue_in_memory(ask.topic, ask.queue)
         return None if topic is None else self._parked.pull_now(topic, ask)

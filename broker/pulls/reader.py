@@ -25,7 +25,7 @@ _DECODED_ENTRIES: Final = 16
 
 
 def bounds(topic: Topic) -> tuple[int, int]:
-    """Return the oldest offset kept and the next message's offset."""
+    """Return the offset of the oldest message kept, and the offset that the next message will get."""
     ledgers = topic.log.ledgers
     end = ledgers.total_messages
     return next((ledger.messages_before for ledger in ledgers), end), end
@@ -48,7 +48,7 @@ def _partition(topic: Topic) -> int:
 
 
 def _cached(topic: Topic, position: Position, most: int) -> list[StoredEntry]:
-    """Return the entries in memory from a position on, at most `most`, up to the first that is not in memory."""
+    """Return at most `most` entries from `position`, up to the first entry that is not in memory."""
     entries: list[StoredEntry] = []
     while len(entries) < most:
         entry = topic.log.cached_entry(position)
@@ -69,7 +69,7 @@ class PullReader:
         self._decoded: OrderedDict[Position, list[Message] | None] = OrderedDict()
 
     async def read(self, topic: Topic, ask: PullAsk) -> PullAnswer:
-        """Read from `ask.offset` on. It must be within `bounds`. Raises BrokerError, psycopg.Error."""
+        """Read from `ask.offset`, which must be within `bounds`. Raises BrokerError, psycopg.Error."""
         position = await self._place(topic, ask.offset)
         entries = _cached(topic, position, ask.max_messages) or await topic.reader.read_ahead(position)
         return self.answer(topic, ask, entries)
@@ -134,7 +134,7 @@ class PullReader:
         )
 
     def messages(self, entry: StoredEntry) -> list[Message] | None:
-        """Return the messages of an entry, none for the broker's own markers. Return None if they are unreadable."""
+        """Return the messages of an entry, or None if they are unreadable. Markers of the broker have no messages."""
         position = Position(entry.ledger_id, entry.entry_id)
         if position in self._decoded:
             return self._decoded[position]

@@ -30,7 +30,7 @@ class StoredAccess:
     """The stored permissions and revocations against which the broker checks requests."""
 
     grants: Grants  # without superusers, which a setting names
-    revoked_tokens: frozenset[str]  # ids
+    revoked_tokens: frozenset[str]  # the ids of revoked tokens
 
 
 async def load(connection: Connection) -> StoredAccess:
@@ -52,7 +52,7 @@ async def set_permissions(
 ) -> None:
     """Replace the permissions of these roles on a namespace, topic or subscription. Safe to repeat.
 
-    Without `permissions`, the roles have no permission on it any more.
+    If `permissions` is empty, the roles lose all permissions on the subject.
     """
     await connection.execute(
         query("access", "set_permissions"),
@@ -67,7 +67,7 @@ async def set_permissions(
 async def set_roles(connection: Connection, subject: Subject, roles: Collection[str]) -> None:
     """Replace the roles that may use a subscription of a namespace. Safe to repeat.
 
-    Without `roles`, every role that may consume from the topic may use the subscription.
+    If `roles` is empty, every role that may consume from the topic may use the subscription.
     """
     await connection.execute(
         query("access", "set_roles"),

@@ -1,4 +1,4 @@
-"""Alerts in PostgreSQL for Celery's tasks: synchronous, in the connections of tasks."""
+"""Alerts in PostgreSQL, for Celery's tasks. All calls are synchronous, on the connections of tasks."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ __all__ = [
     "trim",
 ]
 
-# The most cursors whose oldest message one rule looks up in a round. Those of topics with the largest backlogs come
-# first.
+# One rule looks up the oldest message of at most this many cursors in a round, beginning with the topics that have the
+# largest backlogs.
 _LOOKED_AT = 2000
 _STATEMENT_TIMEOUT_MS = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRule:
-    """One rule, without the addresses that it notifies."""
+    """One alert rule, without the addresses that it notifies."""
 
     id: int
     name: str
@@ -58,7 +58,7 @@ class StoredRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A subject over the limit, with its names."""
+    """A topic or subscription that is over the limit of a rule, with its names."""
 
     rule_id: int
     topic_id: int
@@ -71,7 +71,7 @@ class Found:
 
     @property
     def match(self) -> Match:
-        """The match without names."""
+        """The same match without names."""
         return Match(
             subject=Subject(self.topic_id, self.subscription_id), value=self.value, since_ms=self.since_ms
         )
@@ -79,7 +79,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAlert:
-    """A stored alert that has not cleared, or that has cleared without a notification so far."""
+    """A stored alert that waits or fires, or that has cleared and still needs a notification of this."""
 
     rule_id: int
     topic_name: str
@@ -94,7 +94,7 @@ class Notification:
     id: int
     channel: str
     body: Mapping[str, Any]
-    attempts: int  # this one included
+    attempts: int  # including this attempt
     webhook_url: str
     email: str
 
@@ -171,11 +171,11 @@ class AlertRound:
         self._connection.execute(query("alerts", "update"), {"rows": json.dumps(rows)})
 
     def delete(self, ids: list[int]) -> None:
-        """Delete these alerts, except any that has fired."""
+        """Delete these alerts, except those that have fired."""
         self._connection.execute(query("alerts", "delete"), {"ids": ids})
 
     def notify(self, rows: list[dict[str, object]]) -> None:
-        """Store notifications, to be sent after the commit."""
+        """Store notifications. `claim` finds them after the commit."""
         self._connection.execute(query("alerts", "notify"), {"rows": json.dumps(rows)})
 
     def evaluated(self, ids: list[int], *, notified: list[int], now_ms: int) -> None:
@@ -191,16 +191,16 @@ def _connect() -> AbstractContextManager[ShortConnection]:
 
 @contextmanager
 def alert_round() -> Iterator[AlertRound | None]:
-    """Run a round in one transaction. Yields None if another process is in a round."""
+    """Run a round in one transaction. Yields None if another process is running a round."""
     with _connect() as connection, connection.transaction():
         row = connection.execute(query("alerts", "lock")).fetchone()
         yield AlertRound(connection) if row and row[0] else None
 
 
 def claim(*, lease_s: int) -> Notification | None:
-    """Take a notification that is due and return it, None if none is due.
+    """Claim a notification that is due, and return it. Return None if no notification is due.
 
-    Unless `sent` or `failed` follows, the notification is due again after `lease_s` seconds.
+    If the caller calls neither `sent` nor `failed`, the notification is due again after `lease_s` seconds.
     """
     with (
         _connect() as connection,
@@ -216,7 +216,7 @@ def sent(notification_id: int) -> None:
 
 
 def failed(notification_id: int, error: str, *, retry_s: int | None) -> None:
-    """Record a failed attempt. The next one follows after `retry_s` seconds; None = give the notification up."""
+    """Record a failed attempt. The next attempt follows after `retry_s` seconds; None = give the notification up."""
     with _connect() as connection:
         parameters = {"id": notification_id, "error": error.replace("\0", "\ufffd")[:500], "retry_s": retry_s}
         connection.execute(query("alerts", "failed"), parameters)

@@ -1,6 +1,6 @@
-"""Distinguish errors of an unavailable database from errors of a refused statement.
+"""Tell whether an error means that the database is unavailable, or that it refuses a statement.
 
-psycopg's classes do not distinguish them: an index row that is too long is an OperationalError, like a lost connection.
+psycopg's classes do not tell this: an index row that is too long is an OperationalError, and so is a lost connection.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SQLSTATES: Final = (
     "53",  # no disk, memory or connection left
     "55006",  # an object in use
     "55P03",  # a lock in use
-    "57P",  # the server stops, starts, or ended the session
+    "57P",  # the server stops or starts, or it ended the session
     "58",  # an input or output error of the server
 )
 
@@ -26,7 +26,7 @@ _SQLSTATES: Final = (
 def is_away(error: BaseException) -> bool:
     """Return whether the database cannot be reached or cannot work now, so that the same statement may succeed later.
 
-    False for an error that concerns the statement itself: repeated, it would fail in the same way.
+    Return False for an error that concerns the statement itself: if repeated, the statement would fail again.
     """
     if isinstance(error, psycopg.InterfaceError):
         return True

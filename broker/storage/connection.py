@@ -15,7 +15,7 @@ __all__ = ["Connection", "connect", "is_outcome_unknown", "keep_alive"]
 Connection = AsyncConnection[TupleRow]
 T = TypeVar("T")
 
-# An answer ends the wait at once. By default, psycopg also wakes ten times a second, for Ctrl-C.
+# An answer ends the wait at once. By default, psycopg also wakes ten times a second to check for Ctrl-C.
 _WAKE_S: Final = 5.0
 
 _KEEPALIVE = {  # a lost host is noticed within 15 s
@@ -26,8 +26,8 @@ _KEEPALIVE = {  # a lost host is noticed within 15 s
     "tcp_user_timeout": 15_000,
     "connect_timeout": 5,
 }
-# The server's side of the same socket. By default the server's system waits two hours. Until then, a host that vanished
-# would keep the broker lock, and a statement that was cut off would keep its row locks.
+# The same for the server's side of the socket. By default the server's system waits two hours before it notices a lost
+# host. Until then, that host would keep the broker lock, and its unfinished statements would keep their row locks.
 _SERVER_KEEPALIVE = (
     "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=3 -c tcp_keepalives_count=3 "
     "-c tcp_user_timeout=15000"
@@ -67,9 +67,9 @@ async def connect(conninfo: str, *, name: str, options: str = "") -> Connection:
 def is_outcome_unknown(error: psycopg.Error, *, is_closed: bool) -> bool:
     """Return whether a failed statement may have committed. `is_closed`: whether its connection is closed now.
 
-    It did not commit if the server answered with an error and keeps running, or if the statement never left this
-    process because a value could not be bound. It may have committed if the connection died (or the server reports so:
-    class 08), or if the server was shutting down (class 57P) while the statement was under way.
+    The statement did not commit if the server answered with an error and keeps running, or if the statement never left
+    this process because a value could not be bound. It may have committed if the connection died (the server may report
+    that as class 08), or if the server was shutting down (class 57P) while the statement was under way.
     """
     if is_closed:
         return True

@@ -1,4 +1,4 @@
-"""The address of the database for psycopg, from Django's settings, so that the ORM and the broker use the same one."""
+"""The database's address for psycopg. It comes from Django's settings: ORM and broker use the same database."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["conninfo"]
 
 
 def conninfo() -> str:
-    """Return the address of the default database. Raises KeyError if the settings have none.
+    """Return the address of the default database. Raises KeyError if the settings have no default database.
 
-    VELA_DATABASE_NAME replaces the database's name, for example with that of pytest-django's test database.
+    VELA_DATABASE_NAME replaces the database's name, for example by the name of pytest-django's test database.
     """
     database = settings.DATABASES["default"]
     options = {key: value for key, value in database.get("OPTIONS", {}).items() if isinstance(value, str)}

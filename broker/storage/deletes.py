@@ -1,4 +1,4 @@
-"""Deletes of a row and of all rows that refer to it."""
+"""Delete a row and all rows that refer to it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ async def delete_with_references(
 ) -> tuple[Any, ...] | None:
     """Run a delete and return the first row of its answer. Safe to repeat.
 
-    Repeats the statement if a summary or an act that refers to a deleted row was inserted while the statement ran: the
-    next try covers the inserted row too. Raises psycopg.errors.ForeignKeyViolation if this happens five times in a row.
+    If a summary or an act that refers to a deleted row is inserted while the statement runs, the statement is repeated,
+    and the next try also handles the inserted row. Raises psycopg.errors.ForeignKeyViolation if this happens five times
+    in a row.
     """
     for _ in range(_ATTEMPTS - 1):
         try:

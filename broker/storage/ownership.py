@@ -14,7 +14,7 @@ __all__ = ["Holder", "end_own_holder", "holder", "name_broker", "seen", "stopped
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A process that runs the broker on this database, as it described itself."""
+    """A process that runs the broker on this database, as the process described itself."""
 
     host: str
     pid: int
@@ -22,9 +22,9 @@ class Holder:
 
 
 async def try_lock(connection: Connection) -> bool:
-    """Take the session advisory lock, which ends with the connection's backend.
+    """Take the session advisory lock. PostgreSQL releases it when the connection's backend ends.
 
-    Return False if another session has it.
+    Return False if another session has the lock.
     """
     cursor = await connection.execute(query("ownership", "try_lock"))
     row = await cursor.fetchone()
@@ -32,7 +32,7 @@ async def try_lock(connection: Connection) -> bool:
 
 
 async def end_own_holder(connection: Connection, pids: Sequence[int]) -> bool:
-    """End the backend that has the lock if it is one of `pids`, this process's own. Return whether it was."""
+    """If one of this process's own backends (`pids`) has the lock, end that backend. Return whether one had it."""
     cursor = await connection.execute(query("ownership", "end_own_holder"), {"pids": list(pids)})
     return await cursor.fetchone() is not None
 
@@ -46,13 +46,13 @@ async def name_broker(connection: Connection, *, host: str, pid: int, http_url: 
 
 
 async def stopped(connection: Connection, *, host: str, pid: int) -> None:
-    """Record that this process stopped cleanly, unless another one took over, and release the lock."""
+    """Record that this process stopped cleanly, unless another process took over, and release the lock."""
     await connection.execute(query("ownership", "stopped"), (pid, host))
     await connection.execute(query("ownership", "unlock"))
 
 
 async def seen(connection: Connection) -> float:
-    """Record that the broker is alive now. Return the seconds since it was last recorded."""
+    """Record that the broker is alive now. Return the seconds since this was last recorded."""
     cursor = await connection.execute(query("ownership", "seen"))
     row = await cursor.fetchone()
     return float(row[0]) if row else 0.0

@@ -53,7 +53,7 @@ class ConnectionPool:
                 self._idle.append(connection)
 
     async def close(self) -> None:
-        """Close idle connections. A borrowed one is closed when its borrower is cancelled or fails."""
+        """Close idle connections. A connection in use is closed when its user is cancelled or fails."""
         while self._idle:
             await self._idle.pop().close()
 
@@ -61,9 +61,9 @@ class ConnectionPool:
 async def repeat_until_done(
     pool: ConnectionPool, call: Callable[[Connection], Awaitable[T]], *, what: str
 ) -> T:
-    """Run a call that is safe to repeat until it succeeds, while the database is unavailable. Cancel it to give up.
+    """Make a call, and repeat it while the database is unavailable. The call must be safe to repeat.
 
-    Raises the error of the call if it does not mean that the database is unavailable (`is_away`).
+    Cancel this to give up. Raises any error that does not mean that the database is unavailable (`is_away`).
     """
     delay_s = _RETRY_FIRST_S
     while True:

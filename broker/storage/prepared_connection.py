@@ -1,8 +1,8 @@
 """Prepared statements, and COPY, on a connection whose socket the event loop watches all the time.
 
 For each statement, psycopg's cursor looks up the types of the values, starts and stops watching the socket, and sets a
-timer. An append needs this only once for each connection. It was a third of the broker's CPU time for a commit.
-Here psycopg opens the connection, speaks the protocol, and provides the error classes, as everywhere else.
+timer. That work was a third of the broker's CPU time for a commit, and an append needs it only once per connection.
+psycopg still opens the connection, speaks the protocol, and provides the error classes.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from broker.storage.connection import Connection, connect
 
 __all__ = ["PreparedConnection"]
 
-# Options of the session. By itself PostgreSQL plans an append again each time, since in a plan for any values it takes
-# the arrays to be longer than they are. That was more than half of its CPU time for a small commit (decision 0049).
+# Options of the session. Without them PostgreSQL plans an append again each time, because a plan for any values assumes
+# longer arrays than an append has. Planning was more than half of PostgreSQL's CPU time for a small commit (decision
+# 0049).
 _PLANNED_ONCE: Final = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
 
 # Small appends have three statements for each segment, and most appends go into the newest segment.
@@ -32,7 +33,7 @@ _CANCEL_S: Final = 5.0
 class PreparedConnection:
     """Runs one statement at a time, on a connection that nothing else uses. Bound to one event loop.
 
-    Notices that the server closed the connection, even between two statements; `closed` is true from then on.
+    `closed` becomes true as soon as the server closes the connection, even between two statements.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -41,7 +42,7 @@ class PreparedConnection:
         self._names: dict[bytes, bytes] = {}  # statement → its name in the session
         self._prepared = 0
         self._socket: int | None = None  # the file descriptor that the event loop watches
-        # True while the system accepts no more bytes: the event loop then also waits until it accepts some.
+        # True while the system accepts no more bytes: the event loop then also waits until the system accepts some.
         self._is_flushing = False
         self._is_cancelled = False
         self._results: list[PGresult] = []
@@ -78,7 +79,7 @@ class PreparedConnection:
     async def copy(self, statements: bytes, streams: Callable[[PGresult], Iterator[bytes]]) -> None:
         """Run statements as one transaction: a SELECT, then COPY … FROM STDIN, once or several times.
 
-        `streams` gets the rows of the SELECT, in the text format, and yields what each COPY reads. Errors and
+        `streams` gets the rows of the SELECT, in the text format, and yields the bytes that each COPY reads. Errors and
         cancellation are those of `execute`. Nothing is stored if a COPY fails.
         """
         self._pgconn.send_query(statements)
@@ -91,7 +92,7 @@ class PreparedConnection:
                 answer = await self._answer()
         except BaseException:
             if self._pgconn.transaction_status == TransactionStatus.ACTIVE:
-                await self.close()  # the server waits for rows; now it rolls the transaction back
+                await self.close()  # the server waits for rows; this makes it roll the transaction back
             raise
 
     async def _prepare(self, statement: bytes) -> bytes:

@@ -1,6 +1,6 @@
-"""Named queries from the files in `sql/`, each file read once.
+"""Named queries from the files in `sql/`. Each file is read once.
 
-A query begins with a line `-- name: x`. The comment lines after it are not sent.
+A query begins with a line `-- name: x`. Comment lines are not sent to the server.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def query(table: str, name: str) -> bytes:
 
 
 def script(table: str, name: str) -> str:
-    """Return a named script that a migration runs: several statements, with their comments. Raises KeyError."""
+    """Return a named script for a migration: several statements, with their comments. Raises KeyError."""
     return _load(table)[name]
 
 
@@ -41,12 +41,12 @@ def entry_table(segment_id: int) -> sql.Identifier:
 
 
 def rest_table(segment_id: int) -> sql.Identifier:
-    """Return the name of the table with the bytes that rows of `entry_table` have no room for."""
+    """Return the name of the table with the bytes that do not fit into the rows of `entry_table`."""
     return sql.Identifier(f"vela_entry_{segment_id}_rest")
 
 
 @cache
 def for_segment(name: str, segment_id: int) -> bytes:
-    """Return a query of entries.sql for the tables of one segment, in place of `{entries}` and `{rest}`."""
+    """Return a query of entries.sql, with the tables of one segment in place of `{entries}` and `{rest}`."""
     template = sql.SQL(query("entries", name).decode())
     return template.format(entries=entry_table(segment_id), rest=rest_table(segment_id)).as_bytes(None)

@@ -1,4 +1,4 @@
-"""Synchronous connections of processes other than the broker: one for each call, because a task may run anywhere."""
+"""Synchronous connections for processes other than the broker. Each call opens one, so that any thread can use it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ ShortConnection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
 
 def short_connection(name: str, *, statement_timeout_ms: int = 0) -> ShortConnection:
-    """Open a connection in autocommit mode, which pg_stat_activity shows as `name`. `with` closes it at its end.
+    """Open a connection in autocommit mode, which pg_stat_activity shows as `name`. A `with` block closes it.
 
-    The server ends a statement after `statement_timeout_ms`, 0 = never. Raises psycopg.OperationalError.
+    The server ends a statement after `statement_timeout_ms`; 0 = never. Raises psycopg.OperationalError.
     """
     where = conninfo()
     parameters = keep_alive(where)

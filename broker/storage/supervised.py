@@ -1,8 +1,8 @@
 """Background loops that continue after a fault.
 
-If a loop ended, its clients would wait forever without an error. So `for_ever` repeats the turns of every loop. It logs
-one line when the database is unavailable, and the traceback of any other fault. The pause before the next turn grows
-while turns keep failing.
+If a loop ended, the clients that depend on it would wait forever without an error. So `for_ever` repeats the turns of a
+loop. It logs one line when the database is unavailable, and the traceback of any other fault. The pause before the next
+turn grows while turns keep failing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def pause_after_faults_s(faults: int) -> float:
 async def for_ever(turn: Callable[[], Awaitable[None]], *, what: str) -> None:
     """Run `turn` again and again until the task is cancelled. `what` names the loop in the log.
 
-    `turn` waits until it has work, and does it. If it fails, it must put back the work that it has taken.
+    `turn` waits until there is work, and does the work. If it fails, it must put back the work that it has taken.
     """
     faults = 0
     while True:

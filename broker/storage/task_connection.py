@@ -1,4 +1,4 @@
-"""Connections of Celery's tasks. A process of Celery keeps them, since it runs a task every second.
+"""Connections of Celery's tasks. A Celery process keeps its connections, because it runs a task every second.
 
 A new connection takes 15 ms of CPU time on both sides, most of it for the password, and plans each statement again.
 """
@@ -17,15 +17,15 @@ from broker.storage.short_connection import ShortConnection, short_connection
 
 __all__ = ["keep_connections", "task_connection"]
 
-_MOST_KEPT: Final = 1  # of a name; two threads rarely need one at the same time
+_MOST_KEPT: Final = 1  # connections per name; two threads rarely need one at the same time
 
 _kept: defaultdict[tuple[str, int], list[ShortConnection]] | None = None
 
 
 def keep_connections() -> None:
-    """Keep the connections of tasks from now on. Safe to repeat.
+    """Make this process keep the connections of its tasks. Safe to repeat.
 
-    Other processes call tasks' statements too, for example commands of `manage.py`: they close each connection.
+    Other processes that run the same statements, such as commands of `manage.py`, close each connection after its use.
     """
     global _kept
     if _kept is None:
@@ -34,10 +34,10 @@ def keep_connections() -> None:
 
 @contextmanager
 def task_connection(name: str, *, statement_timeout_ms: int = 0) -> Iterator[ShortConnection]:
-    """Lend a connection as `short_connection` opens it, and keep it for the next task that asks for the same.
+    """Lend a connection as `short_connection` opens it, and keep it for the next task that asks with these arguments.
 
-    A session setting that a borrower changes stays, so such a borrower needs a `name` of its own. A connection whose
-    borrower failed is closed. Raises psycopg.OperationalError.
+    A session setting that a task changes stays changed, so such a task must use a different `name`. If the task fails,
+    its connection is closed. Raises psycopg.OperationalError.
     """
     key = (name, statement_timeout_ms)
     connection = _take(key) or short_connection(name, statement_timeout_ms=statement_timeout_ms)

@@ -59,9 +59,9 @@ class AcksWithoutCounts:
                         await self._reader.load_index(missing.ranges)
                 except BrokerError as error:
                     effects = acks.refuse_first_late(error)
-                except Exception as error:  # the acks behind it must still be applied
+                except Exception as error:  # the later acks must still be applied
                     acks.drop_first_late()
                     self._failed(command, error)
                 self._carry_out(effects)
         finally:
-            acks.forget_late()  # there are none left, unless the broker is stopping
+            acks.forget_late()  # no late ack is left, unless the broker is stopping

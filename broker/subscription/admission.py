@@ -1,6 +1,6 @@
 """Decide which clients may attach: by the max_* policies, by auto_create_subscriptions, and by protocol version.
 
-Protocol versions below 4 cannot split a batch.
+A client with a protocol version below 4 cannot split a batch.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ def require_consumer_room(
 def require_new_subscription(
     policies: Policies, topic: TopicName, subscription: str, *, durable: int, by_attaching: bool
 ) -> None:
-    """Check that one more durable subscription may be made.
+    """Check that one more durable subscription may be created.
 
-    Raises SubscriptionNotFound if attaching may not make one, and NotAllowed if the topic has reached its limit.
+    Raises SubscriptionNotFound if attaching may not create subscriptions, and NotAllowed if the topic has reached its
+    limit.
     """
     if by_attaching and not policies.auto_create_subscriptions:
         raise SubscriptionNotFound(
@@ -58,9 +59,10 @@ def splits_batches(identity: ClientIdentity) -> bool:
 
 
 def check_batches(log: TopicLog, identity: ClientIdentity) -> None:
-    """Raise UnsupportedVersion for a client that cannot read batches, if the topic has had one.
+    """Raise UnsupportedVersion for a client that cannot read batches, if the topic has ever had a batch.
 
-    A topic has had a batch of two or more if it has counted more messages than entries, trimmed ones included.
+    A topic has had a batch of two or more messages if it has counted more messages than entries. These totals include
+    trimmed entries.
     """
     if not splits_batches(identity) and log.ledgers.total_messages > log.ledgers.total_entries:
         raise UnsupportedVersion(

@@ -35,12 +35,12 @@ __all__ = ["Consumer", "ConsumerRates", "DueFilter"]
 logger = logging.getLogger(__name__)
 
 _DECRYPTION_ERROR = "DECRYPTION_ERROR"
-# Receives deliveries whose deadline has passed, before they are redelivered; returns the ones to redeliver.
+# A function that takes deliveries whose deadline has passed, and returns the positions to redeliver.
 DueFilter: TypeAlias = Callable[[Sequence["Due"]], "list[Position]"]
 
 
 class ConsumerSubscription(Protocol):
-    """A subscription as its consumers see it: `Subscription` and `NonPersistentSubscription`."""
+    """The methods that consumers call on a `Subscription` or a `NonPersistentSubscription`."""
 
     @property
     def topic_name(self) -> TopicName: ...
@@ -75,16 +75,16 @@ class ConsumerSubscription(Protocol):
 
 
 class ConsumerRates(Protocol):
-    """`broker.topics.rates.Rates`, as consumers use it."""
+    """The part of `broker.topics.rates.Rates` that consumers use."""
 
     def consumer_per_s(self, consumer: Consumer) -> tuple[float, float, float]:
-        """Return how many messages per second the consumer received, acked and received again, as last reported."""
+        """Return the messages per second that the consumer received, acked and received again, as last reported."""
 
 
 class Consumer(Member):
-    """One attached consumer: passes a client's commands to its subscription, and deliveries to its sink.
+    """One attached consumer. It passes a client's commands to its subscription, and deliveries to its sink.
 
-    It logs faults of the sink, and closes itself if a fault lost a delivery.
+    A consumer logs the faults of its sink, and closes itself if a fault lost a delivery.
     """
 
     def __init__(
@@ -101,21 +101,21 @@ class Consumer(Member):
         self.identity = identity
         self.sink = sink
         self.is_open = True
-        self.epoch = request.epoch  # the epoch in its frames; None = its client has none
+        self.epoch = request.epoch  # the epoch in this consumer's frames; None = its client uses no epochs
         self.due_filter: DueFilter | None = None
-        self.departure = DepartureCause.LOST  # why it left; has no meaning while `is_open`, like the detail
+        self.departure = DepartureCause.LOST  # why the consumer left; ignore cause and detail while `is_open`
         self.departure_detail = ""
         self._subscription = subscription
         self._splits_batches = splits_batches(identity)
 
     @property
     def topic_name(self) -> TopicName:
-        """The topic or partition that it reads."""
+        """The topic or partition that this consumer reads."""
         return self._subscription.topic_name
 
     @property
     def subscription_type(self) -> SubscriptionType:
-        """The type it attached with."""
+        """The subscription type that the client asked for."""
         return self.request.type
 
     def statistics(self, rates: ConsumerRates) -> ConsumerStatistics:
@@ -152,10 +152,10 @@ class Consumer(Member):
 
         A reader's ack is not stored, so it is answered at once.
 
-        `validation_error` is the reason why the client discarded the message; it is still an ack. Such a client gives
-        back one permit, whatever the entry cost, and the other permits are granted here. There are two exceptions: with
-        `permits_settled` the caller grants all permits itself, and for a message that the client could not decrypt, the
-        client gives back the permits of the whole batch.
+        `validation_error` is the reason why the client discarded the messages; the broker still counts them as acked. A
+        client that discards an entry grants one permit for it, however many permits the entry cost, and this method
+        grants the rest. There are two exceptions. With `permits_settled`, the caller grants all permits itself. For
+        messages that the client could not decrypt, the client grants the permits of the whole batch.
         """
         if self.is_open:
             self._subscription.ack(
@@ -176,8 +176,8 @@ class Consumer(Member):
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
         """Take these entries back for redelivery, or everything pending at this consumer if `positions` is None.
 
-        A higher `epoch` replaces the consumer's, and every later frame carries the new one, even if the request is
-        ignored.
+        A higher `epoch` replaces the consumer's epoch, and every later frame carries the new epoch, even if the request
+        is ignored.
         """
         if epoch is not None and (self.epoch is None or epoch > self.epoch):
             self.epoch = epoch
@@ -192,12 +192,12 @@ class Consumer(Member):
     def filter_due(self, due_filter: DueFilter) -> None:
         """Let `due_filter` choose which overdue messages are redelivered: it may send some to a letter topic instead.
 
-        Messages that it keeps stay pending at this consumer, without a deadline.
+        Messages that `due_filter` does not return stay pending at this consumer, without a deadline.
         """
         self.due_filter = due_filter
 
     def still_due(self, due: Sequence[Due]) -> list[Position]:
-        """Return the positions of its overdue deliveries that must be redelivered."""
+        """Return the positions of those overdue deliveries that must be redelivered."""
         if self.due_filter is not None:
             try:
                 return self.due_filter(due)
@@ -221,14 +221,15 @@ class Consumer(Member):
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
         """Read an entry once more, from memory or the log, with the bitset of its unacked members (None = all).
 
-        Raises BrokerError if it is no longer stored, or already acked.
+        Raises BrokerError if the entry is no longer stored, or already acked.
         """
         return await self._subscription.read_entry(position)
 
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
-        """Return a function that acks work which this consumer began, even after the consumer has left.
+        """Return a function that acks entries of this consumer, even after the consumer has left.
 
-        The function does nothing once an act or a seek has moved the cursor, because the new position must stay.
+        The function does nothing once an act or a seek has moved the cursor, because the ack belongs to a delivery that
+        came before the move.
         """
         return self._subscription.acker(self)
 
@@ -238,7 +239,7 @@ class Consumer(Member):
         self._subscription.letter_written(self, position, event, topic)
 
     async def seek_position(self, position: Position, remaining: int | None) -> None:
-        """Close the consumers that are served, and move the cursor so that `position` comes next.
+        """Close the consumers that get messages (on Failover only the active one), and move the cursor to `position`.
 
         Raises BrokerError if the cursor could not be moved. Cancelling does not stop the move.
         """
@@ -260,7 +261,7 @@ class Consumer(Member):
         await self._subscription.unsubscribe(self, force=force)
 
     def writable_again(self) -> None:
-        """Send again, because the peer's connection is writable again."""
+        """Resume sending, because the peer's connection is writable again."""
         if self.is_open:
             self.dispatch.writable = True
             self._subscription.pump()
@@ -268,7 +269,7 @@ class Consumer(Member):
     def detach(self, cause: DepartureCause = DepartureCause.LOST) -> None:
         """Detach the consumer: its connection is gone or its client closed it. Safe to repeat.
 
-        Other consumers get its messages.
+        Other consumers get its unacknowledged messages.
         """
         if self.is_open:
             self.is_open = False
@@ -318,7 +319,8 @@ class Consumer(Member):
     def deliver(self, deliveries: list[Delivery], now_ms: int) -> None:
         """Hand these deliveries to the sink, for one transport write.
 
-        A client too old to split batches gets the other entries, then its connection is closed.
+        A client that is too old to split batches gets only the other entries. If the deliveries contain a batch, the
+        broker then closes the connection.
         """
         batches: list[Delivery] = []
         if not self._splits_batches:
@@ -337,7 +339,7 @@ class Consumer(Member):
         try:
             self.sink.deliver(deliveries)
             self.dispatch.writable = self.sink.is_writable()
-        except Exception:  # its transport is broken; its messages go to others
+        except Exception:  # the transport is broken; other consumers get the messages
             logger.exception("consumer %s: delivery failed", self.name, extra=self._log_fields())
             self.closed_by_broker(
                 "delivery to this consumer failed inside the broker; the broker's log says why"
@@ -350,7 +352,7 @@ class Consumer(Member):
         return {"topic": str(self.topic_name), "consumer": self.name, "client": self.identity.address}
 
     def _end_connection(self, batch: Delivery) -> None:
-        """Close a connection whose client cannot read this batch. The batch stays unacked, for another consumer."""
+        """Close a connection whose client cannot read this batch. The batch goes to another consumer."""
         reason = (
             f"consumer {self.name} speaks protocol version {self.identity.protocol_version} and cannot split the batch"
             f" {batch.entry.ledger_id}:{batch.entry.entry_id} of {self.topic_name}; use a newer client"

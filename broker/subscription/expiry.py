@@ -1,4 +1,4 @@
-"""Ack messages that are too old to be delivered: time to live, and an operator's "expire by time"."""
+"""Ack messages that are too old: their time to live has passed, or an operator expires them by time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ logger = logging.getLogger(__name__)
 async def expire_target(subscription: Subscription, before_ms: int) -> Position | None:
     """Return the newest entry appended before `before_ms`, if it is beyond mark-delete; None = nothing expires.
 
-    The ledger map shows which whole ledgers are older. Inside the last one, PostgreSQL searches for the time.
+    The ledger map shows which ledgers are older as a whole. In a ledger of which only a part is older, PostgreSQL
+    searches for the entry.
     """
     cursor, reader = subscription.cursor, subscription.reader
     ledgers = subscription.log.ledgers
@@ -37,10 +38,10 @@ async def expire_target(subscription: Subscription, before_ms: int) -> Position 
 
 
 async def expire(subscription: Subscription, older_than_ms: int) -> int:
-    """Ack all messages older than `older_than_ms`, pending and delayed ones too. Return how many were unacked.
+    """Ack all messages older than `older_than_ms`, including pending and delayed ones. Return how many were acked.
 
     Consumers stay connected. Like an ack, this does not raise the cursor's version, so an operator's plan stays valid.
-    The messages count in `messages_expired`. Safe to repeat.
+    `messages_expired` counts the messages. Safe to repeat.
     """
     before_ms = subscription.now_ms() - older_than_ms
     target = await expire_target(subscription, before_ms)

@@ -1,7 +1,8 @@
-"""Store cursors some time after the acks: all changes in few statements, at an adaptive interval.
+"""Store cursors some time after the acks, with few statements and at an adaptive interval.
 
 Acks change memory at once. If the process dies, messages with unflushed acks are delivered again: at least once, never
-skipped. A client that asks for a receipt of its ack makes the next flush urgent, and gets it when the ack is durable.
+skipped. If a client asks for a receipt of its ack, the next flush is urgent, and the client gets the receipt when the
+ack is durable.
 
 Whatever goes wrong, every change that a flush has collected is settled: it is stored, put back for the next flush,
 given up with its topic, or refused by the database and then tried alone (refused_cursors.py). This file has over
@@ -41,7 +42,7 @@ __all__ = ["FlushedCursor", "Flusher"]
 
 logger = logging.getLogger(__name__)
 
-# Limits of one statement. A larger cursor still goes into one statement, since it is stored whole or not at all.
+# Limits of one statement. A cursor with more changes still goes into one statement: it is stored whole or not at all.
 MAX_CURSORS = 1000
 MAX_CHUNKS = 1000  # each with a bitmap of at most 4 KiB; MAX_ACK_SETS limits their ack sets
 MAX_ACK_SETS = 50_000
@@ -61,7 +62,7 @@ class FlushedCursor(Protocol):
     def subscription_id(self) -> int: ...
     @property
     def undo_act_id(self) -> int:
-        """The act for whose undo acks at or below mark-delete are recorded; 0 = none."""
+        """The act that can still be undone: acks at or below mark-delete are recorded for its undo; 0 = no act."""
 
     @property
     def is_deleted(self) -> bool: ...
@@ -75,7 +76,7 @@ class FlushedCursor(Protocol):
         """Note that a flush is durable."""
 
     def refusal_changed(self) -> None:
-        """Note that the database began or ceased to refuse the cursor."""
+        """Note that the database has begun or stopped refusing the cursor."""
 
 
 @dataclass(slots=True)
@@ -83,20 +84,20 @@ class _Taken:
     """One cursor's part of a flush, with the receipts that wait for it."""
 
     subscription: FlushedCursor
-    flush: CursorFlush | None  # None when collecting it failed
+    flush: CursorFlush | None  # None: collecting the changes failed
     callbacks: list[DurableCallback]
     is_settled: bool = False
 
 
 class Flusher:
-    """The collector of dirty subscriptions, which stores their cursors."""
+    """Collects the subscriptions whose cursors have changed, and stores these cursors."""
 
     def __init__(self, pool: ConnectionPool, epochs: Epochs, clock: Clock) -> None:
         self._pool = pool
         self._epochs = epochs
         self._clock = clock
-        self._dirty: dict[FlushedCursor, None] = {}  # in the order in which they changed
-        self._waiting: dict[FlushedCursor, list[DurableCallback]] = {}  # of dirty or refused subscriptions
+        self._dirty: dict[FlushedCursor, None] = {}  # in the order of their changes
+        self._waiting: dict[FlushedCursor, list[DurableCallback]] = {}  # receipts to answer after a flush
         self._refused: RefusedCursors[FlushedCursor] = RefusedCursors()
         self._unknown: dict[TopicLog, int] = {}  # epochs under which statements of unknown outcome were sent
         self._work = asyncio.Event()
@@ -117,7 +118,7 @@ class Flusher:
             self._work.set()
 
     def when_durable(self, subscription: FlushedCursor, callback: DurableCallback) -> None:
-        """Flush soon, and call back once: when the cursor's current state is stored, or with the error."""
+        """Flush soon. Call `callback` once: with None when the cursor's current state is stored, or with the error."""
         self._waiting.setdefault(subscription, []).append(callback)
         self._dirty[subscription] = None
         self._work.set()
@@ -128,24 +129,24 @@ class Flusher:
         return not (subscription in self._dirty or subscription in self._refused or self._flushing.locked())
 
     def refusal_of(self, subscription: FlushedCursor) -> RefusedCursor | None:
-        """Return why this cursor cannot be stored; None when it can."""
+        """Return why this cursor cannot be stored; None when it can be stored."""
         return self._refused.get(subscription)
 
     async def flush_now(self) -> list[FlushedCursor]:
-        """Flush everything dirty, repeating while the database is unavailable. Safe to cancel.
+        """Flush all dirty cursors, and repeat that while the database is unavailable. Safe to cancel.
 
         Return the subscriptions whose cursors the database refuses; each of them was tried once more.
         """
         await self._flush(list(self._refused))
         while True:
-            async with self._flushing:  # wait for a flush under way too
+            async with self._flushing:  # wait until no flush is under way
                 if not self._dirty and not self._waiting:
                     return list(self._refused)
             await self._flush([])
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """Keep flushes out during the block: a flush could replace the state that a move stores by an older one."""
+        """Prevent flushes during the block: a flush could overwrite a move's new state with an older one."""
         async with self._flushing:
             yield
 
@@ -171,7 +172,7 @@ class Flusher:
 
     async def _turn(self) -> None:
         loop = asyncio.get_running_loop()
-        # Not asyncio.wait_for, which in Python 3.11 loses a cancellation that comes together with the event.
+        # Do not use asyncio.wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
         with suppress(TimeoutError):
             async with asyncio.timeout_at(self._refused.next_try_s()):
                 await self._work.wait()
@@ -190,7 +191,7 @@ class Flusher:
     # -- one flush -----------------------------------------------------------------------------------------------
 
     async def _flush(self, tries: Iterable[FlushedCursor]) -> None:
-        """Store all dirty cursors, and each of the refused cursors `tries` in a separate statement."""
+        """Store all dirty cursors. Then try to store each refused cursor of `tries` in a separate statement."""
         async with self._flushing:
             started_s = asyncio.get_running_loop().time()
             todo = deque(self._dirty)
@@ -218,13 +219,13 @@ class Flusher:
                 self._last_flush_s = asyncio.get_running_loop().time() - started_s
 
     async def _learn_outcomes(self) -> None:
-        """Advance the epochs of lost statements: the server may run one later, and it must then change nothing."""
+        """Advance the epochs of statements whose answer was lost: if the server runs one later, it changes nothing."""
         unknown, self._unknown = self._unknown, {}
         if unknown:
             await self._epochs.advance_or_fence(unknown)
 
     def _take_part(self, todo: deque[FlushedCursor], part: list[_Taken]) -> None:
-        """Move as many of `todo` to `part` as one statement may store, at least one."""
+        """Move cursors from `todo` to `part`: as many as one statement may store, but at least one."""
         cursors = chunks = ack_sets = 0
         while todo and cursors < MAX_CURSORS and chunks < MAX_CHUNKS and ack_sets < MAX_ACK_SETS:
             flush = self._take(todo.popleft(), part)
@@ -236,7 +237,7 @@ class Flusher:
     def _take(
         self, subscription: FlushedCursor, part: list[_Taken], *, is_try: bool = False
     ) -> CursorFlush | None:
-        """Add a cursor's changes to `part`. If there are none, answer its receipts."""
+        """Add a cursor's changes to `part`. If there are no changes, answer the cursor's receipts."""
         taken = _Taken(subscription, None, self._waiting.pop(subscription, []))
         if self._is_given_up(taken):
             return None
@@ -269,7 +270,7 @@ class Flusher:
         return True
 
     async def _store(self, part: Sequence[_Taken]) -> None:
-        """Store these cursors in one statement; if it is refused, halve them until the refused cursor is alone."""
+        """Store these cursors in one statement. If the database refuses it, find the refused cursors by halving."""
         part = [each for each in part if not self._is_given_up(each)]
         if not part:
             return
@@ -311,7 +312,7 @@ class Flusher:
             for each, flush in _flushes(part)
             if flush.overlay is not None and each.undo_act_id
         ]
-        if overlays:  # before the cursors: once an ack has been answered, an undo must know about it
+        if overlays:  # stored before the cursors: once an ack has been answered, an undo must know about it
             await act_store.store_overlays(connection, epochs=epoch_of, overlays=overlays)
         return await store.flush(
             connection,
@@ -340,7 +341,7 @@ class Flusher:
                 self._accepted(subscription)
                 _answer(each, None)
             elif await self._epochs.has_advanced(log, epochs[log]):
-                # This process itself advanced the epoch while the statement was on its way: store it again.
+                # This process itself advanced the epoch while the statement was on its way: store the cursor again.
                 self._put_back([each])
             else:
                 log.fence(TAKEN)

@@ -1,4 +1,4 @@
-"""Acknowledge on a subscription for the broker itself, for example the messages that it redrives."""
+"""Acknowledge messages of a subscription for the broker itself, for example messages that it redrives."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ __all__ = ["ack_for_broker"]
 
 
 async def ack_for_broker(subscription: Subscription, acks: Sequence[tuple[Position, int | None]]) -> None:
-    """Acknowledge entries, or the members whose bit is 0, and wait until that is durable. Safe to repeat.
+    """Acknowledge entries, and wait until the acks are durable. Safe to repeat.
 
-    Waits for a move of the cursor that is under way. Raises BrokerError if the acks could not be stored.
+    The number beside a position has one bit for each message of a batch. The messages whose bit is 0 are acknowledged;
+    None stands for the whole entry.
+
+    If the cursor is being moved, wait until the move is over. Raises BrokerError if the acks could not be stored.
     If the call is cancelled, some or all of the acks may have been applied.
     """
     durable: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()

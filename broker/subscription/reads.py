@@ -1,4 +1,4 @@
-"""The reads of one subscription, one at a time, each in a task. After a fault the runner starts the read again."""
+"""Run the reads of one subscription, one at a time, each in a task. After a fault the runner starts the read again."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ logger = logging.getLogger(__name__)
 class Reads:
     """The reads of one subscription. A read that ends calls `ended` with its entries.
 
-    After a fault it pauses first, and passes no entries. If the log lacks an entry, it calls `gap_found` before
-    `ended`. It calls `fault_changed` when `fault` has changed. A read that was stopped does not call `ended`.
+    A read that fails waits for a while, then calls `ended` without entries. A read that finds an entry missing from the
+    log calls `gap_found` first. A read that was stopped does not call `ended`. Any read calls `fault_changed` when
+    `fault` has changed.
     """
 
     def __init__(
@@ -35,13 +36,13 @@ class Reads:
         gap_found: Callable[[str], None],
         fault_changed: Callable[[], None],
     ) -> None:
-        self._name = name  # of topic and subscription
+        self._name = name  # names topic and subscription
         self._log_fields = log_fields
         self._ended = ended
         self._gap_found = gap_found
         self._fault_changed = fault_changed
         self._faults = 0  # in a row
-        self.fault = ""  # why the latest read failed; "" = it did not
+        self.fault = ""  # why the latest read failed; "" = it did not fail
         self.task: asyncio.Task[None] | None = None  # the read under way
 
     def start(self, read: Callable[[], Awaitable[Sequence[StoredEntry]]]) -> None:
@@ -49,7 +50,7 @@ class Reads:
         self.task = asyncio.create_task(self._run(read), name=f"read for {self._name}")
 
     def stop(self) -> None:
-        """Cancel the read under way: it would repeat for as long as the database is unavailable."""
+        """Cancel the read under way. Otherwise it would repeat for as long as the database is unavailable."""
         if self.task is not None:
             self.task.cancel()
 
@@ -63,7 +64,7 @@ class Reads:
         except Exception as error:
             self._faults += 1
             pause_s = pause_after_faults_s(self._faults)
-            if isinstance(error, PersistenceFailed):  # it says what is wrong, and a traceback would not help
+            if isinstance(error, PersistenceFailed):  # its text says what is wrong, so log no traceback
                 logger.error(
                     "%s: a read failed; next try in %.1f s: %s",
                     self._name,

@@ -1,8 +1,8 @@
-"""Cursors that the database refuses because of their own values: a check constraint, a value out of range.
+"""List the cursors that the database refuses because of their values, such as a value out of range.
 
-This file only lists them. The flusher finds out which cursor is refused, takes it out of the common flush and tries it
-alone, at a growing interval, until the database accepts it again. Meanwhile the subscription keeps delivering: the
-state in memory is right, and messages acked since then are delivered again only after a restart.
+The flusher finds out which cursor is refused, takes the cursor out of the common flush and tries it alone, at growing
+intervals, until the database accepts it again. Meanwhile the subscription keeps delivering, because its state in memory
+is right. Messages acked since the refusal are delivered again only if the broker restarts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ C = TypeVar("C")  # a subscription
 
 @dataclass(slots=True)
 class RefusedCursor:
-    """The refusals of one cursor in a row; `next_try_s` is a time of the event loop's clock."""
+    """Successive refusals of one cursor. `next_try_s` is a time of the event loop's clock."""
 
     since_ms: int
     reason: str
@@ -35,7 +35,7 @@ class RefusedCursor:
         return f"{datetime.fromtimestamp(self.since_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
     def error(self) -> PersistenceFailed:
-        """Return the error that answers an ack's receipt."""
+        """Return the error with which the broker answers an ack that asked for a receipt."""
         return PersistenceFailed(f"this cursor could not be stored since {self.since}: {self.reason}")
 
     def problem(self) -> str:

@@ -36,7 +36,7 @@ class Delivery(NamedTuple):
 
     entry: StoredEntry
     redelivery_count: int  # 0 on the first delivery
-    remaining: int | None  # bitset of the members that are not acked yet; None = all
+    remaining: int | None  # bitset of the entry's messages that are not acked yet; None = all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,24 +49,24 @@ class SubscribeRequest:
     consumer_name: str
     durable: bool = True
     priority: int = 0
-    earliest: bool = False  # a new subscription begins at the first entry; False: after the last one
+    earliest: bool = False  # True: a new subscription begins at the first entry; False: after the last entry
     start: Position | None = None  # non-durable only: the first entry to send; EARLIEST/LATEST allowed
-    start_remaining: int | None = None  # ack set of `start`, None = all its messages
+    start_remaining: int | None = None  # ack set of the entry at `start`; None = send all its messages
     rollback_s: int = 0  # > 0: start this many seconds back
     create_topic: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     subscription_properties: Mapping[str, str] = field(default_factory=dict)
-    ack_timeout_ms: int = 0  # > 0: the broker runs the ack timeout, since the client has no tracker
-    ack_timeout_tick_ms: int = 1  # timeouts fall on multiples of this
+    ack_timeout_ms: int = 0  # > 0: the broker runs the ack timeout, because the client runs none
+    ack_timeout_tick_ms: int = 1  # timeouts are rounded up to multiples of this
     # Maps a redelivery count to the ms added to the timeout.
     ack_timeout_backoff: Callable[[int], int] | None = None
     # Options that have no effect: logged once for each subscription, and counted.
     warnings: Sequence[str] = ()
-    read_compacted: bool = False  # of a compacted topic, get the latest message of each key
-    epoch: int | None = None  # Java's consumer epoch, None = the client has none
+    read_compacted: bool = False  # if the topic is compacted, send only the latest message of each key
+    epoch: int | None = None  # the consumer epoch of the Java client; None = the client sends none
     key_shared: KeySharedPolicy = AUTO_SPLIT  # for Key_Shared; Exclusive uses its sticky ranges too
-    receiver_queue: int = 0  # size of its queue as the client reports it, for the console; 0 = unknown
-    # Full name. None = no dead letters, or the client writes them itself.
+    receiver_queue: int = 0  # size of the client's queue, which the console shows; 0 = unknown
+    # Full name. None = there are no dead letters, or the client writes them itself.
     dead_letter_topic: str | None = None
     schema: SchemaDefinition | None = None
 
@@ -75,26 +75,26 @@ class AckRequest(NamedTuple):
     """One id of an ack command."""
 
     position: Position
-    remaining: int | None = None  # None = ack the whole entry; else a bitset of the members that stay unacked
+    remaining: int | None = None  # bitset of the messages that stay unacked; None = ack the whole entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastMessage:
-    """The answer of `Consumer.last_message`: the last message to get and the cursor, for hasMessageAvailable."""
+    """The last message that a consumer can get, and the cursor. Clients compute hasMessageAvailable from both."""
 
-    position: Position  # (-1, -1) when the topic is empty
-    batch_size: int  # messages of its batch up to that message; 0 = not in a batch
+    position: Position  # of the last message; (-1, -1) when the topic is empty
+    batch_size: int  # messages of its batch, up to and including the last message; 0 = it is not in a batch
     mark_delete: Position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerStatistics:
-    """The figures of one consumer and its subscription's backlog. Rates are per second, as last measured."""
+    """The figures of one consumer, and the backlog of its subscription. Rates are as last measured."""
 
     connected_ms: int
     permits: int
     unacked_messages: int  # 0 on Exclusive and Failover, which do not count them
-    is_blocked: bool  # by the limit of unacked messages
+    is_blocked: bool  # whether the limit of unacked messages stops delivery
     backlog_entries: int
     messages_out_per_s: float
     bytes_out_per_s: float
@@ -124,7 +124,7 @@ class ConsumerSink(Protocol):
         """On Failover, tell the client whether this consumer is now active (gets every message) or not (gets none)."""
 
     async def is_alive(self) -> bool:
-        """Return whether the peer answers a ping within 5 s. Called when another consumer wants this one's place."""
+        """Return whether the peer answers a ping within 5 s. Another consumer wants to take this consumer's place."""
 
 
 DurableCallback = Callable[["BrokerError | None"], None]

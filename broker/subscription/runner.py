@@ -1,10 +1,10 @@
 """Run one subscription's machine: pass events to it, and carry out its effects.
 
 This file, reads.py and acks_without_counts.py handle faults of I/O and of the machine. A failed read is repeated
-(reads.py). A failed ack is answered, and its consumer closed (acks_without_counts.py). A failed dispatch closes every
-consumer. Faults of a consumer's sink end in consumer.py. `pump` is synchronous; a task reads only entries that are not
-in memory, and pumps again when it has them. This file has over 400 lines because each method of the machine and each
-effect needs a few lines here.
+(reads.py). A failed ack is answered, and its consumer is closed (acks_without_counts.py). A failed dispatch closes
+every consumer. consumer.py handles the faults of a consumer's sink. `pump` is synchronous: only entries that are not in
+memory are read in a task, which pumps again when it has them. This file has over 400 lines because each method of the
+machine and each effect needs a few lines here.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class SubscriptionRunner:
 
     It calls `report` after a change, and `forget` when no client can use a reader's cursor any more.
 
-    `subscription_id` is None for a reader's own cursor, which is not stored and is forgotten with its last consumer.
+    `subscription_id` is None for a reader's own cursor, which is not stored and is forgotten when its last consumer
+    leaves.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class SubscriptionRunner:
         )
         self._rate_timer: asyncio.TimerHandle | None = None
         self._unstored_since_s = 0.0  # monotonic time of the first ack that no flush has collected; 0 = none
-        self._flushing_since_s = 0.0  # the same for the acks that a flush is storing
+        self._flushing_since_s = 0.0  # the same time for the acks that the current flush stores; 0 = none
 
     def carry_out(self, effects: Effects) -> None:
         """Carry out the machine's effects, in order."""
@@ -136,7 +137,7 @@ class SubscriptionRunner:
                 method(self, effect)
 
     def _soon(self, call: Callable[[], None]) -> None:
-        """Schedule the call for after the current callback."""
+        """Schedule a call that runs after the current callback."""
         asyncio.get_running_loop().call_soon(call)
 
     # -- dispatch ------------------------------------------------------------------------------------------------
@@ -156,7 +157,7 @@ class SubscriptionRunner:
             self._deliver_turn()
         except Exception:
             # Entries taken from the dispatcher may be unsent. Close all consumers: their clients subscribe again, and
-            # reading starts from the cursor.
+            # the broker then reads from the cursor.
             logger.exception(
                 "%s, subscription %s: dispatch failed", self.log.name, self.name, extra=self._log_fields()
             )
@@ -174,7 +175,7 @@ class SubscriptionRunner:
             if batch.deliveries:
                 self._write(batch, now_ms)
             elif batch.entries:
-                self._report()  # entries wait for a consumer that cannot take them
+                self._report()  # entries were found that no consumer can take now
             if not batch.goes_on:
                 break
             entries += batch.entries
@@ -190,7 +191,7 @@ class SubscriptionRunner:
         for key, deliveries in batch.deliveries:
             consumer = self.consumers.get(key)
             if consumer is None:
-                continue  # left while another one was being written to; its entries are delivered again
+                continue  # it left during the write to another consumer; its entries are delivered again
             if interception is not None:
                 interception.sending(self.log.name.full, self.name, consumer.name, deliveries)
             if limit is not None:
@@ -279,10 +280,10 @@ class SubscriptionRunner:
     # -- requests of consumers -----------------------------------------------------------------------------------
 
     def flow(self, consumer: Consumer, permits: int) -> None:
-        """Grant permits from a client. Raises InvalidFlow if `permits` is below 1."""
+        """Add permits that a client grants. Raises InvalidFlow if `permits` is below 1."""
         self._machine.flow(consumer, permits, self._clock.now_ms())
         self._report()
-        self.pump()  # instead of carrying out effects: permits have no other effect
+        self.pump()  # `SEND` is the only effect of permits, so ignore the returned effects
 
     def ack(
         self,
@@ -296,7 +297,7 @@ class SubscriptionRunner:
     ) -> None:
         """Apply the acks of one command. Memory changes at once; the flusher stores the cursor later.
 
-        `returns_permits`: the client discarded these entries and gave back one permit for each.
+        `returns_permits`: the client discarded these entries and granted one permit for each.
         """
         if validation_error is not None:
             self.carry_out(self._machine.acks.thrown_away(consumer, validation_error))
@@ -328,19 +329,19 @@ class SubscriptionRunner:
         self.carry_out(self._machine.redelivery.redeliver(consumer, positions, reason, now_ms))
 
     def redeliver_at(self, consumer: Consumer, positions: Iterable[Position], due_ms: int) -> None:
-        """Redeliver these entries at `due_ms`, unless acked before: negative acks that the broker must time."""
+        """Redeliver these entries at `due_ms`, unless they are acked before. Used for negative acks with a delay."""
         now_ms = self._clock.now_ms()
         self.carry_out(self._machine.redelivery.redeliver_at(consumer, positions, due_ms, now_ms))
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """Remove a consumer. Its pending entries go to the others, or the next consumer to attach gets them again."""
+        """Remove a consumer. Its pending entries go to other consumers, or to the next one to attach."""
         if self.consumers.pop(consumer.key, None) is not None:
             self.carry_out(self._machine.gone(consumer, self._clock.now_ms()))
 
     def close_consumers(self, reason: str, *, standby: bool = True) -> int:
-        """Close every consumer; each client subscribes again by itself. Return how many were closed.
+        """Close every consumer; each client then subscribes again. Return how many were closed.
 
-        Without `standby`, the consumers of a Failover subscription that are not active stay: nothing was sent to them.
+        If `standby` is False, inactive consumers of a Failover subscription stay, because nothing was sent to them.
         """
         keys = list(self.consumers) if standby else self._machine.served()
         consumers = [self.consumers[key] for key in keys]
@@ -393,7 +394,7 @@ class SubscriptionRunner:
         positions = consumer.still_due(effect.due)
         nacked = {each.position for each in effect.due if each.is_nack}
         if positions and self._state.type.single_active:
-            # Redelivering single messages would break the order, so all unacked ones are delivered again.
+            # Redelivering single messages would break the order, so all unacked messages are delivered again.
             self.redeliver(consumer, None, _reason(not nacked.isdisjoint(positions)))
             return
         for is_nack in (True, False):
@@ -419,21 +420,21 @@ class SubscriptionRunner:
 
     @property
     def is_durable(self) -> bool:
-        """Whether its cursor is stored."""
+        """Whether the cursor is stored in PostgreSQL; a reader's own cursor is not."""
         return self._state.is_durable
 
     @property
     def is_deleted(self) -> bool:
-        """Whether its rows are deleted or being deleted."""
+        """Whether the subscription's rows are deleted or being deleted."""
         return self._state.is_deleted
 
     @property
     def undo_act_id(self) -> int:
-        """The act for whose undo acks at or below mark-delete are recorded; 0 = none."""
+        """The act that can still be undone: acks at or below mark-delete are recorded for its undo; 0 = no act."""
         return self._state.undo_act_id
 
     def mark_dirty(self) -> None:
-        """Store the cursor soon, after something other than its consumers changed it."""
+        """Store the cursor soon, because something other than a consumer's ack changed it."""
         self._flusher.mark(self)
 
     def _acks_wait(self) -> None:
@@ -469,7 +470,7 @@ class SubscriptionRunner:
             self._traced.stored()
 
     def refusal_changed(self) -> None:
-        """Report that the database began or ceased to refuse the cursor."""
+        """Report that the database has begun or stopped refusing the cursor."""
         self._report()
 
     def _changed(self) -> None:
@@ -483,7 +484,7 @@ class SubscriptionRunner:
     async def acks_settled(self) -> None:
         """Wait until every ack received so far is applied or refused. Safe to cancel.
 
-        The next consumer to attach must not get acked messages.
+        Attaching waits for this, so that the new consumer does not get messages that are acked.
         """
         await self._late_acks.settled()
 
@@ -508,15 +509,15 @@ class SubscriptionRunner:
     def _ack_failed(self, key: int, receipt: DurableCallback | None, error: Exception) -> None:
         """Give up an ack command: answer its receipt with the error, and close its consumer.
 
-        Closing the consumer makes the broker deliver its messages again. A client that asked for no receipt would
-        otherwise assume that they are acked.
+        Closing the consumer makes the broker deliver the consumer's messages again. A client that asked for no receipt
+        would otherwise assume that the messages are acked.
         """
         consumer = self.consumers.get(key)
         who = "a consumer that has left" if consumer is None else consumer.name
         fields = self._log_fields() | ({} if consumer is None else {"consumer": who})
         logger.error("acks by %s on %s failed", who, self.name, exc_info=error, extra=fields)
         if self._state.is_durable:
-            self._flusher.mark(self)  # some of its acks may have been applied
+            self._flusher.mark(self)  # some acks of the command may have been applied
         if receipt is not None:
             text = f"the ack failed inside the broker ({error!r}); the broker's log says more"
             self._settle(Settle(receipt, PersistenceFailed(text)))

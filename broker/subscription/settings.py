@@ -1,4 +1,4 @@
-"""The settings and limits that concern subscriptions, and the dispatchers made from them."""
+"""The settings and limits of subscriptions, and the creation of dispatchers from them."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class SubscriptionSettings:
 
     batch_index_acks: bool
     counts_every_send: bool
-    failover_by_hash: bool  # whether a hash ring of the consumers' names chooses, on partitions too
+    failover_by_hash: bool  # whether a hash ring of consumer names chooses the active one, even on partitions
     failover_delay_ms: int
     filter_delay_ms: int  # after this delay a filter is asked again about an entry that it rescheduled
-    max_unacked: UnackedLimits  # in force where the policies set none
-    ring_points: int  # of one Key_Shared consumer on the hash ring; 0 = split ranges in half instead
+    max_unacked: UnackedLimits  # used where the policies set no limit
+    ring_points: int  # points of each Key_Shared consumer on the hash ring; 0 = split ranges in half instead
 
     @classmethod
     def of(cls, settings: BrokerSettings) -> SubscriptionSettings:
@@ -54,7 +54,7 @@ class SubscriptionSettings:
         )
 
     def unacked_limits(self, policies: Policies, *, is_durable: bool) -> UnackedLimits:
-        """Return the limits of the policies, or else of the settings. A reader's cursor has none."""
+        """Return the limits of the policies, or else of the settings. A reader's cursor has no limits."""
         if not is_durable:
             return UnackedLimits(0, 0)
         consumer, subscription = policies.max_unacked_per_consumer, policies.max_unacked_per_subscription
@@ -73,7 +73,7 @@ class SubscriptionSettings:
         failover_delay_ms: int | None = None,
         counts: RedeliveryCounts | None = None,
     ) -> Dispatcher:
-        """Make a dispatcher without consumers; `failover_delay_ms` None = the setting.
+        """Make a dispatcher that has no consumers yet. `failover_delay_ms` None = use the setting.
 
         `counts` are a subscription's redelivery counts, kept when consumers come and go; None = nothing is redelivered.
         """

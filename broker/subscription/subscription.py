@@ -1,9 +1,9 @@
 """One subscription in the process that owns its topic, as doors, acts and topics see it.
 
 Its machine (machine/) keeps the state, its runner (runner.py) carries out the machine's effects, and every move of its
-cursor passes one gate (moves/cursor_move.py). This file decides who may attach, and receives the requests of clients
-and operators. It has over 400 lines because callers see all these parts only through it, and a third of it is
-properties that they read.
+cursor passes one gate (moves/cursor_move.py). This file decides which clients may attach, and receives the requests of
+clients and operators. It has over 400 lines because callers reach all these parts only through `Subscription`, and a
+third of the lines are properties for these callers.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ __all__ = ["Subscription", "SubscriptionReporter", "SubscriptionTopic"]
 
 
 class SubscriptionTopic(Protocol):
-    """The members of its topic that a subscription uses."""
+    """The members of a topic that its subscriptions use."""
 
     @property
     def policies(self) -> Policies:
@@ -88,7 +88,7 @@ class SubscriptionTopic(Protocol):
         """Return the number of consumers of all subscriptions, readers included."""
 
     def consumer_left(self, now_ms: int) -> None:
-        """Note that the topic was in use until now."""
+        """Note that a consumer left, so that the topic was in use until `now_ms`."""
 
     def forget_subscription(self, subscription: Subscription) -> None:
         """Forget a subscription that was deleted, or a reader's cursor whose last consumer left."""
@@ -101,7 +101,7 @@ class SubscriptionReporter(Protocol):
         """Note that messages were sent, acks arrived, or a consumer attached."""
 
     def consumer_gone(self, subscription: Subscription, consumer: Consumer) -> None:
-        """Note that a consumer left: its rows are deleted, and its departure is stored."""
+        """Note that a consumer left, so that its rows can be deleted and its departure stored."""
 
 
 class Subscription(SubscriptionRunner):
@@ -119,7 +119,7 @@ class Subscription(SubscriptionRunner):
         reporter: SubscriptionReporter,
         around: Surroundings,
     ) -> None:
-        """`subscription_id` is None for a reader's own cursor, which is not stored and ends with its last consumer."""
+        """`subscription_id` is None for a reader's own cursor: it is not stored, and ends with its last consumer."""
         self._topic = topic
         self._storing = storing
         self._reporter = reporter
@@ -182,12 +182,12 @@ class Subscription(SubscriptionRunner):
 
     @property
     def topic_name(self) -> TopicName:
-        """The topic or partition that it reads."""
+        """The topic or partition that this subscription reads."""
         return self.log.name
 
     @property
     def backlog_entries(self) -> int:
-        """The stored entries that are not wholly acked."""
+        """The number of stored entries that are not completely acked."""
         return self.cursor.backlog_entries
 
     @property
@@ -237,12 +237,12 @@ class Subscription(SubscriptionRunner):
 
     @property
     def is_paused(self) -> bool:
-        """Whether an operator has paused it: nothing is dispatched, acks still count."""
+        """Whether an operator has paused the subscription: nothing is dispatched, but acks still count."""
         return self._state.is_paused
 
     @property
     def delayed_entries(self) -> int:
-        """The number of the topic's entries that it passes over until they are due."""
+        """The number of delayed entries of the topic that this subscription passes over until they are due."""
         return len(self._delayed) if self._delayed.passes_over(self.type) else 0
 
     @property
@@ -252,14 +252,17 @@ class Subscription(SubscriptionRunner):
 
     @property
     def waiting_messages(self) -> int:
-        """The number of messages that are neither acked nor delayed. Too low at times, but 0 only if there are none."""
+        """The number of messages that are neither acked nor delayed.
+
+        The number is sometimes too low, but it is 0 only if there is no such message.
+        """
         backlog, delayed = self.cursor.backlog_messages, self.delayed_entries
         if not backlog:
             return 0
         if backlog > delayed:
             return backlog - delayed
-        # The topic's delayed entries include some that this cursor has passed, so look for a ready one. The search
-        # passes over all delayed entries: repeat it only when messages have arrived, were acked or became due.
+        # The topic's delayed entries may include some that this cursor has passed, so look for a ready entry. The
+        # search passes over all delayed entries, so repeat it only when messages arrived, were acked or became due.
         acked, ledgers = self.cursor.totals, self.log.ledgers
         at = (ledgers.total_messages, acked.entries, acked.messages, self.cursor.version, delayed)
         if at != self._ready_at:
@@ -269,7 +272,10 @@ class Subscription(SubscriptionRunner):
 
     @property
     def last_used_ms(self) -> int:
-        """When the last consumer left. Until one leaves, the stored time; if that is unknown, the time of loading."""
+        """The time at which the last consumer left, in Unix ms.
+
+        Until a consumer leaves, this is the stored time, or the time of loading if no time is stored.
+        """
         return self._state.last_used_ms
 
     @property
@@ -301,7 +307,7 @@ class Subscription(SubscriptionRunner):
     async def attach(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Attach a consumer. Attaches wait for each other, and for a move that is under way.
+        """Attach a consumer. One attach at a time runs, and none runs while the cursor is being moved.
 
         Raises ConsumerBusy, SubscriptionBusy, NotAllowed, ConsumerAssignFailed, ServiceNotReady.
         """
@@ -346,7 +352,7 @@ class Subscription(SubscriptionRunner):
             return consumer
 
     async def _let_dead_consumers_go(self, request: SubscribeRequest) -> None:
-        """Close Exclusive consumers whose peer does not answer, to make room for the one that asks."""
+        """Close Exclusive consumers whose peer does not answer, to make room for the client that wants to attach."""
         if request.type is not SubscriptionType.EXCLUSIVE or self.type is not request.type:
             return
         for consumer in list(self.consumers.values()):
@@ -387,14 +393,14 @@ class Subscription(SubscriptionRunner):
         )
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """Remove a consumer. Its pending entries go to the others, or the next consumer to attach gets them again."""
+        """Remove a consumer. Its pending entries go to other consumers, or to the next one to attach."""
         if consumer.key in self.consumers:
             self._topic.consumer_left(self._clock.now_ms())
             self._reporter.consumer_gone(self, consumer)
             super().remove_consumer(consumer)
 
     def served_consumers(self) -> list[Consumer]:
-        """Return the consumers that a reset closes: all of them, but on Failover only the active one."""
+        """Return the consumers that a reset closes: all of them, or on Failover only the active one."""
         return [self.consumers[key] for key in self._machine.served()]
 
     # -- calls of its topic --------------------------------------------------------------------------------------
@@ -404,7 +410,7 @@ class Subscription(SubscriptionRunner):
         self._machine.loaded(last_used_ms=last_used_ms, is_paused=is_paused)
 
     def policies_changed(self) -> None:
-        """Apply the new limits, send the messages that they allow, and record delivery stories as the policies say."""
+        """Apply the new limits, send the messages that they allow, and start or stop recording delivery stories."""
         policies = self._topic.policies
         self._state.story.use_policy(policies.delivery_story, policies.delivery_story_ms)
         limits = self._around.settings.unacked_limits(policies, is_durable=self.is_durable)
@@ -432,11 +438,11 @@ class Subscription(SubscriptionRunner):
     # -- acks by the broker itself: see internal_ack.py ----------------------------------------------------------
 
     def ack_for_broker(self, position: Position, remaining: int | None) -> None:
-        """Ack an entry, or the members whose bit is 0. Raises IndexMissing, InvalidAck."""
+        """Ack an entry (None), or the messages of a batch whose bit is 0. Raises IndexMissing, InvalidAck."""
         self._machine.acks.ack_for_broker(position, remaining, self._clock.now_ms())
 
     def when_durable(self, callback: DurableCallback) -> None:
-        """Store the cursor soon, and call back once: when it is stored, or with the error."""
+        """Store the cursor soon. Call `callback` once: with None when the cursor is stored, or with the error."""
         self._storing.flusher.when_durable(self, callback)
 
     def acked_by_broker(self) -> None:
@@ -455,7 +461,7 @@ class Subscription(SubscriptionRunner):
         self.carry_out(self._machine.resume())
 
     def after_move(self) -> None:
-        """After a move inside `moves`, forget the pending entries and read from the new place."""
+        """After a move inside `moves`, forget pending entries that the cursor has passed; read from the new place."""
         self.moves.done()
 
     def begin_at(self, position: Position) -> None:
@@ -463,11 +469,11 @@ class Subscription(SubscriptionRunner):
         self._state.begin_at(position)
 
     def place(self) -> Position:
-        """Return the first position that is not acked, in trimmed ledgers too."""
+        """Return the first position that is not acked. It may be in a trimmed ledger."""
         return self._state.place()
 
     def unacked_through(self, position: Position) -> list[Range]:
-        """Return the runs of entries up to this one that are not acked, for the delivery story; none if it is off."""
+        """Return the runs of unacked entries up to `position`, for the delivery story; none if the story is off."""
         if not self._state.story.is_on:
             return []
         spans = self.log.ledgers.spans(self.cursor.mark_delete, position)
@@ -482,7 +488,7 @@ class Subscription(SubscriptionRunner):
             self.mark_dirty()
 
     def act_passed(self, position: Position, left: int) -> None:
-        """Note that an act acked an entry beyond mark-delete, except for its members `left`."""
+        """Note that an act acked an entry beyond mark-delete, except for the messages in the bitset `left`."""
         self._machine.act_passed(position, left)
 
     def record_for_undo(self, act_id: int, until_ms: int, recorded: AckOverlay) -> None:
@@ -534,7 +540,7 @@ class Subscription(SubscriptionRunner):
         return ack
 
     async def last_message(self, consumer: Consumer) -> LastMessage:
-        """Return the last message that a consumer can get, and the cursor, for hasMessageAvailable."""
+        """Return the last message that a consumer can get, and the mark-delete position."""
         position = self.log.ledgers.last_position()
         horizon = self._compacted.horizon if consumer.request.read_compacted else None
         if horizon is not None and (position.entry_id < 0 or position <= horizon):
@@ -563,7 +569,7 @@ class Subscription(SubscriptionRunner):
         )
 
     async def seek_position(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
-        """Carry out a client's seek. Unless it is a reader's, it is logged as an act. Cancelling does not stop it."""
+        """Carry out a client's seek. A seek by a reader writes no act. Cancelling does not stop the seek."""
         _require_open(consumer)
         await self._around.tasks.finish(self.moves.seek(consumer, position, remaining))
 
@@ -572,12 +578,12 @@ class Subscription(SubscriptionRunner):
         _require_open(consumer)
         position = await self.reader.position_at_time(time_ms)
         if consumer.request.read_compacted:
-            # The log may begin after that time, where the compacted topic has earlier messages.
+            # The compacted topic may have messages that are older than the log and not older than `time_ms`.
             position = min(position, await self._compacted.first_since(time_ms) or position)
         await self._around.tasks.finish(self.moves.seek(consumer, position, None))
 
     async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:
-        """Carry out a client's unsubscribe. Cancelling does not stop it."""
+        """Carry out a client's unsubscribe. Cancelling does not stop the deletion."""
         _require_open(consumer)
         if len(self.consumers) > 1 and not force:
             raise MetadataInvalid(

@@ -1,4 +1,4 @@
-"""The traced messages of one subscription, from their delivery to the flush that stores their ack."""
+"""Make the spans of traced messages on one subscription: one for each delivery, and one for each ack."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TracedDeliveries"]
 
-MOST_REMEMBERED: Final = 1000  # messages per subscription; the ack of a forgotten message has no span
+# Messages per subscription. The oldest are forgotten first, and their acks get no span.
+MOST_REMEMBERED: Final = 1000
 
 
 class _Acked(NamedTuple):
@@ -27,9 +28,9 @@ class _Acked(NamedTuple):
 
 
 class TracedDeliveries:
-    """The maker of spans for deliveries and acks. Every call returns at once, and costs little without traced messages.
+    """Makes the spans of deliveries and acks. Every call returns at once, and costs little if no message is traced.
 
-    An ack's span ends when the ack is stored. A subscription that is not durable ends it at once.
+    The span of an ack ends when the ack is stored, or at once if the subscription is not durable.
     """
 
     def __init__(self, tracing: Tracing, topic: str, subscription: str, *, is_durable: bool) -> None:
@@ -69,7 +70,7 @@ class TracedDeliveries:
         delivered[position] = parent
 
     def acked(self, consumer: str, acks: Sequence[AckRequest], *, cumulative: bool) -> None:
-        """Note these acks, which have changed the cursor. An ack of part of a batch does not count."""
+        """Note these acks, which have changed the cursor. Ignore an ack of part of a batch."""
         if not self._delivered:
             return
         now_ns = time.time_ns()
@@ -88,12 +89,12 @@ class TracedDeliveries:
             self.stored()
 
     def flushing(self) -> None:
-        """Note that a flush has begun that stores the acks so far."""
+        """Note that a flush has begun to store the acks noted so far."""
         self._flushing += self._acked
         self._acked = []
 
     def put_back(self) -> None:
-        """Keep the acks for a later flush, because this one stored nothing."""
+        """Keep the acks for a later flush, because this flush stored nothing."""
         self._acked = self._flushing + self._acked
         self._flushing = []
 

@@ -1,7 +1,8 @@
 """Create topics when clients connect: decide whether a topic may be created, with how many partitions, and store it.
 
 Opening a producer or consumer creates a topic. Asking for the number of partitions also creates a topic that gets
-partitions, since the client then connects to them. Other requests, and refused ones, create nothing.
+partitions, because the client then connects to the partitions. Other requests, and requests that are refused, create
+nothing.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ __all__ = ["TopicCreation", "topic_not_found"]
 
 
 def topic_not_found(name: TopicName, why: str = "") -> TopicNotFound:
-    """Return the error for a missing topic, which says how to create it."""
+    """Return the error for a missing topic. Its text says how to create the topic."""
     makers = "`vela topics create` or `manage.py createtopic`"
     if name.domain != "persistent":
-        makers = "`manage.py createtopic`"  # `vela topics create` makes only persistent ones
+        makers = "`manage.py createtopic`"  # `vela topics create` makes only persistent topics
     return TopicNotFound(f"topic {name} does not exist{why}; create it with {makers}")
 
 
@@ -41,10 +42,10 @@ class TopicCreation:
         self._settings = settings
 
     async def partitions_of_new(self, name: TopicName) -> int:
-        """Return how many partitions a new topic gets, 0 = it is not partitioned. Creates nothing.
+        """Return how many partitions a new topic gets; 0 = it is not partitioned. Creates nothing.
 
-        Raises TopicNotFound if connecting creates no topics, and for a partition beyond its topic's count, which no
-        consumer would read.
+        Raises TopicNotFound if clients may not create topics by connecting, and for a partition beyond its topic's
+        count, because no consumer would read that partition.
         """
         in_force = await self._namespace_policies(name.tenant, name.namespace)
         if not in_force.auto_create_topics:

@@ -1,7 +1,7 @@
 """A topic's backlog quota: beyond it, producers are stopped or the slowest subscription loses its oldest messages.
 
-The policy rounds of broker/upkeep check it. A producer that opens while the topic is blocked triggers another check, so
-that it gets in as soon as the backlog has drained.
+The policy rounds of broker/upkeep check the quota. A producer that opens while the topic is blocked triggers another
+check, so that the producer is admitted as soon as the backlog has drained.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class BacklogQuota:
         self.breach: Breach | None = None
         self._was_checked = False  # a topic that was just loaded may be over its quota already
         self.evictions: dict[QuotaKind, int] = dict.fromkeys(QuotaKind, 0)
-        self._oldest: dict[str, tuple[Position, int]] = {}  # subscription → oldest entry, append ms
+        self._oldest: dict[str, tuple[Position, int]] = {}  # subscription → oldest entry, its append time
 
     @property
     def is_set(self) -> bool:
@@ -141,12 +141,12 @@ class BacklogQuota:
         if known is None or known[0] != position:
             appended_ms = await topic.reader.append_ms(position)
             if appended_ms is None:
-                return 0  # trimmed meanwhile
+                return 0  # the entry was trimmed meanwhile
             known = self._oldest[subscription.name] = (position, appended_ms)
         return now_ms - known[1]
 
     async def _evict(self, breach: Breach) -> bool:
-        """Move the slow subscription's mark-delete forward and store an act. Return False if it can skip nothing."""
+        """Move the slow subscription's mark-delete forward and store an act. Return False if nothing can be skipped."""
         topic = self._topic
         subscription = topic.subscriptions.get(breach.subscription)
         if subscription is None:

@@ -1,4 +1,4 @@
-"""Handle clients' requests about topics by name: to publish, to subscribe, for partitions and for schemas.
+"""Handle clients' requests that name a topic: to publish, to subscribe, and to ask for partitions or schemas.
 
 A request that no topic could grant is refused before a topic is opened, so that it creates no topic and no namespace.
 """
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 
 class ClientRequests:
-    """Finds or creates the topic of a request, and passes it on. `require_ready` raises until the broker is ready."""
+    """Passes a request on to its topic, which it finds or creates. `require_ready` raises until the broker is ready."""
 
     def __init__(
         self,
@@ -64,7 +64,10 @@ class ClientRequests:
         return await self._topics.partition_count(topic, create=create)
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
-        """Return the full names of topics, with partitions instead of their parent. Raises InvalidTopicName."""
+        """Return the full names of a namespace's topics. Raises InvalidTopicName.
+
+        The list has the partitions of a partitioned topic instead of the topic itself.
+        """
         tenant, name = parse_namespace(namespace)
         stored = await repeat_until_done(
             self._pool, lambda c: store.names_in_namespace(c, tenant, name), what="listing topics"
@@ -120,7 +123,7 @@ class ClientRequests:
 
 @contextmanager
 def _refusal_answered(what: str) -> Iterator[None]:
-    """Raise PersistenceFailed, for the client, if the database refuses a statement of the block. Other errors pass."""
+    """Raise PersistenceFailed, which the client gets, if the database refuses a statement. Catch no other errors."""
     try:
         yield
     except psycopg.Error as error:
@@ -135,7 +138,7 @@ def _check_producer(request: ProducerRequest, identity: ClientIdentity) -> None:
     check_storable("producer", request.name or "")
     if request.name == OUTBOX_PRODUCER and identity.face != INTERNAL_FACE:
         raise NotAllowed(
-            f"producer name {OUTBOX_PRODUCER} is the broker's own, for what Django code publishes: choose another"
+            f"producer name {OUTBOX_PRODUCER} is reserved for messages that Django code publishes: choose another"
         )
     if request.initial_subscription:
         check_name(request.initial_subscription)

@@ -76,10 +76,10 @@ class Endings:
         self._schemas = schemas
 
     async def terminate(self, topic: Topic) -> Position:
-        """Fix the last position permanently, and refuse publishing from then on. Safe to repeat.
+        """Terminate a topic: its last position never changes again, and it refuses later sends. Safe to repeat.
 
-        Sends under way are stored and get their receipts; those still queued fail with TopicTerminated, and producers
-        are closed. Raises TopicFenced. Not safe to cancel.
+        Sends under way are stored and get their receipts; sends that are still queued fail with TopicTerminated, and
+        producers are closed. Raises TopicFenced. Not safe to cancel.
         """
         if topic.is_terminated:
             return topic.log.ledgers.last_position()
@@ -106,9 +106,9 @@ class Endings:
         return topic.log.ledgers.last_position()
 
     async def unload(self, names: Sequence[TopicName]) -> int:
-        """Remove these topics from memory: send receipts, detach clients, store acks. They load again on demand.
+        """Remove these topics from memory: send receipts, detach clients, store acks. Return how many were loaded.
 
-        Return how many were loaded. Clients reconnect by themselves; those that reconnect early wait until the unload
+        Clients reconnect, and the topics are then loaded again. A client that reconnects early waits until the unload
         ends.
         """
         async with self._still(names) as topics:
@@ -135,11 +135,12 @@ class Endings:
     async def delete(
         self, name: TopicName, *, force: bool, with_subscriptions: bool = False
     ) -> DeleteFigures:
-        """Delete a topic, or a partitioned one with all partitions: messages, subscriptions, everything but its acts.
+        """Delete a topic with its partitions, messages and subscriptions: everything except its acts.
 
-        Raises TopicBusy while clients are connected, or, unless `with_subscriptions`, if it has subscriptions; nothing
-        is changed then. With `force` it closes the clients and deletes the subscriptions instead. Raises TopicNotFound,
-        NotAllowed; after TopicFenced the topic is intact and its clients reconnect. Not safe to cancel.
+        Raises TopicBusy and changes nothing while clients are connected, or if the topic has subscriptions and
+        `with_subscriptions` is False. With `force` it closes the clients and deletes the subscriptions instead. Raises
+        TopicNotFound, NotAllowed, and TopicFenced, after which the topic is intact and its clients reconnect. Not safe
+        to cancel.
         """
         found = await self._found(name)
         names = [TopicName.parse(each) for each in found.members.values()]
@@ -160,7 +161,7 @@ class Endings:
                 lambda c: store.delete(c, epochs, parent_id=found.topic_id if found.is_partitioned else None),
                 what=f"deleting {name}",
             )
-            # After a lost answer, the repeated statement finds nothing, because the first one deleted the topic.
+            # If the answer was lost, the repeated statement finds nothing, because the first try deleted the topic.
             left = await repeat_until_done(
                 self._pool, lambda c: store.members(c, name.full), what="finding a topic"
             )
@@ -214,7 +215,7 @@ class Endings:
 
     @asynccontextmanager
     async def _still(self, names: Sequence[TopicName]) -> AsyncIterator[list[Topic]]:
-        """Yield the named topics that are loaded, without appends in flight. The others cannot be loaded meanwhile."""
+        """Yield the named topics that are loaded, with no append in flight. The others cannot be loaded meanwhile."""
         full_names = [each.full for each in names]
         async with self._topics.gates.closed(full_names), AsyncExitStack() as pauses:
             await self._topics.loads_done()

@@ -1,4 +1,4 @@
-"""Gates of topics that are being unloaded or deleted: requests for such a topic wait until that is done."""
+"""Gates of topics that are being unloaded or deleted: requests for such a topic wait until its gate opens again."""
 
 from __future__ import annotations
 

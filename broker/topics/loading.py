@@ -40,7 +40,7 @@ __all__ = ["NewTopic", "TopicLoader"]
 
 
 class NewTopic(Protocol):
-    """Makes the object of a topic after its log was read."""
+    """A function that makes the object of a topic after its log was read."""
 
     def __call__(
         self,
@@ -177,7 +177,7 @@ async def _take(connection: Connection, topic_id: int, token: int) -> _Stored:
 
 
 async def _ledger_info(connection: Connection, row: store.LedgerRow, *, is_last: bool) -> LedgerInfo:
-    """Return a ledger as memory needs it. The totals of an open one come from its last entry."""
+    """Return a ledger for the map in memory. The totals of an open ledger come from its last entry."""
     entries, messages, size_bytes = row.entries, row.messages, row.size_bytes
     first_append_ms, last_append_ms = row.first_append_ms, row.last_append_ms
     if not row.sealed and row.segment_id is not None:

@@ -39,7 +39,9 @@ async def check_growth(pool: ConnectionPool, name: TopicName, partitions: int) -
 
 
 async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth:
-    """Give a topic more partitions. Each new one gets the subscriptions of the others, at its first message.
+    """Give a topic more partitions.
+
+    A new partition gets the subscriptions of the other partitions. They begin at the new partition's first message.
 
     Clients see the new count when they next ask for it (Apache's clients ask once a minute), and never before the
     partitions and their subscriptions exist. Repeating the same count does nothing. Raises MetadataInvalid for a count

@@ -37,7 +37,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-_AT_ONCE: Final = 200  # topics whose policies are computed at once, in about 6 ms
+_AT_ONCE: Final = 200  # topics whose policies are computed in one step, which takes about 6 ms
 
 
 class PolicyConflict(BrokerError):
@@ -132,14 +132,17 @@ class PolicyDocuments:
     def in_force_with(
         self, holder: Holder, document: Mapping[str, object], above: Mapping[str, object]
     ) -> Policies:
-        """Return the policies in force if a holder had this document; `above` is a topic's namespace document."""
+        """Return the policies that would be in force if a holder had this document.
+
+        `above` is the document of a topic's namespace.
+        """
         namespace, topic = (document, {}) if holder.topic is None else (above, document)
         return effective_policies(self._settings, namespace, topic, where=holder.name)
 
     async def of_topics_with(
         self, holder: Holder, after: Mapping[str, object], topics: Sequence[TopicName]
     ) -> dict[str, Policies]:
-        """Return full name → policies in force if a holder had the document `after`, for its stored topics."""
+        """Return full name → policies that would be in force on these topics if a holder had the document `after`."""
         found: dict[str, Policies] = {}
         for at in range(0, len(topics), _AT_ONCE):  # clients are served in between
             names = [each.full for each in topics[at : at + _AT_ONCE]]
@@ -178,7 +181,7 @@ class PolicyDocuments:
             ),
             what="changing policies",
         )
-        # After a lost answer, the repeated statement finds `after` instead of `before`: the first one stored it.
+        # If the answer was lost, the repeated statement finds `after` instead of `before`: the first try stored it.
         state = await self.read(holder)
         if not stored and dict(state.document) != dict(after):
             raise PolicyConflict(
@@ -188,7 +191,7 @@ class PolicyDocuments:
         return state
 
     async def stored_of(self, topics: Sequence[TopicName]) -> dict[str, Policies]:
-        """Return full name → policies in force by the stored documents. Leaves out topics that are not stored."""
+        """Return full name → policies in force, from the stored documents. Leave out topics that are not stored."""
         rows = await repeat_until_done(
             self._pool, lambda c: store.in_force(c, [each.full for each in topics]), what="reading policies"
         )
@@ -199,16 +202,16 @@ class PolicyDocuments:
 
 
 def parsed(texts: Mapping[str, str], level: PolicyLevel) -> dict[str, PolicyValue]:
-    """Parse values written as text. Raises PolicyInvalid for the first wrong one."""
+    """Parse values written as text. Raises PolicyInvalid for the first wrong value."""
     values = {name: FIELDS[name].parse(text) if name in FIELDS else text for name, text in texts.items()}
     return checked(values, level)
 
 
 def check_names(names: Iterable[str], level: PolicyLevel) -> None:
-    """Check that all names are policies. Raises PolicyInvalid for the first that is not."""
+    """Check that all names are policies. Raises PolicyInvalid for the first name that is not."""
     for name in names:
         if name not in FIELDS:
-            checked({name: None}, level)  # its error lists the policies that exist
+            checked({name: None}, level)  # the error lists the policies that exist
 
 
 def changed(

@@ -1,4 +1,4 @@
-"""Compute the policies in force on a topic from the settings, the namespace's document and the topic's."""
+"""Compute the policies in force on a topic from the settings and the documents of its namespace and the topic."""
 
 from __future__ import annotations
 
@@ -66,18 +66,18 @@ class PolicyInForce:
 
     @property
     def own_words(self) -> str:
-        """The value set on this level as people write it, "" = none."""
+        """The value set on this level as people write it; "" = none."""
         return "" if self.own is None else self.field.words(self.own)
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The values to choose from, empty if people write the value."""
+        """The values to choose from; empty if an operator types the value."""
         if self.field.kind is bool:
             return ("true", "false")
         return tuple(self.field.kind) if issubclass(self.field.kind, StrEnum) else ()
 
     def complaint(self, text: str) -> str:
-        """Return a sentence with the values that the policy accepts if the text is not one of them, else ""."""
+        """Return "" if the policy accepts this text, else a sentence that says which values it accepts."""
         try:
             self.field.parse(text)
         except PolicyInvalid:
@@ -93,7 +93,7 @@ class PolicyInForce:
 class DescribedPolicies:
     """All policies in force on a namespace or a topic."""
 
-    sentences: tuple[str, ...]  # the meaning of the policies for messages
+    sentences: tuple[str, ...]  # they say what the policies do with messages
     policies: tuple[PolicyInForce, ...]
 
 
@@ -105,7 +105,7 @@ def described_policies(
     where: str,
     say: Callable[[str], str] = str,
 ) -> DescribedPolicies:
-    """Describe the policies in force by the stored documents; `topic` is None for a namespace itself.
+    """Describe the policies that the stored documents put in force; `topic` is None for a namespace itself.
 
     `say` translates the texts of the sentences.
     """
@@ -134,7 +134,7 @@ def described_policies(
 
 
 def policy_texts() -> tuple[str, ...]:
-    """Return every text of the description of policies, for translators."""
+    """Return all texts with which policies are described, for translation."""
     return (*(field.says for field in FIELDS.values()), *SENTENCE_TEXTS)
 
 

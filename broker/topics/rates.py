@@ -14,16 +14,18 @@ if TYPE_CHECKING:
 
 __all__ = ["MEASURED_OVER_S", "Moving", "Rates"]
 
-_WEIGHT: Final = 0.4  # of the newest second: a change shows at once and has settled after about five reports
+# The weight of the newest second: a change shows at once and has settled after about five reports.
+_WEIGHT: Final = 0.4
 MEASURED_OVER_S: Final = 5  # follows from that weight: all older seconds together weigh less than a tenth
 _NOTHING_PER_S: Final = 0.05
-# A slower flow is measured from one message to the next, since in most seconds no message comes.
+# A slower flow is measured from one message to the next, because in most seconds no message comes.
 _SLOW_PER_S: Final = 1.0
 # A slow flow has ended when no message has come for this many times its last gap.
 _PATIENCE: Final = 3
 _LEAST_PATIENCE_MS: Final = 2_000
 _MOST_PATIENCE_MS: Final = 30_000
-# In reports. Going through ten thousand topics in every report would cost as much as all reporting may cost.
+# Forget closed topics in every sixtieth report. Going through ten thousand topics in each report would take as long as
+# a whole report may take.
 _FORGET_EVERY: Final = 60
 
 T = TypeVar("T")
@@ -41,12 +43,12 @@ class Moving:
 class _Flow:
     """A flow of messages, with other counts of the same flow, such as bytes."""
 
-    totals: tuple[int, ...]  # the messages first
-    seen_ms: int  # the last report
+    totals: tuple[int, ...]  # cumulative counts, the messages first
+    seen_ms: int  # time of the last report
     measured_ms: int  # the rates cover the time until then
-    changed_ms: int  # the last report with news
+    changed_ms: int  # time of the last report that counted new messages
     per_s: tuple[float, ...]
-    gap_ms: int = 0  # between the last two reports with news
+    gap_ms: int = 0  # time between the last two reports that counted new messages
 
     def update(self, totals: tuple[int, ...], now_ms: int) -> tuple[float, ...]:
         seen_ms, self.seen_ms = self.seen_ms, now_ms
@@ -58,7 +60,7 @@ class _Flow:
         weight, since_s = _WEIGHT, _seconds(now_ms - self.measured_ms)
         if not self.per_s[0]:
             if news / _seconds(now_ms - seen_ms) > _SLOW_PER_S:
-                since_s = _seconds(now_ms - seen_ms)  # it starts fast, so the pause before it does not count
+                since_s = _seconds(now_ms - seen_ms)  # the flow starts fast, so ignore the pause before it
             else:
                 weight = 1 - (1 - _WEIGHT) ** since_s
         self.per_s = tuple(
@@ -90,7 +92,7 @@ _Counts = tuple[tuple[int, ...], ...]  # the totals of each flow
 
 
 class Rates:
-    """Rates of each topic and producer (messages and bytes in), subscription and consumer (messages out and acked).
+    """The rates of topics and producers (messages and bytes in) and of subscriptions and consumers (out and acked).
 
     A consumer also has the rate of its redelivered messages.
     """
@@ -100,14 +102,17 @@ class Rates:
         self._subscriptions: dict[Subscription, _Flows] = {}
         self._producers: WeakKeyDictionary[Producer, _Flows] = WeakKeyDictionary()
         self._consumers: WeakKeyDictionary[Consumer, _Flows] = WeakKeyDictionary()
-        # When to report a topic or subscription again while it has a rate: a slow flow once, when it has ended, and not
-        # every second.
+        # When to report a topic or subscription again while it has a rate. A slow flow is reported again only once,
+        # when it has ended, and not every second.
         self._topics_due_ms: dict[Topic, int] = {}
         self._subscriptions_due_ms: dict[Subscription, int] = {}
         self._looks = 0
 
     def of_topic(self, topic: Topic, messages: int, size_bytes: int, now_ms: int) -> tuple[float, float]:
-        """Return messages and bytes per second since the last call, smoothed; 0 at first, and once closed."""
+        """Return messages and bytes per second since the last call, smoothed.
+
+        The rates are 0 at the first call, and after the topic is closed.
+        """
         if not topic.is_open:
             return 0.0, 0.0
         flows = self._topics.get(topic)
@@ -119,7 +124,10 @@ class Rates:
         return messages_rate, bytes_rate
 
     def of_subscription(self, each: Subscription, out: int, acked: int, now_ms: int) -> tuple[float, float]:
-        """Return messages delivered and acked per second since the last call, smoothed; 0 at first, and once closed."""
+        """Return messages delivered and acked per second since the last call, smoothed.
+
+        The rates are 0 at the first call, and after the subscription is deleted or its topic closed.
+        """
         if _is_gone(each):
             return 0.0, 0.0
         flows = self._subscriptions.get(each)
@@ -131,9 +139,10 @@ class Rates:
         return rate_out, rate_acked
 
     def of_producer(self, topic: Topic, producer: Producer, now_ms: int) -> tuple[float, float]:
-        """Return messages and bytes per second. In each report, call it after `of_topic`.
+        """Return messages and bytes per second. In each report, call this after `of_topic`.
 
-        The topic is reported again until this rate is 0 too: receipts may come a report later than the messages.
+        The topic is reported again until this rate is 0, which may happen after the topic's own rate is 0: receipts may
+        come one report later than the messages.
         """
         counts = ((producer.messages_in, producer.bytes_in),)
         flows = self._producers.get(producer)
@@ -147,7 +156,7 @@ class Rates:
     def of_consumer(self, each: Subscription, consumer: Consumer, now_ms: int) -> tuple[float, float, float]:
         """Return messages delivered, acked and redelivered per second. In each report, call it after `of_subscription`.
 
-        The subscription is reported again until these rates are 0 too.
+        The subscription is reported again until these rates are also 0.
         """
         counts = (consumer.messages_out,), (consumer.messages_acked,), (consumer.messages_redelivered,)
         flows = self._consumers.get(consumer)
@@ -182,15 +191,15 @@ class Rates:
         return messages_rate, bytes_rate
 
     def consumer_per_s(self, consumer: Consumer) -> tuple[float, float, float]:
-        """Return how many messages per second the consumer received, acked and received again, as last reported."""
+        """Return the messages per second that the consumer received, acked and received again, as last reported."""
         rate_out, rate_acked, rate_again = _last(self._consumers.get(consumer), 3)
         return rate_out, rate_acked, rate_again
 
     def moving(self, now_ms: int) -> Moving:
         """Return the topics and subscriptions to report now although nothing changed.
 
-        Closed ones are reported once more, with rate 0. Every 60th call forgets closed topics and deleted
-        subscriptions.
+        Closed topics and their subscriptions are reported once more, with rate 0. Every 60th call forgets closed topics
+        and deleted subscriptions.
         """
         self._looks += 1
         if self._looks % _FORGET_EVERY == 0:

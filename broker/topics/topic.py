@@ -1,6 +1,7 @@
 """One topic in the memory of the process that owns it: its log, its producers, its subscriptions.
 
-Over 400 lines: half of it declares and connects the parts of a topic, which are in files of their own.
+This file has over 400 lines, because half of it declares and connects the parts of a topic. The parts themselves are in
+other files.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class WaitingPulls(Protocol):
 
 
 class Topic:
-    """A topic that this process owns. Its log closes permanently; to serve the topic again, load it as a new object."""
+    """A topic that this process owns. A closed log never opens again: the topic is then loaded as a new object."""
 
     # Python shares the keys of instance dicts only up to 30 attributes: without slots a topic takes 1.5 KiB more.
     __slots__ = (
@@ -211,7 +212,7 @@ class Topic:
         self.publishes = publishes.account()
         self.publish_limit: PublishLimit | None = None
         self.dispatch_rate: RatePair | None = None
-        self._rates: tuple[int, ...] | None = None  # in force; None = not yet applied
+        self._rates: tuple[int, ...] | None = None  # the rates in force; None = none applied yet
         self.quota = BacklogQuota(self, pool, clock)
         self.last_append_ms = 0
         self.last_used_ms = clock.now_ms()  # when a client last left; if unknown, when the topic was loaded
@@ -244,7 +245,7 @@ class Topic:
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> Producer:
-        """Attach a producer. If it must wait for exclusive access, queue it, and `is_ready` stays False meanwhile.
+        """Attach a producer. If it must wait for exclusive access, it is queued, and its `is_ready` is still False.
 
         Raises ServiceNotReady, TopicTerminated, TopicFenced, QuotaHold, QuotaExceeded, NotAllowed, IncompatibleSchema,
         ProducerBusy, ProducerFenced.
@@ -281,7 +282,7 @@ class Topic:
         return producer
 
     def remove_producer(self, producer: Producer) -> None:
-        """Remove a producer. Its queued sends stay."""
+        """Remove a producer. Its queued sends stay queued."""
         self.access.remove(producer)
         self.last_used_ms = self._clock.now_ms()
         self._reports.producer_gone(self, producer)
@@ -361,7 +362,7 @@ class Topic:
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Attach a consumer, and make its subscription if there is none.
+        """Attach a consumer, and create its subscription if it is missing.
 
         Raises ServiceNotReady, UnsupportedVersion, IncompatibleSchema, and the errors of
         `TopicSubscriptions.of_request` and `Subscription.attach`.
@@ -380,7 +381,7 @@ class Topic:
             self.subscriptions.settle_reader(subscription)
 
     def _is_idle(self) -> bool:
-        """Return whether the topic has no messages and no clients, so that a consumer may set its first schema."""
+        """Return whether the topic has no messages and no clients, so that a consumer may set the first schema."""
         has_consumers = any(each.consumers for each in self.subscriptions.values())
         return not (self.producers or has_consumers or self.log.ledgers.total_entries)
 
@@ -393,24 +394,24 @@ class Topic:
         return sum(len(each.consumers) for each in self.subscriptions.values())
 
     def consumer_left(self, now_ms: int) -> None:
-        """Note that the topic was in use until now."""
+        """Note that a consumer left, so that the topic was in use until `now_ms`."""
         self.last_used_ms = now_ms
 
     # -- policies ------------------------------------------------------------------------------------------------
 
     def set_policies(self, policies: Policies) -> None:
-        """Put policies in force after an operator changed a document. Do nothing if they are the same as before."""
+        """Apply the new policies after an operator changed a policy document. Do nothing if they are unchanged."""
         if policies != self.policies:
             self.policies = policies
             self.policies_changed()
 
     def loaded(self) -> None:
-        """Begin to apply the policies. Called once everything stored about the topic is in memory."""
+        """Begin to apply the policies. Call this once everything stored about the topic is in memory."""
         self.policies_changed()
         self._reports.topic_changed(self)
 
     def policies_changed(self) -> None:
-        """Update everything derived from `self.policies`. Code that reads them at each use needs no update."""
+        """Update everything derived from `self.policies`. Code that reads the policies at each use needs no update."""
         self.log.policy = rollover_policy(self.policies)
         self.delayed.policies_changed(self.policies)
         for subscription in list(self.subscriptions.values()):

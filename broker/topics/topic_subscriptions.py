@@ -41,7 +41,7 @@ class SubscribedTopic(SubscriptionTopic, Protocol):
 
 
 class NewSubscription(Protocol):
-    """Makes the object of a subscription."""
+    """A function that makes the object of a subscription."""
 
     def __call__(
         self,
@@ -83,7 +83,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         self._tasks = tasks
         self._reports = reports
         self._by_name: dict[str, Subscription] = {}
-        self.creating = asyncio.Lock()  # taken to make a subscription or a bookmark, and to trim ledgers
+        self.creating = asyncio.Lock()  # held to create a subscription or a bookmark, and to trim ledgers
 
     def __getitem__(self, name: str) -> Subscription:
         return self._by_name[name]
@@ -95,11 +95,11 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         return len(self._by_name)
 
     def values(self) -> ValuesView[Subscription]:
-        """Return the dict's own values, a fast path: every stored batch goes through them."""
+        """Return the subscriptions, faster than the inherited method: this is called for every stored batch."""
         return self._by_name.values()
 
     async def of_request(self, request: SubscribeRequest) -> Subscription:
-        """Return the subscription that a consumer asks for. Create it if it is missing and connecting may create one.
+        """Return the subscription that a consumer asks for. Create it if it is missing and the policies allow that.
 
         Raises NotAllowed, SubscriptionNotFound, TopicFenced, ServiceNotReady.
         """
@@ -128,11 +128,11 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     ) -> Subscription:
         """Return the durable subscription of this name. Create it if it is missing.
 
-        `by_attaching`: a client connects, so raise SubscriptionNotFound if the policies do not let that create one.
-        `remaining`: see `cursor_starting_at`. Raises NotAllowed if a reader uses the name or the topic has too many
-        subscriptions, TopicFenced, ServiceNotReady.
+        `by_attaching`: a client attaches, so raise SubscriptionNotFound if the policies do not let attaching create
+        subscriptions. `remaining`: see `cursor_starting_at`. Raises NotAllowed if a reader uses the name or the topic
+        has too many subscriptions, TopicFenced, ServiceNotReady.
 
-        Cancelling does not stop the creation, since memory must have every subscription that PostgreSQL stores.
+        Cancelling does not stop the creation, because memory must have every subscription that PostgreSQL stores.
         """
         return await self._tasks.finish(
             self._find_or_create(name, type_, start, properties, by_attaching, remaining)
@@ -187,7 +187,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
             return subscription
 
     async def cursor_starting_at(self, start: Position, remaining: int | None = None) -> CursorState:
-        """Return the state of a new cursor that begins at `start`, or at the next entry if that one is not stored.
+        """Return the state of a new cursor that begins at `start`, or at the next entry if `start` is not stored.
 
         `remaining` is the bitset of the unacked messages of `start`; None = all.
         """
@@ -199,7 +199,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
                 await self._topic.reader.load_index(missing.ranges)
 
     async def _stored(self, name: str) -> tuple[int, CursorState]:
-        """Return the row of this name, which exists already: a try of this call wrote it, and the answer was lost."""
+        """Return the existing row of this name, which an earlier try wrote whose answer was lost."""
         rows = await repeat_until_done(
             self._pool,
             lambda c: store.subscriptions_of(c, self._topic.log.topic_id),
@@ -265,7 +265,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
             self._reports.subscription_changed(subscription)
 
     def replay(self, positions: Sequence[Position]) -> None:
-        """Deliver these entries, which are due, on every subscription that skips delayed entries until then."""
+        """Deliver these entries, which are now due, on every subscription that passes over delayed entries."""
         for subscription in list(self._by_name.values()):
             if subscription.type in DELAYING:
                 subscription.replay(positions)
@@ -273,7 +273,8 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     def has_room_for_replays(self) -> bool:
         """Return whether more due entries may be released.
 
-        True if some Shared subscription has sent all entries that were released before, or if none of them can send.
+        True if some Shared subscription has sent all entries that were released before, or if no Shared subscription
+        can send.
         """
         waiting = [
             each.dispatcher.replay_entries

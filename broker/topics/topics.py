@@ -1,4 +1,7 @@
-"""The topics in this process's memory: loaded or made when a client asks for one, forgotten when their logs close."""
+"""The topics in this process's memory.
+
+A topic is loaded or created when a client asks for it, and forgotten when its log closes.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,8 @@ __all__ = ["Topics"]
 class Topics:
     """The persistent topics.
 
-    `load` takes ownership of a topic, given its row; `require_ready` raises while that is not allowed. Use this only
-    from the event loop.
+    `load` takes ownership of a topic, given its row; `require_ready` raises while this process may not take ownership.
+    Use this only from the event loop.
     """
 
     def __init__(
@@ -52,9 +55,9 @@ class Topics:
         return list(self.loaded.values())
 
     async def open(self, name: TopicName, *, create: bool) -> Topic:
-        """Return the topic; load or make it if necessary. Concurrent callers share one load.
+        """Return the topic; load or create it if necessary. Concurrent callers share one load.
 
-        Raises TopicNotFound, NotAllowed (a partitioned parent has no messages of its own), ServiceNotReady.
+        Raises TopicNotFound, ServiceNotReady, and NotAllowed for a partitioned topic, which has no messages of its own.
         """
         await self.gates.passed(name.full)
         self._require_ready()

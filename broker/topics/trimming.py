@@ -1,8 +1,8 @@
 """Trim a topic's ledgers that nobody needs any more: `core.ledgers.retention` decides which ones.
 
-They are removed from memory first, in the same step as the decision, so that no cursor can move and no subscription can
-be created in between. Then their rows are deleted. If the broker crashes before that, they are loaded and trimmed
-again.
+The ledgers are removed from memory first, in the same step as the decision, so that no cursor can move and no
+subscription can be created in between. Then their rows are deleted. If the broker crashes before that, the next broker
+loads the ledgers and trims them again.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Trimmer:
     async def trim(self, topic: Topic, *, retention: Retention | None = None) -> int:
         """Trim the ledgers that nobody needs, and return the freed bytes.
 
-        `retention` replaces that of the topic's policies. These stay: the open ledger, everything that a durable
-        subscription has not acked durably, everything that retention keeps, and everything that an undo or a bookmark
-        pins, as far as the backlog quota allows. Safe to repeat. Raises psycopg.Error if the server refuses.
+        `retention` replaces the retention in the topic's policies. These stay: the open ledger, everything that a
+        durable subscription has not acked durably, everything that retention keeps, and everything that an undo or a
+        bookmark pins, as far as the backlog quota allows. Safe to repeat. Raises psycopg.Error if the server refuses.
         """
         retention = retention or Retention(
             time_ms=topic.policies.retention_ms, size_bytes=topic.policies.retention_bytes
@@ -55,8 +55,8 @@ class Trimmer:
         count = self._count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
         if count:
             async with topic.subscriptions.creating:
-                # Read the cursors before the pins to which an undo may return them. If an act is applied in between,
-                # the position read is the one before the act, which is no later than the new pin.
+                # Read the cursors first, then the pins to which an undo may return cursors. If an act is applied in
+                # between, the position that was read is from before the act, so it is not later than the new pin.
                 limits = TrimLimits(
                     acked_entries=_acked_entries(topic),
                     pinned_entries=await self._pinned_entries(topic),
@@ -68,7 +68,7 @@ class Trimmer:
         return freed
 
     def trimmable(self, topic: Topic, retention: Retention) -> Trimmable:
-        """Return the data that a retention would trim now, ignoring pins of undo windows and bookmarks."""
+        """Return the data that this retention would trim now. Ignore the pins of undo windows and bookmarks."""
         count = self._count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
         ledgers = topic.log.ledgers.infos()[:count]
         return Trimmable(
@@ -77,7 +77,7 @@ class Trimmer:
         )
 
     async def _forget(self, topic: Topic, retention: Retention, limits: TrimLimits) -> int:
-        """Forget the ledgers that both `limits` and the current cursors allow to trim, and return their bytes."""
+        """Forget the ledgers that neither `limits` nor the current cursors keep, and return their size in bytes."""
         while True:
             count = min(
                 self._count(topic, retention, limits),
@@ -124,7 +124,7 @@ def _acked_entries(topic: Topic) -> int | None:
     """Return the number of entries that every durable subscription has acked; None = no subscription is durable.
 
     Both mark-delete positions count: the one in memory, and the stored one, to which a crash returns the cursor. In a
-    compacted topic, the next compaction needs the entries above the horizon too.
+    compacted topic, the next compaction also needs the entries above the horizon.
     """
     needed = [
         min(each.cursor.mark_delete, each.stored_mark_delete)

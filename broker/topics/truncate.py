@@ -28,9 +28,9 @@ _NOTHING_KEPT = Retention(time_ms=0, size_bytes=0)
 class Truncation:
     """The effect of a truncate on one topic."""
 
-    through: Position  # the last entry that it skips
-    skipped_messages: int  # not acked, over all subscriptions
-    freed_bytes: int  # at most: undo windows and bookmarks may pin some of these ledgers
+    through: Position  # the last entry that the truncate skips
+    skipped_messages: int  # messages that are not acked, added up over all subscriptions
+    freed_bytes: int  # an upper bound: undo windows and bookmarks may pin some of these ledgers
 
 
 class Truncator:
@@ -56,8 +56,8 @@ class Truncator:
     async def truncate(self, topic: Topic, through: Position) -> int:
         """Move every durable subscription past `through`, and free the ledgers that nobody needs after that.
 
-        A compacted topic keeps nothing up to `through`. Return the bytes freed. Consumers stay connected; their acks of
-        skipped messages are accepted and change nothing. Safe to repeat.
+        Readers of a compacted topic then get nothing up to `through`. Return the bytes freed. Consumers stay connected;
+        their acks of skipped messages are accepted and change nothing. Safe to repeat.
         """
         for subscription in _durable(topic):
             await self._pass_over(subscription, through)

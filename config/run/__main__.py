@@ -54,9 +54,10 @@ def _run(options: Options) -> int:
 
 
 def _find_database(options: Options) -> PostgresServer | None:
-    """Return the embedded server, not started, or None if DATABASE_URL names another one that answers.
+    """Return the embedded server, which is not started yet, or None if DATABASE_URL names another server.
 
-    Ends an embedded server that a killed supervisor left running.
+    Raises StartRefused if that other server does not answer. Ends an embedded server that a killed supervisor left
+    running.
     """
     if options.database_url:
         refuse_unusable_url(options.database_url)
@@ -67,7 +68,7 @@ def _find_database(options: Options) -> PostgresServer | None:
 
 
 def _start_database(options: Options, server: PostgresServer | None, supervisor: Supervisor) -> str:
-    """Start the embedded server, unless DATABASE_URL names another, and return the database's URL."""
+    """Start the embedded server, unless DATABASE_URL names another server, and return the database's URL."""
     if server is None:
         return options.database_url
     if server.create():

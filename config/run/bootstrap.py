@@ -28,7 +28,7 @@ UV_NAMES = {
 
 
 def main(name: str) -> int:
-    """Install requirements/<name>.txt unless that was done. Return the exit code for make."""
+    """Install requirements/<name>.txt, unless it is already installed. Return the exit code for make."""
     requirements = PROJECT / "requirements" / f"{name}.txt"
     stamp = ENVIRONMENT / f".vela-{name}"
     wanted = hashlib.sha256(requirements.read_bytes()).hexdigest() + f" {sys.version}"
@@ -121,7 +121,7 @@ def _make() -> bool:
 
 
 def _debian_venv() -> bool:
-    """Install ensurepip, which Debian leaves out of python3, if this process may. Return whether it did."""
+    """Install ensurepip, which Debian leaves out of python3, if this process has the rights. Return whether it did."""
     apt = shutil.which("apt-get")
     if apt is None or os.geteuid() != 0:
         return False

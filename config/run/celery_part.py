@@ -1,9 +1,9 @@
-"""One of Celery's processes without its command line: `python -m config.run.celery_part tick|work|pipeline|beat`.
+"""Run one of Celery's processes: `python -m config.run.celery_part tick|work|pipeline|beat`.
 
 `make run` starts `work pipeline`: one process for both queues, with one more thread for each job that may run.
 
-These do the same as `celery -A config worker -Q tick -P solo`, `… worker -Q work -P threads -c 2` and `… beat`, but
-start a third of a second sooner, because Celery's command line imports a shell with completion.
+These processes do the same as `celery -A config worker -Q tick -P solo`, `… worker -Q work -P threads -c 2` and
+`… beat`, but start a third of a second sooner, because Celery's command line imports a shell with completion.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _require_usable_broker(app: Celery) -> None:
         KeyError,
         ImportError,
         AttributeError,
-    ) as error:  # AttributeError: kombu without the library it needs
+    ) as error:  # AttributeError: kombu lacks a library
         raise SettingInvalid(
             f"VELA_CELERY_BROKER_URL begins with {scheme!r}, which Celery cannot use ({error}): install the"
             " library for it, or leave the setting empty for PostgreSQL"
@@ -58,7 +58,7 @@ def _require_usable_broker(app: Celery) -> None:
 
 
 def _run(app: Celery, parts: tuple[str, ...]) -> int:
-    # Celery renames its processes if setproctitle is installed. Without that, `ps` shows them like Vela's others.
+    # Celery renames its processes if setproctitle is installed. Prevent that: `ps` then shows them like Vela's others.
     platforms._setproctitle = None  # noqa: SLF001
     app.set_current()
     app.set_default()

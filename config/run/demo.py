@@ -1,16 +1,16 @@
 """`make demo`: a small workload for a running Vela, so that the console has something to show.
 
-It has a topic of orders at 20 messages a second, a topic of requests for reports, 500 every ten minutes, and three
-subscriptions, each with a story:
+A topic of orders gets 20 messages a second, and a topic of requests for reports gets 500 messages every ten minutes.
+There are three subscriptions:
 
-- `billing` of the orders keeps up: three consumers on Shared, everything acknowledged;
+- `billing` of the orders keeps up: its three consumers share the messages and acknowledge all of them;
 - `invoices` of the orders has poison messages: one order in 2,000 fails each time and is delivered again after three
   seconds;
-- `reports` is slow in a way that is hard to see: its first consumer has all 500 in its queue and needs two seconds for
-  each, while a second consumer, forty times as fast, has nothing to do. An operator who disconnects the first one gives
-  its messages to the second.
+- `reports` is slow in a way that is hard to see: its first consumer has all 500 messages in its queue and needs two
+  seconds for each, while a second consumer, forty times as fast, has nothing to do. If an operator disconnects the
+  first consumer, the second gets its messages.
 
-Ctrl-C ends it; the topics and their backlogs stay.
+Ctrl-C ends the demo; the topics and their backlogs stay.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ANSWER_S = 10
 
 
 class Demo:
-    """Threads around Apache's client, ended together."""
+    """The threads that publish and consume. They share one client of Apache Pulsar and end together."""
 
     def __init__(self, url: str) -> None:
         token = os.environ.get("VELA_TOKEN")
@@ -58,7 +58,7 @@ class Demo:
 
     def run(self) -> None:
         """Publish and consume until `end` is called. Raises PulsarException if no Vela answers."""
-        self._client.get_topic_partitions(ORDERS)  # the threads cannot tell `main` that nobody answers
+        self._client.get_topic_partitions(ORDERS)  # a thread could not tell `main` that no Vela answers
         for name in ("billing-1", "billing-2", "billing-3"):
             self._begin(self._consume_well, name)
         self._begin(self._fail_on_poison, "invoices-1")

@@ -50,7 +50,7 @@ def extracted() -> Catalog:
 
 
 def path_of(locale: str) -> Path:
-    """Return the path of a catalogue. The compiled one is beside it."""
+    """Return the path of a catalogue. The compiled catalogue is beside it."""
     return PROJECT_DIR / "console/locale" / locale / "LC_MESSAGES/django.po"
 
 

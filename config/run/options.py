@@ -27,16 +27,16 @@ class Options:
     door_ports: Mapping[str, int]  # ports of broker and console, by the name of the setting
     console_probe: tuple[int, bool]  # the port that is asked for /readyz, and whether it has TLS
     broker_probe: tuple[int, bool]
-    pg_port: int  # embedded server, always on 127.0.0.1
+    pg_port: int  # the port of the embedded server, which always listens on 127.0.0.1
     advertised_url: str  # pulsar://host:port that clients are told
     advertised_tls_url: str  # pulsar+ssl://host:port that clients with TLS are told
     admin_password: str  # empty = a random one, shown once
     log_format: LogFormat  # of the lines that the supervisor prints
-    stop_timeout_s: int  # all of a stop, PostgreSQL's included
+    stop_timeout_s: int  # how long a complete stop may take, including PostgreSQL's
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Options:
-        """Read and check all settings. Raises StartRefused, whose text names each wrong one."""
+        """Read and check all settings. Raises StartRefused, whose text names each wrong setting."""
         # Port 0 lets the system choose a port, which is allowed only for a broker that is started alone.
         zero = [name for name in _BROKER_PORTS if environment.get(name) == "0"]
         complaints = [f"{name} is 0: it takes a number from 1 to 65535" for name in zero]
@@ -75,10 +75,10 @@ class Options:
 
 
 def refuse_exposure(environment: Mapping[str, str]) -> None:
-    """Raise StartRefused if other machines could reach a broker that asks nobody for credentials.
+    """Raise StartRefused if other machines could reach a broker that asks no client for credentials.
 
-    The broker refuses to start then too, but only after a database has been made for it. The other processes of a Vela
-    need no VELA_AUTHENTICATION where each has a container of its own, so `Options` does not ask for it.
+    The broker itself would also refuse to start, but only after a database has been created for it. `Options` does not
+    check this, because it also serves processes in separate containers, which need no VELA_AUTHENTICATION.
     """
     try:
         settings = ProjectSettings.from_environment(environment)

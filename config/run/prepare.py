@@ -16,7 +16,7 @@ from broker.database_version import foreign_database
 def main() -> None:
     """Bring the database up to date, and print one line for each change. Safe to repeat.
 
-    If another version of Vela has migrated the database, change nothing and exit with a sentence about it.
+    If another version of Vela has migrated the database, change nothing and exit with a sentence that says so.
     """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     django.setup()

@@ -20,7 +20,7 @@ CELERY = [sys.executable, "-m", "config.run.celery_part"]
 
 
 def child_environment(options: Options, database_url: str) -> dict[str, str]:
-    """Return every child's environment: the settings as resolved here, so that all children agree."""
+    """Return the environment of every child. The settings are resolved here once, so that all children agree."""
     return {
         **os.environ,
         "DJANGO_SETTINGS_MODULE": "config.settings",

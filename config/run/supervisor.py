@@ -22,14 +22,14 @@ from config.run.postgres.server import PostgresServer
 
 __all__ = ["Supervisor"]
 
-LOOK_S = 0.25  # between looks while something ends or is to be started again
-CALM_LOOK_S = 2.0  # between looks at the sizes of logs; a child that ends wakes the supervisor at once
+LOOK_S = 0.25  # time between looks while a process ends or waits to be started again
+CALM_LOOK_S = 2.0  # time between looks at the sizes of logs; a child that ends wakes the supervisor at once
 START_LOOK_S = 0.05
 SLOW_START_S = 60.0  # after this time the supervisor names what is not ready, and keeps waiting
 
 
 class Supervisor:
-    """The parent of Vela's processes. Use it in `with`: at the end of the block it stops everything that it started.
+    """The parent of Vela's processes. At the end of its `with` block it stops everything that it started.
 
     Run it in the main thread, because the kernel ties children to the thread that starts them.
     """
@@ -53,7 +53,7 @@ class Supervisor:
         return self._stop_asked
 
     def __enter__(self) -> Self:
-        """Let SIGINT, SIGTERM and SIGHUP ask for a stop from now on, instead of killing this process."""
+        """Make SIGINT, SIGTERM and SIGHUP ask for a stop instead of killing this process."""
         self._waker.setblocking(False)
         self._alarm.setblocking(False)
         signal.set_wakeup_fd(self._alarm.fileno(), warn_on_full_buffer=False)
@@ -98,9 +98,9 @@ class Supervisor:
     def start(self, stages: Sequence[Sequence[Child]]) -> None:
         """Start every child at once and wait until all serve, or until a stop is asked for.
 
-        `stages` is the order of stopping: all children of a stage at once, the next stage when they have ended. A child
-        that dies is started again. Raises StartRefused with the child's sentence if it refuses a setting, or if another
-        broker has the lock.
+        `stages` is the order of stopping: the children of a stage are stopped together, and the next stage when they
+        have ended. A child that dies is started again. Raises StartRefused with the child's sentence if it refuses a
+        setting, or if another broker has the lock.
         """
         self._stages = stages
         waiting = [child for stage in stages for child in stage]
@@ -127,7 +127,7 @@ class Supervisor:
             self._wait(CALM_LOOK_S if self._is_calm() else LOOK_S)
 
     def _is_calm(self) -> bool:
-        """Return whether nothing is to be started again."""
+        """Return whether no process waits to be started again."""
         children = [child for stage in self._stages for child in stage]
         return self._postgres_restart_s is None and all(
             child.process is not None or child.restart_s == math.inf for child in children

@@ -1,4 +1,4 @@
-"""Install the programs that the tests need from the system. If that is not possible, name the missing one."""
+"""Install the system's programs that the tests need. If a program cannot be installed, name it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from config.run.bootstrap import apt_install, say
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-NEEDED = {  # programs, any of which will do: Debian's package
+NEEDED = {  # programs, of which one is enough → Debian's package
     BROWSERS: "chromium",
     ("java",): "default-jre-headless",
 }

@@ -51,13 +51,13 @@ class Buckets:
         self._seen: WeakKeyDictionary[Subscription, _Seen] = WeakKeyDictionary()
         self._seen_topics: WeakKeyDictionary[Topic, _SeenTopic] = WeakKeyDictionary()
         self._newest: WeakValueDictionary[int, Topic] = WeakValueDictionary()  # by topic id
-        self._topics: dict[int, set[Topic]] = {}  # that changed in this bucket, by topic id
-        self._subscriptions: dict[int, set[Subscription]] = {}
-        self._noted: set[Topic | Subscription] = set()  # all of these
-        self._sums: dict[int, Counter[str]] = {}  # of the subscriptions of topics that are being counted
+        self._topics: dict[int, set[Topic]] = {}  # topics that changed in this bucket, by topic id
+        self._subscriptions: dict[int, set[Subscription]] = {}  # subscriptions that changed, by topic id
+        self._noted: set[Topic | Subscription] = set()  # all topics and subscriptions that changed
+        self._sums: dict[int, Counter[str]] = {}  # sums over subscriptions, of topics being counted
 
     def note(self, topics: AbstractSet[Topic], subscriptions: AbstractSet[Subscription]) -> None:
-        """Remember that these changed, and the backlog of new ones."""
+        """Remember that these objects changed, and the current backlog of those that are seen for the first time."""
         for topic in topics - self._noted:
             self._topics.setdefault(topic.topic_id, set()).add(topic)
             if topic not in self._seen_topics:
@@ -96,7 +96,7 @@ class Buckets:
                         if looked_at >= _SLICE:
                             yield rows
                             rows, looked_at = [], 0
-                except Exception:  # the others must still be counted
+                except Exception:  # the other topics must still be counted
                     logger.exception("counting for the charts failed; points are missing: topic %s", topic_id)
                 self._sums.pop(topic_id, None)
                 self._noted -= self._topics.pop(topic_id, set())
@@ -104,9 +104,9 @@ class Buckets:
         yield rows
 
     def _rows(self, topic_id: int) -> Iterator[PointRow | None]:
-        """Yield the row of each subscription, then that of the topic; None for those that did not change.
+        """Yield the row of each subscription, then the row of the topic; None in place of a row without a change.
 
-        If several objects had the same id one after the other, they share a row.
+        Several objects that had the same id one after the other share a row.
         """
         topics = set(self._topics.get(topic_id, ()))
         if (newest := self._newest.get(topic_id)) is not None:
@@ -118,7 +118,7 @@ class Buckets:
         last: PointRow | None = None
         for each in sorted(subscriptions, key=lambda each: (_id_of_row(each), each.log.owner_epoch)):
             if last is not None and last.subscription_id != _id_of_row(each):
-                yield _worth_storing(last)  # before the next one is taken, in case the caller stops here
+                yield _worth_storing(last)  # before the next row is counted, in case the caller stops here
                 last = None
             row = self._take(topic_id, each)
             sums["messages_out"] += row.messages_out
@@ -189,7 +189,7 @@ class Buckets:
 
 
 def merged(first: PointRow, second: PointRow) -> PointRow:
-    """Return one row for two of the same topic or subscription that follow each other in a bucket."""
+    """Merge two rows of one topic or subscription. In their bucket, `second` follows `first`."""
     return first._replace(
         messages_in=None if first.messages_in is None else first.messages_in + (second.messages_in or 0),
         bytes_in=None if first.bytes_in is None else first.bytes_in + (second.bytes_in or 0),
@@ -213,12 +213,12 @@ def _id_of_row(each: Subscription) -> int:
 
 
 def _worth_storing(row: PointRow | None) -> PointRow | None:
-    """Return the row of a subscription that has points, if anything changed."""
+    """Return the row if its subscription has points and anything changed, else None."""
     return row if row is not None and row.subscription_id and _says_something(row) else None
 
 
 def _says_something(row: PointRow) -> bool:
-    """Return whether anything changed. No row means that nothing changed in the bucket."""
+    """Return whether the row shows a change. In a bucket where nothing changed, no row is stored."""
     moved = row.messages_in or row.messages_out or row.messages_acked or row.messages_redelivered
     return bool(moved) or row.backlog != row.backlog_before
 

@@ -29,7 +29,7 @@ _MOST_BEHIND_MS: Final = 60_000
 class History:
     """Stores each bucket once. While the database is unavailable, the next bucket grows and nothing is lost.
 
-    Only the reporter's task calls it. A crash loses the bucket that was not stored.
+    Only the reporter's task calls these methods. A crash loses the bucket that was not stored.
     """
 
     def __init__(self, pool: ConnectionPool, clock: Clock) -> None:
@@ -37,11 +37,11 @@ class History:
         self._clock = clock
         self._buckets = Buckets()
         self._open_ms = 0  # start of the earliest bucket that may still be written
-        self._is_behind = False  # the clock is over a minute behind, and the warning has been logged
+        self._is_behind = False  # whether the clock is over a minute behind and the warning was logged
         self._unstored: tuple[int, list[PointRow]] | None = None  # when a bucket begins, and its rows
 
     async def start(self) -> None:
-        """Begin after an earlier broker's last bucket: no two brokers write the same bucket. Raises psycopg.Error."""
+        """Begin after an earlier broker's last bucket, so that no bucket is written twice. Raises psycopg.Error."""
         async with self._pool.use() as connection:
             written_ms = await written_until_ms(connection)
         self._open_ms = max(written_ms, _start_of_bucket(self._clock.now_ms()))
@@ -59,7 +59,7 @@ class History:
         try:
             await self._store()
             ended_ms = _start_of_bucket(self._clock.now_ms()) - BUCKET_MS
-            # False until a new bucket has ended, and while the clock is set back.
+            # False: no new bucket has ended yet, or the clock was set back.
             if ended_ms >= self._open_ms:
                 await self._close(ended_ms)
             elif ended_ms < self._open_ms - _MOST_BEHIND_MS:
@@ -103,7 +103,7 @@ class History:
                     await add_points(connection, at_ms, rows)
             except psycopg.Error as error:
                 if is_away(error) or isinstance(error, psycopg.errors.IdleInTransactionSessionTimeout):
-                    raise  # the next call repeats it
+                    raise  # the next call repeats the statement
                 # Do not retry: a refused row is likely to be refused for ever.
                 logger.error(
                     "the database refused %s points; charts have a gap of 10 s: %s",

@@ -1,4 +1,4 @@
-"""Write the pulls that wait for a message, for the console: only queues that changed, at most once a second."""
+"""Write the pulls that wait for a message, for the console. Queues that changed are written, at most once a second."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ParkedReport:
         )
 
     async def stop(self) -> None:
-        """Stop. The table keeps its rows until a broker starts."""
+        """Stop reporting. The table keeps its rows until a broker starts."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""A consumer's pending acks as rows for the console and the sweep: one row for neighbouring entries of one delivery."""
+"""A consumer's pending acks as rows for the console and the sweep. Neighbouring entries of one delivery share a row."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_ROWS", "pending_rows"]
 
-MAX_ROWS = 2000  # of one consumer, as many as a page can show; the counts of sessions stay exact
+MAX_ROWS = 2000  # rows of one consumer, as many as a page can show; the counts of sessions stay exact
 
-# Ledger, first, last, messages, delivered, count, deadline.
+# Ledger, first entry, last entry, messages, delivery time, redelivery count, deadline.
 _Run = tuple[int, int, int, int, int, int, int | None]
 
 
@@ -86,7 +86,7 @@ def _delivered_range(subscription: Subscription, consumer: Consumer) -> Iterator
     ledgers = subscription.log.ledgers
     through = ledgers.previous_of(subscription.read_position)
     messages = consumer.dispatch.unacked_messages
-    # One consumer has all the deadlines, and the first one to pass rewinds everything.
+    # On these types one consumer has all deadlines, and the first deadline that passes rewinds the subscription.
     deadline_ms = subscription.deadlines.next_due_ms()
     for ledger_id, first, last in ledgers.spans(subscription.cursor.mark_delete, through):
         yield ledger_id, first, last, messages, consumer.last_delivery_ms, 0, deadline_ms

@@ -60,11 +60,11 @@ class Reporter:
         self._gone_consumers: dict[int, obstacle_store.DepartureRow | None] = {}
         self._gone_producers: list[int] = []
         self._newest: WeakValueDictionary[int, Topic] = WeakValueDictionary()  # by topic id
-        # The rows as they are stored.
+        # The rows of obstacles as they are stored.
         self._obstacles: WeakKeyDictionary[Subscription, obstacle_store.ObstaclesRow] = WeakKeyDictionary()
-        self._refused: set[Topic] = set()  # the database refused their numbers last time
-        self.rates = Rates()  # read by plans of acts too
-        self.standings = Standings()  # read by /metrics too
+        self._refused: set[Topic] = set()  # topics whose last report the database refused
+        self.rates = Rates()  # plans of acts read them too
+        self.standings = Standings()  # /metrics reads them too
         self._started_ms = 0  # 0 = the subscriptions that an earlier broker left have all been judged
         self.history = History(pool, clock)
         self.stories = Stories(pool, story_buffer)
@@ -106,7 +106,7 @@ class Reporter:
         self._subscriptions.add(subscription)
 
     def report_anew(self, topics: Sequence[Topic]) -> None:
-        """Report all of these topics and their subscriptions, some with each of the next reports.
+        """Report all of these topics and their subscriptions, spread over the next reports.
 
         The tables may have lost rows, so this forgets which rows they had.
         """
@@ -160,9 +160,9 @@ class Reporter:
             raise
 
     async def _judge_unloaded(self) -> None:
-        """Judge once each subscription of an earlier broker to which no client has come back. Nothing else judges them.
+        """Judge subscriptions of an earlier broker to which no client has come back, each of them once.
 
-        Each call judges some of them.
+        Nothing else judges these subscriptions. Each call judges some of them.
         """
         now_ms = self._clock.now_ms()
         if not self._started_ms or now_ms - self._started_ms < _COME_BACK_MS:
@@ -176,7 +176,7 @@ class Reporter:
                 self._started_ms = 0
         except psycopg.Error as error:
             if is_away(error):
-                raise  # the next turn repeats it
+                raise  # the next turn repeats the statement
             # Do not retry: the statement is likely to be refused for ever.
             self._started_ms = 0
             logger.error(
@@ -186,7 +186,7 @@ class Reporter:
             )
 
     async def _reports(self, topics: set[Topic], subscriptions: set[Subscription]) -> list[TopicReport]:
-        """Return one report for each topic, without those taken over by another owner or a newer `Topic`."""
+        """Return one report for each topic, except topics that another owner or a newer `Topic` object took over."""
         for topic in topics:
             known = self._newest.get(topic.topic_id)
             if not topic.is_fenced and (known is None or known.owner_epoch <= topic.owner_epoch):
@@ -244,7 +244,7 @@ class Reporter:
                 await self._write(reports[:half], {}, [])
                 await self._write(reports[half:], {}, [])
             else:
-                # Do not retry: a refused row is likely to be refused for ever. The next change reports it again.
+                # Do not retry: a refused row is likely to be refused for ever. The next change reports the topic again.
                 self._say_refused(reports, error)
         else:
             self._refused.difference_update(each.topic for each in reports)
@@ -298,7 +298,7 @@ class Reporter:
                 consumer_keys=[row.key for row in consumers] + list(gone_consumers),
                 rows=[row for each in reports for row in each.pending],
             )
-            # Write the published counts first: a reader in between must not see more acked than published.
+            # Write the published counts first, so that no page ever reads more acked messages than published ones.
             await store.upsert_topic_summaries(connection, [each.row for each in reports])
             await store.upsert_subscription_summaries(connection, subscriptions)
             await obstacle_store.upsert_obstacles(connection, list(obstacles.values()))

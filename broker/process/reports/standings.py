@@ -21,11 +21,12 @@ __all__ = ["Standings"]
 
 logger = logging.getLogger(__name__)
 
-# Number of looks. Going through every known subscription at each look would cost as much as all other work together.
+# Forget subscriptions at every sixtieth look. Going through all of them at each look would cost as much as all other
+# work together.
 _FORGET_EVERY: Final = 60
 _SLICE: Final = 200  # subscriptions, a few milliseconds of work
-_NO_DUE_TIME_MS: Final = 10_000  # until the next look while memory knows no due time of the delayed messages
-_UNATTENDED_MS: Final = 5_000  # between looks at a subscription without consumers whose topic changes
+_NO_DUE_TIME_MS: Final = 10_000  # time until the next look if no due time of delayed messages is in memory
+_UNATTENDED_MS: Final = 5_000  # time between looks at a subscription without consumers whose topic changes
 
 
 class Standings:
@@ -96,7 +97,7 @@ class Standings:
     def _looks_new(self, subscription: Subscription, now_ms: int) -> bool:
         try:
             return self._is_news(subscription, now_ms)
-        except Exception:  # the others must still be judged
+        except Exception:  # the other subscriptions must still be judged
             logger.exception(
                 "subscription %s of %s was not judged", subscription.name, subscription.topic_name
             )
@@ -156,7 +157,7 @@ def _sample(subscription: Subscription, now_ms: int) -> Sample:
 
 
 def _due_ms(subscription: Subscription, now_ms: int) -> int | None:
-    """Return when the next delayed message may be due; None = the subscription waits for none."""
+    """Return when the next delayed message may be due; None = the subscription has no delayed messages."""
     if not subscription.delayed_entries or not subscription.log.is_open:
         return None
     due_ms = subscription.next_delayed_ms

@@ -25,10 +25,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionStatistics:
-    """One subscription of one partition, or of all."""
+    """One subscription on one partition, or on all partitions together."""
 
     name: str
-    type: str  # of its last consumers; the first partition's where there are several
+    type: str  # of its last consumers; over all partitions, the type on the first partition
     consumers: int  # attached; a consumer of a partitioned topic counts once for each partition
     backlog_messages: int
     backlog_bytes: int
@@ -40,7 +40,7 @@ class SubscriptionStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicStatistics:
-    """One topic or partition, or all partitions of one."""
+    """One topic or partition, or all partitions of a topic together."""
 
     name: str
     messages_in: int  # since the topic began
@@ -50,7 +50,7 @@ class TopicStatistics:
     message_rate_in: float  # per second
     byte_rate_in: float
     last_append_ms: int  # Unix time, 0 = never
-    updated_ms: int  # Unix time of the oldest report in it, 0 = none yet
+    updated_ms: int  # Unix time of the oldest report in these numbers; 0 = there was no report yet
     subscriptions: tuple[SubscriptionStatistics, ...]  # by name
 
     @property

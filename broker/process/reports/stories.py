@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class Stories:
-    """Stores each row once. Only the reporter's task calls it; a crash loses the rows that were not stored.
+    """Stores each row once. Only the reporter's task calls `write`. A crash loses the rows that were not stored.
 
     While the database is unavailable, rows wait in the buffer, and recorders count those that do not fit.
     """
@@ -28,8 +28,8 @@ class Stories:
     def __init__(self, pool: ConnectionPool, buffer: StoryBuffer) -> None:
         self._pool = pool
         self._buffer = buffer
-        self._rows: Sequence[StoryRow] = ()  # taken and not stored
-        self._ids: Sequence[int] = ()  # of the first of them; they make it safe to repeat the statement
+        self._rows: Sequence[StoryRow] = ()  # taken from the buffer and not stored yet
+        self._ids: Sequence[int] = ()  # ids of the first rows; a repeated statement uses the same ids
 
     async def write(self) -> None:
         """Store all waiting rows. Raises psycopg.Error while the database is unavailable; the next call tries again."""

@@ -1,6 +1,6 @@
-"""Acts in PostgreSQL for the broker's process: asynchronous. Other processes use storage/acts/requests.py.
+"""Acts in PostgreSQL, asynchronously, for the broker's process. Other processes use storage/acts/requests.py.
 
-The file is long because it has one function for each statement on one table, and many parameters to name.
+The file is long because it has one function for each statement on one table, and names many parameters.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class WaitingAct:
     subscription_name: str
     parameters: Mapping[str, Any]
     plan: Mapping[str, Any] | None
-    cursor_version: int | None  # the plan is valid for this version of the cursor only
+    cursor_version: int | None  # the plan is valid only for this version of the cursor
     undo_of: int | None
     waited_s: float
     who: str
@@ -101,11 +101,11 @@ class OpenUndo:
 
 
 PEOPLE: Final = ("console", "api")
-"""If a logged-in user made a request, its origin begins with one of these words."""
+"""The origin of a request that a logged-in user made begins with one of these words."""
 SECOND_PERSON_S: Final = 24 * 3600
-"""How long a plan waits for a second person, so that a colleague can apply it the next morning.
+"""How long a plan waits for a second person. A colleague can still apply it the next morning.
 
-If VELA_PLAN_EXPIRY_S is longer, the plan waits for that time.
+If VELA_PLAN_EXPIRY_S is longer, the plan waits for that time instead.
 """
 
 PLAN_REQUESTS: Final = {  # scope → the query of acts.sql that inserts the request
@@ -177,7 +177,7 @@ async def request_apply(
 
 
 async def needs_second_person(connection: Connection, act_id: int) -> bool:
-    """Return whether an act is planned, and its namespace has the policy second_person."""
+    """Return whether an act is planned and its namespace has the policy second_person."""
     row = await (await connection.execute(query("acts", "get"), (act_id,))).fetchone()
     return row is not None and bool(row[-1])
 
@@ -239,7 +239,7 @@ async def finish(
 ) -> None:
     """Answer a request without changing a cursor, for example with a plan or a refusal. Safe to repeat.
 
-    `plan` and `result` are JSON texts; None leaves the stored ones.
+    `plan` and `result` are JSON texts; None = keep the stored text.
     """
     await connection.execute(
         query("acts", "finish"),
@@ -264,7 +264,7 @@ async def replan(
     error: str,
     error_code: str,
 ) -> None:
-    """Refuse to apply an act, and store a new plan as a separate act, whose id the refused act has. Safe to repeat."""
+    """Refuse to apply an act, and store a new plan as a separate act, which the refused act names. Safe to repeat."""
     await connection.execute(
         query("acts", "replan"),
         {
@@ -307,8 +307,9 @@ async def apply_to_cursor(
 ) -> bool:
     """Store a cursor's whole new state with the act's result. Safe to repeat.
 
-    Return False if the topic is fenced or the subscription was deleted. An undo needs `before`, and `passed`, which has
-    the entries that the act acked beyond its mark-delete. `undo_window_s` 0 = the act cannot be undone.
+    Return False if the topic is fenced or the subscription was deleted. `before` and `passed` are for an undo: the
+    cursor before the act, and the entries that the act acked beyond its mark-delete. `undo_window_s` 0 = the act cannot
+    be undone.
     """
     cursor = await connection.execute(
         query("acts", "apply_to_cursor"),
@@ -375,7 +376,7 @@ async def record_client_act(
     origin: str,
     cursor_version: int,
 ) -> int:
-    """Insert the act of a client's own command and return its id. The move that follows stores the act's result."""
+    """Insert the act of a client's command and return the act's id. The move that follows stores the act's result."""
     cursor = await connection.execute(
         query("acts", "record_client_act"),
         {
@@ -445,7 +446,7 @@ async def undo_source(connection: Connection, act_id: int) -> UndoSource | None:
 
 
 async def open_undos(connection: Connection, topic_id: int) -> list[OpenUndo]:
-    """Return the latest move of each cursor of a topic if it can be undone, with the acks recorded for the undo."""
+    """Return each cursor's latest move, if that move can still be undone, with the acks recorded for the undo."""
     cursor = await connection.execute(query("acts", "open_undos"), (topic_id,))
     return [
         OpenUndo(
@@ -458,7 +459,7 @@ async def open_undos(connection: Connection, topic_id: int) -> list[OpenUndo]:
 async def store_overlays(
     connection: Connection, *, epochs: Mapping[int, int], overlays: Sequence[tuple[int, int, AckOverlay]]
 ) -> None:
-    """Store rows of (topic, act, acks of entries that it passed). Skips fenced topics. Safe to repeat."""
+    """Store overlays: (topic, act, acks of entries that the act passed). Skip fenced topics. Safe to repeat."""
     await connection.execute(
         query("acts", "store_overlays"),
         (
@@ -486,7 +487,7 @@ def recorded_acks(acked_since: bytes | None, result: Mapping[str, Any] | None) -
 
 
 async def latest_move(connection: Connection, subscription_id: int) -> int | None:
-    """Return the id of the act that moved this cursor last, or None."""
+    """Return the id of the act that moved this cursor last, or None if no act moved it."""
     cursor = await connection.execute(query("acts", "latest_move"), (subscription_id,))
     row = await cursor.fetchone()
     return None if row is None else int(row[0])

@@ -10,7 +10,7 @@ __all__ = ["create", "delete", "find"]
 
 
 async def find(connection: Connection, topic_id: int, name: str) -> Position | None:
-    """Return the position of a bookmark, or None if there is none of that name."""
+    """Return the position of a bookmark, or None if there is no bookmark of that name."""
     cursor = await connection.execute(query("bookmarks", "find"), (topic_id, name))
     row = await cursor.fetchone()
     return None if row is None else Position(row[0], row[1])
@@ -26,9 +26,9 @@ async def create(
     keep_ms: int,
     who: str,
 ) -> bool | None:
-    """Store a bookmark unless there is one of that name. Return None if the topic is fenced, else True. Safe to repeat.
+    """Store a bookmark, unless a bookmark of that name exists. Safe to repeat.
 
-    The bookmark expires after `keep_ms`; 0 = never.
+    Return None if the topic is fenced, else True. The bookmark expires after `keep_ms`; 0 = never.
     """
     cursor = await connection.execute(
         query("bookmarks", "create"),

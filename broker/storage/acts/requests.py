@@ -1,7 +1,7 @@
 """Request acts from processes other than the broker's: insert a request, wake the owner and wait for its answer.
 
-Synchronous. Each call uses one short connection. `wait` listens for the answer, and polls the row in case a
-notification is lost.
+All calls are synchronous, and each uses one short connection. `wait` listens for the answer, and polls the row in case
+a notification is lost.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def request_apply(
 ) -> bool:
     """Request to apply a plan. Return False if the plan cannot be applied now, or needs a reason or a second person.
 
-    `allowed_drift_messages` replaces the drift that the plan allows; None keeps it.
+    `allowed_drift_messages` replaces the drift that the plan allows; None = keep the plan's.
     """
     with short_connection("vela act") as connection:
         row = connection.execute(
@@ -107,6 +107,6 @@ def wait(act_id: int, wait_s: float) -> Row | None:
             left_s = deadline_s - time.monotonic()
             if row is None or row[2] not in _WAITING or left_s <= 0:
                 return row
-            # An answer to any act wakes this loop. The row shows whether it was for this one.
+            # An answer to any act wakes this loop. The row shows whether the answer was for this act.
             for _ in connection.notifies(timeout=min(_POLL_S, left_s), stop_after=1):
                 break

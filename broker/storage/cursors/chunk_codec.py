@@ -1,8 +1,8 @@
 """The encoding of ack sets and cursor snapshots in bytea columns.
 
-Ack sets: a version byte, then for each partly acked entry its id (u64), the length of its bitset in bytes (u16) and the
-bitset, little-endian, 1 = still unacked. The version byte alone means "no ack sets". An empty value means "unchanged"
-in a flush (cursors.sql).
+Ack sets are stored as a version byte, then for each partly acked entry its id (u64), the length of its bitset in bytes
+(u16) and the bitset. Numbers are little-endian; a bit is 1 while its message is unacked. The version byte alone means
+that there are no ack sets. In a flush (cursors.sql), an empty value means that the ack sets have not changed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HEAD = struct.Struct("<QH")
 
 
 def encode_ack_sets(ack_sets: Mapping[int, int]) -> bytes:
-    """Encode ack sets: entry id → bitset of unacked members."""
+    """Encode ack sets: entry id → bitset of unacked messages."""
     parts = [_VERSION]
     for entry_id, bits in ack_sets.items():
         size = (bits.bit_length() + 7) // 8
@@ -86,9 +86,9 @@ def decode_snapshot(data: bytes) -> CursorState:
 
 
 def encode_overlay(overlay: AckOverlay) -> bytes:
-    """Encode the later acks of entries that an act passed, and the entries that it acked beyond its mark-delete.
+    """Encode acks of entries that an act passed, and the entries that the act itself acked beyond its mark-delete.
 
-    Leaves out the mark-delete, which the act's result has.
+    The act's mark-delete is left out, because the act's result has it.
     """
     return json.dumps(
         {

@@ -42,7 +42,7 @@ class SubscriptionRow:
     type: str
     properties: Mapping[str, str]
     cursor: CursorState
-    last_used_ms: int  # when the last consumer left; 0 = not known
+    last_used_ms: int  # Unix time at which the last consumer left; 0 = not known
     paused: bool
 
 
@@ -55,7 +55,7 @@ class DirtyCursor(NamedTuple):
 
 
 class PendingRow(NamedTuple):
-    """A run of delivered, unacked entries of one consumer: columns of vela_pending_ack without `delivery_id`."""
+    """A run of entries that are pending at one consumer: the columns of vela_pending_ack without `delivery_id`."""
 
     owner_epoch: int
     topic_id: int
@@ -207,10 +207,10 @@ async def flush(
 
 
 def _chunk_columns(change: CursorFlush) -> Iterator[tuple[tuple[int, int], bytes | None, bytes | None]]:
-    """Yield (key, bitmap, ack sets) of each changed chunk. None = unchanged, so that the column is not rewritten.
+    """Yield (key, bitmap, ack sets) of each changed chunk. None = the column has not changed and is not rewritten.
 
-    A chunk that was removed and added again since the last flush is written whole, because its stored row is the old
-    one.
+    A chunk that was removed and added again since the last flush is written whole, because its stored row is out of
+    date.
     """
     again = set(change.dropped)
     for key in change.bitmaps.keys() | change.ack_sets.keys():
@@ -227,7 +227,7 @@ def _chunk_columns(change: CursorFlush) -> Iterator[tuple[tuple[int, int], bytes
 async def replace_pending(
     connection: Connection, *, consumer_keys: Sequence[int], rows: Sequence[PendingRow]
 ) -> None:
-    """Replace the stored pending acks of these consumers, each with its rows, which may be none. Safe to repeat."""
+    """Replace the pending acks of these consumers by `rows`. A consumer may have no rows. Safe to repeat."""
     columns = (
         [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in PendingRow._fields]
     )

@@ -1,4 +1,4 @@
-"""Obstacles to deliveries, and the consumers that left last, in PostgreSQL: for the console's diagnosis."""
+"""Store what hinders deliveries, and which consumer left last, for the console's diagnosis."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def upsert_departures(connection: Connection, rows: Sequence[DepartureRow]
 
 
 async def broker_ended(connection: Connection) -> None:
-    """Turn the sessions that an earlier broker left behind into departures, and delete its obstacles.
+    """Turn the sessions that an earlier broker left behind into departures, and delete all obstacles.
 
     Call this before `sessions.forget_all`, which deletes those sessions.
     """

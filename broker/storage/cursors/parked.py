@@ -1,4 +1,4 @@
-"""The table of pulls that wait for a message, for the console."""
+"""Store which pulls wait for a message, for the console."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def upsert(connection: Connection, rows: Sequence[ParkedRow]) -> None:
 
 
 async def delete(connection: Connection, topic_ids: Sequence[int]) -> None:
-    """Delete the rows of these topics, where no pull waits any more."""
+    """Delete the rows of these topics, because no pull waits on them any more."""
     if topic_ids:
         await connection.execute(query("parked", "delete"), (list(topic_ids),))
 

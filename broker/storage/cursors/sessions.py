@@ -54,7 +54,7 @@ class ConsumerRow(NamedTuple):
     last_flow_ms: int
     last_delivery_ms: int
     last_ack_ms: int
-    oldest_delivered_ms: int  # of its unacked messages; 0 = it has none, or unknown
+    oldest_delivered_ms: int  # when its oldest unacked message was delivered; 0 = there is none, or unknown
     updated_ms: int
     properties: str  # JSON object that the client sent; written once
     protocol_version: int
@@ -82,7 +82,7 @@ class ProducerRow(NamedTuple):
     protocol_version: int
     access_mode: str
     deduplicated: bool
-    last_error: str  # why its last refused message was refused; "" = none was refused
+    last_error: str  # why the broker last refused a message; "" = it has refused none
 
 
 class TopicSummaryRow(NamedTuple):
@@ -97,12 +97,12 @@ class TopicSummaryRow(NamedTuple):
     byte_rate_in: float
     last_append_ms: int
     max_backlog_messages: int
-    subscriptions: int  # durable ones
-    worst_subscription: str  # the one with that backlog; "" = nothing waits
+    subscriptions: int  # number of durable subscriptions
+    worst_subscription: str  # the subscription with that backlog; "" = nothing waits
     message_rate_acked: float  # of all its durable subscriptions
     last_used_ms: int
     updated_ms: int
-    state: int | None  # the worst of its subscriptions; None = it has none
+    state: int | None  # the worst state of its subscriptions; None = it has no subscriptions
     state_since_ms: int  # stored only if the state has changed
 
 
@@ -110,7 +110,7 @@ class SubscriptionSummaryRow(NamedTuple):
     """Columns of vela_subscription_summary, in their order."""
 
     subscription_id: int
-    acked_messages: int  # cumulative, to match the topic's row of the same report
+    acked_messages: int  # cumulative, to match the totals in the topic's row of the same report
     acked_bytes: int
     read_ledger: int
     read_entry: int
@@ -165,15 +165,16 @@ async def delete_sessions(
 
 
 async def forget_all(connection: Connection, now_ms: int) -> None:
-    """Delete all sessions when a broker starts. Their subscriptions and topics count as used until now."""
+    """Delete all sessions when a broker starts. Their subscriptions and topics count as used until `now_ms`."""
     await connection.execute(query("sessions", "forget_all"), {"now_ms": now_ms})
 
 
 async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int, limit: int) -> int:
     """Set the state of at most `limit` subscriptions that were last reported before `before_ms`, then of their topics.
 
-    Leaves out subscriptions that are stuck, paused or idle. Nobody has used the others since then, so they are stuck if
-    messages wait, and idle otherwise. Returns the larger of the two counts: if it is below `limit`, none is left.
+    This leaves out subscriptions that are stuck, paused or idle already. No client has used the others since that time,
+    so they become stuck if messages wait, and idle otherwise. Return the number of subscriptions or of topics,
+    whichever is larger. If that number is below `limit`, no subscription and no topic is left.
     """
     lasting = (SubscriptionState.STUCK, SubscriptionState.PAUSED, SubscriptionState.IDLE)
     values = {
@@ -193,6 +194,6 @@ async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int,
 
 
 async def notify_pages(connection: Connection, payloads: Sequence[str]) -> None:
-    """Notify the console which parts of pages changed. Each payload is a JSON list of keys under 8,000 bytes."""
+    """Notify the console which parts of pages changed. Each payload is a JSON list of keys below 8,000 bytes."""
     for payload in payloads:
         await connection.execute(query("sessions", "notify_pages"), (payload,))

@@ -11,7 +11,7 @@ from broker.storage.queries import query
 __all__ = ["BUCKET_MS", "PointRow", "add_points", "written_until_ms"]
 
 BUCKET_MS: Final = 10_000
-_ROWS_AT_ONCE: Final = 1_000  # binding them takes about 3 ms, during which the broker serves nobody
+_ROWS_AT_ONCE: Final = 1_000  # binding them takes about 3 ms, during which the broker serves no client
 
 
 class PointRow(NamedTuple):
@@ -32,7 +32,7 @@ class PointRow(NamedTuple):
 
 
 async def written_until_ms(connection: Connection) -> int:
-    """Return the end of the newest bucket that any broker stored; 0 if there is none."""
+    """Return the end of the newest bucket that any broker stored; 0 = there is none."""
     await connection.execute(query("history", "open_progress"))
     cursor = await connection.execute(query("history", "until"), {"resolution_s": BUCKET_MS // 1000})
     row = await cursor.fetchone()
@@ -42,7 +42,7 @@ async def written_until_ms(connection: Connection) -> int:
 async def add_points(connection: Connection, at_ms: int, rows: Sequence[PointRow]) -> None:
     """Store the bucket that begins at `at_ms`. Safe to repeat: does nothing if this bucket or a later one is stored.
 
-    If the bucket's minute is already rolled up, its points get the time of the first minute that is not.
+    If the bucket's minute is already rolled up, its points get the time of the first minute that is not rolled up.
     Raises psycopg.errors.LockNotAvailable if a roll-up keeps its lock for more than 200 ms.
     """
     async with connection.transaction():

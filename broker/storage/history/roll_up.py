@@ -1,4 +1,4 @@
-"""Roll points up into longer buckets, and remove old ones. Synchronous, because Celery calls it.
+"""Roll points up into longer buckets, and remove old points. Synchronous, because Celery calls it.
 
 Every piece is a separate transaction and takes much less than a second. A run that is killed loses one piece, which
 the next run does again.
@@ -26,8 +26,8 @@ __all__ = ["RESOLUTIONS_S", "expire", "roll_up"]
 logger = logging.getLogger(__name__)
 
 RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of buckets, the finest first
-# A minute is complete this long after its end, even if no bucket after it was stored. A bucket that comes later is
-# added to the first minute that is not rolled up.
+# A minute is complete this long after its end, even if no later bucket was stored. A bucket of that minute that is
+# stored after this time is added to the first minute that is not rolled up.
 _LATE_MS: Final = 30_000
 _RECENT_MS: Final = 120_000  # a minute that ended this recently gets the current backlog and size
 _EXPIRED_AT_ONCE: Final = 10_000  # points
@@ -49,7 +49,7 @@ def _of_tables(name: str, resolution_s: int, coarse_s: int = 0) -> bytes:
 
 
 def roll_up(now_ms: int, *, budget_s: float) -> int:
-    """Roll up the buckets that are complete, oldest first, for about `budget_s`. Return how many. Safe to repeat.
+    """Roll up complete buckets, oldest first, for about `budget_s`. Return how many were rolled up. Safe to repeat.
 
     Ends early if another run keeps a lock for 2 s.
     """
@@ -92,9 +92,10 @@ def _roll_up_next(connection: ShortConnection, fine_s: int, coarse_s: int, now_m
 
 
 def expire(now_ms: int, *, kept_ms: Mapping[int, int], budget_s: float) -> int:
-    """Remove points that are older than `kept_ms` allows for their resolution. Return how many. Safe to repeat.
+    """Remove points that are older than `kept_ms` allows for their resolution. Return how many were removed.
 
-    Takes about `budget_s`, of which each resolution gets the same share. Points that are not rolled up yet stay.
+    This takes about `budget_s`, of which each resolution gets the same share. Points that are not rolled up yet stay.
+    Safe to repeat.
     """
     gone = 0
     with task_connection("vela task") as connection:
@@ -120,6 +121,6 @@ def _start_of_bucket(time_ms: int, resolution_s: int) -> int:
 
 
 def _number(connection: ShortConnection, statement: bytes, **parameters: int) -> int:
-    """Return the only value of a query, 0 for NULL and for no row."""
+    """Return the only value of a query; 0 if it is NULL or there is no row."""
     row = connection.execute(statement, parameters).fetchone()
     return int(str(row[0])) if row is not None and row[0] is not None else 0

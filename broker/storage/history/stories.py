@@ -13,7 +13,7 @@ from broker.storage.task_connection import task_connection
 
 __all__ = ["ROWS_AT_ONCE", "add_rows", "expire", "new_ids"]
 
-ROWS_AT_ONCE: Final = 1_000  # binding them takes about 3 ms, during which the broker serves nobody
+ROWS_AT_ONCE: Final = 1_000  # binding them takes about 3 ms, during which the broker serves no client
 _EXPIRED_AT_ONCE: Final = 10_000
 
 
@@ -47,9 +47,10 @@ async def add_rows(connection: Connection, ids: Sequence[int], rows: Sequence[St
 
 
 def expire(now_ms: int, *, most_rows: int, budget_s: float) -> int:
-    """Remove expired rows, and the oldest rows beyond about `most_rows`, for about `budget_s`. Safe to repeat.
+    """Remove expired rows, and the oldest rows beyond about `most_rows`. Return how many were removed.
 
-    Return how many. Synchronous, because Celery calls it. Every piece is a separate transaction.
+    This takes about `budget_s`. Synchronous, because Celery calls it. Every piece is a separate transaction. Safe to
+    repeat.
     """
     ends_s = time.monotonic() + budget_s
     gone = 0

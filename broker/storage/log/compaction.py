@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Horizon:
-    """The last entry that was compacted, and the topic's totals up to it, trimmed entries included."""
+    """The last entry that was compacted, and the topic's totals up to this entry, including trimmed entries."""
 
     position: Position
     messages: int
@@ -72,7 +72,7 @@ class CompactionResult:
     """The result of a run."""
 
     kept: Kept
-    removed_messages: int  # of those that the previous run kept and those published since then
+    removed_messages: int  # among the messages that the previous run kept and those published since
     duration_ms: int
 
 
@@ -85,9 +85,9 @@ class CompactedPage:
 
 
 async def load(connection: Connection, topic_id: int) -> StoredCompaction | None:
-    """Return the compaction of a topic, None if it was never compacted.
+    """Return the compaction of a topic, or None if the topic was never compacted.
 
-    Marks a run under way as failed, because the broker that ran it has stopped.
+    A run that is stored as under way is marked as failed, because the broker that ran it has stopped.
     """
     cursor = await connection.execute(query("compaction", "load"), {"topic_id": topic_id})
     row = await cursor.fetchone()
@@ -104,7 +104,7 @@ async def load(connection: Connection, topic_id: int) -> StoredCompaction | None
 
 
 async def begin(connection: Connection, *, topic_id: int, owner_epoch: int, horizon: Horizon) -> int | None:
-    """Begin a run and return its number. `horizon` is stored if this is the first run. None if the topic is fenced."""
+    """Begin a run and return its number, or None if the topic is fenced. A first run stores `horizon`."""
     cursor = await connection.execute(
         query("compaction", "begin"), {**_guard(topic_id, owner_epoch), **_place(horizon)}
     )
@@ -115,7 +115,7 @@ async def begin(connection: Connection, *, topic_id: int, owner_epoch: int, hori
 async def add(
     connection: Connection, *, topic_id: int, owner_epoch: int, attempt: int, entries: Sequence[StoredEntry]
 ) -> bool | None:
-    """Store entries of the run `attempt`. None if the topic is fenced. Safe to repeat."""
+    """Store entries of the run `attempt`. Return None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("compaction", "add"),
         (
@@ -146,10 +146,10 @@ async def publish(
     horizon: Horizon,
     result: CompactionResult,
 ) -> bool | None:
-    """Make the run's entries the ones that readers get, and return True.
+    """Make readers get the run's entries, and return True.
 
-    Return False if the topic was emptied or its compaction deleted during the run, None if the topic is fenced. Safe to
-    repeat.
+    Return False if the topic was emptied or its compaction was deleted during the run, and None if the topic is fenced.
+    Safe to repeat.
     """
     cursor = await connection.execute(
         query("compaction", "publish"),
@@ -178,7 +178,7 @@ async def fail(
     failures: int,
     retry_ms: int,
 ) -> bool | None:
-    """Store why a run ended, and when the policy may start the next one. None if the topic is fenced."""
+    """Store why a run failed, and when the policy may start the next one. Return None if the topic is fenced."""
     cursor = await connection.execute(
         query("compaction", "fail"),
         {
@@ -195,7 +195,10 @@ async def fail(
 async def empty(
     connection: Connection, *, topic_id: int, owner_epoch: int, attempt: int, horizon: Horizon
 ) -> bool | None:
-    """Move the horizon of a compacted topic and keep no entry below it. None if the topic is fenced. Safe to repeat."""
+    """Move the horizon of a compacted topic. Readers then get no entry up to the horizon. Safe to repeat.
+
+    Return None if the topic is fenced.
+    """
     cursor = await connection.execute(
         query("compaction", "empty"),
         {**_guard(topic_id, owner_epoch), **_place(horizon), "attempt": attempt},
@@ -204,7 +207,10 @@ async def empty(
 
 
 async def forget(connection: Connection, *, topic_id: int, owner_epoch: int) -> bool | None:
-    """Delete a topic's compaction; `sweep` deletes its entries. None if the topic is fenced. Safe to repeat."""
+    """Delete a topic's compaction; `sweep` then deletes its entries. Safe to repeat.
+
+    Return None if the topic is fenced.
+    """
     cursor = await connection.execute(query("compaction", "forget"), _guard(topic_id, owner_epoch))
     return await cursor.fetchone() is not None or None
 
@@ -212,7 +218,10 @@ async def forget(connection: Connection, *, topic_id: int, owner_epoch: int) -> 
 async def sweep(
     connection: Connection, *, topic_id: int, owner_epoch: int, generation: int, limit: int
 ) -> int | None:
-    """Delete entries of all generations but one; return how many, at most `limit`. None if the topic is fenced."""
+    """Delete at most `limit` entries of all generations except `generation`. Return how many were deleted.
+
+    Return None if the topic is fenced.
+    """
     cursor = await connection.execute(
         query("compaction", "sweep"),
         {**_guard(topic_id, owner_epoch), "generation": generation, "limit": limit},
@@ -224,9 +233,9 @@ async def sweep(
 async def read(
     connection: Connection, topic_id: int, *, first: Position, most: int, more_bytes: int
 ) -> CompactedPage | None:
-    """Return the kept entries from `first` on: at most `most`, and none after the one that reaches `more_bytes`.
+    """Return the kept entries from `first`: at most `most`, and none after the entry that reaches `more_bytes`.
 
-    None if the topic has no compaction. Safe to repeat and to cancel.
+    Return None if the topic has no compaction. Safe to repeat and to cancel.
     """
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("compaction", "read"), (*first, most, more_bytes, topic_id))
@@ -240,7 +249,7 @@ async def read(
 
 
 async def last(connection: Connection, topic_id: int) -> StoredEntry | None:
-    """Return the last kept entry, None if there is none."""
+    """Return the last kept entry, or None if there is none."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("compaction", "last"), (topic_id,))
     row = await cursor.fetchone()
@@ -248,7 +257,7 @@ async def last(connection: Connection, topic_id: int) -> StoredEntry | None:
 
 
 async def first_since(connection: Connection, topic_id: int, time_ms: int) -> Position | None:
-    """Return the first kept entry that was appended at or after `time_ms`, None if there is none."""
+    """Return the first kept entry that was appended at or after `time_ms`, or None if there is none."""
     cursor = await connection.execute(query("compaction", "first_since"), (topic_id, time_ms))
     row = await cursor.fetchone()
     return None if row is None else Position(row[0], row[1])

@@ -1,4 +1,4 @@
-"""Surveys in PostgreSQL: the first passes of compactions, which a Spark job did. There is no state."""
+"""Surveys in PostgreSQL: the results of first passes of compactions, which a Spark job made. There is no state."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Survey:
 
     survey_id: int
     topic_name: str | None  # None = the topic was deleted
-    generation: int  # of the compaction that it continues
-    begin: Position  # it read the entries after this one
-    horizon: Position  # the last entry that it read
+    generation: int  # of the compaction that the survey continues
+    begin: Position  # the job read the entries after this position
+    horizon: Position  # the last entry that the job read
 
 
 class LatestOfKey(NamedTuple):
@@ -33,7 +33,7 @@ class LatestOfKey(NamedTuple):
 
 
 async def ready(connection: Connection, *, limit: int) -> list[Survey]:
-    """Return surveys that wait for the second pass, oldest first."""
+    """Return at most `limit` surveys that wait for the second pass, oldest first."""
     cursor = await connection.execute(query("compaction_surveys", "ready"), {"limit": limit})
     return [
         Survey(
@@ -80,15 +80,18 @@ async def finish(
 
 
 async def abandon(connection: Connection) -> None:
-    """Refuse unfinished surveys that are a day old, or whose run ended, or whose topic was compacted since they began.
+    """Refuse unfinished surveys that can no longer be used. Safe to repeat.
 
-    Safe to repeat.
+    These are surveys that are a day old, whose run ended, or whose topic was compacted since the survey began.
     """
     await connection.execute(query("compaction_surveys", "abandon"))
 
 
 async def sweep(connection: Connection, *, limit: int) -> int:
-    """Delete at most `limit` keys of surveys that have ended; if none is left, old surveys. Return how many keys."""
+    """Delete at most `limit` keys of surveys that have ended. Return how many keys were deleted.
+
+    If there were no such keys, delete old surveys.
+    """
     cursor = await connection.execute(query("compaction_surveys", "sweep"), {"limit": limit})
     if not cursor.rowcount:
         await connection.execute(query("compaction_surveys", "forget"))

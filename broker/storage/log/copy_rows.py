@@ -26,7 +26,11 @@ _PIECE: Final = struct.Struct("!h" + "iq" * 2 + "ii" + "i")
 
 @dataclass(frozen=True, slots=True)
 class CopyRows:
-    """The rows of one topic: those of its entries, and those of the table `rest`, by whether they fill a page."""
+    """The rows of one topic.
+
+    `entries` are rows of the table of entries. `pages` are rows of the table `rest` that fill a page, and `parts` are
+    its smaller rows.
+    """
 
     entries: list[Bytes] = field(default_factory=list)
     pages: list[Bytes] = field(default_factory=list)
@@ -45,14 +49,15 @@ def copy_rows(entries: Sequence[StoredEntry]) -> CopyRows:
 
 
 def entries_stream(topics: Iterable[CopyRows]) -> bytes:
-    """Return what COPY reads into the table of entries."""
+    """Return the bytes that COPY reads into the table of entries."""
     return b"".join((_HEAD, *(part for rows in topics for part in rows.entries), _END))
 
 
 def rest_stream(topics: Sequence[CopyRows]) -> bytes:
-    """Return what COPY reads into the table `rest`.
+    """Return the bytes that COPY reads into the table `rest`.
 
-    COPY puts each row behind the last one, and does not come back to a page with room. So full pages come first.
+    COPY puts each row behind the row before it, and never returns to a page that still has room. So the rows that fill
+    a page come first.
     """
     pages = (part for rows in topics for part in rows.pages)
     parts = (part for rows in topics for part in rows.parts)

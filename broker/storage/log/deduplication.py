@@ -17,9 +17,9 @@ class ProducerRow(NamedTuple):
     """One producer name on one topic."""
 
     producer_name: str
-    sequence_id: int  # of its last whole message, -1 = none
-    chunk_sequence_id: int  # of the large message being sent, -1 = none
-    chunk_id: int  # of its last chunk
+    sequence_id: int  # of the producer's last complete message; -1 = none
+    chunk_sequence_id: int  # of the message whose chunks the producer is sending; -1 = none
+    chunk_id: int  # of the last chunk stored of that message
     seen_ms: int  # when a message of this producer was last stored
 
 
@@ -48,8 +48,8 @@ async def flush(
 ) -> set[int]:
     """Store these changes, all or nothing per topic. Return the topics that are not fenced.
 
-    The rows and the position of a topic are from the same moment, so a statement that arrives late only makes the next
-    owner read more of the log.
+    The rows and the position of a topic are from the same moment, so a statement that arrives late does no harm: the
+    next owner only has to read more of the log.
     """
     rows = [(each.topic_id, *row) for each in topics for row in each.rows]
     gone = [(each.topic_id, name) for each in topics for name in each.gone]

@@ -1,4 +1,4 @@
-"""The log in PostgreSQL: fenced appends, and reads by range. Each call is one transaction; there is no state."""
+"""The log in PostgreSQL: appends guarded by epochs, and reads by range. Each call is one transaction, without state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COPY_BYTES: Final = 256 * 1024  # with at least this much data, COPY takes less 
 
 @dataclass(slots=True)
 class AppendRows:
-    """The rows that one append stores, by topic: entries, and the rows in other tables that belong to them."""
+    """The rows that one append stores, by topic: entries, and rows of other tables that belong to these entries."""
 
     entries: dict[int, Sequence[StoredEntry]] = field(default_factory=dict)
     # The entries that are not due yet.
@@ -51,7 +51,7 @@ class AppendRows:
         delayed: Sequence[StoredEntry] = (),
         moved: Sequence[int] = (),
     ) -> None:
-        """Add a topic, once. `size_bytes` is the size of its entries' data."""
+        """Add a topic. Call this once for each topic. `size_bytes` is the size of its entries' data."""
         self.entries[topic_id] = entries
         self.size_bytes += size_bytes
         if delayed:
@@ -74,11 +74,11 @@ class LastEntry:
 async def append(
     connection: PreparedConnection, *, segment_id: int, epochs: dict[int, int], rows: AppendRows
 ) -> set[int]:
-    """Store the rows of all topics whose epochs are still these, and return the ids of these topics.
+    """Store the rows of each topic that still has the epoch given here. Return the ids of these topics.
 
-    Stores nothing of the other topics. `epochs` maps topic ids to epochs. Raises psycopg.Error if the server refuses a
-    row, so that nothing was stored, or if the connection is lost: then `is_outcome_unknown` is true.
-    Not safe to cancel: the outcome would be unknown.
+    `epochs` maps topic ids to epochs. Nothing of the other topics is stored. Raises psycopg.Error: if the server
+    refuses a row, nothing was stored; if the connection is lost, `is_outcome_unknown` is true for the error. Not safe
+    to cancel, because the outcome would be unknown.
     """
     if rows.size_bytes < COPY_BYTES or rows.delayed or rows.moved:
         return await _insert(connection, segment_id, epochs, rows)
@@ -233,7 +233,7 @@ async def read_counts(
 
 
 async def last_entry(connection: Connection, *, segment_id: int, ledger_id: int) -> LastEntry | None:
-    """Return the last stored entry of a ledger, or None if it is empty."""
+    """Return the last stored entry of a ledger, or None if the ledger is empty."""
     cursor = await connection.execute(for_segment("last", segment_id), (ledger_id,))
     row = await cursor.fetchone()
     if row is None:
@@ -250,7 +250,7 @@ async def last_entry(connection: Connection, *, segment_id: int, ledger_id: int)
 async def append_ms_at(
     connection: Connection, *, segment_id: int, ledger_id: int, entry_id: int
 ) -> int | None:
-    """Return when one entry was appended, in Unix milliseconds, or None if it is not stored."""
+    """Return when one entry was appended, in Unix milliseconds, or None if the entry is not stored."""
     cursor = await connection.execute(for_segment("append_ms_at", segment_id), (ledger_id, entry_id))
     row = await cursor.fetchone()
     return None if row is None else int(row[0])
@@ -259,7 +259,7 @@ async def append_ms_at(
 async def messages_through(
     connection: Connection, *, segment_id: int, ledger_id: int, entry_id: int
 ) -> int | None:
-    """Return the topic's messages up to and including one entry, or None if it is not stored."""
+    """Return the number of the topic's messages up to and including one entry, or None if the entry is not stored."""
     cursor = await connection.execute(for_segment("messages_through", segment_id), (ledger_id, entry_id))
     row = await cursor.fetchone()
     return None if row is None else int(row[0])

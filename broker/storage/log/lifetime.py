@@ -1,4 +1,4 @@
-"""Free space in PostgreSQL: seal and trim ledgers, drop segments, and copy ledgers still in use out of them."""
+"""Free space in PostgreSQL: seal and trim ledgers, drop segments, and copy ledgers in use out of old segments."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LedgerToMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldestPin:
-    """The subscription that keeps the oldest segment from being dropped."""
+    """The subscription because of which the oldest segment cannot be dropped."""
 
     topic_name: str
     subscription: str
@@ -96,7 +96,7 @@ async def bookmark_pins(connection: Connection, topic_id: int) -> list[Position]
 
 
 async def segment_uses(connection: Connection) -> list[SegmentUse]:
-    """Return every closed segment, oldest first, and how much of it is still in use."""
+    """Return every closed segment and how much of it is still in use, oldest first."""
     cursor = await connection.execute(query("lifetime", "segment_uses"))
     return [
         SegmentUse(
@@ -113,14 +113,14 @@ async def segment_uses(connection: Connection) -> list[SegmentUse]:
 
 
 async def segment_count(connection: Connection) -> int:
-    """Return the number of segments, open ones included."""
+    """Return the number of segments, including open ones."""
     cursor = await connection.execute(query("lifetime", "segment_count"))
     row = await cursor.fetchone()
     return 0 if row is None else int(row[0])
 
 
 async def open_long_lived(connection: Connection) -> tuple[int, int] | None:
-    """Return (id, bytes) of the segment for copies, or None if there is none."""
+    """Return (id, bytes) of the open segment for copies, or None if there is none."""
     cursor = await connection.execute(query("lifetime", "open_long_lived"))
     row = await cursor.fetchone()
     return None if row is None else (int(row[0]), int(row[1]))
@@ -138,10 +138,10 @@ async def open_segment(connection: Connection, now_ms: int, *, long_lived: bool)
 async def drop_segment(
     connection: Connection, segment_id: int, *, lock_timeout_ms: int, read_role: str
 ) -> bool:
-    """Take a closed segment out of the views and drop it.
+    """Take a closed segment out of the views and drop its tables. Safe to repeat.
 
-    Return False if the segment is open or a ledger is in it, or if a reader's transaction has locked it or the views.
-    Safe to repeat.
+    Return False if the segment is open, if it still has a ledger, or if a reader's transaction has locked the tables or
+    the views.
     """
     try:
         async with connection.transaction():
@@ -185,8 +185,8 @@ async def copy_piece(
 ) -> int:
     """Copy entries `first`..`last` of a ledger, with at most `more_bytes` after the first. Return how many it copied.
 
-    The commit does not wait for the disk: that of `move_ledger` makes the copies durable too. Raises UndefinedTable if
-    a segment was dropped.
+    The commit does not wait for the disk: the commit of `move_ledger` makes the copies durable too. Raises
+    UndefinedTable if a segment was dropped.
     """
     statement = sql.SQL(query("lifetime", "copy_piece").decode()).format(
         source=entry_table(source),
@@ -208,7 +208,7 @@ async def move_ledger(
 ) -> bool | None:
     """Move a ledger, whose copy is complete, to the segment `target`.
 
-    Return False if it is not in `source` any more, None if the topic is fenced.
+    Return False if the ledger is not in `source` any more, and None if the topic is fenced.
     """
     cursor = await connection.execute(
         query("lifetime", "move_ledger"),
@@ -229,7 +229,7 @@ async def topics_to_visit(
 ) -> list[tuple[int, str]]:
     """Return (id, name) of at most `limit` topics, except the `known` ones, that may have something to free.
 
-    These have ledgers to trim or to seal in closed segments, files to delete, or a backlog that may expire.
+    These topics have ledgers to trim or to seal in closed segments, files to delete, or a backlog that may expire.
     """
     cursor = await connection.execute(
         query("lifetime", "topics_to_visit"), {"known": list(known), "limit": limit}

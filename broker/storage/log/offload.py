@@ -1,4 +1,4 @@
-"""Files of offloaded ledgers, as the topic's owner and the broker's upkeep change them."""
+"""Rows of files with offloaded ledgers. The topic's owner and the broker's upkeep change them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["WrittenFile", "abandon", "attach", "doomed", "forget", "refuse", "wa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
-    """A file that a job has written and read back."""
+    """A file that a job has written and checked by reading it again."""
 
     name: str
     topic_id: int
@@ -25,7 +25,7 @@ class WrittenFile:
 
 
 async def waiting(connection: Connection, *, limit: int) -> list[WrittenFile]:
-    """Return files that wait to be attached, oldest first."""
+    """Return at most `limit` files that wait to be attached, oldest first."""
     cursor = await connection.execute(query("offload", "waiting"), {"limit": limit})
     return [
         WrittenFile(
@@ -43,7 +43,7 @@ async def waiting(connection: Connection, *, limit: int) -> list[WrittenFile]:
 
 
 async def attach(connection: Connection, *, topic_id: int, owner_epoch: int, name: str) -> bool | None:
-    """Switch a ledger from its segment to its file, for readers. Safe to repeat.
+    """Make readers use the file of a ledger instead of its segment. Safe to repeat.
 
     Return False if the ledger was trimmed or has another file, or if the file is to be deleted. Return None if the
     topic is fenced.
@@ -61,9 +61,9 @@ async def refuse(connection: Connection, name: str) -> None:
 
 
 async def abandon(connection: Connection, *, stale_after_s: int) -> None:
-    """Mark for deletion the files that no ledger names any more, or whose topic was deleted. Safe to repeat.
+    """Mark files for deletion that no ledger names any more, or whose topic was deleted. Safe to repeat.
 
-    Also marks files that are older than `stale_after_s` and were not attached, unless their run is under way.
+    Also mark files that are older than `stale_after_s` and were never attached, unless their run is under way.
     """
     await connection.execute(query("offload", "abandon_detached"))
     await connection.execute(query("offload", "abandon_stale"), {"after_s": stale_after_s})

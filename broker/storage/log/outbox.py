@@ -1,6 +1,6 @@
-"""Read the outbox for the broker, which moves its rows into topics. Each call is one statement.
+"""Read the outbox for the broker, which moves the rows into topics. Each call is one statement.
 
-The append of an entry deletes its row.
+The append that stores a message's entry also deletes its row in the outbox.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class OutboxRow(NamedTuple):
     row_id: int
     key_hash: int | None
     deliver_at_ms: int  # 0 = at once
-    data: bytes  # the entry, from the checksum magic on
+    data: bytes  # the entry, beginning with the magic number of its checksum
 
 
 async def topics(connection: Connection) -> list[str]:
@@ -30,7 +30,7 @@ async def topics(connection: Connection) -> list[str]:
 
 
 async def waiting(connection: Connection, topic: str, *, taken: Sequence[int], most: int) -> list[OutboxRow]:
-    """Return the first `most` rows of a topic that are not being appended (`taken`) and not refused for now.
+    """Return the first `most` rows of a topic that are neither being appended (`taken`) nor refused for now.
 
     Safe to repeat and to cancel.
     """
@@ -41,7 +41,7 @@ async def waiting(connection: Connection, topic: str, *, taken: Sequence[int], m
 
 
 async def refuse(connection: Connection, row_ids: Sequence[int], *, error: str, retry_s: float) -> None:
-    """Store why these rows cannot be moved, and do not return them again for `retry_s` seconds."""
+    """Store why these rows cannot be moved. `waiting` does not return them again for `retry_s` seconds."""
     await connection.execute(
         query("outbox", "refuse"), {"ids": list(row_ids), "error": error, "retry_s": retry_s}
     )

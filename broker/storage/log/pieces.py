@@ -1,8 +1,8 @@
-"""How an entry's bytes are divided among rows.
+"""Divide an entry's bytes among rows.
 
 PostgreSQL moves a value of more than 2 kB into a TOAST table, in chunks of 2 kB with an index row each. Writing 128 kB
-that way takes twice the CPU time of 16 rows that fill a page each. So the broker divides them: the entry's row has the
-first bytes, and the rows of the segment's table `rest` have the others.
+that way takes twice the CPU time of writing 16 rows that fill a page each. So the broker divides the bytes itself: the
+entry's row has the first bytes, and the rows of the segment's table `rest` have the others.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Final
 
 __all__ = ["FIRST_BYTES", "PAGE_BYTES", "divided"]
 
-# With its other columns, a row of `rest` then fills a page of 8 kB, or half or a quarter of one, so that pages have no
-# gaps.
+# With its other columns, a row of `rest` then fills a page of 8 kB, or half or a quarter of a page, so that pages have
+# no gaps.
 PAGE_BYTES: Final = 8064
 _PARTS_BYTES: Final = (PAGE_BYTES // 2, PAGE_BYTES // 4)
-FIRST_BYTES: Final = _PARTS_BYTES[-1]  # at most this many are in the entry's own row
+FIRST_BYTES: Final = _PARTS_BYTES[-1]  # at most this many bytes are in the entry's own row
 
 
 def divided(data: bytes) -> tuple[bytes | memoryview, Sequence[memoryview]]:
-    """Return the bytes of the entry's own row and those of its rows in `rest`, in order, without copying them.
+    """Return the bytes of the entry's own row, and the bytes of each of its rows in `rest`, in order, without copying.
 
     At most two of the rows in `rest` are smaller than a page; they come first.
     """

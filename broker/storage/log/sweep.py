@@ -1,4 +1,4 @@
-"""Queries of Celery's tasks: synchronous, because a task may run anywhere."""
+"""Queries of Celery's tasks. They are synchronous, because tasks run outside the broker's event loop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 SILENT_S: Final = 15  # as long as TCP keep-alive takes to notice a lost host
-TRIMMED_AT_ONCE: Final = 1000  # acts that one statement deletes, not counting their parts
+TRIMMED_AT_ONCE: Final = 1000  # acts that one statement deletes at most, not counting their parts
 
 
 class SweptSessions(NamedTuple):
@@ -48,9 +48,9 @@ def policies() -> None:
 
 
 def dead_sessions(now_ms: int, *, silent_s: int) -> SweptSessions:
-    """Delete all sessions if no broker runs: it stopped, or was not seen for `silent_s` seconds.
+    """Delete all sessions if no broker runs: it stopped, or was not seen for `silent_s` seconds. Safe to repeat.
 
-    Also deletes sessions of an earlier owner epoch that were not updated for that long. Safe to repeat.
+    Also delete sessions of an earlier owner epoch that were not updated for that time.
     """
     with task_connection("vela task") as connection:
         row = connection.execute(
@@ -66,7 +66,7 @@ def lifetime() -> None:
 
 
 def expire_plans(plan_expiry_s: int, *, second_person_s: int) -> int:
-    """Expire plans that were not applied for `plan_expiry_s` seconds. Return how many. Safe to repeat.
+    """Expire plans that were not applied for `plan_expiry_s` seconds. Return how many expired. Safe to repeat.
 
     A plan that waits for a second person expires after `second_person_s` if that is longer.
     """
@@ -79,9 +79,9 @@ def expire_plans(plan_expiry_s: int, *, second_person_s: int) -> int:
 
 
 def trim_acts(keep_days: int) -> int:
-    """Delete finished acts older than `keep_days` days that cannot be undone, at most 1,000 and their parts.
+    """Delete at most 1,000 finished acts, with their parts, that are older than `keep_days` and cannot be undone.
 
-    Return how many, parts included. Safe to repeat.
+    Return how many were deleted, including parts. Safe to repeat.
     """
     with task_connection("vela task") as connection:
         row = connection.execute(query("sweep", "trim_acts"), {"keep_days": keep_days}).fetchone()
@@ -102,7 +102,7 @@ def beat() -> None:
 
 
 def heartbeat_age_s(name: str) -> float | None:
-    """Return the seconds since `name` was last seen: `beat` sent a tick, or `worker` ran one. None = never."""
+    """Return the seconds since `beat` last sent a tick, or since `worker` last ran a tick; None = never."""
     with task_connection("vela task") as connection:
         row = connection.execute(query("sweep", "heartbeat_age"), (name,)).fetchone()
         return None if row is None else float(str(row[0]))

@@ -42,11 +42,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unended:
-    """A run that waits or runs."""
+    """A run that has not ended: it waits for a worker, or a worker runs it."""
 
     id: int
     state: str
-    is_of_act: bool  # requested by the act that looks it up
+    is_of_act: bool  # whether the act that asks has requested this run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class Schedule:
 
 
 async def unended(connection: Connection, *, job: str, subject: str, act_id: int) -> Unended | None:
-    """Return the run of this job and subject that has not ended, None if there is none."""
+    """Return the run of this job and subject that has not ended, or None if there is none."""
     cursor = await connection.execute(
         query("pipeline", "unended"), {"job": job, "subject": subject, "act_id": act_id}
     )
@@ -103,13 +103,13 @@ async def request(
 
 
 async def id_of_act(connection: Connection, act_id: int) -> int | None:
-    """Return the id of the run that an act requested, None if there is none."""
+    """Return the id of the run that an act requested, or None if there is none."""
     row = await (await connection.execute(query("pipeline", "of_act"), (act_id,))).fetchone()
     return None if row is None else int(row[0])
 
 
 async def find(connection: Connection, run_id: int) -> Run | None:
-    """Return a run, None if there is none with this id."""
+    """Return a run, or None if no run has this id."""
     row = await (await connection.execute(query("pipeline", "find"), (run_id,))).fetchone()
     if row is None:
         return None
@@ -127,7 +127,7 @@ async def find(connection: Connection, run_id: int) -> Run | None:
 
 
 async def cancel(connection: Connection, run_id: int, *, who: str) -> None:
-    """End a run that waits, and ask the worker to end one that runs. Safe to repeat."""
+    """End a run that waits for a worker, or ask its worker to end it. Safe to repeat."""
     await connection.execute(query("pipeline", "cancel"), {"id": run_id, "who": who})
 
 
@@ -143,8 +143,8 @@ async def schedule(
 ) -> None:
     """Store a schedule: the job runs now, then every `every_minutes`. Safe to repeat.
 
-    Changes the schedule of the same job and subject if there is one: its next run then starts at its old time, or
-    `every_minutes` from now if that is earlier.
+    If the same job and subject already have a schedule, the call changes that schedule: its next run starts at the old
+    time, or `every_minutes` from now if that is earlier.
     """
     await connection.execute(
         query("pipeline", "schedule"),
@@ -160,7 +160,7 @@ async def schedule(
 
 
 async def find_schedule(connection: Connection, schedule_id: int) -> Schedule | None:
-    """Return a schedule, None if there is none with this id."""
+    """Return a schedule, or None if no schedule has this id."""
     row = await (await connection.execute(query("pipeline", "find_schedule"), (schedule_id,))).fetchone()
     if row is None:
         return None

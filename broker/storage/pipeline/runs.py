@@ -1,4 +1,4 @@
-"""Runs of the pipeline's jobs, for workers and Celery's tasks: synchronous."""
+"""Runs of the pipeline's jobs, for workers and Celery's tasks. All calls are synchronous."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Report:
 
     stages: Sequence[Mapping[str, Any]]
     pinned: Mapping[str, Any]
-    log: str | None  # None = as it was last stored
+    log: str | None  # None = keep the log that was last stored
 
     def to_sql(self) -> dict[str, str | None]:
         """Return the report as a statement's parameters. Replaces NUL, which PostgreSQL does not store."""
@@ -59,14 +59,14 @@ class Report:
 
 
 def _connect() -> AbstractContextManager[ShortConnection]:
-    # With a time limit, because a worker that waits for a lock cannot end its job.
+    # Statements have a time limit, because a worker that waits for a lock cannot end its job.
     return task_connection("vela pipeline", statement_timeout_ms=_STATEMENT_TIMEOUT_MS)
 
 
 def claim(worker: str, *, most: int) -> ClaimedRun | None:
-    """Take the run that has waited longest, unless all workers together run `most` already. None if none was taken.
+    """Take the run that has waited longest, unless all workers together run `most` already.
 
-    Also records that a worker looked for runs.
+    Return None if no run was taken. Also record that a worker looked for runs.
     """
     with _connect() as connection:
         connection.execute(query("pipeline", "look"))
@@ -80,13 +80,16 @@ def claim(worker: str, *, most: int) -> ClaimedRun | None:
 
 def _claim(connection: ShortConnection, worker: str, most: int) -> tuple[Any, ...] | None:
     with connection.transaction():
-        connection.execute(query("pipeline", "lock"))  # two workers must not both count the same runs
+        connection.execute(query("pipeline", "lock"))  # one worker at a time counts runs and claims one
         parameters = {"worker": worker, "most": most}
         return connection.execute(query("pipeline", "claim"), parameters).fetchone()
 
 
 def beat(run_id: int, worker: str, report: Report) -> str | None:
-    """Store a run's progress. Return the user who cancelled it, or ""; None if the run is no longer this worker's."""
+    """Store a run's progress. Return the user who cancelled the run, or "" if nobody did.
+
+    Return None if the run no longer belongs to this worker.
+    """
     with _connect() as connection:
         row = connection.execute(
             query("pipeline", "beat"), {"id": run_id, "worker": worker, **report.to_sql()}
@@ -119,25 +122,25 @@ def end(
 
 
 def end_silent(silent_s: int) -> int:
-    """End, as failed, runs whose worker was silent for `silent_s` seconds. Return how many. Safe to repeat."""
+    """Mark runs as failed whose worker was silent for `silent_s` seconds. Return how many. Safe to repeat."""
     with _connect() as connection:
         return connection.execute(query("pipeline", "end_silent"), {"silent_s": silent_s}).rowcount
 
 
 def request_due() -> int:
-    """Insert a run for each schedule that is due, unless its last run has not ended. Return how many."""
+    """Insert a run for each schedule that is due, unless its last run has not ended. Return how many were inserted."""
     with _connect() as connection:
         return connection.execute(query("pipeline", "request_due")).rowcount
 
 
 def request_offloads() -> int:
-    """Insert a run of the job offload for each topic whose policies ask for one now. Return how many."""
+    """Insert a run of the job offload for each topic whose policies ask for one now. Return how many were inserted."""
     with _connect() as connection:
         return connection.execute(query("pipeline", "request_offloads")).rowcount
 
 
 def trim(keep_days: int) -> int:
-    """Delete runs that ended more than `keep_days` days ago. Return how many."""
+    """Delete runs that ended more than `keep_days` days ago. Return how many were deleted."""
     with _connect() as connection:
         return connection.execute(query("pipeline", "trim"), {"keep_days": keep_days}).rowcount
 
@@ -149,5 +152,5 @@ def trim_insights(before_ms: int) -> int:
 
 
 def _json(value: object) -> str:
-    """Return JSON without NUL, which PostgreSQL does not store. Samples of messages may contain one."""
+    """Return JSON without NUL characters, which PostgreSQL does not store. Samples of messages may contain them."""
     return json.dumps(value).replace("\\u0000", "\\ufffd")

@@ -1,9 +1,9 @@
--- Operators' acts, and those of clients. Any process inserts a request; only the topic's owner answers it.
+-- Acts of operators and clients. Any process inserts a request; only the topic's owner answers it.
 --
--- An act on several partitions is one row without a subscription. When it is applied, each partition gets a row of its own
+-- An act on several partitions is one row without a subscription. When it is applied, each partition gets a separate row
 -- with part_of_id, and that row has the snapshot. An undo, and a search for the latest act, treat a part like any other act.
 --
--- The latest move of a cursor is the last to finish of its applied acts with a snapshot. The queries get, open_undos and
+-- The latest move of a cursor is the applied act with a snapshot that finished last. The queries get, open_undos and
 -- latest_move repeat this rule and must agree. An act can be undone while undo_until > now(), by the clock of PostgreSQL
 -- alone. The broker also computes this time by its own clock (ReadyMove.stored), to know how long to record acks for the undo.
 
@@ -49,8 +49,9 @@ VALUES (%(kind)s, 'plan_requested', %(topic)s, '', %(parameters)s, '', %(who)s, 
 RETURNING id
 
 -- name: request_apply
--- The plan's reason stays unless there is a new one. Without a reason, an act on a protected namespace is not applied. With
--- the policy second_person, planner and applier must be two users: `people` has the origins of logged-in users' requests.
+-- If the request has a reason, it replaces the plan's. Without any reason, an act on a protected namespace is not applied.
+-- With the policy second_person, planner and applier must be two users: `people` has the origins of logged-in users'
+-- requests.
 UPDATE vela_act a SET state = 'apply_requested', requested_at = now(), who = %(who)s, origin = %(origin)s,
        reason = coalesce(nullif(btrim(%(reason)s), ''), reason),
        plan = plan || CASE WHEN %(allowed_drift_messages)s::bigint IS NULL THEN '{}'::jsonb
@@ -68,7 +69,7 @@ WHERE id = %(id)s AND state = 'planned'
 RETURNING id
 
 -- name: refuse
--- A plan that somebody does not want, so that nobody applies it. Pages that wait for it are told.
+-- Refuses a plan, so that nobody can apply it. Notifies the processes that wait for the act.
 WITH refused AS (
     UPDATE vela_act a SET state = 'refused', error = %(error)s, error_code = %(error_code)s, message = NULL, who = %(who)s,
            origin = %(origin)s, finished_at = now(),
@@ -109,7 +110,7 @@ FROM vela_act a CROSS JOIN LATERAL (
 WHERE a.id = %s
 
 -- name: waiting
--- Few at a time: each may have a message of 1 MiB, or the plans of 1,000 partitions.
+-- Returns few requests at a time: each may have a message of 1 MiB, or the plans of 1,000 partitions.
 SELECT id, kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, plan, cursor_version,
        undo_of_id, extract(epoch FROM now() - requested_at)::float8 AS waited_s, who, progress, message
 FROM vela_act WHERE state IN ('plan_requested', 'apply_requested') ORDER BY id LIMIT %s
@@ -120,7 +121,7 @@ SELECT id, kind, state, topic_id, subscription_id, topic_name, subscription_name
 FROM vela_act WHERE state = 'applying' ORDER BY id
 
 -- name: finish
--- The row keeps a message to publish until the act is finished. After that it has only the message's digest.
+-- The row keeps a message to publish until the act is finished. After that, the row has only the message's digest.
 UPDATE vela_act SET state = %(state)s::text, message = CASE WHEN %(state)s::text = 'planned' THEN message END,
        plan = coalesce(%(plan)s, plan), result = coalesce(%(result)s, result),
        error = %(error)s, error_code = %(error_code)s, cursor_version = coalesce(%(cursor_version)s, cursor_version),
@@ -151,8 +152,8 @@ UPDATE vela_act SET progress = %s WHERE id = %s AND state IN ('apply_requested',
 SELECT pg_notify('vela_act_done', %s::text)
 
 -- name: apply_to_cursor
--- Change, snapshot and result in one statement, guarded by the owner's epoch: an act is stored as a whole or not at
--- all.
+-- Stores the change, the snapshot and the result in one statement, guarded by the owner's epoch: an act is stored as a whole
+-- or not at all.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), c AS (
@@ -179,7 +180,7 @@ WITH o AS MATERIALIZED (
 SELECT subscription_id FROM c
 
 -- name: record_parts
--- The parts of an act on several partitions. Those that move a cursor get their snapshots from apply_to_cursor. Repeated
+-- The parts of an act on several partitions. Parts that move a cursor get their snapshots from apply_to_cursor. Repeated
 -- after a lost answer, the statement finds the parts that it inserted.
 INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, plan, result, error,
                       who, origin, reason, undo_of_id, part_of_id, cursor_version, created_at, requested_at, finished_at)
@@ -193,7 +194,7 @@ ON CONFLICT (part_of_id, topic_id) WHERE part_of_id IS NOT NULL DO UPDATE SET re
 RETURNING topic_name, id
 
 -- name: finish_whole
--- The act on several partitions itself, in the transaction that stores its parts.
+-- Finishes an act on several partitions, in the transaction that stores its parts.
 UPDATE vela_act SET state = %(state)s, result = %(result)s, error = %(error)s, error_code = %(error_code)s,
        undo_until = CASE WHEN %(undo_window_s)s > 0 THEN now() + make_interval(secs => %(undo_window_s)s) END,
        finished_at = now()
@@ -212,15 +213,16 @@ VALUES (%(kind)s, 'client', %(topic_id)s, %(subscription_id)s, %(topic_name)s, %
 RETURNING id
 
 -- name: record_change
--- A change that needs no plan, in the transaction that makes it.
+-- Records a change that needs no plan, in the transaction that makes the change.
 INSERT INTO vela_act (kind, state, topic_name, subscription_name, parameters, error, who, origin, reason, created_at,
                       requested_at, finished_at)
 VALUES (%(kind)s, 'applied', %(topic)s, %(subscription)s, %(parameters)s, '', %(who)s, %(origin)s, %(reason)s, now(), now(),
         now())
 
 -- name: record_commit
--- A pull consumer commits every few seconds, so its commits of a day share one act: the first one inserts it, later ones
--- move its offset. It has no snapshot: a commit is an ack, and the latest move of the cursor can still be undone.
+-- A pull consumer commits every few seconds, so its commits of a day share one act: the first commit inserts the act, and
+-- later ones change its offset. The act has no snapshot, because a commit is an ack: the latest move of the cursor can
+-- still be undone.
 WITH today AS (
     SELECT id FROM vela_act
     WHERE subscription_id = %(subscription_id)s AND kind = 'commit' AND origin = %(origin)s
@@ -254,7 +256,7 @@ FROM (
 WHERE undo_until > now()
 
 -- name: store_overlays
--- Acks of entries that an act passed. Written behind, with the flush of their cursors.
+-- Stores acks of entries that an act passed, with the flush of their cursors.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner
     WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%b::bigint[], %b::bigint[]))
@@ -265,6 +267,7 @@ FROM unnest(%b::bigint[], %b::bigint[], %b::bytea[]) AS u(topic_id, act_id, acke
 WHERE a.id = u.act_id
 
 -- name: latest_move
--- Sorted by time of application, because a later plan may be applied first. Acts that move no cursor have no snapshot.
+-- The act that was applied last is the latest, whatever its id: a plan that was made later may be applied earlier. Acts that
+-- move no cursor have no snapshot.
 SELECT id FROM vela_act WHERE subscription_id = %s AND state = 'applied' AND cursor_before IS NOT NULL
 ORDER BY finished_at DESC, id DESC LIMIT 1

@@ -2,8 +2,8 @@
 
 -- name: matches
 -- The subjects that are over each rule's limit, at most `limit` for one rule, the worst first. The rules come as JSON, so
--- that the console can ask about a rule that is not stored yet. Each part begins at an index on its measure, except for the
--- stored bytes and the points of the last minute, which have none.
+-- that the console can ask about a rule that is not stored yet. Each part uses an index on its measure, except for stored
+-- bytes and for the points of the last minute, which have no such index.
 WITH rules AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(%(rules)s::jsonb)
         AS r(rule_id bigint, measure text, threshold bigint, within_ms bigint, topics text, subscriptions text)
@@ -70,7 +70,8 @@ SELECT r.rule_id, m.* FROM rules r CROSS JOIN LATERAL (
     ORDER BY u.last_used_ms, s.id LIMIT %(limit)s
 ) m WHERE r.measure = 'no_consumer'
 UNION ALL
--- Looks up only topics with a letter in this time: in the points of minutes as far as these are rolled up, then of 10 seconds.
+-- Looks up only topics that got a letter in this time. Counts in the points of minutes as far as minutes are rolled up, then
+-- in the points of 10 seconds.
 SELECT r.rule_id, m.* FROM rules r CROSS JOIN LATERAL (
     SELECT t.id, 0::bigint, t.namespace_id, t.name, '', g.messages, %(now_ms)s::bigint
     FROM vela_topic t
@@ -122,7 +123,7 @@ SELECT r.rule_id, m.* FROM rules r CROSS JOIN LATERAL (
     ORDER BY n.stored_bytes DESC, t.id LIMIT %(limit)s
 ) m WHERE r.measure = 'stored'
 UNION ALL
--- A broker that runs reports every second.
+-- A running broker updates its row every second.
 SELECT r.rule_id, 0, 0, NULL, '', '', %(now_ms)s::bigint - b.seen_ms, b.seen_ms
 FROM rules r CROSS JOIN (
     SELECT coalesce(max((extract(epoch FROM seen_at) * 1000)::bigint), 0) AS seen_ms FROM vela_broker

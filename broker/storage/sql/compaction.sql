@@ -1,6 +1,6 @@
 -- Compacted topics. The kept entries are copies, because the log may be trimmed below the horizon. Each run writes its
--- own generation, which readers do not see before `publish` makes it the current one in one statement. The next run
--- deletes the entries that a stopped run left.
+-- own generation, which readers do not see before `publish` makes it the current generation. The next run deletes the
+-- entries that a stopped run left.
 
 -- name: load
 -- A run that is under way when a topic is loaded belongs to a broker that has stopped.
@@ -13,7 +13,7 @@ SELECT horizon_ledger, horizon_entry, horizon_messages, horizon_bytes, generatio
 FROM vela_compaction WHERE topic_id = %(topic_id)s
 
 -- name: begin
--- The first run stores a horizon before the first stored entry. From now on no entry is trimmed before it is compacted.
+-- The first run stores a horizon before the first stored entry. After that, no entry is trimmed before it is compacted.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 )
@@ -44,8 +44,8 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: publish
--- Readers get the new generation from this statement on. false: the topic was emptied or its compaction deleted during the
--- run. Safe to repeat.
+-- After this statement, readers get the new generation. Returns false if the topic was emptied or its compaction was deleted
+-- during the run. Safe to repeat.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), published AS (
@@ -71,7 +71,8 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: empty
--- Keeps nothing up to a position. A run under way cannot publish any more, because it is not the latest attempt.
+-- Moves the horizon to a position, up to which readers then get no entry. A run under way cannot publish any more, because
+-- it is not the latest attempt.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), emptied AS (
@@ -91,7 +92,7 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: sweep
--- Deletes some entries of every generation but one.
+-- Deletes some entries of all generations except one.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), gone AS (
@@ -103,8 +104,8 @@ WITH o AS MATERIALIZED (
 SELECT (SELECT count(*) FROM gone) FROM o
 
 -- name: read
--- The horizon, and the next entries in the current generation: the first, and more while their bytes are below a limit.
--- One statement, so that both are of the same generation.
+-- Returns the horizon and the next entries of the current generation: at least one entry, and more while their bytes are
+-- below a limit. One statement returns both, so that they belong to the same generation.
 SELECT c.horizon_ledger, c.horizon_entry, e.ledger_id, e.entry_id, e.messages, e.flags, e.key_hash, e.deliver_at_ms,
        e.append_ms, e.cumulative_messages, e.cumulative_bytes, e.data
 FROM vela_compaction c LEFT JOIN LATERAL (

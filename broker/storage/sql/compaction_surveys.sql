@@ -1,4 +1,4 @@
--- Surveys: the first passes of compactions that Spark did. A job inserts them, and the topic's owner ends them.
+-- Surveys: the results of first passes of compactions, which Spark made. A job inserts them, and the topic's owner ends them.
 
 -- name: ready
 -- Oldest first. The name is NULL if the topic was deleted.
@@ -17,8 +17,9 @@ UPDATE vela_compaction_survey SET state = %(state)s, error = %(error)s, kept_mes
 WHERE id = %(survey_id)s AND state = 'ready'
 
 -- name: abandon
--- Surveys that no job will finish: their run has ended, or the topic was compacted since they began. A run that continues
--- another one has its write id. A job that was started in a terminal has no run, so every survey has at most a day.
+-- Refuses surveys that no job will finish: their run has ended, or the topic was compacted since they began. A run that
+-- continues another run has the same write id. A job that was started in a terminal has no run, so a survey that is not
+-- finished after a day is refused too.
 UPDATE vela_compaction_survey s SET state = 'refused',
        error = 'its run ended before it had read the topic, or the topic was compacted meanwhile: run the job again'
 WHERE s.state = 'reading' AND (s.created_at < now() - interval '1 day'

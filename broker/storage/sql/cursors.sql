@@ -1,4 +1,4 @@
--- Subscriptions, cursors, their chunks, pending acks. Every write but those of pending acks is guarded by the owner's epoch.
+-- Subscriptions, cursors, their chunks, and pending acks. The owner's epoch guards every write, except writes of pending acks.
 
 -- name: of_topic
 SELECT s.id, s.name, s.type, s.properties, c.mark_delete_ledger, c.mark_delete_entry, c.acked_messages, c.acked_entries,
@@ -38,8 +38,8 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: flush
--- All dirty cursors and chunks of many topics in one statement. Bitmaps and ack sets are separate parameters, so that
--- flushing one does not rewrite the other (NULL = unchanged). A topic missing from the answer is fenced.
+-- Stores all dirty cursors and chunks of many topics in one statement. Bitmaps and ack sets are separate parameters, so that
+-- a change of one does not rewrite the other (NULL = unchanged). A topic that is missing from the answer is fenced.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner
     WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%b::bigint[], %b::bigint[]))
@@ -70,8 +70,8 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: delete_subscription
--- Deletes the rows that refer to the subscription in the same statement: foreign keys are checked at its end, and only the
--- ORM cascades. Acts stay as the audit log, with the names stored in them. Safe to repeat after a lost answer.
+-- Also deletes the rows that refer to the subscription: PostgreSQL checks foreign keys at the end of the statement, and only
+-- the ORM cascades deletes. Acts stay as the audit log, with the names stored in them. Safe to repeat after a lost answer.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), chunks AS (
@@ -94,7 +94,7 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: replace_pending
--- Written behind, for the console and the sweep. All rows of a consumer are replaced together.
+-- Replaces all rows of a consumer together, some time after the deliveries. The console and Celery's tick read the rows.
 WITH gone AS (DELETE FROM vela_pending_ack WHERE consumer_key = ANY(%b::bigint[]))
 INSERT INTO vela_pending_ack (delivery_id, owner_epoch, topic_id, subscription_id, consumer_key, consumer_name, ledger_id,
                               first_entry, last_entry, messages, delivered_ms, redelivery_count, deadline_ms)

@@ -8,7 +8,8 @@ SELECT producer_name, sequence_id, chunk_sequence_id, chunk_id, seen_ms FROM vel
 WHERE topic_id = %s
 
 -- name: flush
--- Rows and position of a topic in one statement, guarded by its owner's epoch. A topic missing from the answer is fenced.
+-- Stores the rows and the position of each topic in one statement, guarded by the owner's epoch. A topic that is missing
+-- from the answer is fenced.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner
     WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%s::bigint[], %s::bigint[]))

@@ -1,13 +1,16 @@
 -- The log. {entries} and {rest} are the names of one segment's tables.
 
 -- name: append
--- One statement for the ready entries of many topics: this part, `append_rest` and `append_more` if there is something for
--- them, and `appended`. For the topics in the answer, everything is stored or nothing. A topic missing from the answer is
--- fenced: its epoch was advanced, and none of its entries was stored. FOR SHARE in topic order: statements that advance
--- several epochs use the same order, because with different orders the two deadlock (tested). The lock also makes an advance
--- of the epoch wait until this statement has ended. Without that, nobody could find out what a statement of unknown outcome
--- stored. PostgreSQL plans the statement once for a session (decision 0049), so whatever is joined with a table is looked up by
--- its key row by row: a plan that reads the whole table may be right when it is made, and wrong when the table has grown.
+-- Stores the ready entries of many topics. The statement consists of this part, of `append_rest` and `append_more` if they
+-- have rows to store, and of `appended`. It stores everything for the topics in the answer, or nothing at all. A topic that
+-- is missing from the answer is fenced: its epoch was advanced, and none of its entries was stored.
+--
+-- The statement locks owners in topic order. Statements that advance several epochs use the same order. With a different
+-- order, an append and an advance deadlock (tested). The lock also makes an advance of an epoch wait until this statement
+-- has ended. Without that wait, the broker could not find out what a statement of unknown outcome stored.
+--
+-- PostgreSQL plans the statement once for a session (decision 0049), so rows of other tables are looked up one by one, by
+-- key. A plan that reads a whole table may be good when it is made, and bad once the table has grown.
 WITH o AS MATERIALIZED (
     SELECT held.topic_id
     FROM (SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS k(topic_id, owner_epoch) ORDER BY topic_id) k

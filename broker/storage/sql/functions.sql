@@ -1,7 +1,7 @@
--- Run by a migration. A function's name has a version, so that an old broker keeps working with a newer schema.
+-- A migration runs this file. A function's name has a version, so that an old broker keeps working with a newer schema.
 
 -- name: functions
--- Whether the acts on a namespace (tenant/namespace) or on a topic (its full name) need a reason: the policy `protected`.
+-- Returns whether acts on a namespace (tenant/namespace) or a topic (its full name) need a reason, by the policy `protected`.
 CREATE OR REPLACE FUNCTION vela_needs_reason_v1(subject text) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT EXISTS (
         SELECT FROM string_to_array(regexp_replace(subject, '^[a-z-]+://', ''), '/') AS part
@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION vela_needs_reason_v1(subject text) RETURNS boolean LA
         WHERE n.policies @> '{"protected": true}')
 $$;
 
--- When the first entry at or after a position was stored. NULL if its segment has been dropped.
+-- Returns when the first entry at or after a position was stored, or NULL if its segment has been dropped.
 CREATE OR REPLACE FUNCTION vela_append_ms_v1(segment bigint, ledger bigint, entry bigint) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -55,7 +55,7 @@ BEGIN
     END IF;
 END $$;
 
--- The size of a segment's two tables and of their indexes.
+-- Returns the size of a segment's two tables and of their indexes.
 CREATE OR REPLACE FUNCTION vela_segment_bytes_v1(segment bigint) RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT pg_total_relation_size(('vela_entry_' || segment)::regclass)
         + pg_total_relation_size(('vela_entry_' || segment || '_rest')::regclass)
@@ -77,18 +77,18 @@ BEGIN
         ' cumulative_messages bigint NOT NULL, cumulative_bytes bigint NOT NULL, messages integer NOT NULL,'
         ' rest_bytes integer NOT NULL DEFAULT 0, key_hash integer, flags smallint NOT NULL, data bytea NOT NULL,'
         ' PRIMARY KEY (ledger_id, entry_id))', segment);
-    -- The bytes of an entry that its row has no room for. `pieces.py` says how they are divided.
+    -- This table has the bytes of an entry that do not fit into its row. `pieces.py` says how they are divided.
     EXECUTE format(
         'CREATE TABLE vela_entry_%s_rest ('
         ' ledger_id bigint NOT NULL, entry_id bigint NOT NULL, piece integer NOT NULL, data bytea NOT NULL,'
         ' PRIMARY KEY (ledger_id, entry_id, piece))', segment);
-    -- PostgreSQL need not compress: producers compress payloads if they want to. Nor need it move long values into a
-    -- TOAST table, whose chunks of 2 kB take twice the CPU time.
+    -- PLAIN, because PostgreSQL need not compress: producers compress payloads if they want to. Long values should not
+    -- move into a TOAST table either, whose chunks of 2 kB take twice the CPU time.
     EXECUTE format('ALTER TABLE vela_entry_%s ALTER COLUMN data SET STORAGE PLAIN', segment);
     EXECUTE format('ALTER TABLE vela_entry_%s_rest ALTER COLUMN data SET STORAGE PLAIN', segment);
-    -- Rows are inserted once, and dropped with the table. To vacuum them after that would write each page again while
+    -- Rows are inserted once, and dropped with the table. Vacuuming the inserted rows would write each page again while
     -- commits wait for the disk, and an ANALYZE would read 240 MB each time the table has grown by a tenth. Reads by
-    -- primary key need rough statistics only (decision 0049).
+    -- primary key need only rough statistics (decision 0049).
     FOREACH table_name IN ARRAY ARRAY['vela_entry_' || segment, 'vela_entry_' || segment || '_rest'] LOOP
         EXECUTE format('ALTER TABLE %I SET (autovacuum_vacuum_insert_threshold = -1)', table_name);
         EXECUTE (SELECT format('ALTER TABLE %I ', table_name) || string_agg(
@@ -98,8 +98,8 @@ BEGIN
     RETURN segment;
 END $$;
 
--- Takes a segment out of the views and drops it. Returns false, and changes nothing, if it is open or a ledger is in it. The
--- row's lock keeps new ledgers out: their foreign key waits for it. The caller sets lock_timeout and repeats.
+-- Takes a segment out of the views and drops it. Changes nothing and returns false if the segment is open or has a ledger.
+-- The lock on its row keeps new ledgers out, because their foreign key waits for it. The caller sets lock_timeout and repeats.
 CREATE OR REPLACE FUNCTION vela_drop_segment_v1(segment bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM FROM vela_segment WHERE id = segment AND state <> 'open' FOR UPDATE;
@@ -127,8 +127,8 @@ END $$;
 
 -- Updates vela_listed_topic after a statement that wrote summaries; `changed` has the rows that it wrote. Rows whose numbers
 -- stay the same are not written. The loop updates one row at a time, so that each update uses an index, however old the
--- planner's statistics are. A join might compare each changed row with every listed one. For 1,000 rows the loop takes no
--- longer than a join by the index.
+-- planner's statistics are. A join might compare each changed row with every listed row. For 1,000 rows the loop takes no
+-- longer than a join that uses the index.
 CREATE OR REPLACE FUNCTION vela_list_changed_topics_v1() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     c record;
@@ -201,7 +201,7 @@ CREATE TRIGGER vela_list_new AFTER INSERT ON vela_topic_summary REFERENCING NEW 
     FOR EACH STATEMENT EXECUTE FUNCTION vela_list_changed_topics_v1();
 CREATE TRIGGER vela_list_changed AFTER UPDATE ON vela_topic_summary REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION vela_list_changed_topics_v1();
--- Points and delivery stories are written once and expire soon: vacuum often and little.
+-- Points and delivery stories are written once and expire soon, so they are vacuumed often, a little each time.
 ALTER TABLE vela_stats_point_10s SET (autovacuum_vacuum_scale_factor = 0.05);
 ALTER TABLE vela_stats_point_60s SET (autovacuum_vacuum_scale_factor = 0.05);
 ALTER TABLE vela_delivery_story SET (autovacuum_vacuum_scale_factor = 0.05);
@@ -219,7 +219,7 @@ CREATE VIEW vela_read_v1.subscriptions AS
            c.acked_messages
     FROM vela_subscription s JOIN vela_cursor c ON c.subscription_id = s.id;
 CREATE VIEW vela_read_v1.schemas AS
-    SELECT topic_name, version, type, name, data, created_at FROM vela_schema WHERE type <> 0;  -- 0: deleted from here on
+    SELECT topic_name, version, type, name, data, created_at FROM vela_schema WHERE type <> 0;  -- 0: the schema was deleted
 CREATE VIEW vela_read_v1.hours AS
     SELECT at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked, messages_redelivered,
            ack_latencies

@@ -9,12 +9,13 @@ SELECT resolution_s, 0 FROM unnest(ARRAY[10, 60, 600, 3600]) AS resolution_s ON 
 SELECT until_ms FROM vela_stats_progress WHERE resolution_s = %(resolution_s)s
 
 -- name: bound_bucket
--- The report waits for the bucket, so a roll-up must not delay it. A broker that hangs must not delay roll-ups.
+-- The report waits for the bucket, so a roll-up must not delay the bucket. A broker that hangs must not delay roll-ups.
 SELECT set_config('lock_timeout', '200ms', true), set_config('idle_in_transaction_session_timeout', '10s', true)
 
 -- name: begin_bucket
--- Returns no row if the bucket is stored already, as when the statement is repeated. Otherwise returns the time for its
--- points: if its minute is rolled up, this is the first minute that is not. The share lock makes a roll-up wait meanwhile.
+-- Returns no row if the bucket is stored already, for example because the statement is repeated. Otherwise returns the time
+-- for the bucket's points: if its minute is already rolled up, the first minute that is not. The share lock makes roll-ups
+-- wait until the bucket is stored.
 WITH turn AS (
     INSERT INTO vela_stats_progress AS g (resolution_s, until_ms) VALUES (10, %(at_ms)s + 10000)
     ON CONFLICT (resolution_s) DO UPDATE SET until_ms = EXCLUDED.until_ms WHERE g.until_ms < EXCLUDED.until_ms
@@ -45,20 +46,22 @@ ON CONFLICT (at_ms, topic_id, subscription_id) DO UPDATE SET messages_in = p.mes
     )
 
 -- name: bound_session
--- If a worker hung in a transaction, it would keep the locks that the broker's next bucket needs. If it waited for a
--- lock, it could not run other tasks.
+-- If a worker hung in a transaction, it would keep the locks that the broker's next bucket needs. If the worker
+-- waited for a lock, it could not run other tasks.
 SELECT set_config('idle_in_transaction_session_timeout', '10s', false), set_config('lock_timeout', '2s', false)
 
 -- name: lock_progress
--- One roll-up of a resolution at a time, and no late bucket meanwhile. The next statement sees what was stored before.
+-- Lets one roll-up of a resolution run at a time, and keeps late buckets out meanwhile. The next statement sees everything
+-- that was stored before the lock.
 SELECT until_ms FROM vela_stats_progress WHERE resolution_s = %(resolution_s)s FOR UPDATE
 
 -- name: first_point
 SELECT min(at_ms) FROM {points} WHERE at_ms >= %(from_ms)s AND at_ms < %(to_ms)s
 
 -- name: roll_up
--- {sums} adds the ack latencies up bucket by bucket: 0.23 s for 120,000 points, half of them with 16 buckets, against 0.21 s
--- without any. It is one expression a bucket, because unnesting and grouping would make a row of each bucket.
+-- {sums} adds up the ack latencies bucket by bucket. For 120,000 points, half of them with 16 buckets, the statement takes
+-- 0.23 s, and 0.21 s if no point has latencies. {sums} has one expression for each bucket, because unnesting and grouping
+-- would make a row of each bucket.
 INSERT INTO {coarse} (at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked,
     messages_redelivered, backlog_before, backlog, backlog_most, stored_bytes, ack_latencies)
 SELECT %(from_ms)s, topic_id, subscription_id, sum(messages_in)::bigint, sum(bytes_in)::bigint, sum(messages_out)::bigint,
@@ -69,10 +72,10 @@ FROM {points} WHERE at_ms >= %(from_ms)s AND at_ms < %(to_ms)s GROUP BY topic_id
 ON CONFLICT DO NOTHING
 
 -- name: sum_up
--- Points of partitioned topics and of all topics together, for the minute that `roll_up` has just filled. Their
--- backlog and size are the current ones, which lists show, so only a minute that has just ended gets them. These two
--- sums include partitions without a point. `backlog_before` is unknown: the points of the minute need not cover every
--- topic whose backlog grew.
+-- Stores points of partitioned topics, and one point of all topics together, for the minute that `roll_up` has just filled.
+-- The backlog and the size come from the values that lists show. Those are current values, so only the points of a minute
+-- that has just ended get them. Both values also count partitions without a point. `backlog_before` is unknown: the points
+-- of the minute need not cover every topic whose backlog grew.
 WITH grown AS (
     SELECT t.parent_id AS topic_id, sum(p.messages_in) AS messages_in, sum(p.bytes_in) AS bytes_in,
            sum(p.messages_out) AS messages_out, sum(p.messages_acked) AS messages_acked,
@@ -108,7 +111,7 @@ ON CONFLICT DO NOTHING
 UPDATE vela_stats_progress SET until_ms = %(until_ms)s WHERE resolution_s = %(resolution_s)s
 
 -- name: expire
--- The oldest points, some at a time. The index begins with the time, so this touches one end of it.
+-- Deletes some of the oldest points. The index begins with the time, so this touches one end of the index.
 DELETE FROM {points} WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM {points} WHERE at_ms < %(before_ms)s ORDER BY at_ms LIMIT %(limit)s
 ))

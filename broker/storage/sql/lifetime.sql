@@ -32,8 +32,9 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: undo_pins
--- Where the cursors were before acts that can still be undone: only the latest act of each subscription can. Sorted by time
--- of application, because a later plan may be applied first.
+-- Returns where cursors were before acts that can still be undone: only the latest act of each subscription can be undone.
+-- The latest act is the one that was applied last. Its id need not be the highest: a plan that was made later may be
+-- applied earlier.
 SELECT convert_from(a.cursor_before, 'UTF8')::json -> 'mark_delete'
 FROM (
     SELECT DISTINCT ON (subscription_id) subscription_id, cursor_before, undo_until
@@ -94,7 +95,7 @@ WITH chosen AS MATERIALIZED (
 SELECT count(*) FROM copied
 
 -- name: move_ledger
--- From this statement on, readers get the copy, which is complete. No row = fenced. 0 = the ledger was trimmed or moved.
+-- After this statement, readers get the copy, which is complete. No row = fenced. 0 = the ledger was trimmed or moved.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), moved AS (
@@ -127,7 +128,7 @@ WHERE t.id IN (
 LIMIT %(limit)s
 
 -- name: oldest_pin
--- The cursor that keeps the oldest closed segment: the one furthest behind among the topics in it.
+-- The cursor that keeps the oldest closed segment: the cursor that is furthest behind, of all topics in that segment.
 SELECT t.name, u.name, s.id, s.opened_ms
 FROM (SELECT id, opened_ms FROM vela_segment WHERE state <> 'open' AND NOT long_lived ORDER BY id LIMIT 1) s
 JOIN vela_ledger l ON l.segment_id = s.id JOIN vela_topic t ON t.id = l.topic_id

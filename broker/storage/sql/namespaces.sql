@@ -9,7 +9,7 @@ LEFT JOIN (vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id AND t.name 
        ON n.name = %(namespace)s
 
 -- name: delete
--- Also deletes the permissions in the namespace: a namespace that gets this name later begins without any.
+-- Also deletes the permissions in the namespace: a namespace that gets this name later begins without permissions.
 WITH gone AS (
     DELETE FROM vela_namespace n USING vela_tenant t
     WHERE t.id = n.tenant_id AND t.name = %(tenant)s AND n.name = %(namespace)s

@@ -1,4 +1,5 @@
--- Obstacles to deliveries, and the consumer of each subscription that left last. Written behind, changed rows only.
+-- What hinders deliveries, and which consumer of each subscription left last. The broker stores changed rows only, some time
+-- after the change.
 
 -- name: upsert_obstacles
 INSERT INTO vela_subscription_obstacles (subscription_id, blocked, rate_limited, gap, read_fault, active_consumer,

@@ -2,13 +2,13 @@
 -- (docs/decisions/0034-offloaded-ledgers.md).
 
 -- name: waiting
--- Files that a job has written and read back, oldest first.
+-- Files that a job has written and checked, oldest first.
 SELECT f.name, f.topic_id, t.name, f.ledger_id, f.entries, f.messages, f.size_bytes, f.checksum
 FROM vela_ledger_file f JOIN vela_topic t ON t.id = f.topic_id
 WHERE f.state = 'written' ORDER BY f.created_at, f.name LIMIT %(limit)s
 
 -- name: attach
--- The ledger is read from its file from now on. One statement changes file and ledger. No row = fenced. 0 = the ledger was
+-- After this, readers use the ledger's file. One statement changes file and ledger. No row = fenced. 0 = the ledger was
 -- trimmed meanwhile or has another file, or the file is to be deleted. In the first two cases, the file counts as attached
 -- although no ledger names it, so `abandon_detached` marks it for deletion. Safe to repeat.
 WITH o AS MATERIALIZED (
@@ -30,8 +30,8 @@ UPDATE vela_ledger_file SET state = 'deleting' WHERE name = %s AND state = 'writ
 
 -- name: abandon_detached
 -- Attached files that no ledger names any more: the ledger was trimmed, or the topic was deleted or truncated. Ids of
--- ledgers are never used again, so such a file is never needed again. `abandon_stale` is a separate statement: if a row
--- changes while a statement waits for it, PostgreSQL checks the new row, but against the ledgers that it saw before.
+-- ledgers are never used again, so such a file is never needed again. `abandon_stale` is a separate statement: if a file's
+-- row changes while a statement waits for the row, PostgreSQL checks the new row, but still against the old ledgers.
 UPDATE vela_ledger_file f SET state = 'deleting'
 WHERE f.state = 'attached' AND NOT EXISTS (SELECT FROM vela_ledger l WHERE l.file_name = f.name)
 

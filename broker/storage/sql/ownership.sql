@@ -1,4 +1,5 @@
--- Which process may write: a session advisory lock for liveness, the epoch for fencing (topics.sql).
+-- Decides which process may write: a session advisory lock shows that the owner is alive, and epochs fence earlier owners
+-- (topics.sql).
 
 -- name: try_lock
 SELECT pg_try_advisory_lock(hashtextextended('vela broker ' || current_database(), 0))
@@ -10,7 +11,7 @@ SELECT pg_advisory_unlock(hashtextextended('vela broker ' || current_database(),
 
 -- name: end_own_holder
 -- The server may not have noticed that the connection with the lock was lost. Ends the backend that has the lock if it
--- belongs to this process. No row = it does not, or nobody has the lock.
+-- belongs to this process. No row = another process has the lock, or no process has it.
 SELECT pg_terminate_backend(l.pid) FROM pg_locks l
 WHERE l.locktype = 'advisory' AND l.granted AND l.pid = ANY(%(pids)s::integer[])
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())

@@ -1,4 +1,4 @@
--- Pulls that wait for a message, for the console. Written behind, at most once a second, only topics that changed.
+-- Pulls that wait for a message, for the console. The broker stores the topics that changed, at most once a second.
 
 -- name: upsert
 INSERT INTO vela_parked_pulls (topic_id, pulls, oldest, updated_ms)

@@ -1,7 +1,7 @@
 -- Runs of the pipeline's jobs. Acts, schedules and policies insert runs, a worker executes them, and one of Celery's tasks
 -- ends the runs of dead workers.
 --
--- The index vela_pipeline_run_alone lets one run of a job and subject wait or run at a time.
+-- Because of the index vela_pipeline_run_alone, at most one run of a job and subject waits or runs at a time.
 
 -- name: unended
 -- The run of a job and subject that has not ended, and whether it belongs to this act.
@@ -9,7 +9,7 @@ SELECT id, state, act_id IS NOT DISTINCT FROM %(act_id)s FROM vela_pipeline_run
 WHERE job = %(job)s AND subject = %(subject)s AND state IN ('waiting', 'running')
 
 -- name: request
--- A repeated act finds the run that it inserted.
+-- An act that is repeated finds the run that it inserted before.
 INSERT INTO vela_pipeline_run (job, subject, topic_name, options, write_id, pinned, state, stages, error, log, worker, who,
                                reason, act_id, resumes_id, cancelled_by, created_at)
 VALUES (%(job)s, %(subject)s, %(topic)s, %(options)s, %(write_id)s, %(pinned)s, 'waiting', '[]', '', '', '', %(who)s, '',
@@ -23,14 +23,14 @@ SELECT id FROM vela_pipeline_run WHERE act_id = %s
 SELECT id, job, subject, topic_name, options, write_id, pinned, state, cancelled_by FROM vela_pipeline_run WHERE id = %s
 
 -- name: cancel
--- A run that waits ends at once. The worker ends one that runs.
+-- A run that waits ends at once. If a worker has begun the run, the worker ends it.
 UPDATE vela_pipeline_run SET cancelled_by = %(who)s, error = 'cancelled by ' || %(who)s,
        state = CASE state WHEN 'waiting' THEN 'cancelled' ELSE state END,
        ended_at = CASE state WHEN 'waiting' THEN now() END
 WHERE id = %(id)s AND state IN ('waiting', 'running') AND cancelled_by = ''
 
 -- name: schedule
--- If the new interval is shorter, it counts from now on: the next run does not wait for the time of the old interval.
+-- If the new interval is shorter, it begins now: the next run does not wait for the end of the old interval.
 INSERT INTO vela_pipeline_schedule (job, subject, topic_name, options, every_minutes, next_at, who, created_at)
 VALUES (%(job)s, %(subject)s, %(topic)s, %(options)s, %(every_minutes)s, now(), %(who)s, now())
 ON CONFLICT (job, subject) DO UPDATE
@@ -59,9 +59,10 @@ SELECT job, subject, topic_name, options, '', '{}', 'waiting', '[]', '', '', '',
 ON CONFLICT DO NOTHING RETURNING id
 
 -- name: request_offloads
--- A run of the job offload for each topic, or partitioned topic, with a ledger that its policies want offloaded. The policies
--- become the job's options, so the job finds the same ledgers as this statement. Runs of one topic begin at least ten minutes
--- apart, so that a run that fails, or finds a ledger trimmed, is not repeated all the time.
+-- Inserts a run of the job offload for each topic whose policies ask to offload one of its ledgers. A partitioned topic gets
+-- one run for all its partitions. The policies become the job's options, so the job finds the same ledgers as this statement.
+-- Runs of one topic begin at least ten minutes apart, so that a run that fails, or finds a ledger trimmed, is not repeated
+-- all the time.
 WITH limits AS MATERIALIZED (
     SELECT t.id AS topic_id, coalesce(parent.name, t.name) AS name,
            ceil(nullif(coalesce(d.topic -> 'offload_after_ms', d.namespace -> 'offload_after_ms')::bigint, -1) / 60000.0)::bigint
@@ -114,8 +115,8 @@ WHERE r.id = (SELECT min(id) FROM vela_pipeline_run WHERE state = 'waiting')
 RETURNING id, job, topic_name, options, write_id, pinned
 
 -- name: beat
--- No row if the run was ended meanwhile: its worker was silent for too long. A log that is NULL has not changed: the row
--- keeps it, and PostgreSQL does not write it again.
+-- No row = the run was ended meanwhile, because its worker was silent for too long. A log that is NULL has not changed: the
+-- row keeps the old log, and PostgreSQL does not write it again.
 UPDATE vela_pipeline_run SET heartbeat_at = now(), stages = %(stages)s, pinned = %(pinned)s,
        log = coalesce(%(log)s::text, log)
 WHERE id = %(id)s AND state = 'running' AND worker = %(worker)s

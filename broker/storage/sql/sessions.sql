@@ -1,4 +1,4 @@
--- Connected clients, and the summaries that lists sort by. Written behind, at most once a second, changed rows only.
+-- Connected clients, and the summaries by which lists are sorted. The broker stores changed rows only, at most once a second.
 
 -- name: upsert_consumers
 INSERT INTO vela_consumer_session (key, owner_epoch, topic_id, subscription_id, subscription_name, subscription_type, name,
@@ -85,7 +85,7 @@ ON CONFLICT (subscription_id) DO UPDATE SET acked_messages = EXCLUDED.acked_mess
     drain_s = EXCLUDED.drain_s
 
 -- name: judge_unloaded
--- Sets the state of subscriptions that the owner has not reported since `before_ms`: nobody consumes them.
+-- Sets the state of subscriptions that the owner has not reported since `before_ms`: no client consumes from them.
 WITH unused AS MATERIALIZED (
     SELECT s.id, s.topic_id, n.messages_in - u.acked_messages AS backlog
     FROM vela_subscription_summary u

@@ -17,7 +17,7 @@ DELETE FROM vela_delivery_story WHERE ctid = ANY (ARRAY(
 ))
 
 -- name: remove_beyond
--- Ids ascend, so the distance from the newest one is the number of rows, or a little more.
+-- Ids ascend, so the distance from the newest id is the number of rows, or a little more.
 DELETE FROM vela_delivery_story WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM vela_delivery_story
     WHERE id <= (SELECT max(id) FROM vela_delivery_story) - %(most_rows)s ORDER BY id LIMIT %(limit)s

@@ -1,13 +1,13 @@
--- Queries of Celery's tasks. They change no delivery: they find due work and notify the owner, which does the work. Others
--- delete old rows.
+-- Queries of Celery's tasks. Some find work that is due and notify the owner, which does the work: no query here changes a
+-- delivery. Others delete old rows.
 
 -- name: tick
--- Notify the owner of every subscription with an overdue delivery and every topic with a delayed message that is
--- due. If nothing is found, an empty notification wakes the owner all the same, because parked pulls, and Failover's delayed
--- change of the active consumer, have no rows. One tick runs at a time: a second worker finds the lock taken and notifies
--- nobody. A deadline of an older epoch belongs to a delivery that has ended. Losing a heartbeat in a crash does no harm, so
--- the commit does not wait for the disk. The row of a delayed message that is due stays until the owner has released the
--- message. PostgreSQL limits a notification to less than 8,000 bytes, hence 350 ids at most.
+-- Notifies the owner of every subscription with an overdue delivery and every topic with a delayed message that is due. If
+-- nothing is found, an empty notification still wakes the owner, because parked pulls, and Failover's delayed change of the
+-- active consumer, have no rows. One tick runs at a time: a second worker finds the lock taken and sends no notification. A
+-- deadline of an older epoch belongs to a delivery that has ended. Losing a heartbeat in a crash does no harm, so the commit
+-- does not wait for the disk. The row of a delayed message that is due stays until the owner has released the message.
+-- PostgreSQL limits a notification to less than 8,000 bytes, so one notification has at most 350 ids.
 WITH RECURSIVE mine AS (
     SELECT pg_try_advisory_xact_lock(hashtextextended('vela tick ' || current_database(), 0)) AS taken
 ), alive AS (
@@ -36,7 +36,7 @@ WITH RECURSIVE mine AS (
 SELECT pg_notify('vela_tick', payload), places FROM notifications, mine WHERE mine.taken
 
 -- name: policies
--- The owner checks quotas and expiry from memory. This query only notifies it.
+-- The owner checks quotas and expiry from memory. This query only notifies the owner.
 SELECT pg_notify('vela_policies', '')
 
 -- name: lifetime
@@ -44,7 +44,7 @@ SELECT pg_notify('vela_policies', '')
 SELECT pg_notify('vela_lifetime', '')
 
 -- name: dead_sessions
--- Sessions that a broker left when it died, and sessions of an earlier owner epoch.
+-- Deletes sessions that a broker left when it died, and sessions of an earlier owner epoch.
 WITH silent AS (
     SELECT NOT EXISTS (
         SELECT FROM vela_broker WHERE seen_at > now() - make_interval(secs => %(silent_s)s) AND stopped_at IS NULL
@@ -73,7 +73,7 @@ RETURNING set_config('synchronous_commit', 'off', true)
 SELECT extract(epoch FROM now() - at)::float8 FROM vela_heartbeat WHERE name = %s
 
 -- name: expire_plans
--- A plan that was not applied in time no longer describes the current state. One that waits for a second person waits longer.
+-- A plan that was not applied in time no longer describes the current state. A plan that needs a second person waits longer.
 WITH expired AS (
     UPDATE vela_act a SET state = 'expired', error = 'the plan was not applied in time; plan again', error_code = 'ActExpired',
            message = NULL, finished_at = now()
@@ -88,8 +88,7 @@ WITH expired AS (
 SELECT count(*) FROM expired
 
 -- name: trim_acts
--- The oldest finished acts, some at a time: none that waits, is running, or can be undone. Parts are deleted with their
--- act.
+-- Deletes some of the oldest finished acts, but no act that waits, runs, or can be undone. Parts are deleted with their act.
 WITH whole AS MATERIALIZED (
     SELECT id FROM vela_act
     WHERE coalesce(finished_at, requested_at) < now() - make_interval(days => %(keep_days)s) AND part_of_id IS NULL
@@ -106,8 +105,8 @@ SELECT count(*) FROM gone
 
 -- name: trim_client_acts
 -- Clients write acts that no operator asked for: their own seeks and unsubscribes, and the offsets of pulls. Only the
--- newest ones are kept. Older ones are deleted even if they could still be undone, because otherwise a client that seeks in
--- a loop would fill the disk. Both scans use the index vela_act_clients.
+-- newest of these acts are kept. Older acts are deleted even if they could still be undone, because otherwise a client that
+-- seeks in a loop would fill the disk. Both scans use the index vela_act_clients.
 WITH edge AS MATERIALIZED (
     SELECT id FROM vela_act WHERE origin LIKE 'client %%' ORDER BY id DESC OFFSET %(keep)s LIMIT 1
 ), doomed AS MATERIALIZED (

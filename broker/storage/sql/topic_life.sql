@@ -21,9 +21,10 @@ WHERE t.id = ANY(%s::bigint[]) ORDER BY t.id, s.name
 SELECT coalesce(sum(s.stored_bytes), 0)::bigint FROM vela_topic_summary s WHERE s.topic_id = ANY(%s::bigint[])
 
 -- name: delete
--- All of these topics or none: nothing is deleted if one has another owner now, or the parent has other partitions.
+-- Deletes all of these topics or none. It deletes none if one of them has another owner now, or if the partitioned topic
+-- has partitions besides these.
 -- Acts stay as the audit log, with the names stored in them. Entries stay in a segment's table until the segment is
--- dropped. They are invisible, because the views join the ledgers.
+-- dropped. These entries are invisible, because the views join the ledgers.
 WITH held AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner
     WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%(topic_ids)b::bigint[], %(owner_epochs)b::bigint[]))
@@ -82,7 +83,7 @@ WITH held AS MATERIALIZED (
     DELETE FROM vela_topic_owner w USING o WHERE w.topic_id = o.topic_id
 ), topics AS (
     DELETE FROM vela_topic t USING o WHERE t.id = o.topic_id RETURNING t.id, t.name
-), permissions AS (  -- of the whole topic: one partition's name has none
+), permissions AS (  -- a permission names a whole topic, never one partition
     DELETE FROM vela_permission p USING topics t WHERE p.topic = t.name
     RETURNING pg_notify('vela_access', '')
 )

@@ -22,7 +22,7 @@ INSERT INTO vela_namespace (tenant_id, name, policies, created_at)
 SELECT id, %s, %s, now() FROM vela_tenant WHERE name = %s ON CONFLICT DO NOTHING
 
 -- name: create_topics
--- One topic, or partitions of one. After the notification, the broker tells the clients that watch the namespace's topics.
+-- Creates one topic, or partitions of one topic. After the notification, the broker tells clients that watch the namespace.
 WITH made AS (
     INSERT INTO vela_topic (namespace_id, name, partitions, parent_id, partition, properties, policies, created_at)
     SELECT n.id, a.name, %(partitions)s, (SELECT id FROM vela_topic WHERE name = %(parent)s), a.partition,
@@ -36,19 +36,19 @@ WITH made AS (
 SELECT pg_notify('vela_topics', %(tenant)s::text || '/' || %(namespace)s::text) WHERE EXISTS (SELECT FROM made)
 
 -- name: take
--- Takes ownership of topics. Their earlier owner is fenced from now on. Waits for that owner's last appends to end
--- (see entries.sql). A topic that was deleted meanwhile is missing from the answer. The rows of topics are not
--- locked, because a delete locks the rows of their owners first.
+-- Takes ownership of topics, which fences their earlier owner. Waits until that owner's last appends have ended (see
+-- entries.sql). A topic that was deleted meanwhile is missing from the answer. The rows of topics are not locked, because a
+-- delete locks the rows of their owners first.
 INSERT INTO vela_topic_owner (topic_id, owner_epoch, owner_token)
 SELECT id, 1, %(token)s FROM vela_topic WHERE id = ANY(%(topic_ids)s::bigint[]) ORDER BY id
 ON CONFLICT (topic_id) DO UPDATE SET owner_epoch = vela_topic_owner.owner_epoch + 1, owner_token = EXCLUDED.owner_token
 RETURNING topic_id, owner_epoch
 
 -- name: advance_epochs
--- Compare-and-set in topic order. Topics missing from the answer have another owner now, or were deleted. A repeated advance recognises
--- the first one, if its answer was lost: the epoch is one past the known value, with this process's own token. The
--- statement sets the value instead of adding to it, so that the lost statement changes nothing if it arrives after its
--- repetition.
+-- Compare-and-set in topic order. A topic that is missing from the answer has another owner now, or was deleted. If the answer
+-- was lost, the repeated statement recognises its first try: the epoch is the known value plus one, and the token is this
+-- process's own. The statement sets the value instead of adding to it, so that a lost statement changes nothing if it arrives
+-- after its repetition.
 WITH known AS (
     SELECT o.topic_id, k.owner_epoch + 1 AS advanced FROM vela_topic_owner o
     JOIN unnest(%(topic_ids)s::bigint[], %(epochs)s::bigint[]) AS k(topic_id, owner_epoch) ON k.topic_id = o.topic_id
@@ -77,9 +77,9 @@ SELECT id, segment_id, state, entries, messages, size_bytes, entries_before, mes
 FROM vela_ledger WHERE topic_id = %s AND state IN ('open', 'sealed') ORDER BY id
 
 -- name: roll_ledgers
--- Seals the open ledgers (where one is named) and opens the next ones, in one statement and under the owner's epochs.
--- If the answer to a roll is lost, its repetition leaves an empty ledger open before the last one. Readers of the
--- ledgers treat it as sealed.
+-- Seals the open ledgers (where one is named) and opens the next ones, in one statement, guarded by the owner's epochs.
+-- If the answer to a roll is lost, its repetition leaves an empty ledger open before the last one. Readers treat that
+-- ledger as sealed.
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest(%(topic_ids)s::bigint[], %(epochs)s::bigint[], %(ledger_ids)s::bigint[], %(entries)s::bigint[],
                          %(messages)s::bigint[], %(size_bytes)s::bigint[], %(first_append_ms)s::bigint[],

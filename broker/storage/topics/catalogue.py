@@ -66,7 +66,7 @@ class OffloadRun:
 async def topics_of(
     connection: Connection, tenant: str, namespace: str, *, domain: str, partitioned: bool
 ) -> list[str]:
-    """Return full names, sorted: the partitioned parents if `partitioned`, else the topics and partitions."""
+    """Return full names, sorted: the partitioned parents if `partitioned` is True, else the topics and partitions."""
     cursor = await connection.execute(
         query("catalogue", "topics_of"),
         {"tenant": tenant, "namespace": namespace, "domain": domain, "partitioned": partitioned},
@@ -88,7 +88,7 @@ async def subscriptions_of(connection: Connection, name: str) -> list[str]:
 
 
 async def subscription_properties(connection: Connection, topic_id: int) -> dict[str, Mapping[str, str]]:
-    """Return subscription → properties, for those that have any."""
+    """Return subscription → properties, for the subscriptions of a topic that have properties."""
     cursor = await connection.execute(query("catalogue", "subscription_properties"), (topic_id,))
     return {row[0]: row[1] for row in await cursor.fetchall()}
 
@@ -123,7 +123,7 @@ async def last_offload_run(connection: Connection, topic_id: int) -> OffloadRun 
 
 
 async def properties_of(connection: Connection, topic: str, subscription: str) -> Mapping[str, str]:
-    """Return the properties of a subscription on the topic, or on its first partition where it has any."""
+    """Return the properties of a subscription on a topic, or on the first partition where it has properties."""
     cursor = await connection.execute(query("catalogue", "properties_of"), (topic, subscription))
     row = await cursor.fetchone()
     return {} if row is None else row[0]

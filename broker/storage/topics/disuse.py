@@ -1,4 +1,4 @@
-"""Find topics in PostgreSQL that nobody uses, and that may have subscriptions to expire or may be deleted."""
+"""Find topics in PostgreSQL that no client uses, and that may have subscriptions to expire or may be deleted."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ async def idle_topics(
 ) -> list[tuple[int, str]]:
     """Return (id, full name) of topics that may have something to expire, or whose last use is not recorded.
 
-    At most `limit`, sorted by id, with ids above `after` that are not in `known`. `defaults` apply where a document
-    sets no value.
+    Return at most `limit` topics, sorted by id, whose ids are above `after` and not in `known`. `defaults` apply where
+    a policy document sets no value.
     """
     cursor = await connection.execute(
         query("disuse", "idle_topics"),

@@ -39,9 +39,9 @@ async def find(connection: Connection, tenant: str, namespace: str) -> FoundName
 
 
 async def delete(connection: Connection, tenant: str, namespace: str) -> None:
-    """Delete a namespace without topics, then its tenant if no namespace is left and nobody made it with `set_tenant`.
+    """Delete a namespace, unless it has topics. Safe to repeat.
 
-    A namespace that has topics stays. Safe to repeat.
+    Then delete its tenant if the tenant has no namespace left and was not created with `set_tenant`.
     """
     async with connection.transaction():
         await connection.execute(query("namespaces", "delete"), {"tenant": tenant, "namespace": namespace})
@@ -51,14 +51,14 @@ async def delete(connection: Connection, tenant: str, namespace: str) -> None:
 
 
 async def set_tenant(connection: Connection, name: str, admin_roles: Sequence[str]) -> None:
-    """Create a tenant, or replace its admin roles. It then stays even without a namespace. Safe to repeat."""
+    """Create a tenant, or replace its admin roles. The tenant then exists even without a namespace. Safe to repeat."""
     async with connection.transaction():
         await connection.execute(query("namespaces", "make_tenant"), (name,))
         await access.set_tenant_admins(connection, name, admin_roles)
 
 
 async def delete_tenant(connection: Connection, name: str) -> bool:
-    """Delete a tenant. Return False if it has a namespace, or does not exist."""
+    """Delete a tenant. Return False if the tenant has a namespace or does not exist."""
     cursor = await connection.execute(
         query("namespaces", "delete_tenant"), {"name": name, "even_if_kept": True}
     )

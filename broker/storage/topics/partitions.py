@@ -16,18 +16,18 @@ __all__ = ["Growth", "grow", "statistics", "subscription_names", "subscription_s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """The result of growing a topic."""
+    """The result of adding partitions to a topic."""
 
-    before: int  # partitions
-    after: int  # equal to `before` if there was nothing to do
-    subscriptions: tuple[str, ...] = ()  # created on every new partition
-    taken: tuple[str, ...] = ()  # names of partitions that exist already; if any, nothing was done
+    before: int  # number of partitions
+    after: int  # number of partitions; equal to `before` if there was nothing to do
+    subscriptions: tuple[str, ...] = ()  # the subscriptions that were created on every new partition
+    taken: tuple[str, ...] = ()  # names of new partitions that other topics have; if any, nothing was done
 
 
 async def grow(connection: Connection, name: TopicName, partitions: int) -> Growth | None:
-    """Add partitions until a topic has `partitions`, with the subscriptions of the existing ones.
+    """Add partitions until a topic has `partitions`. New partitions get the subscriptions of the existing ones.
 
-    Returns None if there is no such topic. Never removes partitions. A topic without partitions stays as it is. Raises
+    Return None if there is no such topic. Never remove partitions, and do not change a topic without partitions. Raises
     InvalidTopicName if the names of the new partitions are too long. Safe to repeat.
     """
     async with connection.transaction():

@@ -15,7 +15,7 @@ __all__ = ["StoredPolicies", "change", "in_force", "of_namespace", "of_topic", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPolicies:
-    """A stored document of policies. Nothing has checked its values."""
+    """A stored policy document. Its values are not checked."""
 
     row_id: int  # of the namespace or the topic
     document: Mapping[str, object]
@@ -28,7 +28,7 @@ async def of_namespace(connection: Connection, tenant: str, namespace: str) -> S
 
 
 async def of_topic(connection: Connection, name: TopicName) -> StoredPolicies | None:
-    """Return the topic's own document and its namespace's, or None if there is no such topic."""
+    """Return the documents of a topic and its namespace, or None if there is no such topic."""
     return await _read(connection, "of_topic", {"name": name.full})
 
 
@@ -46,7 +46,7 @@ async def change(
     before: Mapping[str, object],
     after: Mapping[str, object],
 ) -> bool:
-    """Replace a document. Return False, without a change, if the document is not `before` any more."""
+    """Replace a document. If the document is no longer `before`, change nothing and return False."""
     cursor = await connection.execute(
         query("policies", "set_topic" if is_topic else "set_namespace"),
         {"id": row_id, "before": json.dumps(dict(before)), "after": json.dumps(dict(after))},
@@ -55,7 +55,7 @@ async def change(
 
 
 async def overriding(connection: Connection, namespace_id: int, names: Sequence[str]) -> dict[str, int]:
-    """Return policy → how many topics of the namespace set it themselves."""
+    """Return policy → number of the namespace's topics that set this policy themselves."""
     cursor = await connection.execute(
         query("policies", "overriding"), {"namespace_id": namespace_id, "names": list(names)}
     )
@@ -65,9 +65,9 @@ async def overriding(connection: Connection, namespace_id: int, names: Sequence[
 async def in_force(
     connection: Connection, names: Sequence[str]
 ) -> list[tuple[str, Mapping[str, object], Mapping[str, object]]]:
-    """Return (topic, its namespace's document, its own) for each of these topics that exists.
+    """Return (topic, document of its namespace, document of the topic) for each of these topics that exists.
 
-    A partition's own document is that of its partitioned topic.
+    The document of a partition is the document of its partitioned topic.
     """
     cursor = await connection.execute(query("policies", "in_force"), (list(names),))
     return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]

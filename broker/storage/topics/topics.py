@@ -51,14 +51,14 @@ class TopicRow:
     partition: int  # -1 if it is not a partition
     terminated: bool
     namespace_policies: Mapping[str, object]  # the stored documents, not checked
-    topic_policies: Mapping[str, object]  # a partition has its parent's
+    topic_policies: Mapping[str, object]  # for a partition: the document of its parent
     last_used_ms: int  # when its last client left; 0 = not known
-    producer_epoch: int | None  # of the last exclusive producer, None = there was none
+    producer_epoch: int | None  # of the last exclusive producer; None = there was none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow:
-    """One stored ledger. The totals of an open one are 0 until it is sealed."""
+    """One stored ledger. The totals of a ledger are 0 until it is sealed."""
 
     ledger_id: int
     segment_id: int | None  # None = in a file, or sealed and empty
@@ -77,11 +77,11 @@ class LedgerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRoll:
-    """The end of a topic's log, which its next ledger follows."""
+    """The end of a topic's log, at which the next ledger begins."""
 
     topic_id: int
     sealing: LedgerInfo | None  # the ledger that is open now
-    entries_before: int  # of the topic before its next ledger, trimmed ones included
+    entries_before: int  # total of the topic before the next ledger, including trimmed entries
     messages_before: int
     bytes_before: int
 
@@ -107,7 +107,7 @@ async def find_topic(connection: Connection, name: TopicName) -> TopicRow | None
 async def create_namespace(
     connection: Connection, tenant: str, namespace: str, policies: Mapping[str, object]
 ) -> None:
-    """Create a namespace with these policies, and its tenant. Safe to repeat: existing ones stay unchanged."""
+    """Create a namespace with these policies, and its tenant. Safe to repeat: an existing one does not change."""
     await connection.execute(query("topics", "create_tenant"), (tenant,))
     await connection.execute(query("topics", "create_namespace"), (namespace, json.dumps(policies), tenant))
 
@@ -120,10 +120,10 @@ async def create_topic(
     policies: Mapping[str, object],
     properties: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Create a topic, and its tenant and namespace if missing. Safe to repeat: existing ones stay unchanged.
+    """Create a topic, and its tenant and namespace if they are missing. Safe to repeat: existing rows do not change.
 
-    `policies` are those of a new namespace, `properties` those of the topic. Raises InvalidTopicName if the names of
-    its partitions are too long.
+    A new namespace gets `policies`, and the topic gets `properties`. Raises InvalidTopicName if the names of its
+    partitions are too long.
     """
     async with connection.transaction():
         await create_namespace(connection, name.tenant, name.namespace, policies)
@@ -132,7 +132,7 @@ async def create_topic(
             name,
             [name.full],
             [-1 if name.partition is None else name.partition],
-            parent=name.base,  # if it exists, this is one of its partitions
+            parent=name.base,  # if a topic of this name exists, the new topic is one of its partitions
             partitions=partitions,
             properties=properties,
         )
@@ -184,7 +184,7 @@ async def names_in_namespace(connection: Connection, tenant: str, namespace: str
 
 
 async def take_topics(connection: Connection, topic_ids: Collection[int], *, token: int) -> dict[int, int]:
-    """Take ownership of topics. Return topic → new epoch; a missing topic was deleted meanwhile.
+    """Take ownership of topics. Return topic → new epoch; a topic that is not in the result was deleted meanwhile.
 
     Waits until the earlier owner's last appends have ended.
     """
@@ -203,8 +203,8 @@ async def take_topics(connection: Connection, topic_ids: Collection[int], *, tok
 async def advance_epochs(connection: Connection, epochs: Mapping[int, int], *, token: int) -> dict[int, int]:
     """Advance each topic's epoch from the known value. Return topic → new epoch.
 
-    A missing topic has a new owner or was deleted. Safe to repeat with the same token when the answer was lost. Waits
-    until older statements of the topics have ended.
+    A topic that is not in the result has a new owner or was deleted. Safe to repeat with the same token when the answer
+    was lost. Waits until older statements of the topics have ended.
     """
     cursor = await connection.execute(
         query("topics", "advance_epochs"),
@@ -214,7 +214,7 @@ async def advance_epochs(connection: Connection, epochs: Mapping[int, int], *, t
 
 
 async def owned(connection: Connection, epochs: Mapping[int, int]) -> set[int]:
-    """Return the topics that still have these epochs. In a transaction, nobody can advance these before its end."""
+    """Return the topics that still have these epochs. Nobody can advance these epochs before the transaction ends."""
     cursor = await connection.execute(
         query("topics", "owned"), {"topic_ids": list(epochs.keys()), "epochs": list(epochs.values())}
     )
@@ -256,7 +256,7 @@ async def ledgers_of(connection: Connection, topic_id: int) -> list[LedgerRow]:
 
 
 async def topic_of_ledger(connection: Connection, ledger_id: int) -> str | None:
-    """Return the name of a ledger's topic, or None if there is no such ledger, perhaps because it was trimmed."""
+    """Return the name of a ledger's topic, or None if there is no such ledger; it may have been trimmed."""
     cursor = await connection.execute(query("topics", "of_ledger"), (ledger_id,))
     row = await cursor.fetchone()
     return None if row is None else str(row[0])
@@ -267,7 +267,7 @@ async def roll_ledgers(
 ) -> dict[int, int]:
     """Seal the open ledger of each topic with its totals, and open the next one, guarded by the topic's owner epoch.
 
-    Returns topic → new ledger; a missing topic is fenced. Safe to repeat if the answer was lost.
+    Return topic → new ledger; a topic that is not in the result is fenced. Safe to repeat if the answer was lost.
     """
     sealing = [roll.sealing or LedgerInfo(ledger_id=-1) for roll, _ in rolls]
     cursor = await connection.execute(
@@ -316,14 +316,14 @@ async def close_segment(connection: Connection, segment_id: int, now_ms: int) ->
 
 
 async def close_older_segments(connection: Connection, open_id: int, now_ms: int) -> None:
-    """Close every open segment older than the one for appends, except the long-lived one."""
+    """Close every open segment that is older than `open_id`, except the long-lived segment."""
     await connection.execute(query("topics", "close_older_segments"), (now_ms, open_id))
 
 
 async def refresh_entry_views(connection: Connection, *, lock_timeout_ms: int, read_role: str) -> bool:
     """Create the views over all segments again, with grants for `read_role` if it is not empty.
 
-    Return False if a reader locked them for longer than `lock_timeout_ms`. Safe to repeat.
+    Return False if a reader locked the views for longer than `lock_timeout_ms`. Safe to repeat.
     """
     try:
         async with connection.transaction():

@@ -1,8 +1,8 @@
-"""Apply acks of clients: they change cursor and dispatcher at once, and PostgreSQL some time later.
+"""Apply acks of clients. An ack changes cursor and dispatcher at once; the flusher stores the cursor some time later.
 
-An ack is late when the counts of its entry are not in memory: it waits until they are, and every later ack waits behind
-it. An ack that comes during a move is put off until the move is over, and refused if the move forgets its entry
-(`ignores_acks`), as a reset, a seek or a removal does.
+An ack is late when the counts of its entry are not in memory: it waits until they are loaded, and every later ack waits
+behind it. An ack that comes during a move of the cursor is put off until the move is over. During a reset, a seek or a
+removal the ack is refused (`ignores_acks`), because such a move forgets which entries are pending.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _CHANGED, _SEND = ACKED_BY_READER
 
 
 class AckCommand(NamedTuple):
-    """One ack command. It is a named tuple because one is made for every ack."""
+    """One ack command. The class is a named tuple because an object of it is made for every ack."""
 
     member: Member
     acks: Sequence[AckRequest]
     cumulative: bool
     receipt: DurableCallback | None
-    returns_permits: bool  # the client discarded these entries and gave back one permit for each
-    cursor_version: int  # at the time it came
+    returns_permits: bool  # the client discarded these entries and granted one permit for each
+    cursor_version: int  # the cursor's version when the command came
 
 
 class Acks:
@@ -57,9 +57,9 @@ class Acks:
         self._state = state
         self._ledgers = ledgers
         self._batch_index_acks = batch_index_acks
-        # The first waits for counts, the others wait for the first. Not a deque, which takes 0.7 KiB when empty.
+        # The first waits for counts, the others wait for the first. An empty deque would take 0.7 KiB, a list does not.
         self._late: list[AckCommand] = []
-        self._put_off: list[AckCommand] = []  # until the move is over
+        self._put_off: list[AckCommand] = []  # commands that wait for the end of a move
 
     @property
     def first_late(self) -> AckCommand | None:
@@ -104,7 +104,10 @@ class Acks:
         return (Say(_WARNING, "%s discarded a message: %s (%s so far)", (member.name, reason, count)),)
 
     def _ignore(self, command: AckCommand) -> Effects:
-        """Warn about a cumulative ack that is malformed or that this type forbids; its receipt still says success."""
+        """Warn about a cumulative ack that is malformed or not allowed on this subscription type.
+
+        Its receipt still says success.
+        """
         counters = self._state.counters
         counters.ignored_acks += 1
         effects: list[Effect] = []
@@ -131,7 +134,8 @@ class Acks:
         said: list[Effect] = []
         for position, remaining in acks:
             if remaining and not self._batch_index_acks and self._ledgers.contains(position):
-                # A cumulative ack inside a batch acks up to the entry before it; any other partial ack does nothing.
+                # A cumulative ack inside a batch acks up to the entry before the batch; any other partial ack does
+                # nothing.
                 if not cumulative:
                     continue
                 position, remaining = self._ledgers.previous_of(position), None
@@ -229,7 +233,7 @@ class Acks:
     # -- moves ---------------------------------------------------------------------------------------------------
 
     def refuse_put_off(self) -> Effects:
-        """Refuse the acks that were put off, since the move forgets their entries."""
+        """Refuse the acks that were put off, because the move forgets which entries are pending."""
         return [effect for each in self.take_put_off() for effect in _refused(each)]
 
     def take_put_off(self) -> list[AckCommand]:
@@ -240,7 +244,10 @@ class Acks:
     # -- the broker's own acks -----------------------------------------------------------------------------------
 
     def ack_for_broker(self, position: Position, remaining: int | None, now_ms: int) -> None:
-        """Ack an entry, or the members whose bit is 0, for the broker itself. Raises IndexMissing, InvalidAck."""
+        """Ack an entry, or the messages of a batch whose bit is 0, for the broker itself.
+
+        Raises IndexMissing, InvalidAck.
+        """
         state = self._state
         result = state.cursor.ack(position, remaining)
         state.counters.messages_acked += result.messages

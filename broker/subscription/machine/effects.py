@@ -1,6 +1,6 @@
 """The effects: everything that a subscription's machine can ask its runner to do.
 
-An effect names a consumer by its key, since the consumer may have left before the effect is carried out. Effects with
+An effect names a consumer by its key, because the consumer may have left before the effect is carried out. Effects with
 data are named tuples, because some are made for every write. An effect without data is a member of `Wish`.
 """
 
@@ -67,18 +67,18 @@ class Deliver(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """One step of dispatch: carry out `effects`, then write `deliveries`, then ask for the next one."""
+    """One step of dispatch: carry out `effects`, then write `deliveries`, then ask for the next step."""
 
     deliveries: Sequence[Deliver]
     effects: Effects
-    entries: int  # found for this step, whether or not they are sent
+    entries: int  # number of entries found for this step, whether or not they are sent
     size_bytes: int  # of these entries
     oldest_append_ms: int  # of the entries sent for the first time; 0 = there are none
     goes_on: bool  # False: something has to happen before more can be sent
 
 
 class ReadAhead(NamedTuple):
-    """Read from a position on, then report the entries."""
+    """Read the log from `position`, then report the entries."""
 
     position: Position
 
@@ -90,7 +90,7 @@ class ReadChosen(NamedTuple):
 
 
 class ReadCompacted(NamedTuple):
-    """Read the entries that compaction kept of a topic, from a position on, then report them."""
+    """Read the entries that compaction kept, from `first`, then report them."""
 
     first: Position
 
@@ -115,26 +115,26 @@ class Settle(NamedTuple):
 
 
 class SettleWhenDurable(NamedTuple):
-    """Store the cursor at once, and answer an ack when it is stored."""
+    """Store the cursor at once, and answer an ack when the cursor is stored."""
 
     receipt: DurableCallback
 
 
 class TellActive(NamedTuple):
-    """Failover: tell a consumer whether it is the active one."""
+    """On Failover, tell a consumer whether it is active."""
 
     key: int
-    waits: bool  # until the current callback is over and the answer to its SUBSCRIBE is written
+    waits: bool  # whether to wait for the end of the current callback, which answers SUBSCRIBE
 
 
 class TellEnd(NamedTuple):
-    """The topic is terminated and everything in it is acked: tell these consumers, once."""
+    """Tell these consumers that the topic is terminated and everything in it is acked."""
 
     keys: Sequence[int]
 
 
 class AskConsumer(NamedTuple):
-    """Deliveries are overdue: ask their consumer which of them to redeliver."""
+    """Ask a consumer which of its overdue deliveries to redeliver."""
 
     key: int
     due: Sequence[Due]
@@ -147,13 +147,13 @@ class Watch(NamedTuple):
 
 
 class KeepBack(NamedTuple):
-    """Put these entries back among the topic's delayed messages: they were read before their delivery time."""
+    """Put these entries back among the topic's delayed messages, because they were read before their delivery time."""
 
     entries: Sequence[StoredEntry]
 
 
 class Say(NamedTuple):
-    """Log a line that begins with the names of topic and subscription; `error` adds its traceback."""
+    """Log a line that begins with the names of topic and subscription. The traceback of `error` follows."""
 
     level: int  # as in Python's logging
     text: str

@@ -1,8 +1,10 @@
-"""One subscription without I/O: commands and facts come in, effects go out. No loop, no clock, no log file.
+"""One subscription without I/O: commands and facts come in, effects go out.
 
-`state` is all that the machine remembers. Callers also use its parts `acks`, `sending` and `redelivery` directly.
-A method returns effects (effects.py), and its caller carries them out in order before it calls the next method. The one
-exception is while the writes of a batch are under way: a consumer may then ack, ask for more or leave.
+The machine uses no event loop and no clock, and writes no log lines. `state` is all that it remembers. Callers also use
+its parts `acks`, `sending` and `redelivery` directly.
+
+A method returns effects (effects.py), and its caller carries them out in order before it calls the next method. There
+is one exception: while the writes of a batch are under way, a consumer may ack, ask for more or leave.
 """
 
 from __future__ import annotations
@@ -68,7 +70,7 @@ class SubscriptionMachine:
     # -- consumers -----------------------------------------------------------------------------------------------
 
     def use_type(self, type_: SubscriptionType, dispatcher: Dispatcher) -> None:
-        """Dispatch by another type from now on. Call this only while no consumer is connected."""
+        """Change the subscription type and the dispatcher. Call this only while no consumer is connected."""
         self.state.type = type_
         self.state.dispatcher = dispatcher
         self.state.story.use_type(keeps_order=type_.single_active)
@@ -92,7 +94,7 @@ class SubscriptionMachine:
         return effects
 
     def gone(self, member: Member, now_ms: int) -> Effects:
-        """Remove a consumer; its pending entries go to the others, or to the next one to attach. Safe to repeat."""
+        """Remove a consumer. Its pending entries go to other consumers, or to the next to attach. Safe to repeat."""
         state = self.state
         if state.members.pop(member.key, None) is None:
             return ()
@@ -104,18 +106,18 @@ class SubscriptionMachine:
             if state.story.is_on:
                 state.story.rewound(StoryEvent.CONSUMER_LEFT, state.cursor, now_ms)
             state.rewind()
-            if not state.is_durable and not state.is_moving:  # a reader that seeks comes back
+            if not state.is_durable and not state.is_moving:  # after a seek, the reader attaches again
                 effects.append(Wish.FORGET)
         effects.append(Wish.SEND)
         return effects
 
     def served(self) -> list[int]:
-        """Return the keys of the consumers that a reset closes: all, but on Failover only the active one."""
+        """Return the keys of the consumers that a reset closes: all of them, or on Failover only the active one."""
         active = self.state.dispatcher.active
         return [key for key, each in self.state.members.items() if active is None or each.dispatch is active]
 
     def flow(self, member: Member, permits: int, now_ms: int) -> Effects:
-        """Grant permits from a client. Raises InvalidFlow if `permits` is below 1."""
+        """Add permits that a client grants. Raises InvalidFlow if `permits` is below 1."""
         self.state.dispatcher.flow(member.dispatch, permits)
         member.last_flow_ms = now_ms
         return SEND
@@ -138,7 +140,7 @@ class SubscriptionMachine:
     # -- decisions made elsewhere --------------------------------------------------------------------------------
 
     def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> Effects:
-        """Apply new limits, in messages, 0 = none. Messages that they allow are sent at once."""
+        """Apply new limits, in messages; 0 = no limit. Messages that the new limits allow are sent at once."""
         self.state.dispatcher.limit_unacked(per_subscription=per_subscription, per_consumer=per_consumer)
         return SEND
 
@@ -148,7 +150,7 @@ class SubscriptionMachine:
         return SEND
 
     def pause(self) -> None:
-        """Stop dispatch for an operator."""
+        """Stop dispatch, because an operator paused the subscription."""
         self.state.is_paused = True
 
     def resume(self) -> Effects:
@@ -176,7 +178,7 @@ class SubscriptionMachine:
         self.state.is_moving = True
 
     def forget_acks(self) -> Effects:
-        """Refuse acks from now to the end of the move, including those that were put off."""
+        """Refuse acks until the end of the move, including those that were put off."""
         self.state.ignores_acks = True
         return self.acks.refuse_put_off()
 
@@ -185,7 +187,7 @@ class SubscriptionMachine:
         self.state.is_moving = self.state.ignores_acks = False
 
     def moved(self) -> Effects:
-        """After a move, forget the entries pending at the old place and read from the new one."""
+        """After a move, forget the pending entries that the cursor has passed, and read from the new place."""
         state = self.state
         state.dispatcher.moved(state.cursor.mark_delete)
         state.story.moved(state.cursor.mark_delete)
@@ -198,9 +200,9 @@ class SubscriptionMachine:
         return (Wish.CHANGED, *state.end_of_topic())
 
     def act_passed(self, position: Position, left: int) -> None:
-        """Note that an act acked an entry beyond mark-delete, except for its members `left`.
+        """Note that an act acked an entry beyond mark-delete, except for the messages in the bitset `left`.
 
-        If the entry is pending, only these members stay pending; if none are left, it is not delivered again.
+        If the entry is pending, only these messages stay pending. If `left` is 0, the entry is not delivered again.
         """
         dispatcher = self.state.dispatcher
         for consumer in dispatcher.consumers:

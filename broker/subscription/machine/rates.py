@@ -18,7 +18,7 @@ __all__ = ["DispatchLimit", "RatePair", "rates_of"]
 
 
 class RatePair:
-    """The bucket of a rate in messages and that of a rate in bytes; None = no limit."""
+    """Two token buckets, one for messages and one for bytes; None = no limit."""
 
     __slots__ = ("bytes", "messages")
 
@@ -85,11 +85,11 @@ class DispatchLimit:
         return now_ms < self._waits_until_ms
 
     def entries(self, now_ms: int) -> int:
-        """Return how many entries may be read for sending, if nothing has to wait."""
+        """Return how many entries may be read for sending. Call this only after `wait_ms` returned 0."""
         return min((each.available(now_ms) for each in self._messages), default=2**31)
 
     def sent(self, deliveries: Iterable[Delivery], now_ms: int) -> None:
-        """Charge deliveries that are being sent."""
+        """Count deliveries that are being sent against the limit."""
         messages = size_bytes = 0
         for entry, _, remaining in deliveries:
             messages += entry.messages if remaining is None else remaining.bit_count()

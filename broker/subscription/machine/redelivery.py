@@ -1,4 +1,7 @@
-"""Decide which entries are redelivered, and when: requests, deadlines, entries that a filter rescheduled, Failover."""
+"""Decide which entries are redelivered, and when.
+
+The causes are requests of consumers, deadlines, delays set by a filter, and Failover switches.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ class Redelivery:
         state = self._state
         self.record_return(member, positions, reason, now_ms)
         if len(state.deadlines) and not state.type.single_active:
-            # Only entries pending at this consumer: the deadlines of other consumers stay.
+            # Cancel only the deadlines of entries pending at this consumer, not those of other consumers.
             asked = member.dispatch.pending if positions is None else positions
             state.forget_deadlines(
                 [each for each in asked if state.dispatcher.has_pending(member.dispatch, each)]
@@ -86,7 +89,7 @@ class Redelivery:
     def redeliver_at(
         self, member: Member, positions: Iterable[Position], due_ms: int, now_ms: int
     ) -> Effects:
-        """Redeliver these entries at `due_ms`, unless acked before: negative acks that the broker must time."""
+        """Redeliver these entries at `due_ms`, unless they are acked before. Used for negative acks with a delay."""
         if due_ms <= now_ms:
             return self.redeliver(member, list(positions), StoryEvent.NEGATIVELY_ACKED, now_ms)
         for position in positions:
@@ -131,7 +134,7 @@ class Redelivery:
         return overdue + self._filter_again(now_ms, effects), effects
 
     def switch(self, now_ms: int) -> Effects:
-        """On Failover, switch if it is time; the new active consumer gets every unacked message again."""
+        """On Failover, change the active consumer if a switch is due. The new one gets all unacked messages again."""
         state = self._state
         if not state.dispatcher.run_due(now_ms):
             return ()
@@ -154,7 +157,7 @@ class Redelivery:
         return (Watch(due_ms), Wish.SWITCH_SOON) if due_ms <= now_ms else (Watch(due_ms),)
 
     def joined(self, member: Member, now_ms: int) -> Effects:
-        """On Failover, tell an attached consumer whether it is active. If it causes a switch, the switch tells it."""
+        """On Failover, tell a new consumer whether it is active. If it causes a switch, the switch tells it later."""
         if self._state.type is not SubscriptionType.FAILOVER:
             return ()
         if self._state.dispatcher.due_ms is None:

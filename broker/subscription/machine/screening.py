@@ -1,8 +1,8 @@
-"""Sort out entries that are read but not sent: the step between a subscription's read and its dispatcher.
+"""Sort out entries that were read but must not be sent: the step between a subscription's read and its dispatcher.
 
-A read is screened only if filters are configured or one of its entries has one of SCREENED_FLAGS. Any other read costs
-one `|=` per entry. The broker itself acks an entry that no consumer may get: the entry spends no permit, is never
-pending, and is counted.
+A read is screened only if filters are configured or one of its entries has one of SCREENED_FLAGS. For any other read
+the check costs one `|=` per entry. The broker itself acks an entry that no consumer may get: the entry spends no
+permit, is never pending, and is counted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["SCREENED_FLAGS", "Delayed", "Screening"]
 
 SCREENED_FLAGS: Final = FLAG_CORRUPT | FLAG_DELAYED | FLAG_MARKER
-MAX_RESCHEDULED: Final = 10_000  # entries that wait for a filter; with more, the subscription waits too
+MAX_RESCHEDULED: Final = 10_000  # rescheduled entries; beyond this number the whole subscription waits
 _STORY_EVENTS: Final = {
     Discard.CORRUPT: StoryEvent.CORRUPT,
     Discard.MARKER: StoryEvent.MARKER,
@@ -45,10 +45,10 @@ class _Early(Enum):
 
 
 class Delayed(Protocol):
-    """The topic's delayed messages, as far as reads pass them over."""
+    """The methods of the topic's delayed messages that tell which entries a read passes over."""
 
     def passes_over(self, type_: SubscriptionType) -> bool:
-        """Return whether a subscription of this type passes any entries over."""
+        """Return whether a subscription of this type passes over any entries."""
 
     def next_ready(self, cursor: Cursor, position: Position) -> Position:
         """Return the next entry to read at or after `position`."""
@@ -58,7 +58,7 @@ class Delayed(Protocol):
 
 
 class Screening:
-    """The screening of one subscription. Filters are asked again about a rescheduled entry after `delay_ms`."""
+    """The screening of one subscription. It asks the filters again about a rescheduled entry after `delay_ms`."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class Screening:
         now_ms: int,
         effects: list[Effect],
     ) -> IndexMissing | None:
-        """Ack the entries that no consumer may get. If that needs counts not in memory, return which are missing."""
+        """Ack the entries that no consumer may get. If message counts for that are missing, return which ones."""
         state = self._state
         for entry, reason in discarded:
             position = Position(entry.ledger_id, entry.entry_id)

@@ -1,7 +1,7 @@
-"""Decide which entries to send next: plan, find them in memory, screen them and assign them to consumers.
+"""Decide which entries to send next: plan the read, find entries in memory, screen them, assign them to consumers.
 
-While consumers keep up, an append is delivered from memory in the callback that answers its commit. An entry that is
-not in memory is read first and sent after that.
+While consumers keep up, an entry is delivered from memory, in the same callback that sends its receipt. An entry that
+is not in memory is first read, then sent.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class CompactedPage(Protocol):
 
 
 class Sending:
-    """The sending of one subscription. `cached` has the log's entries in memory: ledger → entry id → entry.
+    """The sending of one subscription.
 
-    A read returns at most `read_entries` entries.
+    `cached` has the log's entries in memory: ledger → entry id → entry. A read returns at most `read_entries` entries.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class Sending:
         self._state = state
         self._screening = screening
         self._compacted = compacted
-        self._page: CompactedPage | None = None  # read from a compacted topic and not sent to its end yet
+        self._page: CompactedPage | None = None  # a page of a compacted topic that is not completely sent yet
         self._ledgers = ledgers
         self._cached = cached
         self._delayed = delayed
         self._just_read: dict[tuple[int, int], StoredEntry] = {}  # by position
         self._found_bytes = 0  # of the entries found for the current plan
         self._found_flags = 0
-        self._found_trimmed = False  # they are copies by compaction of entries that the log has trimmed
+        self._found_trimmed = False  # whether compaction kept these entries and the log has trimmed them
 
     def compacted_read(self, page: CompactedPage) -> None:
         """Keep the entries that were read from a compacted topic until they are sent."""
@@ -116,7 +116,7 @@ class Sending:
     # -- finding -------------------------------------------------------------------------------------------------
 
     def _read(self, plan: ReadPlan, found: list[StoredEntry], most: int | None) -> Effects | None:
-        """Add to `found` the entries in memory from the read position on.
+        """Add to `found` the entries that are in memory, beginning at the read position.
 
         If there are none, return the effects to carry out.
         """
@@ -162,9 +162,9 @@ class Sending:
     ) -> Effects | None:
         """Add to `found` the entries that compaction kept up to its horizon.
 
-        If memory has none of them, return the read to make. Adds nothing and returns None if reading goes on above the
-        horizon. One call never finds trimmed entries and stored ones together, since the cursor has acks of stored
-        entries only.
+        If none of them is in memory, return the read to make. If the read position is above the horizon, add nothing
+        and return None: reading continues in the log. One call finds either trimmed or stored entries, never both,
+        because the cursor has acks of stored entries only.
         """
         state, ledgers = self._state, self._ledgers
         most = plan.max_entries if most is None else min(plan.max_entries, most)
@@ -198,7 +198,7 @@ class Sending:
         return None if found or position > horizon else (ReadCompacted(position),)
 
     def _replay(self, plan: ReadPlan, found: list[StoredEntry], most: int | None) -> Effects | None:
-        """Add to `found` the plan's entries that are in memory; if the first one is not, return the read to make."""
+        """Add to `found` the plan's entries that are in memory. If the first is not there, return the read to make."""
         size_bytes = flags = 0
         for position in plan.positions if most is None else plan.positions[:most]:
             entries = self._cached.get(position.ledger_id)
@@ -216,8 +216,8 @@ class Sending:
             elif found:
                 break  # later entries must not overtake it
             else:
-                # Read upcoming ones too: a plan has a hundred positions, but thousands of delayed messages may fall due
-                # at once.
+                # Also read the positions of later plans: one plan has only a hundred, but thousands of delayed messages
+                # may fall due at once.
                 upcoming = self._state.dispatcher.upcoming_replays(self._read_entries - len(plan.positions))
                 return (ReadChosen([*plan.positions, *upcoming]),)
         self._found_bytes, self._found_flags = size_bytes, flags

@@ -89,7 +89,7 @@ class Member:
 
 
 class State:
-    """The state of one subscription, with the few changes that several parts of the machine share."""
+    """The state of one subscription, with the few methods that several parts of the machine share."""
 
     def __init__(
         self,
@@ -126,14 +126,14 @@ class State:
         self.counters = Counters()
         self.gap = ""  # what is missing from the log; nothing beyond it is sent
         self.is_terminated = is_terminated  # the topic accepts no more messages
-        self.is_paused = False  # by an operator: nothing is dispatched, but acks apply
+        self.is_paused = False  # whether an operator stopped dispatch; acks still apply
         self.is_deleted = False
         self.is_moving = False  # while the cursor moves, nothing is dispatched and acks wait
         self.ignores_acks = False  # whether acks are refused until the move ends
-        self.stored_mark_delete = cursor.mark_delete  # where a crash would return the cursor
+        self.stored_mark_delete = cursor.mark_delete  # to which a crash would return the cursor
         self.undo_act_id = 0
         self.undo_until_ms = 0  # until then acks at or below mark-delete are recorded for an undo of that act
-        self.last_used_ms = now_ms  # when the last consumer left; at first, when this was loaded
+        self.last_used_ms = now_ms  # when the last consumer left; at first, when the subscription was loaded
 
     @property
     def may_send(self) -> bool:
@@ -159,12 +159,12 @@ class State:
         """Note that the cursor begins at a position that may be trimmed already.
 
         The cursor itself records only that it is before the first stored entry; a compacted topic may have earlier
-        ones.
+        entries.
         """
         self._unstored_place = (self.cursor.mark_delete, position)
 
     def place(self) -> Position:
-        """Return the first position that is not acked, in trimmed ledgers too."""
+        """Return the first position that is not acked. It may be in a trimmed ledger."""
         mark_delete = self.cursor.mark_delete
         if self._unstored_place is not None and self._unstored_place[0] == mark_delete:
             return self._unstored_place[1]
@@ -189,7 +189,7 @@ class State:
                 self.deadlines.cancel(position)
 
     def forget_all_deadlines(self) -> None:
-        """Cancel all deadlines and reschedules: everything is read again from mark-delete on."""
+        """Cancel all deadlines and reschedules, because everything after mark-delete is read again."""
         self.waits_for_filter_until_ms = 0
         if len(self.rescheduled):
             self.rescheduled = TimingWheel(tick_ms=_RESCHEDULE_TICK_MS)
@@ -197,10 +197,10 @@ class State:
             self.deadlines.cancel_all()
 
     def end_of_topic(self) -> Effects:
-        """Return the effect that tells consumers the end of a terminated topic, once everything is acked.
+        """Return the effect that tells consumers that a terminated topic has ended, once everything is acked.
 
-        A consumer that has granted no permits yet is told at its first read: its client may not know that it is
-        attached.
+        A consumer that has granted no permits yet is told at its first read, because its client may not know yet that
+        the consumer is attached.
         """
         if not self.is_terminated or self.cursor.backlog_messages:
             return ()

@@ -3,9 +3,10 @@
 The act's kind (`broker.acts.kinds.cursors`) or the client decides where the cursor goes. machine/acks.py decides about
 acks during a move: they are put off, or refused after `forget_acks`.
 
-One statement under the owner's epoch stores the change, the snapshot and the result. The cursor in memory moves first,
-while dispatch is stopped, and moves back if the database refuses. If the database is unavailable, the move waits for
-it: the statement sets the whole state, so it may be repeated.
+One statement, guarded by the owner's epoch, stores the cursor's new state, the snapshot for an undo and the act's
+result. The cursor in memory moves first, while dispatch is stopped, and moves back if the database refuses the
+statement. While the database is unavailable, the move repeats the statement, which is safe because it sets the whole
+state.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ __all__ = ["CursorMove"]
 logger = logging.getLogger(__name__)
 
 _MOVED = "the topic moved to another broker"
-# After its seek a reader must reconnect within this time, the longest back-off of a client.
+# After its seek a reader must reconnect within this time. No client backs off longer.
 _RETURN_S: Final = 60.0
 
 
@@ -103,17 +104,17 @@ class CursorMove:
             self._resets -= closes_consumers
 
     def forget_acks(self) -> None:
-        """Refuse acks from now to the end of the move, including those put off, since the move forgets their entries.
+        """Refuse acks until the end of the move, including those put off: the move forgets which entries are pending.
 
-        Call it inside `moving`, after the last check that could refuse the move, and then close the consumers:
-        consumers that stay would need their acks if the move failed.
+        Call this inside `moving`, after the last check that could refuse the move, and then close the consumers. If the
+        move failed, a consumer that had stayed would need its acks.
         """
         self._runner.carry_out(self._machine.forget_acks())
 
     async def seek(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
-        """Carry out a client's seek: close the consumers except other standbys, reset the cursor, and write an act.
+        """Carry out a client's seek: close consumers, reset the cursor, and write an act unless the client is a reader.
 
-        A reader's seek writes none.
+        On Failover, standby consumers other than this one stay.
 
         Raises SubscriptionBusy during another reset, TopicFenced if another broker has taken the topic, and
         PersistenceFailed if the database refuses. Not safe to cancel.
@@ -122,7 +123,7 @@ class CursorMove:
         async with self.moving(closes_consumers=True):
             self.forget_acks()
             runner.close_consumers("the subscription was moved by a seek", standby=False)
-            if consumer.is_open:  # a standby; close it too: its client drops its queue and subscribes again
+            if consumer.is_open:  # a standby: close it, so that its client drops its queue
                 consumer.closed_by_broker("the subscription was moved by its own seek")
                 runner.remove_consumer(consumer)
             if not self._state.is_durable:
@@ -142,7 +143,7 @@ class CursorMove:
             except BrokerError as error:
                 await self._finish(act_id, error=str(error))
                 raise
-            cursor.stop_undo_overlay()  # the earlier act can no longer be undone: this one is newer
+            cursor.stop_undo_overlay()  # only the latest act can be undone, and this seek is newer
 
     def _reset(self, position: Position, remaining: int | None) -> None:
         self._state.cursor.reset_to(position, remaining)
@@ -154,7 +155,7 @@ class CursorMove:
             self._forget()
 
     def done(self) -> None:
-        """After a move, forget the entries pending at the old place and read from the new one."""
+        """After a move, forget the pending entries that the cursor has passed, and read from the new place."""
         self._runner.carry_out(self._machine.moved())
 
     async def commit(
@@ -165,12 +166,12 @@ class CursorMove:
         undo_window_s: int,
         result: Callable[[], Mapping[str, object]],
     ) -> AckOverlay:
-        """Change the cursor, and store change, snapshot and result together.
+        """Change the cursor, and store the change, the snapshot and the act's result together.
 
-        Returns the overlay that records acks for an undo. Call it inside `moving`, so that no ack changes the cursor
+        Returns the overlay that records acks for an undo. Call this inside `moving`, so that no ack changes the cursor
         meanwhile. Raises TopicFenced if another broker has taken the topic, and PersistenceFailed if the database
-        refuses; the cursor is then back where it was. If the call is cancelled while it stores, it closes the topic,
-        because the move may or may not have been stored.
+        refuses; in both cases the cursor is back where it was. If the call is cancelled while it stores, it closes the
+        topic, because the move may or may not have been stored.
         """
         async with self._storing.flusher.paused():
             staged = await self.stage(change)
@@ -282,7 +283,7 @@ class CursorMove:
             )
 
     async def with_index(self, change: Callable[[], None]) -> None:
-        """Run a change of the cursor. Whenever message counts are missing from memory, load them and run it again."""
+        """Change the cursor. Whenever message counts are missing from memory, load them and call `change` again."""
         while True:
             try:
                 change()
@@ -316,7 +317,7 @@ class CursorMove:
 
 @contextmanager
 def _refusal_named(what: str) -> Iterator[None]:
-    """Raise PersistenceFailed, which says what the database refused, in place of psycopg.Error."""
+    """Replace psycopg.Error by PersistenceFailed, which says what the database refused."""
     try:
         yield
     except psycopg.Error as error:

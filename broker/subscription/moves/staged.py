@@ -1,4 +1,4 @@
-"""A move of a cursor that has been made in memory and is not stored yet."""
+"""Store a cursor move that has been made in memory, or take it back."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class StagedMove:
         )
 
     def take_back(self) -> None:
-        """Put the cursor in memory back where it was."""
+        """Move the cursor in memory back to where it was."""
         self._cursor.restore(self._before)
 
     def abandon(self) -> None:
-        """Store nothing more of this topic: the move was cancelled, and it is unknown whether it is stored.
+        """Fence the topic, because the move was cancelled and may or may not be stored.
 
-        A flush would otherwise store the moved cursor without the act that explains it.
+        Otherwise a flush would store the moved cursor without the act that explains the move.
         """
         self._runner.log.fence("the broker stopped while a cursor was being moved")

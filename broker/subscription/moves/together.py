@@ -35,9 +35,9 @@ class MovePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedPart:
-    """A part as it is stored."""
+    """The part of an act that was stored for one partition."""
 
-    act_id: int  # of this part alone
+    act_id: int  # the act of this partition; the whole act has another id
     recorded: AckOverlay  # records acks for an undo
 
 
@@ -50,9 +50,9 @@ async def commit_together(
 ) -> list[MovedPart]:
     """Change the cursors, and store changes, snapshots and results in one transaction.
 
-    Call it inside `moving` of every cursor. Raises TopicFenced if another broker has taken one of the topics, and
-    PersistenceFailed if the database refuses; all cursors are then back where they were. If the call is cancelled, it
-    closes the topics whose cursors it has changed, because the moves may be stored or not.
+    Call this inside `moving` of every cursor. Raises TopicFenced if another broker has taken one of the topics, and
+    PersistenceFailed if the database refuses the transaction. In both cases all cursors are back where they were. A
+    cancelled call closes the topics whose cursors it has changed, because the moves may or may not have been stored.
     """
     storing = parts[0].moves.storing
     async with storing.flusher.paused():
@@ -99,7 +99,7 @@ def _transaction(
     undo_window_s: int,
     result: str,
 ) -> Callable[[Connection], Awaitable[dict[str, int]]]:
-    """Return the call that stores the whole act and returns the acts of its parts by topic."""
+    """Return a function that stores the whole act in a transaction and returns topic → id of the part's act."""
 
     async def store_moves(connection: Connection) -> dict[str, int]:
         acts = await store.record_parts(connection, act_id=act_id, parts=parts)

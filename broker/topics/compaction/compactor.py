@@ -1,9 +1,9 @@
 """Compact topics: keep the latest message of each key, for the readers that ask for a compacted topic.
 
-A run reads the messages that the last run kept and those published since, twice: first it finds the latest message of
-each key (unless Spark did that pass), then it copies the messages that stay. No reader sees the copies before one
-statement makes them the current generation, so a run that stops at any step leaves everything as it was. The log itself
-does not change.
+A run makes two passes over the messages that the last run kept and the messages published since. The first pass, which
+Spark may do instead, finds the latest message of each key; the second copies the messages that stay. No reader sees the
+copies before one statement makes them the current generation, so a run that stops at any step leaves everything as it
+was. The log itself does not change.
 
 A run reads in small pieces at a limited rate and decodes in a thread. Only one run is active at a time.
 """
@@ -49,7 +49,7 @@ _MEASURED_BYTES: Final = 16 * 1024 * 1024
 
 
 class CompactionBusy(BrokerError):
-    """A compaction of the topic is already under way, or another act overtook this one, such as a truncate."""
+    """Another compaction of the topic is under way, or the topic was emptied during this compaction."""
 
     code = "ServiceNotReady"
     retriable = True
@@ -62,8 +62,8 @@ class Measured:
     kept: Kept
     removed_messages: int
     removed_bytes: int
-    entries: int  # read
-    is_complete: bool  # everything was read
+    entries: int  # number of entries read
+    is_complete: bool  # whether all entries were read
 
 
 async def _no_report(percent: int) -> None:
@@ -91,7 +91,10 @@ class Compactor:
         return topic.log.ledgers.total_bytes - horizon.size_bytes
 
     async def measure(self, topic: Topic) -> Measured:
-        """Count the messages that `compact` would keep and remove in the first entries. Changes nothing."""
+        """Count the messages that `compact` would keep and remove, over a limited number of the first entries.
+
+        Changes nothing.
+        """
         through = topic.log.ledgers.last_position()
         passes = self._passes()
         seen_pieces = seen_entries = seen_bytes = 0
@@ -124,10 +127,10 @@ class Compactor:
     ) -> CompactionResult:
         """Compact a topic up to its last entry, or up to the end of `survey`, the result of a first pass in Spark.
 
-        Waits until the runs of other topics are over. Cancelling it leaves everything as it was.
+        Waits until the runs of other topics are over. A cancelled run leaves everything as it was.
 
-        Raises CompactionBusy if this topic is being compacted or is emptied meanwhile, NotAllowed if it has too many
-        keys or the survey does not fit, TopicFenced, psycopg.Error.
+        Raises CompactionBusy if this topic is being compacted or is emptied meanwhile, NotAllowed if the topic has too
+        many keys or the survey does not fit, TopicFenced, psycopg.Error.
         """
         if topic.compacted.is_running:
             raise CompactionBusy(f"{topic.name} is being compacted already")
@@ -143,7 +146,7 @@ class Compactor:
         if survey is not None:
             horizon = await self._surveyed(topic, survey)
         elif stored is not None and stored.generation and stored.horizon.messages == ledgers.total_messages:
-            await self._sweep_quietly(topic)  # entries that a run left when it stopped after publishing
+            await self._sweep_quietly(topic)  # a run that stopped after publishing may have left entries
             return CompactionResult(kept=stored.kept, removed_messages=0, duration_ms=0)
         else:
             horizon = Horizon(
@@ -164,7 +167,7 @@ class Compactor:
     async def _surveyed(self, topic: Topic, survey: Survey) -> Horizon:
         """Return the end of a survey. Raises NotAllowed if the survey does not continue from the current generation."""
         stored = topic.compacted.stored
-        if stored is None or not stored.generation:  # so Spark must have read everything
+        if stored is None or not stored.generation:  # there are no copies: Spark must have read the whole log
             is_next = not survey.generation
         else:
             is_next = (survey.generation, survey.begin) == (stored.generation, stored.horizon.position)
@@ -175,7 +178,7 @@ class Compactor:
         return await _totals(topic, survey.horizon)
 
     async def _begin(self, topic: Topic) -> int:
-        """Store that a run begins. From the first run on, only compacted entries are trimmed."""
+        """Store that a run begins. Once a topic's first run has begun, only compacted entries are trimmed."""
         view = topic.compacted
         known, first = view.stored, _before_log(topic)
         if known is None:
@@ -246,13 +249,13 @@ class Compactor:
         fail = partial(store.fail, attempt=attempt, error=error, failures=failures, retry_ms=retry_ms)
         try:
             await _write(topic, fail, what="ending a compaction")
-        except (BrokerError, psycopg.Error) as fault:  # the next load of the topic ends it
+        except (BrokerError, psycopg.Error) as fault:  # the next load of the topic ends the run
             logger.warning("%s: the end of its compaction is not stored: %s", topic.name, first_line(fault))
 
     async def empty(self, topic: Topic, through: Position) -> None:
-        """Keep nothing of a compacted topic up to `through`, because the topic is truncated. Safe to repeat.
+        """Delete all compacted messages, because the topic is truncated up to `through`. Safe to repeat.
 
-        Raises TopicFenced.
+        The horizon moves to `through` if it was before that. Raises TopicFenced.
         """
         stored = topic.compacted.stored
         if stored is None:
@@ -270,7 +273,7 @@ class Compactor:
         await self._sweep_quietly(topic)
 
     async def forget(self, topic: Topic) -> None:
-        """Delete the messages kept for a topic: its readers get the log, and retention alone decides what is trimmed.
+        """Delete the compacted messages of a topic: readers then get the log, and retention alone decides about trims.
 
         Safe to repeat. Raises TopicFenced.
         """
@@ -283,7 +286,7 @@ class Compactor:
     async def _sweep_quietly(self, topic: Topic) -> None:
         try:
             await self._sweep(topic)
-        except (BrokerError, psycopg.Error) as error:  # the next run deletes them
+        except (BrokerError, psycopg.Error) as error:  # the next run deletes the entries
             logger.warning("%s: old compacted entries stay for now: %s", topic.name, first_line(error))
 
     async def _sweep(self, topic: Topic) -> None:

@@ -14,7 +14,7 @@ __all__ = ["Pace", "Report"]
 _REPORT_S: Final = 1.0
 
 Report = Callable[[int], Awaitable[None]]
-"""Receives the share of its input that a run has read, in percent."""
+"""A function that receives the percentage of its input that a run has read."""
 
 
 class Pace:

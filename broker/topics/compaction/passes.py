@@ -1,4 +1,4 @@
-"""The two passes of a compaction over the messages that the last one kept and those published since, piece by piece."""
+"""The two passes of a compaction. They read the messages that the last compaction kept and the messages since then."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PIECE_BYTES: Final = 512 * 1024
 
 
 class Stayed(NamedTuple):
-    """The part of one piece that stays."""
+    """The entries of one piece that stay in the compacted topic."""
 
     entries: list[StoredEntry]
     kept: Kept
@@ -32,7 +32,7 @@ class Stayed(NamedTuple):
 
 
 class Passes:
-    """Decodes pieces in a thread. First pass every piece to `see`, then every piece again to `stays`."""
+    """Both passes in memory. Call `see` for every piece, then `stays` for every piece. A thread decodes the pieces."""
 
     def __init__(self, *, retain_keyless: bool, max_message_bytes: int) -> None:
         self._latest = LatestByKey(retain_keyless=retain_keyless)
@@ -48,7 +48,7 @@ class Passes:
         await asyncio.to_thread(self._see, piece)
 
     async def stays(self, piece: Sequence[StoredEntry]) -> Stayed:
-        """Return the part of a piece that stays, in the second pass."""
+        """Process a piece in the second pass: return its entries that stay in the compacted topic."""
         return await asyncio.to_thread(self._stays, piece)
 
     def _see(self, piece: Sequence[StoredEntry]) -> None:
@@ -70,7 +70,7 @@ def stayed(
     *,
     max_message_bytes: int,
 ) -> Stayed:
-    """Return the part of a piece that stays. `decoded` has the facts that compaction needs about each entry."""
+    """Return the entries of a piece that stay. `decoded` has the facts that compaction needs about each entry."""
     entries: list[StoredEntry] = []
     messages = removed = 0
     for entry, facts in zip(piece, decoded, strict=True):

@@ -1,4 +1,4 @@
-"""The second pass of a compaction whose first pass ran in Spark. It has only the keys of one piece in memory."""
+"""The second pass of a compaction whose first pass ran in Spark. This pass has only the keys of one piece in memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SurveyedPass:
         self._max_message_bytes = max_message_bytes
 
     async def stays(self, piece: Sequence[StoredEntry]) -> Stayed:
-        """Return the part of a piece that stays. Raises NotAllowed if the survey does not match the log."""
+        """Return the entries of a piece that stay. Raises NotAllowed if the survey does not match the log."""
         decoded, wanted = await asyncio.to_thread(self._decoded, piece)
         survey_id = self._survey.survey_id
         found = await repeat_until_done(

@@ -27,12 +27,12 @@ _RETRY_S: Final = 5.0  # after a read that failed
 _SLICE_S: Final = 0.001  # patterns are matched for this long before the event loop may do other work
 
 OnChange: TypeAlias = Callable[[frozenset[str], frozenset[str]], None]
-"""Receives the names that were added and the names that were removed."""
+"""A function that receives the names that were added and the names that were removed."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Matched:
-    """The topics that one pattern chooses. All watches with this pattern share them."""
+    """The topics that one pattern chooses. All watches with this pattern share this object."""
 
     pattern: TopicPattern
     names: frozenset[str]
@@ -81,7 +81,10 @@ class TopicListWatch:
 
 
 class TopicLists:
-    """The watched namespaces of this process. `read` returns the persistent topics of one, without parents."""
+    """The namespaces that clients watch.
+
+    `read` returns the persistent topics of a namespace, with partitions instead of partitioned topics.
+    """
 
     def __init__(
         self, read: Callable[[str, str], Awaitable[Collection[str]]], tasks: BackgroundTasks
@@ -91,10 +94,10 @@ class TopicLists:
         self._namespaces: dict[str, _Namespace] = {}
 
     async def watch(self, namespace: str, pattern: TopicPattern, on_change: OnChange) -> TopicListWatch:
-        """Watch the topics of a namespace, which need not exist, that a pattern chooses.
+        """Watch those topics of a namespace that a pattern chooses. The namespace need not exist.
 
-        `on_change` is called once for each change after this call returns. Raises InvalidTopicName for something that
-        is not `tenant/namespace`.
+        `on_change` is called once for each change after this call returns. Raises InvalidTopicName if `namespace` does
+        not look like `tenant/namespace`.
         """
         parse_namespace(namespace)
         place = self._namespaces.setdefault(namespace, _Namespace(name=namespace))
@@ -136,7 +139,7 @@ class TopicLists:
                     async with place.lock:
                         await self._compare(place)
                 except Exception:
-                    place.is_stale, pause_s = True, _RETRY_S  # no other notification may come
+                    place.is_stale, pause_s = True, _RETRY_S  # perhaps no other notification comes
                     logger.exception(
                         "listing topics for clients that watch them failed; next try in %.0f s: namespace %s",
                         pause_s,
@@ -172,7 +175,7 @@ class TopicLists:
 
 
 async def matching(pattern: TopicPattern, names: Iterable[str]) -> list[str]:
-    """Return the names that a pattern chooses, and let the event loop work in between."""
+    """Return the names that a pattern chooses. Let the event loop do other work after each slice of names."""
     loop, chosen = asyncio.get_running_loop(), []
     until_s = loop.time() + _SLICE_S
     for name in names:

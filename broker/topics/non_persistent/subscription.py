@@ -91,7 +91,7 @@ class NonPersistentSubscription:
     ) -> Consumer:
         """Add a consumer.
 
-        Raises ConsumerBusy if there is no room, SubscriptionBusy if the others have another type, and
+        Raises ConsumerBusy if there is no room, SubscriptionBusy if the other consumers have another type, and
         ConsumerAssignFailed if its Key_Shared hash ranges are taken.
         """
         if request.type is self.type is SubscriptionType.EXCLUSIVE:
@@ -132,9 +132,9 @@ class NonPersistentSubscription:
         return consumer
 
     def _switch(self, joined: Consumer | None) -> None:
-        """Switch the active consumer if the dispatcher chose another, and tell every consumer; else tell only `joined`.
+        """Switch the active consumer if the dispatcher chose another, and tell every consumer.
 
-        The switch needs no delay, because no message can be delivered twice.
+        If there is no switch, tell only `joined`. A switch needs no delay, because no message can be delivered twice.
         """
         told = self.consumers.values() if self._dispatcher.run_due(0) else [joined] if joined else ()
         for consumer in list(told):
@@ -227,8 +227,8 @@ class NonPersistentSubscription:
     ) -> None:
         """Call `on_durable` at once, because there is nothing to store.
 
-        `returns_permits`: the client discarded these entries and gave back one permit for each. A batch cost one for
-        each of its messages, so the other permits are given back here.
+        `returns_permits`: the client discarded these entries and granted one permit for each. A batch cost one permit
+        for each of its messages, so grant the other permits here.
         """
         if returns_permits:
             for each in acks:

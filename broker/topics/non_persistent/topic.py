@@ -1,6 +1,6 @@
 """A topic that stores nothing: consumers that are connected and have permits get a message; all others miss it.
 
-The sends of one turn of the event loop are delivered together, so that a burst is one write to each consumer, and their
+The sends of one turn of the event loop are delivered together, so that a burst is one write to each consumer; the
 receipts follow at once. Acks have no effect, and no message can be redelivered.
 """
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 __all__ = ["NonPersistentTopic"]
 
-# For message ids. No stored ledger has so large an id, and each topic gets an id of its own, so that caches cannot
-# confuse two topics.
+# The first ledger id for message ids of non-persistent topics. No stored ledger has so large an id. Each topic gets its
+# own, so that caches cannot confuse two topics.
 _FIRST_LEDGER: Final = 1 << 62
 
 
 class NonPersistentTopic:
-    """A topic that exists while clients are connected; it calls `on_empty` when the last one has left."""
+    """A topic that exists while clients are connected; it calls `on_empty` when the last client has left."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class NonPersistentTopic:
         self.policies_changed()
 
     async def _keep_epoch(self, epoch: int) -> None:
-        """Store nothing: the epoch lasts as long as the topic, so no producer can return later with an older one."""
+        """Store nothing: the epoch lasts as long as the topic, so no producer can return later with an older epoch."""
 
     # -- producers -----------------------------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ class NonPersistentTopic:
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Attach a consumer, which gets messages from now on.
+        """Attach a consumer, which gets the messages that arrive after that.
 
         Raises ServiceNotReady, IncompatibleSchema, and the errors of `NonPersistentSubscription.attach`.
         """
@@ -223,7 +223,7 @@ class NonPersistentTopic:
     # -- policies and the end ------------------------------------------------------------------------------------
 
     def set_policies(self, policies: Policies) -> None:
-        """Put policies in force after an operator changed a document."""
+        """Apply the new policies after an operator changed a policy document."""
         if policies != self.policies:
             self.policies = policies
             self.policies_changed()

@@ -1,4 +1,7 @@
-"""The non-persistent topics of this broker, made when a client connects and gone when the last one leaves."""
+"""The non-persistent topics of this broker.
+
+A topic is created when its first client connects, and forgotten when its last client leaves.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ __all__ = ["NonPersistentTopics"]
 
 
 class NewNonPersistentTopic(Protocol):
-    """Makes a non-persistent topic."""
+    """A function that makes a non-persistent topic."""
 
     def __call__(
         self, name: TopicName, *, policies: Policies, on_empty: Callable[[NonPersistentTopic], None]
@@ -46,9 +49,9 @@ class NonPersistentTopics:
         return list(self._topics.values())
 
     async def topic(self, name: TopicName, *, create: bool) -> NonPersistentTopic:
-        """Return the topic. Create it if it is missing and `create` and the policies allow that.
+        """Return the topic. Create it if it is missing and both `create` and the policies allow that.
 
-        Raises TopicNotFound, NotAllowed (a partitioned parent).
+        Raises TopicNotFound, and NotAllowed for a partitioned topic, which has no messages of its own.
         """
         known = self._topics.get(name.full)
         if known is not None:
@@ -68,7 +71,7 @@ class NonPersistentTopics:
         )
 
     async def reload_policies(self, covers: Callable[[TopicName], bool]) -> int:
-        """Apply a changed document to the topics that it covers. Return the number of these topics."""
+        """Apply a changed policy document to the topics that it covers. Return the number of these topics."""
         topics = [each for each in self.all() if covers(each.name)]
         for topic in topics:
             name = topic.name

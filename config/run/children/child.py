@@ -1,4 +1,4 @@
-"""One supervised process. It has a process group and a log of its own, and is started again with back-off."""
+"""One supervised process. It has its own process group and log, and is started again with back-off."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Child:
         self.process.wait()
 
     def last_words(self) -> str:
-        """Return the last line of its log, without the prefix that names the program."""
+        """Return the last line of the process's log, without the prefix that names the program."""
         try:
             with self.log.open("rb") as file:
                 file.seek(max(0, self.log.stat().st_size - 8192))

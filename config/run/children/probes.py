@@ -24,5 +24,5 @@ def answers_ready(host: str, port: int, has_tls: bool) -> Callable[[], bool]:
 
 
 def file_exists(path: Path) -> Callable[[], bool]:
-    """Return a probe that is true once the child has made this file (config.celery does when it is up)."""
+    """Return a probe that is true once this file exists. config.celery makes it when the process is up."""
     return path.exists

@@ -18,9 +18,9 @@ _INSTALLS = {16: "pginstall", 18: "pginstall18"}  # the package carries two vers
 
 
 def packaged_binaries(major: int = EMBEDDED_MAJOR) -> Path:
-    """Return the folder with `initdb` and `postgres`. The package is not imported, since importing it has effects.
+    """Return the folder with `initdb` and `postgres`. Raises StartRefused if the package is not installed.
 
-    Raises StartRefused if it is not installed.
+    This does not import the package, because importing it has effects.
     """
     spec = find_spec(PACKAGE)
     if spec is None or spec.origin is None:

@@ -22,7 +22,7 @@ _SHORT: Final = 4  # letters; a shorter password is part of many words
 
 
 def embedded_server(data_dir: Path, port: int) -> PostgresServer:
-    """Return the server in a data folder, not started. Copy its programs there if its user cannot reach them."""
+    """Return the server of a data folder without starting it. Copy its programs there if its user cannot reach them."""
     user = postgres_user()
     return PostgresServer(
         binaries=reachable_binaries(user, data_dir / "binaries"),

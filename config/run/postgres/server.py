@@ -51,8 +51,8 @@ class PostgresServer:
     """One server on one data folder. `folder` contains all its files and belongs to `user`."""
 
     binaries: Path  # folder with initdb and postgres
-    major: int  # their version
-    folder: Path  # of password, data and log
+    major: int  # the major version of these programs
+    folder: Path  # has the password, the data and the log
     port: int
     user: SystemUser
     configuration: Mapping[str, str] = field(default_factory=lambda: DURABLE)
@@ -70,12 +70,12 @@ class PostgresServer:
 
     @property
     def url(self) -> str:
-        """The server's URL for clients, password included."""
+        """The server's URL for clients, including the password."""
         password = (self.folder / "password").read_text(encoding="ascii").strip()
         return f"postgresql://{SUPERUSER}:{password}@127.0.0.1:{self.port}/{DATABASE}"
 
     def create(self) -> bool:
-        """Create the data folder if there is none, and return whether it did. Safe to repeat after an interruption.
+        """Create the data folder if it is missing, and return whether it was. Safe to repeat after an interruption.
 
         Raises StartRefused if the folder cannot be made.
         """
@@ -97,7 +97,7 @@ class PostgresServer:
         return True
 
     def start(self) -> None:
-        """Start the server without waiting for it. First stop one that a killed supervisor left on this folder."""
+        """Start the server without waiting for it. First stop a server that a killed supervisor left running."""
         self.stop_leftover()
         with self.log.open("ab") as log:
             self.user.own(self.log)
@@ -172,7 +172,7 @@ class PostgresServer:
             time.sleep(0.02)
 
     def leftover_pid(self) -> int | None:
-        """Return the process id of a PostgreSQL that runs on this data folder, whoever started it; None = none."""
+        """Return the process id of a PostgreSQL that runs on this data folder; None = none runs on it."""
         lines = self._pid_file()
         if not lines or not lines[0].strip().isdigit():
             return None

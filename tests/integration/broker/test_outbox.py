@@ -164,7 +164,7 @@ async def test_a_topic_that_is_unloaded_meanwhile_gets_each_message_once(run: Br
 
 
 async def test_a_client_cannot_use_the_name_of_the_outbox_producer(run: BrokerRun) -> None:
-    with pytest.raises(NotAllowed, match="vela-outbox is the broker's own"):
+    with pytest.raises(NotAllowed, match="vela-outbox is reserved"):
         await run.producer(name=OUTBOX_PRODUCER)
     committed(run.database_url, b"moved")
     consumer = await run.consumer(permits=1)
