@@ -157,17 +157,21 @@ class BacklogQuota:
             if target <= before or subscription.is_deleted:
                 return False
             act_id = await self._record(subscription, breach)
-            await subscription.moves.commit(
-                lambda: subscription.cursor.move_mark_delete(target) and None,
-                act_id=act_id,
-                undo_window_s=0,
-                result=lambda: {
-                    "before": str(before),
-                    "after": str(subscription.cursor.mark_delete),
-                    "skipped_messages": backlog - subscription.cursor.backlog_messages,
-                    "backlog_messages": subscription.cursor.backlog_messages,
-                },
-            )
+            try:
+                await subscription.moves.commit(
+                    lambda: subscription.cursor.move_mark_delete(target) and None,
+                    act_id=act_id,
+                    undo_window_s=0,
+                    result=lambda: {
+                        "before": str(before),
+                        "after": str(subscription.cursor.mark_delete),
+                        "skipped_messages": backlog - subscription.cursor.backlog_messages,
+                        "backlog_messages": subscription.cursor.backlog_messages,
+                    },
+                )
+            except BrokerError as error:
+                await self._record_failure(act_id, str(error))
+                raise
         self.evictions[breach.kind] += 1
         logger.warning(
             "%s: %s; subscription %s gave up %s messages",
@@ -212,4 +216,11 @@ class BacklogQuota:
                 cursor_version=subscription.cursor.version,
             ),
             what="writing an act",
+        )
+
+    async def _record_failure(self, act_id: int, error: str) -> None:
+        await repeat_until_done(
+            self._pool,
+            lambda c: act_store.finish(c, act_id=act_id, state="failed", error=error),
+            what="writing an act's result",
         )

@@ -9,7 +9,7 @@ import pytest
 from broker.core.errors import BrokerError, QuotaExceeded, QuotaHold
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
-from tests.support.broker_harness import BrokerRun, ManualClock, eventually, one_row, running
+from tests.support.broker_harness import BrokerRun, ManualClock, eventually, one_row, rows, running
 from tests.support.policies import set_policies
 
 HOUR_MS = 3_600_000
@@ -91,6 +91,21 @@ async def test_eviction_by_size_leaves_nine_tenths_and_is_in_the_act_log(run: Br
     await run.broker.policy_rounds.run()
     assert cursor.backlog_bytes == left
     assert one_row(run.database_url, "SELECT count(*) FROM vela_act") == (1,)
+
+
+async def test_an_eviction_that_the_database_refuses_moves_nothing_and_its_act_has_failed(
+    run: BrokerRun, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = await run.producer()
+    await run.consumer(subscription="slow")
+    await producer.publish(10)
+    await set_policies(run, backlog_quota_bytes=1, backlog_quota_policy="consumer_backlog_eviction")
+    rows(run.database_url, "ALTER TABLE vela_cursor ADD CONSTRAINT test_no CHECK (version = 0)")
+    await run.broker.policy_rounds.run()
+    assert run.subscription(subscription="slow").cursor.backlog_messages == 10
+    state, error = one_row(run.database_url, "SELECT state, error FROM vela_act")
+    assert state == "failed"
+    assert error in caplog.text
 
 
 async def test_eviction_by_age_acks_messages_older_than_nine_tenths_of_the_limit(broker_url: str) -> None:
