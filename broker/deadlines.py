@@ -1,7 +1,7 @@
 """One heap and one timer for everything with a due time: deliveries to take back, delayed messages, parked pulls.
 
 The timer is finer than Celery's tick. Both call `run_due`, which is safe to repeat; either alone is enough. The tick
-also names the parts that it found in PostgreSQL, and `run_due` runs these too, even if the heap does not have them.
+also names the parts that it found in PostgreSQL, and `run_due` runs these parts too, even if the heap lacks them.
 VELA_WHEEL=0 switches the timer off.
 """
 
@@ -54,7 +54,7 @@ class Deadlines:
         self._due.discard(timed)
 
     def run_due(self, named: Iterable[Timed] = ()) -> int:
-        """Run `named`, and the parts that the heap has as due. Return the number of entries affected."""
+        """Run the parts in `named` and all due parts of the heap. Return the number of entries affected."""
         now_ms = self._clock.now_ms()
         done = 0
         for timed in dict.fromkeys((*named, *self._due.pop_due(now_ms))):
@@ -62,7 +62,7 @@ class Deadlines:
                 done += timed.run_due(now_ms)
                 next_ms = timed.next_due_ms()
             except Exception:  # a fault of one part must not delay the others
-                logger.exception("running what is due failed; next try in a second: %s", timed)
+                logger.exception("due work failed and runs again in a second: %s", timed)
                 next_ms = now_ms + _AGAIN_AFTER_ERROR_MS
             if next_ms is not None:
                 self.watch(timed, next_ms)

@@ -19,7 +19,7 @@ _DOORS: Final = ("pulsar", "http", "console")
 _DOOR_PORTS: Final = {
     f"{door}_{kind}": f"VELA_{door}_{kind}".upper() for door in _DOORS for kind in ("port", "tls_port")
 }
-"""The settings of ports: the variable of each field."""
+"""The environment variable of each field that sets a port."""
 
 
 def _port(text: str, least: int) -> int | None:
@@ -277,7 +277,7 @@ class DoorSettings(LoginSettings):
         for door in _DOORS:
             plain, tls = f"VELA_{door.upper()}_PORT", f"VELA_{door.upper()}_TLS_PORT"
             if not self.open_ports.keys() & {plain, tls}:
-                raise SettingInvalid(f"{plain} is off: that takes {tls} and VELA_TLS_CERTIFICATE_FILE")
+                raise SettingInvalid(f"{plain} is off: set {tls} and VELA_TLS_CERTIFICATE_FILE")
 
 
 def _probe(plain: int | None, tls: int | None) -> tuple[int, bool]:

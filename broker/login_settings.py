@@ -25,7 +25,7 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRole:
-    """A role that the members of a group at the login server have here."""
+    """A role in this console that the members of a group at the login server have."""
 
     group: str
     role: str  # one of ROLES

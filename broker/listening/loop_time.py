@@ -19,9 +19,10 @@ __all__ = ["LoopTime", "TimeShare"]
 
 _Result = TypeVar("_Result")
 
-# One connection's part of a turn. A pass of the loop costs a few hundredths of it.
+# One connection's part of a turn. A pass of the loop costs a few hundredths of this time.
 PART_NS: Final = 125_000
-# A turn of all connections. A message takes about five passes of the loop, so others delay it by about 1.3 ms.
+# A turn of all connections. A message takes about five passes of the loop, so other connections delay it by about 1.3
+# ms.
 TURN_NS: Final = 250_000
 
 
@@ -47,7 +48,7 @@ class LoopTime:
         return TimeShare(self)
 
     def worked_ns(self, time_ns: int) -> int:
-        """Return how much of a piece of work's time to charge.
+        """Return how much of the time of a piece of work to charge to its connection.
 
         On a busy machine the system may stop the thread in the middle of a piece and run something else. The connection
         does not pay for that time: it pays at most the CPU time that the thread has used since the turn began. Reading

@@ -33,7 +33,7 @@ def ask_ready(host: str, port: int, *, has_tls: bool) -> tuple[int, str]:
 
 def _with_tls(host: str, port: int) -> http.client.HTTPSConnection:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # The certificate names the public host, not this address, and the probe learns nothing that matters.
+    # The certificate names the public host and not this address. The probe exchanges nothing confidential.
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return http.client.HTTPSConnection(host, port, timeout=_TIMEOUT_S, context=context)

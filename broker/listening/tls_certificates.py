@@ -53,7 +53,7 @@ class TlsCertificates:
         return self._expires_at_s - time.time()
 
     def watch(self) -> None:
-        """Check the files every two seconds from now on. `stop` ends it."""
+        """Check the files every two seconds until `stop` is called."""
         self._timer = asyncio.get_running_loop().call_later(CHECK_PERIOD_S, self._check)
 
     def stop(self) -> None:
@@ -147,7 +147,7 @@ def _state_of(path: Path | None) -> tuple[int, int, int] | None:
 
 
 def _refuse_password() -> str:
-    # OpenSSL itself would ask on the terminal.
+    # Without this callback, OpenSSL would ask for the password on the terminal.
     raise ValueError("the key is encrypted: store it without a password")
 
 

@@ -126,9 +126,9 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
                 data = self._tls.read(_READ_BYTES)
             except ssl.SSLWantReadError:
                 break
-            except ssl.SSLError:  # the peer broke the protocol; `close` sends the alert
+            except ssl.SSLError:  # the peer broke TLS; `close` sends the alert
                 data = b""
-            if not data:  # or the peer says that it closes
+            if not data:  # also if the peer closes TLS in the proper way
                 self.close()
                 return
             protocol.data_received(data)
@@ -216,11 +216,11 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         return self._is_closing or self._transport.is_closing()
 
     def close(self) -> None:
-        """Send the written bytes and the end of TLS, then close. Safe to repeat."""
+        """Send the written bytes and TLS's close alert, then close. Safe to repeat."""
         if self._is_closing:
             return
         self._is_closing = True
-        with contextlib.suppress(ssl.SSLError):  # the peer's own end has not arrived yet, and is not needed
+        with contextlib.suppress(ssl.SSLError):  # the peer's close alert has not arrived, and is not needed
             self._tls.unwrap()
         self._send_encrypted()
         self._transport.close()

@@ -31,7 +31,7 @@ class TlsListener:
         *,
         handshake_timeout_s: float,
     ) -> None:
-        """`make_protocol` is called after each handshake. `limits` count a connection once it is accepted."""
+        """`make_protocol` is called after each handshake. `limits` count each connection as soon as it is accepted."""
         self._make_protocol = make_protocol
         self._certificates = certificates
         self._limits = limits
@@ -53,7 +53,7 @@ class TlsListener:
         )
 
     def stop_accepting(self) -> None:
-        """Stop accepting connections. Those that are open stay. Safe to repeat."""
+        """Stop accepting connections. Open connections stay open. Safe to repeat."""
         if self._server is not None:
             self._server.close()
 

@@ -27,4 +27,4 @@ class Credentials:
     host: str = ""
     original_role: str = ""  # the role of the client for which a proxy connects; "" = the client itself
     original_method: str | None = None
-    original_data: bytes = b""  # that client's own credentials, as the proxy got them
+    original_data: bytes = b""  # the credentials that the proxy got from that client

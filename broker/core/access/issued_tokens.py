@@ -20,7 +20,7 @@ __all__ = ["TokenOrigin", "key_of", "origin_of", "verify_issued"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenOrigin:
-    """The claims of a token about its origin, not verified yet."""
+    """A token's claims about its issuer and key, before they are verified."""
 
     issuer: str
     key_id: str  # "" = the token names none

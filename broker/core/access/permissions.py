@@ -60,7 +60,7 @@ class Subject:
 
     @classmethod
     def of_topic(cls, topic: TopicName, subscription: str = "") -> Self:
-        """Return a topic or a subscription of it; for a partition, the topic that it is part of."""
+        """Return a topic or one of its subscriptions. For a partition, return the partitioned topic."""
         return cls(
             tenant=topic.tenant, namespace=topic.namespace_name, topic=topic.base, subscription=subscription
         )
