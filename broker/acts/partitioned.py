@@ -27,7 +27,7 @@ P = TypeVar("P")
 
 
 async def parts_of(kind: ActKind[P], context: ActContext, given: P) -> list[Part] | None:
-    """Return the partitions that an act concerns; None if it is not done partition by partition.
+    """Return the partitions that an act concerns; None if the act is not done partition by partition.
 
     An apply concerns the partitions of its plan that were not left out. Raises ActInvalid if the parameters name
     partitions that do not exist, or several for an act that works on one.

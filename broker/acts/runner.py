@@ -120,8 +120,8 @@ class ActRunner:
     async def _answer(self, act: store.WaitingAct) -> None:
         """Answer an act and tell its requester.
 
-        Whatever happens, change the act's state: otherwise every later query would return it first, and it would block
-        the acts behind it.
+        Whatever happens, change the act's state: otherwise every later query would return this act first, and it would
+        block the acts behind it.
         """
         try:
             refusal = await self._carry_out_or_refuse(act)

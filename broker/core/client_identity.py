@@ -7,7 +7,7 @@ from typing import Final
 
 __all__ = ["INTERNAL_FACE", "ClientIdentity"]
 
-INTERNAL_FACE: Final = "internal"  # of producers that the broker opens itself
+INTERNAL_FACE: Final = "internal"  # the face of producers that the broker itself opens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,7 +127,7 @@ class PersistenceFailed(BrokerError):
 
 
 class SendOutcomeUnknown(BrokerError):
-    """The topic was closed before it answered. The entry may be stored; if the client sends it again, perhaps twice."""
+    """The topic was closed before it answered. The entry may be stored, and a second send may store it twice."""
 
     code = "ServiceNotReady"
     retriable = True

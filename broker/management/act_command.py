@@ -1,4 +1,4 @@
-"""The common part of the commands that move a cursor: plan, show, ask, apply, and how to undo."""
+"""The common part of the commands that move a cursor: plan, show the plan, ask, apply, and say how to undo."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ActCommand(BaseCommand):
         self.add_consent(parser)
 
     def add_consent(self, parser: CommandParser) -> None:
-        """Add the options that the command of every act has."""
+        """Add the options that the commands of all acts have."""
         parser.add_argument("--yes", action="store_true", help="apply without asking")
         parser.add_argument("--dry-run", action="store_true", help="show the plan and stop")
         parser.add_argument("--reason", default="", help="a reason for the act log")

@@ -1,4 +1,4 @@
-"""How a plan's counts change until it is applied, and how much change an apply accepts by default.
+"""How a plan's counts change before the plan is applied, and how much change an apply accepts by default.
 
 The comparison itself is in cursors/cursor_kind.py for moves of a cursor and in direct.py for the other acts.
 """
@@ -33,7 +33,7 @@ class Drift:
 
     @property
     def messages(self) -> int:
-        """Return how many messages are expected before the plan is applied."""
+        """Return how many messages are expected to be acked, or published, before the plan is applied."""
         return math.ceil(self.messages_per_s * _WITHIN_S)
 
     def allowed_messages(self, replayed: int) -> int:

@@ -11,7 +11,7 @@ from broker.acts.kinds.parameters import ActInvalid
 __all__ = ["MOST_PARTS", "PARTITIONS", "PARTITIONS_SCHEMA", "chosen_partitions"]
 
 PARTITIONS: Final = "partitions"
-MOST_PARTS: Final = 1000  # in one act: the act's row contains the plan of each
+MOST_PARTS: Final = 1000  # in one act: the act's row contains the plan of each partition
 _MOST_NAMED: Final = 10_000  # repeated ranges included, so that no text keeps the broker busy for seconds
 PARTITIONS_SCHEMA: Final = {
     "type": "string",

@@ -178,8 +178,8 @@ def acked_after(
 ) -> Totals:
     """Count everything that is acked beyond `target`, a position after `mark_delete`. Raises IndexMissing.
 
-    If the counts at `mark_delete` are known, then so is the sum of both sides, so the function walks only the side with
-    fewer chunks.
+    If the counts at `mark_delete` are known, so is the total of the acks on both sides of `target`. Then the function
+    walks only the side with fewer chunks, and subtracts if that is the lower side.
     """
     if not acked:
         return Totals(0, 0, 0)
@@ -208,8 +208,8 @@ def unacked_target(
 ) -> SkipTarget:
     """Walk from mark-delete past `messages` unacked messages, or past `entries` entries that are not wholly acked.
 
-    Return where the walk ends: at the end of the log if there are fewer. Pass exactly one of the two. Raises
-    IndexMissing.
+    Return where the walk ends. If there are fewer, it ends at the end of the log. Pass either `messages` or `entries`.
+    Raises IndexMissing.
     """
     at = SkipTarget(mark_delete, None, 0, 0)
     touched = set(acked.keys())
@@ -303,7 +303,7 @@ def _end_inside(
 ) -> SkipTarget:
     """Return the target after the first `wanted` messages of a piece that has more than that.
 
-    The target lies inside or before an entry of the piece; its mark-delete is the entry before that one.
+    The target lies inside or before an entry of the piece. The entry before it is the target's mark-delete.
     """
     ledger_id, low, high = piece
     entry_id = low

@@ -174,7 +174,7 @@ def _merge_members(into: AckChunks, ledger_id: int, entry_id: int, left: int) ->
 def _merge_inside(
     index: MessageIndex, into: AckChunks, position: Position, left_by_act: int, now: AckChunks
 ) -> None:
-    """Merge a batch that an act acked in part: count the members acked since, not those that the act passed."""
+    """Merge a batch that an act acked in part: add the members acked since the act, not those that the act passed."""
     left_now = 0
     if not now.has(*position):
         known = now.remaining(*position)

@@ -169,7 +169,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
 
     def detach(self, consumer: DispatchConsumer, now_ms: int = 0) -> list[Position]:
         if consumer in self._consumers:
-            self._give_up_plan()  # the plan's entries must not overtake those that the consumer gives back
+            self._give_up_plan()  # the plan's entries must not overtake those that the consumer returns
         return super().detach(consumer, now_ms)
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
@@ -279,7 +279,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- pending entries by slot ----------------------------------------------------------------------------------
 
     def _add_pending(self, consumer: DispatchConsumer, slot: int) -> None:
-        self._pending_at[slot] = consumer  # may be one of several with allow_out_of_order, which ignores it
+        self._pending_at[slot] = consumer  # the last of several with allow_out_of_order, which ignores this
         self._pending_entries[slot] = self._pending_entries.get(slot, 0) + 1
 
     def _released(self, position: Position) -> None:
@@ -309,7 +309,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     ) -> int:
         replays = plan.kind is ReadKind.REPLAY
         # By slot, the first position that this read did not return or could not send: later entries of the slot must
-        # not overtake it. Entries seen for the first time, new or delayed, go behind all that wait.
+        # not overtake it. Entries seen for the first time, new or delayed, go behind all waiting entries.
         stuck: dict[int, Position] = self._missing(entries) if replays else {}
         waiting = self._waiting if not self.policy.allow_out_of_order else {}
         spent = 0

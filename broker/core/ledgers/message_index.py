@@ -41,7 +41,7 @@ Range = tuple[int, int, int]  # ledger_id, first entry_id, last entry_id
 class IndexMissing(Exception):
     """Counts of these entries are not in memory. Nothing was changed: record the counts, then repeat the call.
 
-    The constructor raises ValueError without a range, because every repeated call would fail in the same way.
+    The constructor raises ValueError if there is no range to load: every repeated call would fail in the same way.
     """
 
     def __init__(self, ranges: Iterable[Range]) -> None:

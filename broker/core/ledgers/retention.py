@@ -32,7 +32,7 @@ class TrimLimits:
     """The limits of trimming a topic, as numbers of entries since the topic began, trimmed ones included."""
 
     acked_entries: int | None  # at or below every durable mark-delete; None = no durable subscription
-    pinned_entries: int | None = None  # before the first one that an undo or a bookmark needs; None = no pin
+    pinned_entries: int | None = None  # before the first entry that an undo or bookmark needs; None = no pin
     pinned_bytes: int = -1  # pinned entries are trimmed while the topic is larger than this; -1 = no limit
 
 

@@ -102,7 +102,7 @@ class FlowWindow:
         del self._rows[:]
 
     def add(self, sample: Sample) -> None:
-        """Remember a sample, and forget those that the window has passed."""
+        """Remember a sample, and forget the samples that have left the window."""
         rows, width, waiting = self._rows, self._WIDTH, sample.waiting_messages
         if not rows or sample.now_ms - rows[-width] >= _BUCKET_MS:
             rows.extend((sample.now_ms, sample.ready_messages, sample.acked_messages, waiting, waiting))

@@ -1,4 +1,4 @@
-"""The rows of delivery stories. Each has one event of a run of neighbouring entries on one subscription, and its time.
+"""The rows of delivery stories. Each row has one event of neighbouring entries on one subscription, and its time.
 
 The recorder of each subscription (story.py) appends to one shared buffer, and a writer takes all rows once a second.
 """
@@ -64,7 +64,7 @@ class StoryBuffer:
     def __init__(self, *, most_rows: int = MOST_ROWS) -> None:
         self._most_rows = most_rows
         self._rows: list[StoryRow] = []
-        self.round = 0  # rises when the rows are taken: they must not grow any more
+        self.round = 0  # rises when the rows are taken, because taken rows must not grow
 
     @property
     def has_room(self) -> bool:

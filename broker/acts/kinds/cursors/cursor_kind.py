@@ -38,7 +38,7 @@ class CursorKind(ActKind[P]):
 
     can_undo: ClassVar[bool] = True
     takes_partitions: ClassVar[bool] = True
-    # True: after acks between plan and apply, more messages are delivered again.
+    # True: acks between plan and apply raise the number of messages that are delivered again.
     forgets_acks: ClassVar[bool] = False
 
     @abstractmethod

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Letter", "SendToDeadLetters"]
 
-_PUBLISH_S: Final = 5.0  # the subscription delivers nothing meanwhile
+_PUBLISH_S: Final = 5.0  # the subscription delivers nothing during this time
 
 _IDS_KEPT: Final = 100  # of the letters of one batch
 

@@ -28,7 +28,7 @@ from vela.wire.entry import OutgoingMessage
 __all__ = ["Redrive", "RedriveWhat"]
 
 PIECE_MESSAGES: Final = 100
-_PLAN_ENTRIES: Final = 10_000  # a plan reads at most this many; the act reads all
+_PLAN_ENTRIES: Final = 10_000  # a plan reads at most this many entries; the act reads all
 # Counts and delays start again in the target topic.
 _DROPPED_PROPERTIES: Final = ("RECONSUMETIMES", "DELAY_TIME")
 _DONE: Final = "published again and acknowledged in the dead-letter topic"

@@ -1,4 +1,4 @@
-"""Create a subscription at a place, delete one, and replace its properties."""
+"""Create a subscription at a chosen place, delete a subscription, and replace its properties."""
 
 from __future__ import annotations
 

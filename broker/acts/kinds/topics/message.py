@@ -1,4 +1,4 @@
-"""The parameters of `publish`: one message, as a form or a JSON document writes it."""
+"""The parameters of `publish`: one message, as a form or a JSON document gives it."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class TerminateTopic(DirectKind[NoParameters]):
 
 
 class TruncateTopic(DirectKind[NoParameters]):
-    """Skip the messages stored when the act is planned. The open ledger's entries are freed once it is sealed."""
+    """Skip the messages stored when the act is planned. The open ledger's entries are freed when it is sealed."""
 
     name = "truncate"
     summary = (
