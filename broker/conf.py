@@ -578,7 +578,7 @@ class BrokerSettings(AccessSettings):
 
     @property
     def history_kept_ms(self) -> Mapping[int, int]:
-        """How many milliseconds points are kept, by the length of their bucket in seconds."""
+        """How long points of charts are kept, in milliseconds, by the length of their bucket in seconds."""
         hour_ms = 3_600_000
         return {
             10: self.history_10s_hours * hour_ms,
@@ -589,7 +589,7 @@ class BrokerSettings(AccessSettings):
 
     @property
     def own_hosts(self) -> frozenset[str]:
-        """Hosts by which clients reach this broker, as its settings name them: lower case, IPv6 in brackets."""
+        """The hosts in the settings by which clients reach this broker, in lower case, with brackets around IPv6."""
         advertised = parse_origin(self.advertised_url)
         hosts = {f"[{self.bind}]" if ":" in self.bind else self.bind.lower()} - {"0.0.0.0", "[::]"}  # noqa: S104 - compared
         return frozenset(hosts | ({advertised.host} if advertised else set()))

@@ -1,4 +1,4 @@
-"""One heap and one timer for everything with a due time: deliveries to take back, delayed messages, parked pulls.
+"""One heap and one timer for everything with a due time: deliveries to repeat, delayed messages, parked pulls.
 
 The timer is finer than Celery's tick. Both call `run_due`, which is safe to repeat; either alone is enough. The tick
 also names the parts that it found in PostgreSQL, and `run_due` runs these parts too, even if the heap lacks them.
@@ -31,11 +31,11 @@ class Timed(Protocol):
         """Do the work that is due and return the number of entries affected. Safe to repeat."""
 
     def next_due_ms(self) -> int | None:
-        """Return when to run it next, or None if it has no due time."""
+        """Return when to run this part next, or None if it has no due time."""
 
 
 class Deadlines:
-    """Runs each watched part when it is due. Each run costs time for the due parts only, not for all watched ones."""
+    """Runs each watched part when it is due. A run costs time only for the due parts, not for all watched parts."""
 
     def __init__(self, clock: Clock, *, wheel_enabled: bool) -> None:
         self._clock = clock

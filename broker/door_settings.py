@@ -260,7 +260,7 @@ class DoorSettings(LoginSettings):
 
     def check_together(self) -> None:
         """Raise SettingInvalid for settings that are valid one by one, but not together."""
-        LoginSettings.check_together(self)  # a class with slots has no super() without arguments
+        LoginSettings.check_together(self)  # slots=True breaks super() without arguments
         if self.has_tls != (self.tls_key_file is not None):
             raise SettingInvalid("VELA_TLS_CERTIFICATE_FILE and VELA_TLS_KEY_FILE need each other: set both")
         if (self.client_certificate_file is None) != (self.client_key_file is None):

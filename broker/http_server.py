@@ -54,7 +54,7 @@ class _SpelledHeaders(Headers):
 class LimitedConnection(HTTPChannel):
     """One HTTP connection.
 
-    A request that is too large, or takes too long to arrive, is refused and ends the connection.
+    A request that is too large, or takes too long to arrive, is refused, and the connection is closed.
     """
 
     factory: Any
@@ -102,7 +102,7 @@ class LimitedConnection(HTTPChannel):
         self._watch()
 
     def allHeadersReceived(self) -> None:  # noqa: N802 - Twisted's name
-        """Refuse a client that sends too many requests, and a body that is announced as too long before reading it."""
+        """Refuse a client that sends too many requests, and a body whose announced length is over the limit."""
         client = self.transport.getPeer()
         try:
             self.factory.limits.rates.check_request(f"{client.host}:{client.port}")
@@ -115,7 +115,7 @@ class LimitedConnection(HTTPChannel):
             super().allHeadersReceived()
 
     def lineReceived(self, line: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Read a line of a head. Lines after a refusal would make Twisted answer a second time."""
+        """Read a line of a head. After a refusal, ignore the line: Twisted would answer a second time."""
         if not self._is_refused:
             super().lineReceived(line)
 
@@ -318,11 +318,11 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
 
 
 def _reactor() -> Any:
-    return reactor  # Twisted replaces the module by the installed reactor; it has no useful type
+    return reactor  # Twisted replaces this module with the installed reactor, which has no useful type
 
 
 @functools.cache
 def _silence_twisted() -> None:
-    """Discard Twisted's own log, as Daphne does. Vela logs the events that matter to an operator itself."""
+    """Discard Twisted's own log, as Daphne does. Vela itself logs the events that matter to an operator."""
     nowhere = cast(ILogObserver, lambda _: None)
     globalLogBeginner.beginLoggingTo([nowhere], redirectStandardIO=False, discardBuffer=True)

@@ -1,4 +1,4 @@
-"""The settings of logging in to the console. They are part of BrokerSettings, so an embedding project has them too."""
+"""The settings for logging in to the console. They are part of BrokerSettings, so an embedding project has them too."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _group_roles(text: str) -> tuple[GroupRole, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginSettings:
-    """Settings of logging in to the console."""
+    """Settings for logging in to the console."""
 
     require_second_factor: Annotated[
         Literal["nobody", "admins", "everybody"],

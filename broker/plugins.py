@@ -60,7 +60,7 @@ class EntryFilter(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentEntry:
-    """One entry that is being sent to one consumer. Its permits are spent already."""
+    """One entry that is being sent to one consumer. The consumer's permits for it are already spent."""
 
     topic: str  # full name
     subscription: str
@@ -76,7 +76,7 @@ class DispatchInterceptor(Protocol):
     """Observes each entry as it is sent, and changes nothing (S1.19 in docs/reference/behaviour.md)."""
 
     def sending(self, entry: SentEntry) -> None:
-        """Observe an entry before it is written to the consumer. An exception is logged once, without other effects."""
+        """Observe an entry before it is written to the consumer. The broker only logs an exception, and only once."""
 
 
 def load_plugins(setting: str, paths: Sequence[str], method: str) -> tuple[Any, ...]:

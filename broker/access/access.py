@@ -93,7 +93,7 @@ class Access:
             raise
 
     def _original_credentials(self, credentials: Credentials, principal: Principal) -> Credentials | None:
-        """Return the credentials of the client behind a proxy, if the broker checks them itself."""
+        """Return the credentials of the client behind a proxy, if the broker itself checks them."""
         settings = self._settings
         if not settings.authenticate_original_auth_data or principal.role not in settings.proxy_roles:
             return None
@@ -143,7 +143,10 @@ class Access:
     # -- changes -----------------------------------------------------------------------------------------------
 
     def watch(self, recheck: Callable[[], None]) -> Callable[[], None]:
-        """Call `recheck` after each change of permissions, revocations or passwords. Return a function to stop it."""
+        """Call `recheck` after each change of permissions, revocations or passwords.
+
+        Return a function that ends the calls.
+        """
         self._sessions.add(recheck)
         return lambda: self._sessions.discard(recheck)
 
@@ -170,7 +173,7 @@ class Access:
             self._recheck()
 
     def changed(self) -> None:
-        """Note that somebody changed permissions or revoked a token. The next `turn` reads them."""
+        """Note that somebody changed permissions or revoked a token. The next `turn` reads the change."""
         self._is_stale = True
 
     async def turn(self) -> None:

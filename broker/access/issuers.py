@@ -137,7 +137,7 @@ class Issuers:
 
 
 class _Issuer:
-    """The keys of one issuer. `refresh` and `refresh_for` read them and block, so they run in threads."""
+    """The keys of one issuer. `refresh` and `refresh_for` read them and block: call these two in a thread."""
 
     def __init__(self, url: str, settings: AccessSettings, now_s: Callable[[], float]) -> None:
         self.url = url

@@ -1,4 +1,4 @@
-"""Check passwords against a file, in one thread: hashes that are slow to guess would block the event loop."""
+"""Check passwords against a file, in one thread: a check is slow by design, and would block the event loop."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Passwords:
             if not self._hosts[host]:
                 del self._hosts[host]
             if check.cancelled() or check.exception() is not None or users is not self._file.value:
-                return  # remember nothing: the client may try again, and the file may be new
+                return  # remember nothing: the check did not end, or the file has changed
             if stored is not None and check.result():
                 self._known[digest] = _principal(user, stored)
                 return

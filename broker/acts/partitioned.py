@@ -91,7 +91,7 @@ async def plan_parts(kind: ActKind[P], parts: Sequence[Part], given: P) -> Plan:
 
 
 def recorded_parts(parts: Sequence[Part], result: Mapping[str, Any]) -> list[RecordedPart]:
-    """Return the record of each partition on which the act was done, for acts that store none themselves."""
+    """Return the record of each partition on which the act was done, for acts that do not store it themselves."""
     of_partition = {each["partition"]: each for each in result[PARTITIONS]}
     return [
         RecordedPart(

@@ -93,7 +93,7 @@ class ActView:
 
     @property
     def planned_by(self) -> str:
-        """Return who planned it; `who` may be the person who applied or refused it."""
+        """Return who planned the act; `who` may be the person who applied or refused it."""
         return str((self.plan or {}).get("planned_by", self.who))
 
     @property

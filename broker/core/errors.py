@@ -139,13 +139,13 @@ class ServiceNotReady(BrokerError):
 
 
 class QuotaExceeded(BrokerError):
-    """The backlog quota refuses producers: policy producer_exception."""
+    """The backlog quota refuses producers (policy producer_exception)."""
 
     code = "ProducerBlockedQuotaExceededException"
 
 
 class QuotaHold(BrokerError):
-    """The backlog quota makes producers wait, and clients keep trying: policy producer_request_hold."""
+    """The backlog quota makes producers wait, and clients keep trying (policy producer_request_hold)."""
 
     code = "ProducerBlockedQuotaExceededError"
     retriable = True

@@ -21,8 +21,7 @@ _Result = TypeVar("_Result")
 
 # One connection's part of a turn. A pass of the loop costs a few hundredths of this time.
 PART_NS: Final = 125_000
-# A turn of all connections. A message takes about five passes of the loop, so other connections delay it by about 1.3
-# ms.
+# A turn of all connections. A message takes about five passes, so other connections delay it by about 1.3 ms.
 TURN_NS: Final = 250_000
 
 
@@ -77,7 +76,7 @@ class LoopTime:
 
 
 class TimeShare(Share):
-    """One connection's part of each turn, and the stopwatch of its work."""
+    """One connection's part of each turn, and a stopwatch for its work."""
 
     __slots__ = ("_began_ns", "_time", "_waiting")
 
@@ -104,7 +103,7 @@ class TimeShare(Share):
 
     @property
     def is_working(self) -> bool:
-        """Whether the stopwatch runs."""
+        """Whether the stopwatch is running."""
         return self._began_ns is not None
 
     def goes_on(self, resume: Callable[[], None]) -> bool:
@@ -174,7 +173,7 @@ class TimeShare(Share):
                 step = partial(work.throw, error)
 
     def resume(self) -> None:
-        """Call everything that waits for this connection's turn."""
+        """Call every callback that waits for this connection's turn."""
         waiting, self._waiting = self._waiting, {}
         for each in waiting:
             each()

@@ -12,7 +12,7 @@ _TIMEOUT_S: Final = 3.0
 
 
 def ask_ready(host: str, port: int, *, has_tls: bool) -> tuple[int, str]:
-    """Return the status of GET /readyz, and the beginning of its text. Raises OSError, http.client.HTTPException.
+    """Return the status of GET /readyz, and the beginning of the answer. Raises OSError, http.client.HTTPException.
 
     A process that refuses the probe because it wants a client certificate counts as ready: the probe has none.
     """

@@ -1,6 +1,6 @@
 """The certificate of the ports with TLS, read again when its files change.
 
-A renewal needs no restart: new connections get the new certificate, and open ones keep the one that they began with.
+A renewal needs no restart: new connections get the new certificate, and open connections keep the old one.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ _LINGER_S: Final = 5.0  # time for a peer that failed the handshake to read the 
 class TlsConnection(asyncio.Protocol, asyncio.Transport):
     """A protocol for the socket's transport below, and a transport for the protocol above.
 
-    Nothing is buffered here: written bytes go encrypted into the transport below, whose flow control the protocol above
-    sees. The protocol above gets `connection_made` after the handshake, and no call if the handshake fails.
+    This class buffers nothing. It encrypts written bytes into the transport below, whose flow control reaches the
+    protocol above. The protocol above gets `connection_made` after the handshake, and no call if the handshake fails.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
                 break
             except ssl.SSLError:  # the peer broke TLS; `close` sends the alert
                 data = b""
-            if not data:  # also if the peer closes TLS in the proper way
+            if not data:  # no data also means that the peer has closed TLS
                 self.close()
                 return
             protocol.data_received(data)
@@ -165,7 +165,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         self.writelines((data,))
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        """Encrypt all and send it with one write. Ignored after `close`."""
+        """Encrypt all the data and send it with one write. Ignored after `close`."""
         if self._is_closing:
             return
         data = b"".join(list_of_data)  # a record for each small piece would cost more than the copy

@@ -45,7 +45,7 @@ class ActCommand(BaseCommand):
         )
 
     def run_act(self, kind: str, parameters: Mapping[str, object], options: Mapping[str, Any]) -> None:
-        """Plan `kind`, show what it would do, and apply it unless the answer is no."""
+        """Plan an act of this kind, show what it would do, and apply it unless the user says no."""
         self.plan_and_apply(
             lambda: acts.plan(
                 kind,
@@ -62,7 +62,7 @@ class ActCommand(BaseCommand):
         )
 
     def plan_and_apply(self, plan: Callable[[], acts.ActView], options: Mapping[str, Any]) -> None:
-        """Show the act that `plan` returns, and apply it unless the answer is no."""
+        """Show the act that `plan` returns, and apply it unless the user says no."""
         try:
             act = _answered(plan())
             self._show(act, act.plan or {})

@@ -55,7 +55,7 @@ def verify_issued(
     leeway_s: int,
     now_ms: int,
 ) -> Principal:
-    """Return the client that a token identifies. If the role claim is a list, the first text in it is the role.
+    """Return the client that a token identifies. If the role claim is a list, its first string is the role.
 
     Raises AuthenticationFailed if `key` did not sign the token, or if the token is not valid now, never expires, names
     no role or is for none of the audiences.

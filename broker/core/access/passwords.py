@@ -39,7 +39,7 @@ class StoredPassword:
 
 
 def read_passwords(text: str) -> Mapping[str, StoredPassword]:
-    """Return the users of a file, by name. Raises PasswordFileInvalid; its message names the line, if one is wrong."""
+    """Return the users of a file, by name. Raises PasswordFileInvalid; if a line is wrong, the message names it."""
     users: dict[str, StoredPassword] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):

@@ -20,7 +20,7 @@ class Principal:
     role: str
     method: str  # as the protocol names it: "token", "basic" or "tls"; "none" = without credentials
     expires_ms: int | None  # when the credentials expire, in milliseconds since 1970; None = never
-    token_id: str | None  # the token's `jti` claim, by which it can be revoked
+    token_id: str | None  # the token's `jti` claim, by which the token can be revoked
     password_id: str = ""  # identifies the line of the password file that let the client in; "" = none
     proxy_role: str = ""  # of the proxy between client and broker; the proxy needs each permission too
     # The client behind a proxy, if its own credentials were checked. They must stay valid too.

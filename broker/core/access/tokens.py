@@ -39,7 +39,7 @@ class TokenKeyInvalid(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenKey:
-    """A key that verifies tokens; a secret or private key issues them too."""
+    """A key that verifies tokens. A secret or private key also issues them."""
 
     key: OctKey | RSAKey | ECKey
     algorithms: tuple[str, ...]  # the first one signs

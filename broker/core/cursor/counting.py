@@ -303,7 +303,7 @@ def _end_inside(
 ) -> SkipTarget:
     """Return the target after the first `wanted` messages of a piece that has more than that.
 
-    The target lies inside or before an entry of the piece. The entry before it is the target's mark-delete.
+    The target lies inside or before an entry of the piece. Its mark-delete is the previous entry.
     """
     ledger_id, low, high = piece
     entry_id = low

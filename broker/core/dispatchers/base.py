@@ -27,7 +27,7 @@ class Deliverable(Protocol):
     def position(self) -> Position: ...
     @property
     def messages_remaining(self) -> int:
-        """The number of unacked messages. The delivery costs as many permits."""
+        """The number of unacked messages. The delivery costs this many permits."""
 
     @property
     def chunk_uuid(self) -> str | None:
@@ -221,8 +221,7 @@ class Dispatcher(Protocol):
         """
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
-        """Take `positions` back from a consumer that asks for redelivery, or everything pending there if `positions` is
-        None.
+        """Take `positions` back from a consumer that asks for redelivery; None = everything that is pending there.
 
         Returns True if the caller must set the read position to the entry after mark-delete, and False if the entries
         are in the replay set.

@@ -27,7 +27,7 @@ class SegmentUse:
 
 
 def closing_factor(segments: int) -> int:
-    """Return the factor for the usual limits of size and age when there are `segments`; 0 = close none now."""
+    """Return the factor for the usual limits of size and age when there are this many segments; 0 = close none."""
     if segments >= MAX_SEGMENTS:
         return 0
     if segments < _CROWDED:

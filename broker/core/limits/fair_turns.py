@@ -2,9 +2,9 @@
 
 In each turn all connections together may work for a limited time, and each of them for a part of it. A connection that
 has used its part waits in line for a later turn. The line gets about half of a turn, so that a connection that did
-nothing before does not queue behind busy ones. If a piece of work takes longer than the part, the connection is in debt
-and pays with its next parts. While a connection waits, each pass of the loop begins a turn; otherwise a turn lasts
-until most of it is used. There is no clock here: callers say how long each piece of work took.
+nothing before does not queue behind busy connections. If a piece of work takes longer than the part, the connection is
+in debt and pays with its next parts. While a connection waits, each pass of the loop begins a turn; otherwise a turn
+lasts until most of it is used. There is no clock here: callers say how long each piece of work took.
 """
 
 from __future__ import annotations

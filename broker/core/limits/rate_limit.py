@@ -71,8 +71,7 @@ class TokenBuckets:
         return bucket
 
     def _forget_some(self, now_ms: int) -> None:
-        # Check more than one bucket for each new key, so that their number shrinks, but never check all of them in one
-        # call.
+        # Check more than one bucket for each new key, so that their number shrinks, but never all of them at once.
         for _ in range(min(_LOOKED_AT, len(self._buckets))):
             key, bucket = self._buckets.popitem(last=False)
             if bucket.available(now_ms) < self.rate:

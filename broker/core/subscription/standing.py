@@ -55,7 +55,7 @@ class Verdict(NamedTuple):
 
     state: SubscriptionState
     since_ms: int
-    drain_s: int | None  # while it is draining: seconds until nothing waits, at the recent pace
+    drain_s: int | None  # while the state is DRAINING: seconds until nothing waits, at the recent pace
 
 
 class Standing:
@@ -283,7 +283,7 @@ class Standing:
         return state
 
     def _time_left_s(self, sample: Sample) -> int | None:
-        """Return the seconds until nothing waits, at the pace since before the last notable change; None = never."""
+        """Return the seconds until nothing waits, at the pace since the last notable change began; None = never."""
         since_ms, ready, acked = self._drains_from
         net = sample.acked_messages - acked - (sample.ready_messages - ready)
         return sample.waiting_messages * (sample.now_ms - since_ms) // (net * 1000) if net > 0 else None

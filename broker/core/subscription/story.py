@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DeliveryStory", "PendingRun", "StoryConsumer", "StoryEntry", "without_acked"]
 
-MOST_ROWS: Final = 2_000  # of one subscription in one round, so that it leaves room for the others
+MOST_ROWS: Final = 2_000  # of one subscription in one round, so that other subscriptions have room
 _MOST_SENT: Final = 1_000  # runs of deliveries that an Exclusive or Failover subscription remembers
 _GROWS_MS: Final = 1_000  # how long such a run may grow
 

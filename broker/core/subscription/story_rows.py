@@ -14,7 +14,7 @@ __all__ = ["MOST_ENTRIES", "MOST_ROWS", "StoryBuffer", "StoryEvent", "StoryRow"]
 # A row has at most this many entries, so a query for one entry reads only rows that begin at most this many entries
 # before it. UNRECORDED rows may be longer.
 MOST_ENTRIES: Final = 1024
-MOST_ROWS: Final = 5_000  # that wait to be written, of all subscriptions; about 50 ms of PostgreSQL's time
+MOST_ROWS: Final = 5_000  # rows of all subscriptions that wait to be written; PostgreSQL takes about 50 ms
 
 
 class StoryEvent(IntEnum):

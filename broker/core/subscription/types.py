@@ -27,7 +27,10 @@ class SubscriptionType(Enum):
 
 
 def check_name(name: str) -> None:
-    """Check a subscription's name. Raises NotAllowed if it is empty, reserved, padded, too long or not storable."""
+    """Check a subscription's name.
+
+    Raises NotAllowed if it is empty, reserved, padded with spaces, too long or not storable.
+    """
     if not name:
         raise NotAllowed("a subscription needs a name")
     check_storable("subscription", name)
@@ -41,7 +44,7 @@ def check_storable(what: str, name: str) -> None:
     """Check a name's length and characters. Raises NotAllowed if it is too long or has a control character.
 
     PostgreSQL's text cannot store NUL and lone surrogates, which count as control characters here. Users cannot type
-    the others.
+    the other control characters.
     """
     size_bytes = len(name.encode(errors="surrogatepass"))
     if size_bytes > _MAX_NAME_BYTES:

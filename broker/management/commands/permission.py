@@ -1,4 +1,4 @@
-"""manage.py permission: what the roles of clients may do."""
+"""manage.py permission: list and set what the roles of clients may do."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class TrimTopic(DirectKind[NoParameters]):
     name = "trim"
     summary = "Free the acked messages that retention no longer keeps, without waiting for the next round."
     scope = Scope.TOPIC
-    can_be_requested = False  # only the admin API has it: upkeep does this by itself
+    can_be_requested = False  # only the admin API offers it: upkeep does this by itself
     no_undo = "it cannot be undone: nobody can rewind to the messages that are freed"
     parameters = NoParameters
 
