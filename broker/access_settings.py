@@ -202,7 +202,7 @@ class AccessSettings(DoorSettings):
             )
         if self.anonymous_role and self.anonymous_role in self.proxy_roles:
             raise SettingInvalid(
-                "VELA_PROXY_ROLES has VELA_ANONYMOUS_ROLE: everybody could connect for others"
+                "VELA_PROXY_ROLES contains the role in VELA_ANONYMOUS_ROLE: everybody could connect for others"
             )
 
     def check_exposure(self, bind: str) -> bool:

@@ -66,7 +66,7 @@ class Authentication:
         if self._settings.anonymous_role and not data:
             return replace(ANONYMOUS, role=self._settings.anonymous_role)
         raise AuthenticationFailed(
-            "this broker asks for credentials, and the client sent none that it takes:"
+            "this broker asks for credentials, and the client sent none of the kinds that the broker accepts:"
             f" {' or '.join(self._settings.authentication)}"
         )
 

@@ -60,7 +60,7 @@ def client_of(settings: BrokerSettings) -> Client:
     except PulsarException as error:
         raise SettingInvalid(
             "VELA_URL, VELA_TOKEN or VELA_TOKEN_FILE, and the files in VELA_CLIENT_TRUST_FILE,"
-            f" VELA_CLIENT_CERTIFICATE_FILE and VELA_CLIENT_KEY_FILE do not make a client: {error}"
+            f" VELA_CLIENT_CERTIFICATE_FILE and VELA_CLIENT_KEY_FILE cannot be used: {error}"
         ) from None
 
 

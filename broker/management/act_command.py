@@ -90,7 +90,7 @@ class ActCommand(BaseCommand):
         )
         if act.undo_until:
             self.stdout.write(
-                f"`manage.py undoact {act.id}` takes it back, until {act.undo_until:%Y-%m-%d %H:%M:%S %Z}"
+                f"`manage.py undoact {act.id}` undoes it, until {act.undo_until:%Y-%m-%d %H:%M:%S %Z}"
             )
 
     def _show(self, act: acts.ActView, plan: Mapping[str, Any]) -> None:

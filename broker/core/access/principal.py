@@ -52,7 +52,7 @@ def behind_proxy(principal: Principal, original: Principal | str, proxy_roles: C
     if principal.role not in proxy_roles:
         if role and role != principal.role:
             raise NotAuthorized(
-                f"the role {principal.role!r} is no proxy, and may not connect for {role!r}: VELA_PROXY_ROLES names"
+                f"the role {principal.role!r} is not a proxy, and may not connect for {role!r}: VELA_PROXY_ROLES names"
                 " the roles of proxies"
             )
         return principal

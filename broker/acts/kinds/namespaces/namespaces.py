@@ -86,5 +86,6 @@ class DeleteNamespace(DirectKind[NoParameters]):
         )
         if (found := await _found(context)).exists:
             raise ActInvalid(
-                f"namespace {context.act.topic_name} has {counted(found.topics, 'new topic', 'new topics')}: it stays"
+                f"namespace {context.act.topic_name} has {counted(found.topics, 'new topic', 'new topics')}: delete the"
+                " topics first"
             )

@@ -154,7 +154,7 @@ class DeleteSubscription(DirectKind[Force]):
 class SubscriptionProperties:
     """The new properties of a subscription."""
 
-    properties: Annotated[Mapping[str, str], Rule("they replace all that the subscription has")]
+    properties: Annotated[Mapping[str, str], Rule("new properties; they replace all existing ones")]
 
 
 class SetSubscriptionProperties(DirectKind[SubscriptionProperties]):

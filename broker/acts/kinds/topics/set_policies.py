@@ -197,7 +197,7 @@ def _warnings(before: Policies, after: Policies) -> list[str]:
         notes.append("topics that nobody has used for inactive_topic_ms are deleted")
     if after.second_person and not before.second_person:
         notes.append(
-            "from then on another user must apply each act that a user plans here, a change of this policy too; acts"
-            " with a token, by manage.py or by the admin API are refused"
+            "from then on, another user must apply each act that a user plans here, including a change of this policy;"
+            " acts with a token, by manage.py or by the admin API are refused"
         )
     return notes

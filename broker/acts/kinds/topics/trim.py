@@ -31,7 +31,7 @@ class TrimTopic(DirectKind[NoParameters]):
                 Retention(time_ms=topic.policies.retention_ms, size_bytes=topic.policies.retention_bytes),
             )
             messages = counted(found.messages, "message", "messages")
-            words.append(f"{name}: {messages} of {counted(found.size_bytes, 'byte', 'bytes')} may go")
+            words.append(f"{name}: {messages} of {counted(found.size_bytes, 'byte', 'bytes')} can be freed")
         return Effect(
             words=tuple(words),
             notes=("messages pinned by an undo window or a bookmark stay, and so does the open ledger",),
