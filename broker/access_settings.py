@@ -206,9 +206,9 @@ class AccessSettings(DoorSettings):
             )
 
     def check_exposure(self, bind: str) -> bool:
-        """Return whether `bind` is open to other machines on purpose, without authentication.
+        """Return whether other machines can reach `bind` and VELA_AUTHENTICATION is `none`.
 
-        Raises SettingInvalid if it is open and VELA_AUTHENTICATION is not set.
+        Raises SettingInvalid if other machines can reach it and VELA_AUTHENTICATION is not set.
         """
         if self.asks_for_credentials or _is_loopback(bind):
             return False

@@ -1,7 +1,7 @@
 """One heap and one timer for everything with a due time: deliveries to repeat, delayed messages, parked pulls.
 
 The timer is finer than Celery's tick. Both call `run_due`, which is safe to repeat; either alone is enough. The tick
-also names the parts that it found in PostgreSQL, and `run_due` runs these parts too, even if the heap lacks them.
+also names the parts that it found due in PostgreSQL, and `run_due` runs these parts too, even if the heap lacks them.
 VELA_WHEEL=0 switches the timer off.
 """
 

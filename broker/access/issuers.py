@@ -181,7 +181,7 @@ class _Issuer:
         return self._asked_s is None or self._now_s() - self._asked_s >= pause_s
 
     def unknown_key(self) -> AuthenticationFailed:
-        """Return the refusal of a token whose key is not known."""
+        """Return the error for a token whose key is not known."""
         if self._error:
             return AuthenticationFailed(f"the keys of {self.url} cannot be read: try again later")
         return AuthenticationFailed(f"{self.url} does not publish the key that signed the token")

@@ -1,4 +1,4 @@
-"""Acts on partitioned topics: the partitions that an act concerns, and its plan."""
+"""Acts on partitioned topics: find the partitions that an act concerns, and plan the act on each."""
 
 from __future__ import annotations
 

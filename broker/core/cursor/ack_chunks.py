@@ -1,4 +1,4 @@
-"""Acks beyond mark-delete: bitmaps of wholly acked entries and ack sets of partly acked ones, by chunk.
+"""Acks beyond mark-delete, in chunks of 32,768 entries: bitmaps of wholly acked entries, ack sets of partly acked ones.
 
 Bitmaps have the same layout in memory and on disk. An entry's slot is its index within its chunk. Only functions that
 walk runs of acked entries take time in proportion to the number of runs.

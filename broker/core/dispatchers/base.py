@@ -153,7 +153,7 @@ class Dispatcher(Protocol):
 
     @property
     def blocked(self) -> bool:
-        """Whether the subscription's own unacked limit stops normal reads."""
+        """Whether the subscription's own limit on unacked messages stops normal reads."""
 
     @property
     def replay_entries(self) -> int:

@@ -52,7 +52,7 @@ class IndexMissing(Exception):
 
 
 class MessageIndex:
-    """Counts for one topic, shared by its cursors. The borders of a ledger need no chunk: the ledger map has them."""
+    """Counts for one topic, shared by its cursors. The ledger map has the counts at the borders of ledgers."""
 
     def __init__(self, ledgers: LedgerMap) -> None:
         self._ledgers = ledgers

@@ -1,4 +1,4 @@
-"""Decide when to close a segment, and which segment's last ledgers are worth copying out."""
+"""Decide when to close a segment, and which segment to empty by copying its last ledgers to another one."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from broker.core.errors import ConsumerBusy, NotAllowed, SubscriptionBusy
 
 RESERVED_NAMES: Final = frozenset({"__compaction", "pulsar.dedup"})
 _RESERVED_PREFIXES: Final = ("pulsar.repl",)
-_MAX_NAME_BYTES: Final = 1024  # an index of PostgreSQL takes about 2,700
+_MAX_NAME_BYTES: Final = 1024  # an entry of a PostgreSQL index holds at most about 2,700
 
 
 class SubscriptionType(Enum):

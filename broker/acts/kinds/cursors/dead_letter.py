@@ -34,7 +34,7 @@ _IDS_KEPT: Final = 100  # of the letters of one batch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter(TheMessage):
-    """The message, and the dead-letter topic if it is not the usual one."""
+    """The message to send, and the dead-letter topic if it is not the usual one."""
 
     to_topic: Annotated[
         str | None,

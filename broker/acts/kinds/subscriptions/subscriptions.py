@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSubscription(Place):
-    """A name, a place, and the options that clients give when they subscribe."""
+    """The new subscription's name and place, and the options that clients give when they subscribe."""
 
     name: Annotated[str, Rule("name of the new subscription, unique on the topic")]
     type: Annotated[

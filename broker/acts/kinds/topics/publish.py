@@ -86,7 +86,7 @@ class Publish(ActKind[NewMessage]):
         )
 
     async def _partition(self, context: ActContext, given: NewMessage) -> int | None:
-        """Return the partition that the message goes to, None if the topic is not partitioned."""
+        """Return the partition that the message goes to; None if the topic is not partitioned."""
         name = TopicName.parse(context.act.topic_name)
         if name.domain != "persistent":
             raise ActInvalid(f"{name} keeps no messages: publish to it with a client")
