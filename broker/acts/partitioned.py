@@ -138,7 +138,7 @@ async def _to_undo(context: ActContext, topic: TopicName, undo_of: int) -> list[
 async def _partition_of(
     context: ActContext, topic: TopicName, count: int, chosen: tuple[int, ...] | None, text: str
 ) -> int:
-    """Return the partition of a message: the one that its id names, else the one that has its ledger.
+    """Return the partition of a message: the partition that its id names, else the partition that has its ledger.
 
     Raises NothingToActOn if there is no such partition, and ActInvalid if `chosen` leaves it out.
     """

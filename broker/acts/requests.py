@@ -89,7 +89,7 @@ class ActView:
     part_of: int | None = None  # the act on several partitions to which this one belongs
     moved_by: int | None = None  # a later act that moved one of its cursors
     is_cursor_gone: bool = False  # one of its subscriptions was deleted
-    needs_second_person: bool = False  # it is planned, and another user than the planner must apply it
+    needs_second_person: bool = False  # it is planned, and a user other than the planner must apply it
 
     @property
     def planned_by(self) -> str:
@@ -206,8 +206,8 @@ def apply(
     `allowed_drift_messages` is the number of messages beyond the plan that may be delivered again, or lost by a delete.
     None means as many as the plan allows, 0 means none. If there would be more, the act is refused, and its `new_plan`
     is the id of the act with the new preview. Raises ActRefused if the act is not planned, the number is out of range,
-    the namespace asks for a second person and `who` is not one, or the namespace is protected and neither the plan nor
-    this call has a reason.
+    the namespace asks for a second person and `who` is not a second person, or the namespace is protected and neither
+    the plan nor this call has a reason.
     """
     if allowed_drift_messages is not None and not 0 <= allowed_drift_messages <= MOST_DRIFT_MESSAGES:
         raise ActRefused(

@@ -140,7 +140,7 @@ def _state_of(path: Path | None) -> tuple[int, int, int] | None:
     if path is None:
         return None
     try:
-        found = os.stat(path)  # follows symbolic links: a renewal often changes only those
+        found = os.stat(path)  # follows symbolic links: a renewal often changes only the links
     except OSError:
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns

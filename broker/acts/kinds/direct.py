@@ -118,7 +118,7 @@ class DirectKind(ActKind[P]):
         raise PartlyDone(f"{error}; plan the act again for the partitions that are left", result=result)
 
     async def _measured_again(self, each: _Measured, given: P) -> tuple[_Measured, BrokerError | None]:
-        """Measure a part again if it loses messages. Return the part, and the error if it is refused now.
+        """Measure a part again if it loses messages. Return the part, and an error if the part is refused now.
 
         Messages may have been published while the earlier parts were applied.
         """

@@ -199,7 +199,7 @@ class Cursor:
     def ack_through(self, position: Position, remaining: int | None = None, batch_size: int = 0) -> AckResult:
         """Ack everything up to `position`: move mark-delete there, then over the acked entries that follow.
 
-        With `remaining`, moves mark-delete to the entry before and acks the members whose bit is 0. Does nothing if
+        With `remaining`, moves mark-delete to the previous entry and acks the members whose bit is 0. Does nothing if
         `position` is at or below mark-delete. Raises the same errors as `ack`.
         """
         if position <= self._mark_delete:
@@ -391,8 +391,8 @@ class Cursor:
     ) -> None:
         """Restore `snapshot`, plus everything that was acked since.
 
-        `act_mark_delete` is the mark-delete right after the act. `overlay` has the acks recorded since; by default,
-        those that this cursor recorded. Raises IndexMissing.
+        `act_mark_delete` is the mark-delete right after the act. `overlay` has the acks recorded since; by default, the
+        acks that this cursor recorded. Raises IndexMissing.
         """
         overlay = overlay or self.undo_overlay() or AckOverlay()
         merged = merge_undo(

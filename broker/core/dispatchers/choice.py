@@ -19,7 +19,7 @@ __all__ = ["DispatchOptions", "dispatcher_for"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchOptions:
-    """Options for the dispatchers of one subscription. Each type uses those that apply to it."""
+    """Options for the dispatchers of one subscription. Each type uses the options that apply to it."""
 
     topic_name: str = ""  # decides which consumer is active on Failover if `partition` is None
     partition: int | None = None  # of a Failover topic; None = not partitioned, or a hash ring chooses

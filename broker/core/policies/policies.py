@@ -59,7 +59,7 @@ class DeliveryStoryMode(StrEnum):
 
 
 class SchemaCompatibility(StrEnum):
-    """The rules for schemas that follow the stored ones; the names are Pulsar's."""
+    """The rules for schemas that follow stored schemas; the names are Pulsar's."""
 
     UNDEFINED = "UNDEFINED"  # the same as FULL
     AUTO_UPDATE_DISABLED = "AUTO_UPDATE_DISABLED"  # no schema may follow the first one
