@@ -41,7 +41,7 @@ def publish(
     deliver_after: timedelta | None = None,
     using: str = DEFAULT_DB_ALIAS,
 ) -> None:
-    """Publish one message as part of the open transaction of the database `using`, or at once if there is none.
+    """Publish one message as part of the open transaction of the database `using`, or immediately if there is none.
 
     `topic` is a full or a short name; the topic is created if it does not exist and a policy allows it. Text is
     encoded as UTF-8. On a partitioned topic, all messages of a key go to one partition. Messages keep the order of the

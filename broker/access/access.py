@@ -173,7 +173,7 @@ class Access:
             self._recheck()
 
     def changed(self) -> None:
-        """Note that somebody changed permissions or revoked a token. The next `turn` reads the change."""
+        """Note that permissions were changed or a token was revoked. The next `turn` reads the change."""
         self._is_stale = True
 
     async def turn(self) -> None:

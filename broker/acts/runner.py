@@ -161,7 +161,7 @@ class ActRunner:
         return None
 
     async def _replan(self, act: store.WaitingAct, error: BrokerError, preview: Plan) -> None:
-        """Refuse an apply, and store its new preview as a new act that can be applied at once."""
+        """Refuse an apply, and store its new preview as a new act that can be applied immediately."""
         plan_text = json.dumps(dict(preview.shown))
         await repeat_until_done(
             self._pool,

@@ -138,8 +138,8 @@ def next_alert(
 ) -> Alert | None:
     """Return the alert after this round. It fires after `for_ms` over the limit, and clears after `for_ms` below it.
 
-    Returns None if there is no alert any more. If the last round was too long ago (`was_away`), the time starts again,
-    unless the tables show when the value went over the limit.
+    Returns None if the alert has ended. If the last round was too long ago (`was_away`), the time starts again, unless
+    the tables show when the value went over the limit.
     """
     if match is None:
         if alert is None or alert.fired_ms is None:

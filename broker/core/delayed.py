@@ -1,4 +1,4 @@
-"""The entries of a topic that are not due yet, for all its subscriptions at once. No clock: time is an argument.
+"""The entries of a topic that are not due yet, shared by all its subscriptions. No clock: time is an argument.
 
 One bit per entry marks whether it is waiting. Memory has only the due times of the near window; the table in PostgreSQL
 has the rest. Due times are packed with their positions into ints, which the garbage collector does not walk.

@@ -226,6 +226,6 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         self._transport.close()
 
     def abort(self) -> None:
-        """Close at once and drop unsent bytes. Safe to repeat."""
+        """Close immediately and drop unsent bytes. Safe to repeat."""
         self._is_closing = True
         self._transport.abort()

@@ -1,4 +1,4 @@
-"""A port with TLS: accepts connections within the limits, and passes each connection's decrypted bytes to a protocol."""
+"""A port with TLS: accepts connections within the limits, and passes the decrypted bytes of each to a protocol."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class TwistedTransport(asyncio.Protocol):
         """Do nothing: TLS cannot close one direction. The answer's length tells the peer where it ends."""
 
     def abortConnection(self) -> None:  # noqa: N802 - Twisted's name
-        """Close at once."""
+        """Close immediately."""
         self.disconnecting = True
         self._transport.abort()
 

@@ -17,7 +17,7 @@ class ClientCertificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """The credentials of one connection or one request, before anybody has checked them."""
+    """The credentials of one connection or one request, before the broker has checked them."""
 
     # The method that the client names. None = choose the one that fits the credentials.
     method: str | None = None

@@ -54,7 +54,7 @@ class FairTurns:
     def next(self) -> Share | None:
         """Remove from the line the next connection that may work, and return it; None if no other may work.
 
-        The connection need not begin at once.
+        The connection need not begin immediately.
         """
         while self._visits and 2 * self._left_ns > self._turn_ns:
             self._visits -= 1

@@ -108,8 +108,9 @@ class DuplicateFilter:
         self._pushed[name] = Progress(progress.highest, progress.chunk_sequence, progress.chunk_id)
 
     def forget_pushed(self) -> None:
-        """Forget entries that were pushed but not stored: none is being stored any more, so clients may send them
-        again.
+        """Forget the entries that were pushed but not stored.
+
+        None of them is still being stored, so clients may send them again.
         """
         self._pushed = {
             name: Progress(each.highest, each.chunk_sequence, each.chunk_id)

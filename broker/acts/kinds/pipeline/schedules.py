@@ -42,7 +42,7 @@ class ScheduleParameters:
 
 
 class ScheduleJob(DirectKind[ScheduledJob]):
-    """Run a job at once, then after each interval."""
+    """Run a job now, and again after each interval."""
 
     name = "schedule_job"
     summary = "Repeat a job of the pipeline, the first time now."
