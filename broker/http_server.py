@@ -39,7 +39,8 @@ __all__ = ["MAX_BODY_BYTES", "LimitedConnection", "LimitedServer"]
 MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_UNFINISHED_REQUESTS: Final = 500  # on both ports of a server; with one more, the oldest is refused
 _SPELLED: Final = b"X-Pulsar-PROPERTY"  # Java's admin client ignores any other spelling
-LINGER_S: Final = 1.0  # time to read and ignore bytes after a refusal: closing immediately could lose the answer
+# The time to read and ignore bytes after a refusal. Closing immediately could lose the answer.
+LINGER_S: Final = 1.0
 
 
 class _SpelledHeaders(Headers):
