@@ -94,7 +94,7 @@ class AccessSettings(DoorSettings):
         Names,
         Variable(
             "VELA_OPENID_AUDIENCES",
-            "texts, separated by commas",
+            "strings, separated by commas",
             "the audiences; a token must have one of them",
         ),
     ] = ()

@@ -160,5 +160,5 @@ def _bytes(payload: bytes | str) -> bytes:
 def _texts(properties: Mapping[str, str]) -> dict[str, str]:
     for name, value in properties.items():
         if not (isinstance(name, str) and isinstance(value, str)):
-            raise MetadataInvalid(f"properties has {name!r}: {value!r}; names and values are texts")
+            raise MetadataInvalid(f"properties has {name!r}: {value!r}; names and values must be strings")
     return dict(properties)

@@ -72,8 +72,8 @@ def handler(
 
     The worker acks the message when the function returns. If the function raises, the message is delivered again after
     `retry_delay_s`. Delivery is at least once: when a worker dies, its messages are handled again, so write a function
-    that may run twice. A plain function runs in a thread with its own database connection, a coroutine function on the
-    worker's event loop. `atomic` runs the function in a transaction, and the ack follows the commit. Raises
+    that can safely run twice. A plain function runs in a thread with its own database connection, a coroutine function
+    on the worker's event loop. `atomic` runs the function in a transaction, and the ack follows the commit. Raises
     HandlerInvalid when the module is imported, if the arguments cannot work.
     """
 

@@ -49,7 +49,7 @@ class DeliveryTimes:
     def acked(self, position: Position, messages: int) -> int:
         """Subtract acked messages of the entry at `position`.
 
-        Return when it was delivered, in Unix ms; 0 = not known.
+        Return when the entry was delivered, in Unix ms; 0 = not known.
         """
         at = bisect_left(self._last, position)
         if at == len(self._last):

@@ -21,7 +21,7 @@ _LATEST_MS: Final = 253_402_300_799_999  # the year 9999
 OF_MESSAGE: Final = frozenset(
     ("value", "encoding", "key", "key_encoding", "ordering_key", "properties", "event_time_ms")
 )
-"""These parameters are in the entry. The act log never contains them."""
+"""The parameters that are stored in the message's entry. The act log never contains them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
