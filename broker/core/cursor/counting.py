@@ -134,7 +134,7 @@ class _Tally:
         self._entries += bits.bit_count()
 
     def add_members(self, position: Position, members: int) -> None:
-        """Add members of one batch. Bits beyond its size do not count."""
+        """Add members of one batch. Bits beyond the batch's size do not count."""
         size = self._index.messages_in(position)
         if size is None:
             if self._ledgers.contains(position):
@@ -208,8 +208,8 @@ def unacked_target(
 ) -> SkipTarget:
     """Walk from mark-delete past `messages` unacked messages, or past `entries` entries that are not wholly acked.
 
-    Return where the walk ends. If there are fewer, it ends at the end of the log. Pass either `messages` or `entries`.
-    Raises IndexMissing.
+    Return where the walk ends. If there are fewer messages or entries, the walk ends at the end of the log. Pass either
+    `messages` or `entries`. Raises IndexMissing.
     """
     at = SkipTarget(mark_delete, None, 0, 0)
     touched = set(acked.keys())
@@ -301,7 +301,7 @@ def _count_piece(
 def _end_inside(
     ledgers: LedgerMap, index: MessageIndex, at: SkipTarget, piece: Range, left: int | None, wanted: int
 ) -> SkipTarget:
-    """Return the target after the first `wanted` messages of a piece that has more than that.
+    """Return the target after the first `wanted` messages of a piece that has more messages.
 
     The target lies inside or before an entry of the piece. Its mark-delete is the previous entry.
     """
