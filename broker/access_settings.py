@@ -43,30 +43,36 @@ class AccessSettings(DoorSettings):
         PlainValidator(_methods),
         Variable(
             "VELA_AUTHENTICATION",
-            "`token`, `tls`, `basic`, `openid`, by commas; `none`",
+            "`token`, `tls`, `basic`, `openid`, separated by commas; `none`",
             "how clients prove who they are",
         ),
     ] = ()
     token_secret_key: Annotated[
         Names,
-        Variable("VELA_TOKEN_SECRET_KEY", "base64, by commas", "secret keys of tokens", is_secret=True),
+        Variable(
+            "VELA_TOKEN_SECRET_KEY", "base64, separated by commas", "secret keys of tokens", is_secret=True
+        ),
     ] = field(default=(), repr=False)
     token_secret_key_file: Annotated[
         tuple[Path, ...],
         PlainValidator(_files),
-        Variable("VELA_TOKEN_SECRET_KEY_FILE", "files, by commas", "files with secret keys of tokens"),
+        Variable(
+            "VELA_TOKEN_SECRET_KEY_FILE", "files, separated by commas", "files with secret keys of tokens"
+        ),
     ] = ()
     token_public_key: Annotated[
         Names,
-        Variable("VELA_TOKEN_PUBLIC_KEY", "base64, by commas", "public keys of tokens, RSA or EC"),
+        Variable("VELA_TOKEN_PUBLIC_KEY", "base64, separated by commas", "public keys of tokens, RSA or EC"),
     ] = ()
     token_public_key_file: Annotated[
         tuple[Path, ...],
         PlainValidator(_files),
-        Variable("VELA_TOKEN_PUBLIC_KEY_FILE", "files, by commas", "files with public keys of tokens"),
+        Variable(
+            "VELA_TOKEN_PUBLIC_KEY_FILE", "files, separated by commas", "files with public keys of tokens"
+        ),
     ] = ()
     token_role_claim: Annotated[
-        str, Variable("VELA_TOKEN_ROLE_CLAIM", "name", "the claim of a token that has the role")
+        str, Variable("VELA_TOKEN_ROLE_CLAIM", "name", "the token's claim that holds the role")
     ] = "sub"  # noqa: S105 - the name of a claim
     token_audience: Annotated[
         str, Variable("VELA_TOKEN_AUDIENCE", "text", "the audience that tokens must be for")
@@ -79,20 +85,26 @@ class AccessSettings(DoorSettings):
         tuple[str, ...],
         PlainValidator(_issuers),
         Variable(
-            "VELA_OPENID_ISSUERS", "URLs, by commas", "the OpenID Connect issuers whose tokens are accepted"
+            "VELA_OPENID_ISSUERS",
+            "URLs, separated by commas",
+            "the OpenID Connect issuers whose tokens are accepted",
         ),
     ] = ()
     openid_audiences: Annotated[
         Names,
-        Variable("VELA_OPENID_AUDIENCES", "texts, by commas", "the audiences; a token must have one of them"),
+        Variable(
+            "VELA_OPENID_AUDIENCES",
+            "strings, separated by commas",
+            "the audiences; a token must have one of them",
+        ),
     ] = ()
     openid_role_claim: Annotated[
-        str, Variable("VELA_OPENID_ROLE_CLAIM", "name", "the claim of an issuer's token that has the role")
+        str, Variable("VELA_OPENID_ROLE_CLAIM", "name", "the claim that holds the role in an issuer's token")
     ] = "sub"
     openid_leeway_s: Annotated[
         int,
         Between(0, 3600),
-        Variable("VELA_OPENID_LEEWAY_S", "s", "how far an issuer's clock may be from this one"),
+        Variable("VELA_OPENID_LEEWAY_S", "s", "how far an issuer's clock may differ from this machine's"),
     ] = 0
     openid_trust_file: Annotated[
         Path | None,
@@ -117,11 +129,12 @@ class AccessSettings(DoorSettings):
         Variable(
             "VELA_OPENID_UNKNOWN_KEY_REFRESH_S",
             "s",
-            "the least time between two readings because of an unknown key",
+            "the least time between two reads of the keys for unknown key ids",
         ),
     ] = 300
     proxy_roles: Annotated[
-        Names, Variable("VELA_PROXY_ROLES", "roles, by commas", "roles that connect for other clients")
+        Names,
+        Variable("VELA_PROXY_ROLES", "roles, separated by commas", "roles that connect for other clients"),
     ] = ()
     authenticate_original_auth_data: Annotated[
         bool,
@@ -132,7 +145,7 @@ class AccessSettings(DoorSettings):
         ),
     ] = False
     superuser_roles: Annotated[
-        Names, Variable("VELA_SUPERUSER_ROLES", "roles, by commas", "roles that may do everything")
+        Names, Variable("VELA_SUPERUSER_ROLES", "roles, separated by commas", "roles that may do everything")
     ] = ()
     anonymous_role: Annotated[
         str, Variable("VELA_ANONYMOUS_ROLE", "role", "the role of clients without credentials")
@@ -146,7 +159,7 @@ class AccessSettings(DoorSettings):
     ] = ""
     metrics_roles: Annotated[
         Names,
-        Variable("VELA_METRICS_ROLES", "roles, by commas; `*`", "roles that may read /metrics"),
+        Variable("VELA_METRICS_ROLES", "roles, separated by commas; `*`", "roles that may read /metrics"),
     ] = ()
 
     @property
@@ -160,7 +173,7 @@ class AccessSettings(DoorSettings):
         return "openid" in self.authentication
 
     def check_access(self) -> None:
-        """Raise SettingInvalid for settings of access that contradict each other or need another one."""
+        """Raise SettingInvalid if these settings contradict each other, or one needs another that is not set."""
         keys = (
             self.token_secret_key,
             self.token_secret_key_file,
@@ -189,13 +202,13 @@ class AccessSettings(DoorSettings):
             )
         if self.anonymous_role and self.anonymous_role in self.proxy_roles:
             raise SettingInvalid(
-                "VELA_PROXY_ROLES has VELA_ANONYMOUS_ROLE: everybody could connect for others"
+                "VELA_PROXY_ROLES contains the role in VELA_ANONYMOUS_ROLE: everybody could connect for others"
             )
 
     def check_exposure(self, bind: str) -> bool:
-        """Return whether `bind` is open to other machines on purpose, without authentication.
+        """Return whether other machines can reach `bind` and VELA_AUTHENTICATION is `none`.
 
-        Raises SettingInvalid if it is open and VELA_AUTHENTICATION is not set.
+        Raises SettingInvalid if other machines can reach it and VELA_AUTHENTICATION is not set.
         """
         if self.asks_for_credentials or _is_loopback(bind):
             return False

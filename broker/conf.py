@@ -3,7 +3,8 @@
 A bad value raises SettingInvalid, which ends the process with status 78: `manage.py` catches it for every command, and
 `runbroker` for the settings that only the database can check.
 
-A project that embeds Vela sets the same environment variables; nothing here needs `config`.
+A project that embeds Vela sets the same environment variables; this module does not need `config`, Vela's own Django
+project.
 
 This file has over 400 lines because it declares each setting of the broker, except those of ports, access and login.
 """
@@ -27,7 +28,7 @@ from broker.environment import Between, SettingInvalid, Variable, listed, read_s
 __all__ = ["EXIT_LOCK_TAKEN", "EXIT_SETTING_INVALID", "BrokerSettings", "SettingInvalid", "broker_settings"]
 
 EXIT_LOCK_TAKEN: Final = 75  # sysexits.h's EX_TEMPFAIL: a later start may find the lock free
-EXIT_SETTING_INVALID: Final = 78  # sysexits.h's EX_CONFIG: a supervisor need not start the process again
+EXIT_SETTING_INVALID: Final = 78  # sysexits.h's EX_CONFIG: starting the process again would not help
 
 MIB = 1024 * 1024
 _OFFLOAD_SCHEMES: Final = ("file", "s3", "gs", "abfs", "abfss", "hdfs")
@@ -49,7 +50,7 @@ def _dotted_paths(text: str) -> tuple[str, ...]:
     paths = listed(text)
     for path in paths:
         if "." not in path or not all(part.isidentifier() for part in path.split(".")):
-            raise ValueError(f"it takes package.module.Name, by commas, which {path!r} is not")
+            raise ValueError(f"it takes package.module.Name, separated by commas, which {path!r} is not")
     return paths
 
 
@@ -110,7 +111,7 @@ def _hosts(text: str) -> frozenset[str]:
     for host in hosts:
         if host != "*" and parse_host(host) != (host, None):
             raise ValueError(
-                f"it takes names without a port, IPv6 addresses in brackets, by commas, which {host!r} is not"
+                f"it takes names without a port, IPv6 addresses in brackets, separated by commas, which {host!r} is not"
             )
     return frozenset(hosts)
 
@@ -215,7 +216,7 @@ class BrokerSettings(AccessSettings):
         bool, Variable("VELA_WHEEL", "switch", "the broker's own timer, finer than a tick")
     ] = True
     long_polling: Annotated[
-        bool, Variable("VELA_LONG_POLLING", "switch", "pulls wait as long as they ask for")
+        bool, Variable("VELA_LONG_POLLING", "switch", "a pull waits for as long as it asks")
     ] = True
     short_polling_ms: Annotated[
         int,
@@ -237,7 +238,7 @@ class BrokerSettings(AccessSettings):
         int,
         Between(0),
         Variable(
-            "VELA_ACT_LOG_CLIENT_ROWS", "acts", "how many acts of clients themselves are kept; 0: no limit"
+            "VELA_ACT_LOG_CLIENT_ROWS", "acts", "how many acts that clients requested are kept; 0: no limit"
         ),
     ] = 100_000
     history_10s_hours: Annotated[
@@ -347,7 +348,7 @@ class BrokerSettings(AccessSettings):
         int,
         Between(1),
         _IN_MS,
-        Variable("VELA_LIFETIME_CHECK_S", "s", "every topic is looked at once in this time"),
+        Variable("VELA_LIFETIME_CHECK_S", "s", "each topic is checked once in this time"),
     ] = 10 * 1000
     topic_idle_ms: Annotated[
         int,
@@ -421,7 +422,7 @@ class BrokerSettings(AccessSettings):
         PlainValidator(_origins),
         Variable(
             "VELA_ALLOWED_ORIGINS",
-            "origins, by commas",
+            "origins, separated by commas",
             "web pages that may use the broker's HTTP port, besides its own",
         ),
     ] = frozenset()
@@ -429,14 +430,18 @@ class BrokerSettings(AccessSettings):
         tuple[str, ...],
         PlainValidator(_dotted_paths),
         Variable(
-            "VELA_ENTRY_FILTERS", "names, by commas", "dotted paths of filters, asked before each delivery"
+            "VELA_ENTRY_FILTERS",
+            "names, separated by commas",
+            "dotted paths of filters, asked before each delivery",
         ),
     ] = ()
     interceptors: Annotated[
         tuple[str, ...],
         PlainValidator(_dotted_paths),
         Variable(
-            "VELA_INTERCEPTORS", "names, by commas", "dotted paths of interceptors, notified of each delivery"
+            "VELA_INTERCEPTORS",
+            "names, separated by commas",
+            "dotted paths of interceptors, notified of each delivery",
         ),
     ] = ()
     filter_reschedule_ms: Annotated[
@@ -498,7 +503,7 @@ class BrokerSettings(AccessSettings):
     pipeline_niceness: Annotated[
         int,
         Between(0, 19),
-        Variable("VELA_PIPELINE_NICE", "nice", "how much the processes of a job give way to others"),
+        Variable("VELA_PIPELINE_NICE", "nice", "how far the priority of a job's processes is lowered"),
     ] = 10
     pipeline_read_bytes_per_s: Annotated[
         int,
@@ -513,7 +518,7 @@ class BrokerSettings(AccessSettings):
     offload_url: Annotated[
         str,
         AfterValidator(_offload_url),
-        Variable("VELA_OFFLOAD_URL", "URL", "where the files of offloaded ledgers are; empty: ledgers stay"),
+        Variable("VELA_OFFLOAD_URL", "URL", "where the files of offloaded ledgers are; empty: no offloading"),
     ] = ""
     offload_cache_bytes: Annotated[
         int,
@@ -542,7 +547,7 @@ class BrokerSettings(AccessSettings):
         set_(self, "max_uncompressed_bytes", max(self.max_message_bytes, self.max_uncompressed_bytes))
 
     def _own_tls_url(self, host: str) -> str:
-        """Return the address for clients with TLS: the broker's own port, or the one of a proxy in front."""
+        """Return the address for clients with TLS: that of the broker's own port, or of a proxy in front of it."""
         given = self.advertised_url.partition("://")[2]
         if (
             self.has_tls
@@ -573,7 +578,7 @@ class BrokerSettings(AccessSettings):
 
     @property
     def history_kept_ms(self) -> Mapping[int, int]:
-        """How long points are kept, by the length of their bucket in seconds."""
+        """How long points of charts are kept, in milliseconds, by the length of their bucket in seconds."""
         hour_ms = 3_600_000
         return {
             10: self.history_10s_hours * hour_ms,
@@ -584,7 +589,7 @@ class BrokerSettings(AccessSettings):
 
     @property
     def own_hosts(self) -> frozenset[str]:
-        """Hosts by which clients reach this broker, as its settings name them: lower case, IPv6 in brackets."""
+        """The hosts in the settings by which clients reach this broker, in lower case, with brackets around IPv6."""
         advertised = parse_origin(self.advertised_url)
         hosts = {f"[{self.bind}]" if ":" in self.bind else self.bind.lower()} - {"0.0.0.0", "[::]"}  # noqa: S104 - compared
         return frozenset(hosts | ({advertised.host} if advertised else set()))

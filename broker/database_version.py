@@ -53,7 +53,7 @@ def _applied(alias: str) -> set[str]:
 def check_database(
     *, databases: Sequence[str] | None = None, **_kwargs: Any
 ) -> Iterable[checks.CheckMessage]:
-    """Report a foreign database to `manage.py migrate`, which runs this before it changes anything."""
+    """Report a foreign database to `manage.py migrate`, which runs this check before it changes the database."""
     if DEFAULT_DB_ALIAS not in (databases or ()):
         return []
     refusal = foreign_database()

@@ -1,7 +1,7 @@
-"""One heap and one timer for everything with a due time: deliveries to take back, delayed messages, parked pulls.
+"""One heap and one timer for everything with a due time: deliveries to repeat, delayed messages, parked pulls.
 
 The timer is finer than Celery's tick. Both call `run_due`, which is safe to repeat; either alone is enough. The tick
-also names the parts that it found in PostgreSQL, and `run_due` runs these too, even if the heap does not have them.
+also names the parts that it found due in PostgreSQL, and `run_due` runs these parts too, even if the heap lacks them.
 VELA_WHEEL=0 switches the timer off.
 """
 
@@ -31,11 +31,11 @@ class Timed(Protocol):
         """Do the work that is due and return the number of entries affected. Safe to repeat."""
 
     def next_due_ms(self) -> int | None:
-        """Return when to run it next, or None if it has no due time."""
+        """Return when to run this part next, or None if it has no due time."""
 
 
 class Deadlines:
-    """Runs each watched part when it is due. Each run costs time for the due parts only, not for all watched ones."""
+    """Runs each watched part when it is due. A run costs time only for the due parts, not for all watched parts."""
 
     def __init__(self, clock: Clock, *, wheel_enabled: bool) -> None:
         self._clock = clock
@@ -54,7 +54,7 @@ class Deadlines:
         self._due.discard(timed)
 
     def run_due(self, named: Iterable[Timed] = ()) -> int:
-        """Run `named`, and the parts that the heap has as due. Return the number of entries affected."""
+        """Run the parts in `named` and all due parts of the heap. Return the number of entries affected."""
         now_ms = self._clock.now_ms()
         done = 0
         for timed in dict.fromkeys((*named, *self._due.pop_due(now_ms))):
@@ -62,7 +62,7 @@ class Deadlines:
                 done += timed.run_due(now_ms)
                 next_ms = timed.next_due_ms()
             except Exception:  # a fault of one part must not delay the others
-                logger.exception("running what is due failed; next try in a second: %s", timed)
+                logger.exception("due work failed and runs again in a second: %s", timed)
                 next_ms = now_ms + _AGAIN_AFTER_ERROR_MS
             if next_ms is not None:
                 self.watch(timed, next_ms)

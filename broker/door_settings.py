@@ -19,7 +19,7 @@ _DOORS: Final = ("pulsar", "http", "console")
 _DOOR_PORTS: Final = {
     f"{door}_{kind}": f"VELA_{door}_{kind}".upper() for door in _DOORS for kind in ("port", "tls_port")
 }
-"""The settings of ports: the variable of each field."""
+"""The environment variable of each field that sets a port."""
 
 
 def _port(text: str, least: int) -> int | None:
@@ -260,7 +260,7 @@ class DoorSettings(LoginSettings):
 
     def check_together(self) -> None:
         """Raise SettingInvalid for settings that are valid one by one, but not together."""
-        LoginSettings.check_together(self)  # a class with slots has no super() without arguments
+        LoginSettings.check_together(self)  # slots=True breaks super() without arguments
         if self.has_tls != (self.tls_key_file is not None):
             raise SettingInvalid("VELA_TLS_CERTIFICATE_FILE and VELA_TLS_KEY_FILE need each other: set both")
         if (self.client_certificate_file is None) != (self.client_key_file is None):
@@ -277,7 +277,7 @@ class DoorSettings(LoginSettings):
         for door in _DOORS:
             plain, tls = f"VELA_{door.upper()}_PORT", f"VELA_{door.upper()}_TLS_PORT"
             if not self.open_ports.keys() & {plain, tls}:
-                raise SettingInvalid(f"{plain} is off: that takes {tls} and VELA_TLS_CERTIFICATE_FILE")
+                raise SettingInvalid(f"{plain} is off: set {tls} and VELA_TLS_CERTIFICATE_FILE")
 
 
 def _probe(plain: int | None, tls: int | None) -> tuple[int, bool]:

@@ -23,7 +23,7 @@ _MOST = 2**62  # fits PostgreSQL's bigint, with room for sums
 
 
 class SettingInvalid(ValueError):
-    """Settings have bad values. The message has a line for each one that says which values the variable accepts."""
+    """Settings have bad values. The message has one line for each, with the values that its variable accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Annotates an int with its bounds, both allowed. The error message always names both."""
+    """Annotates an int with its bounds, both inclusive. The error message always names both."""
 
     least: int
     most: int | None = None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Replace pydantic's error messages about the number by one."""
+        """Replace pydantic's various error messages about a number with a single one."""
         bounds = f"of at least {self.least}" if self.most is None else f"from {self.least} to {self.most}"
         return core_schema.custom_error_schema(
             core_schema.int_schema(ge=self.least, le=_MOST if self.most is None else self.most),
@@ -102,7 +102,7 @@ def _declared(shape: type) -> dict[str, tuple[Any, Variable]]:
     return found
 
 
-@cache  # one per field that a process sets: an adapter of the whole dataclass takes 50 ms more
+@cache  # one adapter per field that is set: an adapter of the whole dataclass takes 50 ms more
 def _adapter(hint: Any) -> TypeAdapter[Any]:
     return TypeAdapter(hint)
 

@@ -1,4 +1,5 @@
-"""Daphne with limits on what a peer may send and how long it may take: the broker's HTTP port and the console's.
+"""Daphne with limits on what a client may send and how long it may take. It serves the broker's HTTP ports and the
+console's.
 
 Stock Daphne writes a request body of any length to disk, and keeps a very slow request open forever.
 """
@@ -36,13 +37,14 @@ if TYPE_CHECKING:
 __all__ = ["MAX_BODY_BYTES", "LimitedConnection", "LimitedServer"]
 
 MAX_BODY_BYTES: Final = 1024 * 1024
-MAX_UNFINISHED_REQUESTS: Final = 500  # on both ports of a server together; one more ends the oldest
+MAX_UNFINISHED_REQUESTS: Final = 500  # on both ports of a server; with one more, the oldest is refused
 _SPELLED: Final = b"X-Pulsar-PROPERTY"  # Java's admin client ignores any other spelling
-LINGER_S: Final = 1.0  # time to read and ignore bytes after a refusal: closing at once could lose the answer
+# The time to read and ignore bytes after a refusal. Closing immediately could lose the answer.
+LINGER_S: Final = 1.0
 
 
 class _SpelledHeaders(Headers):
-    """Headers of an answer, with the names that a client compares letter by letter."""
+    """Headers of an answer that keep the spelling X-Pulsar-PROPERTY."""
 
     def getAllRawHeaders(self) -> Iterator[tuple[bytes, Sequence[bytes]]]:  # noqa: N802 - Twisted's name
         """Yield names and values. Twisted would write X-Pulsar-Property."""
@@ -53,13 +55,13 @@ class _SpelledHeaders(Headers):
 class LimitedConnection(HTTPChannel):
     """One HTTP connection.
 
-    A request that is too large, or takes too long to arrive, is refused and ends the connection.
+    A request that is too large, or takes too long to arrive, is refused, and the connection is closed.
     """
 
     factory: Any
     transport: Any
     share: TimeShare
-    """The connection's part of each turn of the event loop."""
+    """The connection's share of each turn of the event loop."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +103,7 @@ class LimitedConnection(HTTPChannel):
         self._watch()
 
     def allHeadersReceived(self) -> None:  # noqa: N802 - Twisted's name
-        """Refuse a client that asks too often, and a body by its announced length, before any of it is read."""
+        """Refuse a client that sends too many requests, and a body whose announced length is over the limit."""
         client = self.transport.getPeer()
         try:
             self.factory.limits.rates.check_request(f"{client.host}:{client.port}")
@@ -114,7 +116,7 @@ class LimitedConnection(HTTPChannel):
             super().allHeadersReceived()
 
     def lineReceived(self, line: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Read a line of a head. Lines after a refusal would make Twisted answer a second time."""
+        """Read a line of a head. After a refusal, ignore the line: Twisted would answer a second time."""
         if not self._is_refused:
             super().lineReceived(line)
 
@@ -142,7 +144,7 @@ class LimitedConnection(HTTPChannel):
         self.refuse(413, f"a request body may have {MAX_BODY_BYTES} bytes at most: send less")
 
     def refuse(self, status: int, reason: str) -> None:
-        """Answer instead of Django or the broker, and close. Ignores all bytes that still arrive."""
+        """Send an error answer in place of Django or the broker, and close. Ignore all bytes that arrive later."""
         self._is_refused = True
         self.request_arrived()
         self.setTimeout(None)
@@ -191,7 +193,7 @@ class LimitedConnection(HTTPChannel):
 
 
 class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
-    """A request with a limited body, so that a chunked one, which announces no length, cannot fill the disk."""
+    """A request with a limited body, so that a chunked body, which announces no length, cannot fill the disk."""
 
     _body_bytes = 0
 
@@ -317,11 +319,11 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
 
 
 def _reactor() -> Any:
-    return reactor  # Twisted replaces the module by the installed reactor; it has no useful type
+    return reactor  # Twisted replaces this module with the installed reactor, which has no useful type
 
 
 @functools.cache
 def _silence_twisted() -> None:
-    """Discard Twisted's own log, as Daphne does. This package logs what matters here."""
+    """Discard Twisted's own log, as Daphne does. Vela itself logs the events that matter to an operator."""
     nowhere = cast(ILogObserver, lambda _: None)
     globalLogBeginner.beginLoggingTo([nowhere], redirectStandardIO=False, discardBuffer=True)

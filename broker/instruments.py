@@ -1,7 +1,7 @@
 """Histograms of how long publishes, deliveries and acks take.
 
-Each is observed once for a group, such as the publishes of one statement or a write to one subscription's consumers,
-and never once per message.
+Each histogram gets one observation for a group, such as the publishes of one statement or a write to one subscription's
+consumers, and not one for each message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The settings of logging in to the console. They are part of BrokerSettings, so an embedding project has them too."""
+"""The settings for logging in to the console. They are part of BrokerSettings, so an embedding project has them too."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRole:
-    """A role that the members of a group at the login server have here."""
+    """A role in this console that the members of a group at the login server have."""
 
     group: str
     role: str  # one of ROLES
@@ -75,7 +75,7 @@ def _group_roles(text: str) -> tuple[GroupRole, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginSettings:
-    """Settings of logging in to the console."""
+    """Settings for logging in to the console."""
 
     require_second_factor: Annotated[
         Literal["nobody", "admins", "everybody"],

@@ -41,15 +41,15 @@ def publish(
     deliver_after: timedelta | None = None,
     using: str = DEFAULT_DB_ALIAS,
 ) -> None:
-    """Publish one message with the transaction that `using` is in, or at once when it is in none.
+    """Publish one message as part of the open transaction of the database `using`, or immediately if there is none.
 
     `topic` is a full or a short name; the topic is created if it does not exist and a policy allows it. Text is
     encoded as UTF-8. On a partitioned topic, all messages of a key go to one partition. Messages keep the order of the
     calls within a transaction, and between two transactions if one begins to publish after the other has committed.
 
     Raises InvalidTopicName, MessageTooLarge (VELA_MAX_MESSAGE_BYTES), MetadataInvalid (both `deliver_at` and
-    `deliver_after`, a time without a time zone or before 1970, a value of the wrong type); the transaction continues
-    as if you had not called it. If the topic refuses the message later, the message stays in the outbox with the
+    `deliver_after`, a time without a time zone or before 1970, a value of the wrong type); the transaction continues as
+    if you had not called `publish`. If the topic refuses the message later, the message stays in the outbox with the
     reason, and the broker tries again every minute.
     """
     name = _persistent(topic)
@@ -100,7 +100,7 @@ async def apublish(
     deliver_after: timedelta | None = None,
     using: str = DEFAULT_DB_ALIAS,
 ) -> None:
-    """Call `publish` from asynchronous code. Like all of Django's database work, it runs in the connection's thread."""
+    """Call `publish` from asynchronous code, in the connection's thread like all of Django's database work."""
     await sync_to_async(publish)(
         topic,
         payload,
@@ -115,7 +115,7 @@ async def apublish(
 
 
 def _announce(using: str) -> None:
-    """Notify the broker once per transaction, after it: notifications inside would make commits wait for each other."""
+    """Notify the broker once, after the commit: a NOTIFY in the transaction would make commits wait for each other."""
     connection = connections[using]
     if _unannounced.pop(connection, False):
         with connection.cursor() as cursor:
@@ -160,5 +160,5 @@ def _bytes(payload: bytes | str) -> bytes:
 def _texts(properties: Mapping[str, str]) -> dict[str, str]:
     for name, value in properties.items():
         if not (isinstance(name, str) and isinstance(value, str)):
-            raise MetadataInvalid(f"properties has {name!r}: {value!r}; names and values are texts")
+            raise MetadataInvalid(f"properties has {name!r}: {value!r}; names and values must be strings")
     return dict(properties)

@@ -1,7 +1,8 @@
 """A project's own code between the log and its consumers: entry filters and dispatch interceptors.
 
-Settings name both as `package.module.Name`. The broker creates each once, without arguments, when it starts. They run
-inside the broker's event loop, for every entry of every subscription: they must do no I/O and take microseconds.
+Settings name filters and interceptors as `package.module.Name`. The broker creates each once, without arguments, when
+it starts. They run inside the broker's event loop, for every entry of every subscription: they must do no I/O and take
+microseconds.
 """
 
 from __future__ import annotations
@@ -59,23 +60,23 @@ class EntryFilter(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentEntry:
-    """One entry that is being sent to one consumer. Its permits are spent already."""
+    """One entry that is being sent to one consumer. The consumer's permits for it are already spent."""
 
     topic: str  # full name
     subscription: str
     consumer: str
     ledger_id: int
     entry_id: int
-    messages: int  # unacked messages, which the consumer gets
+    messages: int  # in the entry and not yet acked; the consumer gets these
     redelivery_count: int
     data: bytes  # Pulsar's wire format
 
 
 class DispatchInterceptor(Protocol):
-    """Sees what is sent and changes nothing (S1.19 in docs/reference/behaviour.md)."""
+    """Observes each entry as it is sent, and changes nothing (S1.19 in docs/reference/behaviour.md)."""
 
     def sending(self, entry: SentEntry) -> None:
-        """Observe an entry before it is written to the consumer. An exception is logged once, without other effects."""
+        """Observe an entry before it is written to the consumer. The broker only logs an exception, and only once."""
 
 
 def load_plugins(setting: str, paths: Sequence[str], method: str) -> tuple[Any, ...]:
@@ -90,7 +91,7 @@ def _load(setting: str, path: str, method: str) -> Any:
     module_name, _, name = path.rpartition(".")
     try:
         made: object = getattr(import_module(module_name), name)()
-    except Exception as error:  # the project's code may raise anything; name the path to the operator
+    except Exception as error:  # the project's code may raise anything; tell the operator the path
         raise SettingInvalid(f"{setting}: {path} cannot be created: {error!r}") from error
     if not callable(getattr(made, method, None)):
         raise SettingInvalid(f"{setting}: {path} has no method {method}(entry)")

@@ -1,4 +1,4 @@
-"""Authenticate clients and check their permissions. Permissions are in memory; some credentials need a thread."""
+"""Authenticate clients and check their permissions. Permissions are in memory; a thread checks some credentials."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ __all__ = ["Access"]
 
 logger = logging.getLogger(__name__)
 
-RELOAD_TURNS: Final = 30  # one a second: a lost notification delays a change by no more than this
+# One turn a second. If a notification is lost, the change takes effect within this many turns.
+RELOAD_TURNS: Final = 30
 METHODS: Final = (TOKEN_METHOD, BASIC_METHOD, TLS_METHOD)
 
 
@@ -35,7 +36,7 @@ class Access:
     """Authenticates clients and checks their requests. Without authentication, every client may do everything."""
 
     def __init__(self, settings: AccessSettings, pool: ConnectionPool) -> None:
-        """Read keys and passwords. Raises SettingInvalid if one cannot be used, or no client could authenticate."""
+        """Read keys and passwords. Raises SettingInvalid if one is unusable, or if no client could authenticate."""
         self._settings = settings
         self._pool = pool
         self._authentication = Authentication(settings)
@@ -76,7 +77,7 @@ class Access:
             raise
 
     async def authenticate(self, credentials: Credentials, now_ms: int) -> Principal:
-        """Return the authenticated client. Waits for a thread if it must check a password or fetch an issuer's keys.
+        """Return the authenticated client. Wait for a thread if a password must be checked or an issuer's keys fetched.
 
         Raises the errors of `authenticate_now`.
         """
@@ -92,7 +93,7 @@ class Access:
             raise
 
     def _original_credentials(self, credentials: Credentials, principal: Principal) -> Credentials | None:
-        """Return the credentials of the client behind a proxy, if the broker checks them itself."""
+        """Return the credentials of the client behind a proxy, if the broker itself checks them."""
         settings = self._settings
         if not settings.authenticate_original_auth_data or principal.role not in settings.proxy_roles:
             return None
@@ -115,7 +116,7 @@ class Access:
         self.failures[named if named in METHODS else "none"] += 1
 
     def check_revoked(self, principal: Principal) -> None:
-        """Raise AuthenticationFailed if the token of client or proxy was revoked, or the password changed."""
+        """Raise AuthenticationFailed if the token of the client or its proxy was revoked, or its password changed."""
         if principal.token_id is not None and principal.token_id in self._revoked:
             raise AuthenticationFailed("the token was revoked: get a new one")
         self._authentication.check_password(principal)
@@ -142,7 +143,10 @@ class Access:
     # -- changes -----------------------------------------------------------------------------------------------
 
     def watch(self, recheck: Callable[[], None]) -> Callable[[], None]:
-        """Call `recheck` after each change of permissions, revocations or passwords. Return a function that ends it."""
+        """Call `recheck` after each change of permissions, revocations or passwords.
+
+        Return a function that ends the calls.
+        """
         self._sessions.add(recheck)
         return lambda: self._sessions.discard(recheck)
 
@@ -169,7 +173,7 @@ class Access:
             self._recheck()
 
     def changed(self) -> None:
-        """Note that somebody changed permissions or revoked a token. The next `turn` reads them."""
+        """Note that permissions were changed or a token was revoked. The next `turn` reads the change."""
         self._is_stale = True
 
     async def turn(self) -> None:

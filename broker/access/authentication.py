@@ -20,16 +20,17 @@ if TYPE_CHECKING:
 __all__ = ["TLS_METHOD", "Authentication"]
 
 TLS_METHOD: Final = "tls"
-VERIFIED_TOKENS: Final = 1024  # remembered: each pull sends its token again, and checking is slow
+# The number of tokens to remember. Each pull sends its token again, and verifying a token is slow.
+VERIFIED_TOKENS: Final = 1024
 
 
 class Authentication:
-    """Checks credentials. `now` answers from memory; `check` waits for a thread if it must. Neither blocks the loop."""
+    """Checks credentials: `now` from memory, `check` with a thread if necessary. Neither blocks the event loop."""
 
     def __init__(self, settings: AccessSettings) -> None:
-        """Read keys and passwords. Raises SettingInvalid if one cannot be used, or no client could authenticate."""
+        """Read keys and passwords. Raises SettingInvalid if one is unusable, or if no client could authenticate."""
         methods = settings.authentication
-        # Not checked with the settings: other processes read the same VELA_AUTHENTICATION, but need no such file.
+        # The settings do not check this: other processes read the same VELA_AUTHENTICATION but need no trust file.
         if TLS_METHOD in methods and settings.tls_trust_file is None:
             raise SettingInvalid(
                 "VELA_AUTHENTICATION is tls, which needs certificates of clients: set VELA_TLS_TRUST_FILE to the"
@@ -65,12 +66,12 @@ class Authentication:
         if self._settings.anonymous_role and not data:
             return replace(ANONYMOUS, role=self._settings.anonymous_role)
         raise AuthenticationFailed(
-            "this broker asks for credentials, and the client sent none that it takes:"
+            "this broker asks for credentials, and the client sent none of the kinds that the broker accepts:"
             f" {' or '.join(self._settings.authentication)}"
         )
 
     async def check(self, credentials: Credentials, now_ms: int) -> Principal:
-        """Return the authenticated client. Waits for a thread if it must check a password or fetch an issuer's keys.
+        """Return the authenticated client. Wait for a thread if a password must be checked or an issuer's keys fetched.
 
         Raises AuthenticationFailed, as `now` does.
         """
@@ -88,7 +89,7 @@ class Authentication:
         return await self._passwords.check(data, credentials.host)
 
     def check_password(self, principal: Principal) -> None:
-        """Raise AuthenticationFailed if a client's password was changed or removed after it had connected."""
+        """Raise AuthenticationFailed if a client's password was changed or removed after the client connected."""
         if (
             principal.password_id
             and self._passwords is not None
@@ -97,7 +98,7 @@ class Authentication:
             raise AuthenticationFailed("the password was changed or the user removed: connect again")
 
     def refresh(self) -> bool:
-        """Read the files that have changed, and begin to fetch keys that are due. Call it once a second.
+        """Read the files that have changed, and begin to fetch the issuers' keys that are due. Call it once a second.
 
         Return whether passwords have changed, so that open connections must be checked again.
         """

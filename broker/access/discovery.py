@@ -36,8 +36,8 @@ def fetch_keys(issuer: str, settings: AccessSettings) -> dict[str, TokenKey]:
         document = _document(client, f"{issuer.rstrip('/')}{DISCOVERY}", timeout_s)
         if document.get("issuer") != issuer:
             raise IssuerAway(
-                f"its discovery document names the issuer {str(document.get('issuer'))[:200]!r}: write"
-                " VELA_OPENID_ISSUERS exactly like that"
+                f"its discovery document names the issuer {str(document.get('issuer'))[:200]!r}: set"
+                " VELA_OPENID_ISSUERS to exactly this name"
             )
         address = document.get("jwks_uri")
         schemes = ("https",) if issuer.startswith("https:") else ("https", "http")

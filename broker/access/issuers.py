@@ -55,12 +55,12 @@ class Issuers:
             yield each.state()
 
     def origin(self, token: str) -> TokenOrigin | None:
-        """Return the issuer and the key id that a token names; None if the issuer is none of these."""
+        """Return the issuer and the key id that a token names; None if the settings do not name this issuer."""
         origin = origin_of(token) if self._issuers else None
         return origin if origin is not None and origin.issuer in self._issuers else None
 
     def verify_now(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal | None:
-        """Return the client that a token names; None if its key is unknown and reading the issuer's keys may find it.
+        """Return the client that a token names; None if its key is unknown but may be among the issuer's newest keys.
 
         Raises AuthenticationFailed if the token is not valid, or its key stays unknown.
         """
@@ -82,7 +82,7 @@ class Issuers:
         )
 
     async def verify(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal:
-        """Read the issuer's keys, then return the token's client. Raises AuthenticationFailed if it is not valid."""
+        """Read the issuer's keys, then return the token's client. Raises AuthenticationFailed for an invalid token."""
         await asyncio.shield(self._refresh(origin.issuer))
         return self._verified(token, origin, now_ms)
 
@@ -119,7 +119,7 @@ class Issuers:
         if reading is None:
             loop = asyncio.get_running_loop()
             reading = self._refreshes[url] = loop.create_future()
-            # A daemon thread: the process must not wait at its end for an issuer that is slow to answer.
+            # A daemon thread, so that the process can exit without waiting for a slow issuer.
             Thread(target=self._read, args=(url, loop), name="issuer", daemon=True).start()
         return reading
 
@@ -137,7 +137,7 @@ class Issuers:
 
 
 class _Issuer:
-    """The keys of one issuer. `refresh` and `refresh_for` read them and block, so they run in threads."""
+    """The keys of one issuer. `refresh` and `refresh_for` read them and block: call these two in a thread."""
 
     def __init__(self, url: str, settings: AccessSettings, now_s: Callable[[], float]) -> None:
         self.url = url
@@ -158,7 +158,7 @@ class _Issuer:
         )
 
     def key(self, origin: TokenOrigin) -> TokenKey | None:
-        """Return the key of a token; None if it is unknown, or the keys were read too long ago."""
+        """Return the key of a token; None if the key is unknown, or the keys were read too long ago."""
         if self._read_s is None or self._now_s() - self._read_s > self._settings.openid_keys_expiry_s:
             return None
         return key_of(origin, self._keys)
@@ -172,7 +172,7 @@ class _Issuer:
     def may_ask_for_key(self) -> bool:
         """Return whether an unknown key is a reason to read the keys now.
 
-        There is a pause between two such requests, so that made-up key ids cannot cause many.
+        There is a pause between two such reads, so that made-up key ids cannot cause many requests to the issuer.
         """
         known = self._read_s is not None and not self._error
         return self._is_past(self._settings.openid_unknown_key_refresh_s if known else RETRY_S)
@@ -181,13 +181,13 @@ class _Issuer:
         return self._asked_s is None or self._now_s() - self._asked_s >= pause_s
 
     def unknown_key(self) -> AuthenticationFailed:
-        """Return the refusal of a token whose key is not known."""
+        """Return the error for a token whose key is not known."""
         if self._error:
             return AuthenticationFailed(f"the keys of {self.url} cannot be read: try again later")
         return AuthenticationFailed(f"{self.url} does not publish the key that signed the token")
 
     def refresh(self) -> None:
-        """Read the keys. If that fails, log it once and keep the known ones."""
+        """Read the keys. If that fails, log the failure once and keep the known keys."""
         with self._lock:
             self._refresh()
 

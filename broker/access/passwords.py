@@ -1,4 +1,4 @@
-"""Check passwords against a file, in one thread: hashes that slow down guessers slow down the broker too."""
+"""Check passwords against a file, in one thread: a check is slow by design, and would block the event loop."""
 
 from __future__ import annotations
 
@@ -66,9 +66,10 @@ class Passwords:
         return self._known.get(digest)
 
     async def check(self, data: bytes, host: str) -> Principal:
-        """Return the client with these credentials (user:password). Equal credentials sent at once share a check.
+        """Return the client with these credentials (user:password).
 
-        Raises AuthenticationFailed if they are wrong, if too many checks wait, or if the file changed meanwhile.
+        Clients that send equal credentials at the same time share one check. Raises AuthenticationFailed if they are
+        wrong, if too many checks wait, or if the file changed meanwhile.
         """
         digest = self._digest(data)
         check = self._checks.get(digest)
@@ -99,7 +100,7 @@ class Passwords:
             if not self._hosts[host]:
                 del self._hosts[host]
             if check.cancelled() or check.exception() is not None or users is not self._file.value:
-                return  # the client tries again, with the file as it is now
+                return  # remember nothing: the check did not end, or the file has changed
             if stored is not None and check.result():
                 self._known[digest] = _principal(user, stored)
                 return

@@ -110,7 +110,7 @@ def revoke_token(token_id: str, *, who: str, origin: str) -> bool:
     """Refuse a token from now on, and close its connections. Safe to repeat.
 
     `token_id` is the token's claim `jti`, so a token that was created elsewhere with the same key can be revoked too.
-    Return False if there was no record of the token: it was neither made here nor revoked before.
+    Return False if there was no record of the token: it was neither created here nor revoked before.
     """
     with transaction.atomic():
         token, is_foreign = AccessToken.objects.get_or_create(

@@ -113,7 +113,8 @@ def condition(
 def value_words(measure: str, value: int, *, say: _Say = str) -> str:
     """Return a value with its unit.
 
-    A length of time from 1 s on is cut to whole seconds, from ten minutes on to minutes, and from two days on to hours.
+    A length of time of at least 1 s is cut to whole seconds, of at least ten minutes to minutes, and of at least two
+    days to hours.
     """
     unit = Measure(measure).unit
     if unit == "bytes":

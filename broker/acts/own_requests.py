@@ -47,10 +47,10 @@ class OwnRequests:
         """Plan an act, apply it, and return its id. Long work continues after that.
 
         `topic` is a full name, tenant/namespace, or tenant/*. The caller gets no preview, so messages published between
-        plan and apply do not stop the act. If another act changes the same thing in between, this one is planned again,
+        plan and apply do not stop the act. If another act changes the same thing in between, this act is planned again,
         at most twice. Raises NothingToActOn if there is no such topic, subscription or namespace, ReasonMissing if the
-        namespace is protected and `reason` is empty, SecondPersonNeeded if it asks for two users, and the BrokerError
-        with which the act was refused.
+        namespace is protected and `reason` is empty, SecondPersonNeeded if the namespace asks for two users, and the
+        BrokerError with which the act was refused.
         """
         asked = find_kind(kind)
         given = dict(parameters or {})
@@ -103,7 +103,7 @@ class OwnRequests:
             ):
                 return act_id
             if await store.needs_second_person(connection, act_id):
-                # This door has no users, so nobody could ever apply the plan.
+                # A request that comes this way has no user account, so nobody could ever apply the plan.
                 refusal = SecondPersonNeeded(without_account(topic))
                 await store.refuse(
                     connection, act_id, who=who, origin=origin, error=str(refusal), error_code=refusal.code

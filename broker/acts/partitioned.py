@@ -1,4 +1,4 @@
-"""Acts on partitioned topics: the partitions that an act concerns, and its plan."""
+"""Acts on partitioned topics: find the partitions that an act concerns, and plan the act on each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ P = TypeVar("P")
 
 
 async def parts_of(kind: ActKind[P], context: ActContext, given: P) -> list[Part] | None:
-    """Return the partitions that an act concerns; None if it is not done partition by partition.
+    """Return the partitions that an act concerns; None if the act is not done partition by partition.
 
     An apply concerns the partitions of its plan that were not left out. Raises ActInvalid if the parameters name
     partitions that do not exist, or several for an act that works on one.
@@ -91,7 +91,7 @@ async def plan_parts(kind: ActKind[P], parts: Sequence[Part], given: P) -> Plan:
 
 
 def recorded_parts(parts: Sequence[Part], result: Mapping[str, Any]) -> list[RecordedPart]:
-    """Return the record of each partition on which the act was done, for acts that store none themselves."""
+    """Return the record of each partition on which the act was done, for acts that do not store it themselves."""
     of_partition = {each["partition"]: each for each in result[PARTITIONS]}
     return [
         RecordedPart(
@@ -138,7 +138,7 @@ async def _to_undo(context: ActContext, topic: TopicName, undo_of: int) -> list[
 async def _partition_of(
     context: ActContext, topic: TopicName, count: int, chosen: tuple[int, ...] | None, text: str
 ) -> int:
-    """Return the partition of a message: the one that its id names, else the one that has its ledger.
+    """Return the partition of a message: the partition that its id names, else the partition that has its ledger.
 
     Raises NothingToActOn if there is no such partition, and ActInvalid if `chosen` leaves it out.
     """

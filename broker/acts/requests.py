@@ -1,7 +1,7 @@
 """Requests for acts: plan → apply → receipt → undo, for the console, commands and the API.
 
-Synchronous. The broker answers plan and apply. A call waits at most `wait_s` for the answer. Without one, it returns
-the act in its waiting state; a broker answers the act later, or lets it expire.
+Synchronous. The broker answers plan and apply. A call waits at most `wait_s` for the answer. Without an answer, it
+returns the act in its waiting state; a broker answers the act later, or lets it expire.
 """
 
 from __future__ import annotations
@@ -89,11 +89,11 @@ class ActView:
     part_of: int | None = None  # the act on several partitions to which this one belongs
     moved_by: int | None = None  # a later act that moved one of its cursors
     is_cursor_gone: bool = False  # one of its subscriptions was deleted
-    needs_second_person: bool = False  # it is planned, and another user than the planner must apply it
+    needs_second_person: bool = False  # it is planned, and a user other than the planner must apply it
 
     @property
     def planned_by(self) -> str:
-        """Return who planned it; `who` may be the person who applied or refused it."""
+        """Return who planned the act; `who` may be the person who applied or refused it."""
         return str((self.plan or {}).get("planned_by", self.who))
 
     @property
@@ -154,7 +154,7 @@ def plan(
 
     `topic` is a full name, or tenant/namespace for an act on a namespace. `subscription` is only for acts on a
     subscription. Raises ActRefused if the kind is unknown, a parameter is wrong, the topic, subscription or namespace
-    does not exist, or the namespace asks for two users and the request is not made by one.
+    does not exist, or the namespace asks for two users and the request does not come from a user.
     """
     try:
         asked = find_kind(kind)
@@ -206,8 +206,8 @@ def apply(
     `allowed_drift_messages` is the number of messages beyond the plan that may be delivered again, or lost by a delete.
     None means as many as the plan allows, 0 means none. If there would be more, the act is refused, and its `new_plan`
     is the id of the act with the new preview. Raises ActRefused if the act is not planned, the number is out of range,
-    the namespace asks for a second person who did not plan it, or the namespace is protected and neither the plan nor
-    this call has a reason.
+    the namespace asks for a second person and `who` is not a second person, or the namespace is protected and neither
+    the plan nor this call has a reason.
     """
     if allowed_drift_messages is not None and not 0 <= allowed_drift_messages <= MOST_DRIFT_MESSAGES:
         raise ActRefused(
@@ -236,7 +236,7 @@ def _why_not_applied(act: ActView, who: str, origin: str) -> ActRefused:
 
 
 def refuse(act_id: int, *, who: str, origin: str, reason: str = "") -> ActView:
-    """Refuse a plan, or withdraw one's own, so that nobody can apply it. Return the act.
+    """Refuse another user's plan, or withdraw your own, so that nobody can apply it. Return the act.
 
     Raises ActRefused if the act is not planned.
     """

@@ -86,7 +86,7 @@ class ActRunner:
         Raises BrokerError if the act was refused or failed. For long work the answer says only that it has started, and
         an act that expired raises nothing. Cancelling stops the wait, not the act.
         """
-        async with self._answering:  # so that the act cannot be answered before the answer is awaited
+        async with self._answering:  # so that no act is answered before its answer is awaited
             async with self._pool.use() as connection:
                 act_id = await store_request(connection)
             if act_id is None:
@@ -106,7 +106,8 @@ class ActRunner:
                 await self._work.wait()
         self._work.clear()
         if not self._is_ready():
-            # Only a broker that has the lock and is not stopping answers. This process tries again on its next turn.
+            # A broker answers only while it has the lock and is not stopping. This process tries again on its next
+            # turn.
             return
         await self._resume()
         async with self._pool.use() as connection:
@@ -120,8 +121,8 @@ class ActRunner:
     async def _answer(self, act: store.WaitingAct) -> None:
         """Answer an act and tell its requester.
 
-        Whatever happens, change the act's state: otherwise every later query would return it first, and it would block
-        the acts behind it.
+        Whatever happens, change the act's state: otherwise every later query would return this act first, and it would
+        block the acts behind it.
         """
         try:
             refusal = await self._carry_out_or_refuse(act)
@@ -137,7 +138,7 @@ class ActRunner:
             answer.set_exception(refusal)
 
     async def _carry_out_or_refuse(self, act: store.WaitingAct) -> BrokerError | None:
-        """Answer an act. Return why it was refused, or only partly done; None if neither."""
+        """Answer an act. Return the error if the act was refused or only partly done, else None."""
         try:
             # An act with progress never expires: an earlier broker may have done its work without storing the result.
             if act.waited_s > self._expiry_s and act.progress is None:
@@ -160,7 +161,7 @@ class ActRunner:
         return None
 
     async def _replan(self, act: store.WaitingAct, error: BrokerError, preview: Plan) -> None:
-        """Refuse an apply, and store its new preview as a new act that can be applied at once."""
+        """Refuse an apply, and store its new preview as a new act that can be applied immediately."""
         plan_text = json.dumps(dict(preview.shown))
         await repeat_until_done(
             self._pool,
@@ -249,7 +250,7 @@ class ActRunner:
             await store.wake_requester(connection, act.act_id)
 
     async def _resume(self) -> None:
-        """Continue, once, the long work of a broker that has stopped or died."""
+        """Continue the long work of a broker that has stopped or died. Later calls do nothing."""
         if self._has_resumed:
             return
         async with self._pool.use() as connection:

@@ -27,13 +27,13 @@ _AS_A_USER: Final = (
 
 
 class SecondPersonNeeded(ActInvalid):
-    """The namespace asks for two users, and the request is not made by the second one."""
+    """The namespace asks for two users, and the request does not come from the second user."""
 
     code = "SecondPersonNeeded"
 
 
 def namespace_of(topic: str) -> str:
-    """Return tenant/namespace of a topic's full name. A namespace's own name stays as it is."""
+    """Return tenant/namespace of a topic's full name. A namespace's own name is returned unchanged."""
     return "/".join(topic.rpartition("://")[2].split("/")[:2])
 
 
@@ -43,7 +43,7 @@ def is_user(origin: str) -> bool:
 
 
 def without_account(topic: str) -> str:
-    """Return why a program or a command may neither plan nor apply there."""
+    """Return why a program or a command may neither plan nor apply acts on this topic."""
     return (
         f"namespace {namespace_of(topic)} asks for a second person (policy second_person), and only users with an"
         f" account count: {_AS_A_USER}"

@@ -90,7 +90,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """An alert of one rule for one subject. It waits until the rule's time is over, it fires, or it has cleared."""
+    """An alert of one rule for one subject. It is waiting for the rule's time to pass, or firing, or cleared."""
 
     subject: Subject
     value: int  # the latest value that was over the limit
@@ -98,7 +98,7 @@ class Alert:
     fired_ms: int | None = None
     below_since_ms: int | None = None
     cleared_ms: int | None = None
-    is_told: bool = False  # a notification reported that it fires
+    is_told: bool = False  # a notification reported that the alert fires
     id: int | None = None  # None = not stored yet
 
 
@@ -138,8 +138,8 @@ def next_alert(
 ) -> Alert | None:
     """Return the alert after this round. It fires after `for_ms` over the limit, and clears after `for_ms` below it.
 
-    Returns None if there is no alert any more. If the last round was too long ago (`was_away`), the time starts again,
-    unless the tables show when it began.
+    Returns None if the alert has ended. If the last round was too long ago (`was_away`), the time starts again, unless
+    the tables show when the value went over the limit.
     """
     if match is None:
         if alert is None or alert.fired_ms is None:

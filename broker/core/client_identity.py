@@ -7,7 +7,7 @@ from typing import Final
 
 __all__ = ["INTERNAL_FACE", "ClientIdentity"]
 
-INTERNAL_FACE: Final = "internal"  # of producers that the broker opens itself
+INTERNAL_FACE: Final = "internal"  # the face of producers that the broker itself opens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +16,7 @@ class ClientIdentity:
 
     address: str  # "ip:port" of the peer
     client_version: str  # free text from the client, "" if it sent none
-    face: str  # "binary", "binary-websocket", "websocket", "rest", or INTERNAL_FACE
+    face: str  # the interface it uses: "binary", "binary-websocket", "websocket", "rest", or INTERNAL_FACE
     # The common name of the client's checked certificate; "" = the client presented none.
     certificate_name: str = ""
     protocol_version: int = 21  # of Pulsar's binary protocol, as sent in CONNECT

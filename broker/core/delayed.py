@@ -1,7 +1,7 @@
-"""The entries of a topic that are not due yet, for all its subscriptions at once. No clock: time is an argument.
+"""The entries of a topic that are not due yet, shared by all its subscriptions. No clock: time is an argument.
 
-One bit per entry marks whether it is waiting. Memory has only the due times of the near window; the table has the rest.
-Due times are packed with their positions into ints, which the garbage collector does not walk.
+One bit per entry marks whether it is waiting. Memory has only the due times of the near window; the table in PostgreSQL
+has the rest. Due times are packed with their positions into ints, which the garbage collector does not walk.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class DelayedEntries:
         return popped
 
     def next_due_ms(self) -> int | None:
-        """Return the nearest due time in memory. None if there is none, though rows may lie beyond the horizon."""
+        """Return the nearest due time in memory, or None if memory has none. Rows beyond the horizon do not count."""
         nearest = min((heap[0] for heap in (self._near, self._unstored) if heap), default=None)
         return None if nearest is None else nearest >> _DUE_SHIFT
 
@@ -138,7 +138,7 @@ class DelayedEntries:
         return self.waiting.discard_before(position)
 
     def _shrink(self) -> None:
-        """Drop the later due times once there are too many. The table has them."""
+        """Drop the latest due times when there are too many. The table still has them."""
         if len(self._near) <= 2 * self._window or self._is_refilling:
             return
         self._near.sort()

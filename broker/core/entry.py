@@ -31,14 +31,14 @@ FLAG_CORRUPT = 1 << 14  # its checksum or its metadata is wrong
 
 
 class StoredEntry(NamedTuple):
-    """One entry of the log. `data` is in Pulsar's wire format, from the checksum magic on."""
+    """One entry of the log. `data` is in Pulsar's wire format and begins with the checksum magic."""
 
     ledger_id: int
     entry_id: int
     messages: int  # messages inside, 1 when it is not a batch
     flags: int  # FLAG_BATCH | FLAG_MARKER | …
     key_hash: int | None  # Murmur3 slot of the sticky key, None when the entry has no key
-    deliver_at_ms: int  # 0 = at once
+    deliver_at_ms: int  # 0 = no delay
     append_ms: int  # broker clock at append, monotone in a topic
     cumulative_messages: int  # messages of the topic up to and including this entry
     cumulative_bytes: int  # bytes of the topic up to and including this entry

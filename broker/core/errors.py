@@ -127,7 +127,7 @@ class PersistenceFailed(BrokerError):
 
 
 class SendOutcomeUnknown(BrokerError):
-    """The topic was closed before it answered. The entry may be stored; if the client sends it again, perhaps twice."""
+    """The topic was closed before it answered. The entry may be stored, and a second send may store it twice."""
 
     code = "ServiceNotReady"
     retriable = True
@@ -139,13 +139,13 @@ class ServiceNotReady(BrokerError):
 
 
 class QuotaExceeded(BrokerError):
-    """The backlog quota refuses producers: policy producer_exception."""
+    """The backlog quota refuses producers (policy producer_exception)."""
 
     code = "ProducerBlockedQuotaExceededException"
 
 
 class QuotaHold(BrokerError):
-    """The backlog quota makes producers wait, and clients keep trying: policy producer_request_hold."""
+    """The backlog quota makes producers wait, and clients keep trying (policy producer_request_hold)."""
 
     code = "ProducerBlockedQuotaExceededError"
     retriable = True

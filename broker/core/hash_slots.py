@@ -28,8 +28,8 @@ def slot_of_key(key: bytes) -> int:
 
 
 def slot_of_position(position: Position) -> int:
-    """Return the slot of an entry without a key, from 1 to 65535: always the same, with neighbours far apart.
+    """Return the slot of an entry without a key, from 1 to 65535.
 
-    docs/decisions/0011 says why.
+    An entry always gets the same slot, and neighbours get slots that are far apart. docs/decisions/0011 says why.
     """
     return ((position[0] * 31 + position[1]) * _GOLDEN >> 16) % SLOTS or 1

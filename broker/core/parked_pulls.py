@@ -1,4 +1,4 @@
-"""Requests that are parked until a message arrives or their time is over: RocketMQ's suspend table.
+"""Requests that are parked until a message arrives or their time is over, modelled on RocketMQ's suspend table.
 
 No clock and no connection inside: the caller answers the requests that a method returns. A notification runs without
 an await, so no message can arrive between "nothing found" and "parked".
@@ -97,10 +97,11 @@ class ParkedRequests(Generic[H]):
     ) -> list[H]:
         """Remove and return the requests of one queue to answer now that the queue ends at `newest_offset`.
 
-        `arrived(offset)` returns the properties of the messages from `offset` on. If it is None, as in calls by the
-        timer, every filter matches. `newest_again` reads the queue's end again if `newest_offset` looks stale.
+        `arrived(offset)` returns the properties of the messages at and after `offset`. If `arrived` is None, as in
+        calls by the timer, every filter matches. `newest_again` reads the queue's end again if `newest_offset` looks
+        stale.
         """
-        waiting = self._queues.pop(key, [])  # no other call can answer them now
+        waiting = self._queues.pop(key, [])  # no other call can answer these requests now
         ready: list[H] = []
         kept: list[H] = []
         for parked in waiting:

@@ -1,6 +1,6 @@
 """Patterns that choose topics of a namespace by name, as Pulsar's pattern consumers write them.
 
-RE2 matches them, as in Pulsar's brokers: its time grows with the length of the name only, so that no client can stop
+RE2 matches them, as in Pulsar's brokers. Its time grows only with the length of the name, so that no client can stop
 the broker with a pattern. RE2 has no look-around and no back references.
 """
 
@@ -46,7 +46,7 @@ class TopicPattern:
             ) from None
 
     def matches(self, topic: str) -> bool:
-        """Return whether the pattern chooses a topic, or the topic of which it is a partition.
+        """Return whether the pattern chooses a topic or, for a partition, its partitioned topic.
 
         `topic` is a full name. Takes at most 4 ms, and usually 5 µs.
         """

@@ -13,7 +13,7 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 class Origin(NamedTuple):
-    """Where a web page comes from. Two pages have the same origin only if all three are equal."""
+    """Where a web page comes from. Two pages have the same origin only if all three fields are equal."""
 
     scheme: str
     host: str  # in lower case, an IPv6 address in brackets

@@ -1,4 +1,4 @@
-"""Functions of a Django project that are called with a topic's messages. `manage.py runhandlers` is the worker.
+"""Handlers: functions of a Django project, which a worker, `manage.py runhandlers`, calls with a topic's messages.
 
 The worker is a client like any other: it uses `vela.aio`, and its broker runs in another process.
 """

@@ -35,7 +35,7 @@ class Handler:
     type: SubscriptionType
     concurrency: int  # messages handled at once by one worker
     from_earliest: bool  # a new subscription begins with the first message stored, instead of the next one
-    atomic: bool  # each call in a transaction of its own
+    atomic: bool  # each call runs in its own transaction
     retry_delay_ms: int  # after an exception
     ack_timeout_ms: int  # a message not handled within this time is delivered again; 0 = no limit
     max_redeliveries: int  # after this many, a message goes to the dead-letter topic; 0 = never
@@ -72,9 +72,9 @@ def handler(
 
     The worker acks the message when the function returns. If the function raises, the message is delivered again after
     `retry_delay_s`. Delivery is at least once: when a worker dies, its messages are handled again, so write a function
-    that may run twice. A plain function runs in a thread with its own database connection, a coroutine function on the
-    worker's event loop. `atomic` runs it in a transaction, and the ack follows the commit. Raises HandlerInvalid when
-    the module is imported, if the arguments cannot work.
+    that can safely run twice. A plain function runs in a thread with its own database connection, a coroutine function
+    on the worker's event loop. `atomic` runs the function in a transaction, and the ack follows the commit. Raises
+    HandlerInvalid when the module is imported, if the arguments cannot work.
     """
 
     def register(function: F) -> F:

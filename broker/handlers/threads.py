@@ -58,7 +58,7 @@ class CallThreads:
                 error = raised
             except BaseException as raised:
                 error = RuntimeError(f"raised {raised!r}")
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed, and no caller waits
                 job.loop.call_soon_threadsafe(_settle, job.done, error)
 
 

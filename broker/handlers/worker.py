@@ -1,4 +1,4 @@
-"""Run handlers: subscribe a consumer of Vela's client for each, and ack a message when its function has returned."""
+"""Run handlers. Each has a consumer of Vela's client, which acks a message when the handler's function has returned."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def client_of(settings: BrokerSettings) -> Client:
     except PulsarException as error:
         raise SettingInvalid(
             "VELA_URL, VELA_TOKEN or VELA_TOKEN_FILE, and the files in VELA_CLIENT_TRUST_FILE,"
-            f" VELA_CLIENT_CERTIFICATE_FILE and VELA_CLIENT_KEY_FILE do not make a client: {error}"
+            f" VELA_CLIENT_CERTIFICATE_FILE and VELA_CLIENT_KEY_FILE cannot be used: {error}"
         ) from None
 
 
@@ -101,7 +101,7 @@ class _Runner:
     async def run(self) -> None:
         """Subscribe and consume. If that fails, subscribe again after a pause. Runs until it is cancelled.
 
-        The client reconnects by itself, so this fails only if the broker refuses or has closed the subscription.
+        The client reconnects by itself, so consuming fails only if the broker refuses the consumer or closes it.
         """
         faults = 0
         while True:
@@ -145,7 +145,7 @@ class _Runner:
             initial_position=InitialPosition.Earliest if handler.from_earliest else InitialPosition.Latest,
             dead_letter_policy=dead_letter_policy,
             batch_index_ack_enabled=True,
-            ack_group_time_ms=0,  # a killed worker repeats the calls under way, but none that had returned
+            ack_group_time_ms=0,  # if a worker is killed, only its unfinished calls are repeated
         )
 
     async def _consume(self, consumer: Consumer) -> None:

@@ -17,7 +17,7 @@ __all__ = ["Arrival"]
 class Arrival(asyncio.Protocol):
     """Passes a counted connection on to the protocol that `accept` makes.
 
-    That protocol gives up the place when the connection is lost.
+    That protocol frees the connection's place when the connection is lost.
     """
 
     def __init__(

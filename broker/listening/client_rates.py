@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientRates", "TooManyRequests"]
 
-_MOST_WAIT_MS: Final = 1000  # the broker notices within this time that a client has left
+_MOST_WAIT_MS: Final = 1000  # so that the broker soon notices that a client has left
 
 
 class _By(IntEnum):
@@ -42,7 +42,10 @@ class ClientRates:
         reached: Callable[[str, str, str], None],
         now_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
     ) -> None:
-        """`reached` gets the setting of a limit, the consequence, and the client. `now_ms` is any steady clock."""
+        """`reached` gets the setting of a limit that was reached, the consequence, and the client.
+
+        `now_ms` is any steady clock.
+        """
         self._reached = reached
         self._now_ms = now_ms
         asked = "VELA_HTTP_REQUEST_RATE", "HTTP requests"

@@ -1,4 +1,4 @@
-"""Limits on the connections of one process, and how often each limit of a connection was reached."""
+"""Limits on the connections of one process, and how often each limit on connections was reached."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["ConnectionLimits", "ConnectionPlace"]
 
 logger = logging.getLogger(__name__)
 
-# One line for each limit in this time: a flood of connections must not fill the log.
+# Log at most one line for each limit in this time: a flood of connections must not fill the log.
 _LOG_PERIOD_S: Final = 10.0
 
 
 class ConnectionLimits:
-    """Counts open connections, in all and by address. One object serves all ports of a process."""
+    """Counts open connections, in total and by address. One object serves all ports of a process."""
 
     def __init__(self, settings: DoorSettings, loop_time: LoopTime | None = None) -> None:
         """`loop_time` is the event loop's time, which the connections share. By default it uses the machine's clock."""

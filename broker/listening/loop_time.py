@@ -19,9 +19,9 @@ __all__ = ["LoopTime", "TimeShare"]
 
 _Result = TypeVar("_Result")
 
-# One connection's part of a turn. A pass of the loop costs a few hundredths of it.
+# One connection's part of a turn. A pass of the loop costs a few hundredths of this time.
 PART_NS: Final = 125_000
-# A turn of all connections. A message takes about five passes of the loop, so others delay it by about 1.3 ms.
+# A turn of all connections. A message takes about five passes, so other connections delay it by about 1.3 ms.
 TURN_NS: Final = 250_000
 
 
@@ -47,7 +47,7 @@ class LoopTime:
         return TimeShare(self)
 
     def worked_ns(self, time_ns: int) -> int:
-        """Return how much of a piece of work's time to charge.
+        """Return how much of the time of a piece of work to charge to its connection.
 
         On a busy machine the system may stop the thread in the middle of a piece and run something else. The connection
         does not pay for that time: it pays at most the CPU time that the thread has used since the turn began. Reading
@@ -76,7 +76,7 @@ class LoopTime:
 
 
 class TimeShare(Share):
-    """One connection's part of each turn, and the stopwatch of its work."""
+    """One connection's part of each turn, and a stopwatch for its work."""
 
     __slots__ = ("_began_ns", "_time", "_waiting")
 
@@ -103,7 +103,7 @@ class TimeShare(Share):
 
     @property
     def is_working(self) -> bool:
-        """Whether the stopwatch runs."""
+        """Whether the stopwatch is running."""
         return self._began_ns is not None
 
     def goes_on(self, resume: Callable[[], None]) -> bool:
@@ -173,7 +173,7 @@ class TimeShare(Share):
                 step = partial(work.throw, error)
 
     def resume(self) -> None:
-        """Call everything that waits for this connection's turn."""
+        """Call every callback that waits for this connection's turn."""
         waiting, self._waiting = self._waiting, {}
         for each in waiting:
             each()

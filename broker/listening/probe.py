@@ -12,7 +12,7 @@ _TIMEOUT_S: Final = 3.0
 
 
 def ask_ready(host: str, port: int, *, has_tls: bool) -> tuple[int, str]:
-    """Return the status of GET /readyz, and the beginning of its text. Raises OSError, http.client.HTTPException.
+    """Return the status of GET /readyz, and the beginning of the answer. Raises OSError, http.client.HTTPException.
 
     A process that refuses the probe because it wants a client certificate counts as ready: the probe has none.
     """
@@ -33,7 +33,7 @@ def ask_ready(host: str, port: int, *, has_tls: bool) -> tuple[int, str]:
 
 def _with_tls(host: str, port: int) -> http.client.HTTPSConnection:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # The certificate names the public host, not this address, and the probe learns nothing that matters.
+    # The certificate names the public host and not this address. The probe exchanges nothing confidential.
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return http.client.HTTPSConnection(host, port, timeout=_TIMEOUT_S, context=context)

@@ -1,6 +1,6 @@
 """The certificate of the ports with TLS, read again when its files change.
 
-A renewal needs no restart: new connections get the new certificate, and open ones keep the one that they began with.
+A renewal needs no restart: new connections get the new certificate, and open connections keep the old one.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class TlsCertificates:
         return self._expires_at_s - time.time()
 
     def watch(self) -> None:
-        """Check the files every two seconds from now on. `stop` ends it."""
+        """Check the files every two seconds until `stop` is called."""
         self._timer = asyncio.get_running_loop().call_later(CHECK_PERIOD_S, self._check)
 
     def stop(self) -> None:
@@ -140,14 +140,14 @@ def _state_of(path: Path | None) -> tuple[int, int, int] | None:
     if path is None:
         return None
     try:
-        found = os.stat(path)  # follows symbolic links: a renewal often changes only those
+        found = os.stat(path)  # follows symbolic links: a renewal often changes only the links
     except OSError:
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _refuse_password() -> str:
-    # OpenSSL itself would ask on the terminal.
+    # Without this callback, OpenSSL would ask for the password on the terminal.
     raise ValueError("the key is encrypted: store it without a password")
 
 

@@ -21,8 +21,8 @@ _LINGER_S: Final = 5.0  # time for a peer that failed the handshake to read the 
 class TlsConnection(asyncio.Protocol, asyncio.Transport):
     """A protocol for the socket's transport below, and a transport for the protocol above.
 
-    Nothing is buffered here: written bytes go encrypted into the transport below, whose flow control the protocol above
-    sees. The protocol above gets `connection_made` after the handshake, and no call if the handshake fails.
+    This class buffers nothing. It encrypts written bytes into the transport below, whose flow control reaches the
+    protocol above. The protocol above gets `connection_made` after the handshake, and no call if the handshake fails.
     """
 
     def __init__(
@@ -126,9 +126,9 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
                 data = self._tls.read(_READ_BYTES)
             except ssl.SSLWantReadError:
                 break
-            except ssl.SSLError:  # the peer broke the protocol; `close` sends the alert
+            except ssl.SSLError:  # the peer broke TLS; `close` sends the alert
                 data = b""
-            if not data:  # or the peer says that it closes
+            if not data:  # no data also means that the peer has closed TLS
                 self.close()
                 return
             protocol.data_received(data)
@@ -165,7 +165,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         self.writelines((data,))
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        """Encrypt all and send it with one write. Ignored after `close`."""
+        """Encrypt all the data and send it with one write. Ignored after `close`."""
         if self._is_closing:
             return
         data = b"".join(list_of_data)  # a record for each small piece would cost more than the copy
@@ -216,16 +216,16 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         return self._is_closing or self._transport.is_closing()
 
     def close(self) -> None:
-        """Send the written bytes and the end of TLS, then close. Safe to repeat."""
+        """Send the written bytes and TLS's close alert, then close. Safe to repeat."""
         if self._is_closing:
             return
         self._is_closing = True
-        with contextlib.suppress(ssl.SSLError):  # the peer's own end has not arrived yet, and is not needed
+        with contextlib.suppress(ssl.SSLError):  # the peer's close alert has not arrived, and is not needed
             self._tls.unwrap()
         self._send_encrypted()
         self._transport.close()
 
     def abort(self) -> None:
-        """Close at once and drop unsent bytes. Safe to repeat."""
+        """Close immediately and drop unsent bytes. Safe to repeat."""
         self._is_closing = True
         self._transport.abort()

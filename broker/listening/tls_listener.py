@@ -1,4 +1,4 @@
-"""A port with TLS: accepts connections within the limits, and gives the decrypted bytes of each to its own protocol."""
+"""A port with TLS: accepts connections within the limits, and passes the decrypted bytes of each to a protocol."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TlsListener:
         *,
         handshake_timeout_s: float,
     ) -> None:
-        """`make_protocol` is called after each handshake. `limits` count a connection once it is accepted."""
+        """`make_protocol` is called after each handshake. `limits` count each connection as soon as it is accepted."""
         self._make_protocol = make_protocol
         self._certificates = certificates
         self._limits = limits
@@ -53,7 +53,7 @@ class TlsListener:
         )
 
     def stop_accepting(self) -> None:
-        """Stop accepting connections. Those that are open stay. Safe to repeat."""
+        """Stop accepting connections. Open connections stay open. Safe to repeat."""
         if self._server is not None:
             self._server.close()
 

@@ -26,7 +26,7 @@ _HIGH_WATER_BYTES: Final = 64 * 1024  # as in Twisted's own transports
 
 @implementer(ITransport, IConsumer, IPushProducer)
 class TwistedTransport(asyncio.Protocol):
-    """One connection: a protocol of asyncio below, a transport of Twisted above."""
+    """One connection: an asyncio protocol below, a Twisted transport above."""
 
     is_secure = True
 
@@ -82,7 +82,7 @@ class TwistedTransport(asyncio.Protocol):
         self._transport.write(data)
 
     def writeSequence(self, data: Iterable[bytes]) -> None:  # noqa: N802 - Twisted's name
-        """Send all of it with one write."""
+        """Send all pieces with one write."""
         self._transport.writelines(data)
 
     def loseConnection(self) -> None:  # noqa: N802 - Twisted's name
@@ -94,7 +94,7 @@ class TwistedTransport(asyncio.Protocol):
         """Do nothing: TLS cannot close one direction. The answer's length tells the peer where it ends."""
 
     def abortConnection(self) -> None:  # noqa: N802 - Twisted's name
-        """Close at once."""
+        """Close immediately."""
         self.disconnecting = True
         self._transport.abort()
 

@@ -1,4 +1,4 @@
-"""The common part of the commands that move a cursor: plan, show, ask, apply, and how to undo."""
+"""The common part of the commands that move a cursor: plan, show the plan, ask, apply, and say how to undo."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ActCommand(BaseCommand):
         self.add_consent(parser)
 
     def add_consent(self, parser: CommandParser) -> None:
-        """Add the options that the command of every act has."""
+        """Add the options that the commands of all acts have."""
         parser.add_argument("--yes", action="store_true", help="apply without asking")
         parser.add_argument("--dry-run", action="store_true", help="show the plan and stop")
         parser.add_argument("--reason", default="", help="a reason for the act log")
@@ -45,7 +45,7 @@ class ActCommand(BaseCommand):
         )
 
     def run_act(self, kind: str, parameters: Mapping[str, object], options: Mapping[str, Any]) -> None:
-        """Plan `kind`, show what it would do, and apply it unless the answer is no."""
+        """Plan an act of this kind, show what it would do, and apply it unless the user says no."""
         self.plan_and_apply(
             lambda: acts.plan(
                 kind,
@@ -62,7 +62,7 @@ class ActCommand(BaseCommand):
         )
 
     def plan_and_apply(self, plan: Callable[[], acts.ActView], options: Mapping[str, Any]) -> None:
-        """Show the act that `plan` returns, and apply it unless the answer is no."""
+        """Show the act that `plan` returns, and apply it unless the user says no."""
         try:
             act = _answered(plan())
             self._show(act, act.plan or {})
@@ -90,7 +90,7 @@ class ActCommand(BaseCommand):
         )
         if act.undo_until:
             self.stdout.write(
-                f"`manage.py undoact {act.id}` takes it back, until {act.undo_until:%Y-%m-%d %H:%M:%S %Z}"
+                f"`manage.py undoact {act.id}` undoes it, until {act.undo_until:%Y-%m-%d %H:%M:%S %Z}"
             )
 
     def _show(self, act: acts.ActView, plan: Mapping[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """The base class of all kinds of act: a name, parameters, a plan, and an apply that does what the plan said.
 
 A kind has no state; the context has the services that it needs. The broker runs one act at a time, and each takes
-milliseconds; long work (`is_long`) runs in parallel with them. To add a kind, write a class in one of the packages
-below and add its line to registry.py.
+milliseconds; long work (`is_long`) runs in parallel with other acts. To add a kind, write a class in one of the
+packages below and add its line to registry.py.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class ActContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One partition of an act on several. `context` is as for an act on this partition alone."""
+    """One partition of an act on several partitions. `context` is as for an act on this partition alone."""
 
     partition: int
     context: ActContext
@@ -182,18 +182,18 @@ class ActKind(ABC, Generic[P]):
     is_long: ClassVar[bool] = (
         False  # apply may take longer than milliseconds, so it runs in parallel with other acts
     )
-    # False: `requests.plan` refuses it. It comes from the broker, a client, the admin API or `plan_undo`.
+    # False: `requests.plan` refuses acts of this kind. The broker, a client, the admin API or `plan_undo` creates them.
     can_be_requested: ClassVar[bool] = True
     # True: on a partitioned topic, one act covers all partitions, or those that the parameter `partitions` names.
     takes_partitions: ClassVar[bool] = False
-    # A partition on which planning raises one of these is left out of an act on several.
+    # If planning raises one of these errors on a partition, an act on several partitions leaves this partition out.
     leaves_out: ClassVar[tuple[type[ActInvalid], ...]] = (NoSubscription,)
     parameters: type[P]
-    # Parameters that make up a message. The act keeps the message apart from its parameters, until it is published.
+    # Parameters that make up a message. The act stores the message apart from its parameters, until it is published.
     of_message: ClassVar[frozenset[str]] = frozenset()
 
     def message_of(self, given: P) -> bytes | None:
-        """Return the message in the parameters `of_message` as an entry, None for a kind that has none."""
+        """Return the message in the parameters `of_message` as an entry; None if the kind has no such parameters."""
         return None
 
     def read(self, raw: Mapping[str, Any]) -> P:
@@ -204,7 +204,7 @@ class ActKind(ABC, Generic[P]):
         return read_parameters(self.parameters, raw)
 
     def why_one_partition(self, given: P) -> str:
-        """Return why these parameters make sense on one partition only; empty if they make sense on several."""
+        """Return why these parameters make sense only on one partition; empty if they make sense on several."""
         return "" if self.takes_partitions else f"{self.name} acts on one topic"
 
     def message_id(self, given: P) -> str | None:

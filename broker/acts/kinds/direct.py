@@ -57,7 +57,7 @@ class DirectKind(ActKind[P]):
 
     @abstractmethod
     async def measure(self, context: ActContext, given: P) -> Effect:
-        """Return what the act would do now. Raises ActInvalid if it makes no sense."""
+        """Return what the act would do now. Raises ActInvalid if the act makes no sense."""
 
     @abstractmethod
     async def carry_out(self, context: ActContext, given: P) -> None:
@@ -118,7 +118,7 @@ class DirectKind(ActKind[P]):
         raise PartlyDone(f"{error}; plan the act again for the partitions that are left", result=result)
 
     async def _measured_again(self, each: _Measured, given: P) -> tuple[_Measured, BrokerError | None]:
-        """Measure a part again if it loses messages. Return the part, and the error if it is refused now.
+        """Measure a part again if it loses messages. Return the part, and an error if the part is refused now.
 
         Messages may have been published while the earlier parts were applied.
         """
@@ -228,7 +228,7 @@ def _drift_error(each: _Measured, published: int, whole: Mapping[str, Any]) -> A
 
 
 def _joint_complaint(measured: Sequence[_Measured], whole: Mapping[str, Any]) -> str:
-    """Return why the plan of several partitions is not applied, and on which. Empty if the plan is still right."""
+    """Return why the plan of several partitions is refused, with the partition. Empty if the plan is still right."""
     for each in measured:
         if not each.is_done and (complaint := _why_not(each.planned, each.effect, each.meanwhile)):
             return f"partition {each.part.partition}: {complaint}"

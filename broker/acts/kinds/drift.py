@@ -1,6 +1,6 @@
-"""How a plan's counts change until it is applied, and how much change an apply accepts by default.
+"""How a plan's counts change before the plan is applied, and how much change an apply accepts by default.
 
-The comparison itself is in cursors/cursor_kind.py for moves of a cursor and in direct.py for the other acts.
+The comparison itself is in cursors/ready_move.py for moves of a cursor and in direct.py for the other acts.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class Drift:
 
     @property
     def messages(self) -> int:
-        """Return how many messages are expected before the plan is applied."""
+        """Return how many messages are expected to be acked, or published, before the plan is applied."""
         return math.ceil(self.messages_per_s * _WITHIN_S)
 
     def allowed_messages(self, replayed: int) -> int:
         """Return how many more messages than planned an apply accepts by default.
 
-        For acks: the expected number. If the planned replay needs no confirmation by typing a name, the number is small
-        enough that the replay with the drift needs none either. For messages that a delete would lose: 0, because no
-        preview has shown them.
+        For acks, this is the expected number. If the planned replay needs no confirmation by typing a name, the number
+        is small enough that the replay with the drift needs none either. For messages that a delete would lose, it is
+        0, because no preview has shown them.
         """
         if self.cause == "published":
             return 0
@@ -77,7 +77,7 @@ class Drift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """The counts of some cursors at one moment. Two of these show how much was acked and published in between."""
+    """The counts of some cursors at one moment. Two standings show how much was acked and published in between."""
 
     acked_messages: int  # sum over the cursors, since each topic began
     published_messages: int  # sum over the cursors: a topic with two cursors counts twice

@@ -16,7 +16,7 @@ _WHY: Final = "cannot be requested: clients or policies cause it, and the act lo
 
 
 class LoggedOnly(ActKind[NoParameters]):
-    """An act that is written to the log by the code that carries it out."""
+    """An act that is only recorded: the code that carries it out writes it to the act log."""
 
     can_be_requested = False
     parameters = NoParameters

@@ -1,4 +1,4 @@
-"""The plans and results of an act's partitions, as one plan and one result with totals."""
+"""Merge the plans and results of an act's partitions into one plan and one result with totals."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _totals(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _joined(parts: Sequence[Mapping[str, Any]], name: str) -> list[str]:
-    """Return the parts' sentences: first those that all share, then the others with their partition."""
+    """Return the sentences of all parts: first the shared sentences, then each other sentence with its partition."""
     first = parts[0].get(name, ()) if parts else ()
     shared = [each for each in first if all(each in part.get(name, ()) for part in parts)]
     return shared + [

@@ -1,7 +1,7 @@
 """An act's parameters: untrusted JSON in, a frozen dataclass out, or an error that says what to change.
 
 A kind declares a frozen dataclass whose fields are annotated `Annotated[type, Rule("what it is")]`. Types are int, str,
-bool, Literal of texts and Mapping[str, str], each optionally `| None`. A field without a default is required. Rules
+bool, Literal of strings and Mapping[str, str], each optionally `| None`. A field without a default is required. Rules
 about several fields belong in `__post_init__`, which raises ActInvalid.
 """
 
@@ -50,7 +50,7 @@ class NoSubscription(NothingToActOn):
 
 
 class AlreadySo(ActInvalid):
-    """The topic or subscription is already as the act would make it."""
+    """The topic or subscription is already in the state that the act would produce."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ class ClientCertificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """The credentials of one connection or one request, before anybody has checked them."""
+    """The credentials of one connection or one request, before the broker has checked them."""
 
     # The method that the client names. None = choose the one that fits the credentials.
     method: str | None = None
@@ -27,4 +27,4 @@ class Credentials:
     host: str = ""
     original_role: str = ""  # the role of the client for which a proxy connects; "" = the client itself
     original_method: str | None = None
-    original_data: bytes = b""  # that client's own credentials, as the proxy got them
+    original_data: bytes = b""  # the credentials that the proxy got from that client

@@ -20,7 +20,7 @@ __all__ = ["TokenOrigin", "key_of", "origin_of", "verify_issued"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenOrigin:
-    """The claims of a token about its origin, not verified yet."""
+    """A token's claims about its issuer and key, before they are verified."""
 
     issuer: str
     key_id: str  # "" = the token names none
@@ -55,7 +55,7 @@ def verify_issued(
     leeway_s: int,
     now_ms: int,
 ) -> Principal:
-    """Return the client that a token identifies. If the role claim is a list, the first text in it is the role.
+    """Return the client that a token identifies. If the role claim is a list, its first string is the role.
 
     Raises AuthenticationFailed if `key` did not sign the token, or if the token is not valid now, never expires, names
     no role or is for none of the audiences.

@@ -39,7 +39,7 @@ class StoredPassword:
 
 
 def read_passwords(text: str) -> Mapping[str, StoredPassword]:
-    """Return the users of a file, by name. Raises PasswordFileInvalid; its message names the line, if one is wrong."""
+    """Return the users of a file, by name. Raises PasswordFileInvalid; if a line is wrong, the message names it."""
     users: dict[str, StoredPassword] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -48,7 +48,7 @@ def read_passwords(text: str) -> Mapping[str, StoredPassword]:
         if not (user and colon):
             raise PasswordFileInvalid(f"line {number} is not user:hash, as `htpasswd -B` writes it")
         if user in users:
-            raise PasswordFileInvalid(f"line {number} names {user!r}, whom an earlier line names too")
+            raise PasswordFileInvalid(f"line {number} names {user!r}, as an earlier line does: remove one")
         bcrypted = _BCRYPT.fullmatch(stored)
         if bcrypted is None and not _APR1.fullmatch(stored):
             raise PasswordFileInvalid(

@@ -1,7 +1,7 @@
 """Pulsar's permissions, as pure functions: which role may perform which action.
 
 A superuser may do everything. A tenant's admin may produce, consume and administer everywhere in that tenant, but not
-manage it. Any other role may produce or consume where a namespace or a topic grants it.
+manage the tenant itself. Any other role may produce or consume where a namespace or a topic grants it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Subject:
 
     @classmethod
     def of_topic(cls, topic: TopicName, subscription: str = "") -> Self:
-        """Return a topic or a subscription of it; for a partition, the topic that it is part of."""
+        """Return a topic or one of its subscriptions. For a partition, return the partitioned topic."""
         return cls(
             tenant=topic.tenant, namespace=topic.namespace_name, topic=topic.base, subscription=subscription
         )
@@ -90,7 +90,7 @@ _Permissions = Mapping[str, AbstractSet[Permission]]  # by role
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grants:
-    """Everything that was granted. `allows` only looks it up in dictionaries and sets."""
+    """Everything that was granted, in dictionaries and sets, so that `allows` is fast."""
 
     superusers: frozenset[str] = frozenset()
     metrics_roles: frozenset[str] = frozenset()

@@ -20,10 +20,10 @@ class Principal:
     role: str
     method: str  # as the protocol names it: "token", "basic" or "tls"; "none" = without credentials
     expires_ms: int | None  # when the credentials expire, in milliseconds since 1970; None = never
-    token_id: str | None  # the token's `jti` claim, by which it can be revoked
-    password_id: str = ""  # of the line in the password file that the client's password matches; "" = none
-    proxy_role: str = ""  # the role of the proxy that it came through, which needs each permission too
-    # Behind a proxy: the client itself, if it sent credentials, which must stay valid too.
+    token_id: str | None  # the token's `jti` claim, by which the token can be revoked
+    password_id: str = ""  # identifies the line of the password file that let the client in; "" = none
+    proxy_role: str = ""  # of the proxy between client and broker; the proxy needs each permission too
+    # The client behind a proxy, if its own credentials were checked. They must stay valid too.
     original: Principal | None = None
 
     @property
@@ -43,15 +43,16 @@ ANONYMOUS: Final = Principal(role="anonymous", method="none", expires_ms=None, t
 def behind_proxy(principal: Principal, original: Principal | str, proxy_roles: Collection[str]) -> Principal:
     """Return the client for which `principal` connects, by Pulsar's rules for proxies.
 
-    `original` is the role that the connection names as its client ("" = none) or, if that client's own credentials were
-    checked, the client itself; then the credentials of both must stay valid. Raises NotAuthorized if `principal` is not
-    a proxy and names another role, or if it is a proxy and names no role or the role of a proxy.
+    `original` is the role of the client for which the connection speaks ("" = none). If the broker has checked that
+    client's own credentials, `original` is the client, and the credentials of proxy and client must both stay valid.
+    Raises NotAuthorized if `principal` is not a proxy and names another role, or if it is a proxy and names no role or
+    the role of a proxy.
     """
     role = original if isinstance(original, str) else original.role
     if principal.role not in proxy_roles:
         if role and role != principal.role:
             raise NotAuthorized(
-                f"the role {principal.role!r} is no proxy, and may not connect for {role!r}: VELA_PROXY_ROLES names"
+                f"the role {principal.role!r} is not a proxy, and may not connect for {role!r}: VELA_PROXY_ROLES names"
                 " the roles of proxies"
             )
         return principal

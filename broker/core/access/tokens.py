@@ -39,7 +39,7 @@ class TokenKeyInvalid(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenKey:
-    """A key that verifies tokens; a secret or private key issues them too."""
+    """A key that verifies tokens. A secret or private key also issues them."""
 
     key: OctKey | RSAKey | ECKey
     algorithms: tuple[str, ...]  # the first one signs
@@ -58,7 +58,7 @@ def secret_key(raw: bytes) -> TokenKey:
     try:
         return TokenKey(key=OctKey.import_key(secret), algorithms=("HS256", "HS384", "HS512"))
     except ValueError:
-        raise TokenKeyInvalid("it is a public key, which is no secret: set it as a public key") from None
+        raise TokenKeyInvalid("it is a public key and not a secret: set it as a public key") from None
 
 
 def asymmetric_key(raw: bytes) -> TokenKey:
@@ -76,7 +76,7 @@ def asymmetric_key(raw: bytes) -> TokenKey:
         ec = ECKey.import_key(data)
         return TokenKey(key=ec, algorithms=_EC[ec.curve_name])
     except (JoseError, ValueError, KeyError):
-        raise TokenKeyInvalid("it is no RSA or EC key in PEM or DER") from None
+        raise TokenKeyInvalid("it is not an RSA or EC key in PEM or DER") from None
 
 
 def jwk_keys(document: Mapping[str, Any]) -> dict[str, TokenKey]:

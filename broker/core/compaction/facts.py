@@ -19,10 +19,10 @@ class CompactionMessage(NamedTuple):
 
 
 class CompactionEntry(NamedTuple):
-    """One entry. If `messages` is empty, the entry could not be read, and it stays as it is."""
+    """One entry. If `messages` is empty, the entry could not be read, and compaction keeps it unchanged."""
 
     position: Position
-    # In batch order; None = an earlier compaction removed this one.
+    # In batch order; None = an earlier compaction removed this message.
     messages: tuple[CompactionMessage | None, ...]
     chunk_uuid: str | None = None  # of the large message that this entry is a part of
     is_last_chunk: bool = False

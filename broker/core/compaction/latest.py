@@ -4,8 +4,8 @@ Two passes over the same entries, in the order of the log: `see` finds the lates
 which messages of an entry stay. The entries may be the result of an earlier compaction followed by the entries after
 it; the result is the same as if all entries had been compacted at once.
 
-The chunks of a large message stay or go together. If the last chunk is missing, the others stay, because the last one
-may be in the part of the log that is not compacted yet.
+The chunks of a large message stay or go together. If the last chunk is missing, the other chunks stay, because the last
+one may be in the part of the log that is not compacted yet.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from broker.core.position import Position
 
 __all__ = ["WHOLE", "LatestByKey"]
 
-WHOLE: Final = None  # what `kept` returns for an entry that stays as it is
+WHOLE: Final = None  # the result of `kept` for an entry that stays unchanged
 _LEDGER_SHIFT: Final = 88
 _ENTRY_SHIFT: Final = 24  # a batch has fewer than 2**24 messages
 
 
 class LatestByKey:
-    """The latest message of each key. `retain_keyless`: messages without a key stay; otherwise they go."""
+    """The latest message of each key. If `retain_keyless` is false, compaction removes messages without a key."""
 
     def __init__(self, *, retain_keyless: bool) -> None:
         self._retain_keyless = retain_keyless
@@ -63,7 +63,7 @@ class LatestByKey:
                 self._latest[message.key] = uuid
 
     def kept(self, entry: CompactionEntry) -> tuple[int, ...] | None:
-        """Return the indexes of the messages that stay, in the second pass. WHOLE = the entry stays as it is."""
+        """Return the indexes of the messages that stay, in the second pass. WHOLE = the entry stays unchanged."""
         if not entry.messages or entry.chunk_uuid in self._unfinished:
             return WHOLE
         present = 0

@@ -1,4 +1,4 @@
-"""Acks beyond mark-delete: bitmaps of wholly acked entries and ack sets of partly acked ones, by chunk.
+"""Acks beyond mark-delete, in chunks of 32,768 entries: bitmaps of wholly acked entries, ack sets of partly acked ones.
 
 Bitmaps have the same layout in memory and on disk. An entry's slot is its index within its chunk. Only functions that
 walk runs of acked entries take time in proportion to the number of runs.
@@ -31,7 +31,7 @@ class AckChunks:
     """Bits and ack sets by chunk key. An entry has a bit or an ack set, never both.
 
     Bits at or before mark-delete have no meaning and stay until their chunk is dropped. `drop_through` removes ack sets
-    at once.
+    immediately.
     """
 
     __slots__ = ("bits", "dirty_bits", "dirty_sets", "dropped", "sets")
@@ -177,10 +177,10 @@ class AckChunks:
             entry_id = base + CHUNK_ENTRIES
 
     def drop_through(self, old: Position, new: Position, limit: int) -> None:
-        """Forget acks at or before `new`, to which mark-delete moves from `old`: ack sets, and bits of finished chunks.
+        """Forget the acks at or before `new`, when mark-delete moves there from `old`.
 
-        The chunk of `new` is finished if `new` is its last entry or has reached `limit`, the last stored entry of its
-        ledger.
+        This removes ack sets, and the bits of finished chunks. The chunk of `new` is finished if `new` is its last
+        entry or has reached `limit`, the last stored entry of its ledger.
         """
         ledger_id, entry_id = new
         if entry_id < 0 or not (self.bits or self.sets):

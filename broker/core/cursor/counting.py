@@ -134,7 +134,7 @@ class _Tally:
         self._entries += bits.bit_count()
 
     def add_members(self, position: Position, members: int) -> None:
-        """Add members of one batch. Bits beyond its size do not count."""
+        """Add members of one batch. Bits beyond the batch's size do not count."""
         size = self._index.messages_in(position)
         if size is None:
             if self._ledgers.contains(position):
@@ -178,8 +178,8 @@ def acked_after(
 ) -> Totals:
     """Count everything that is acked beyond `target`, a position after `mark_delete`. Raises IndexMissing.
 
-    If the counts at `mark_delete` are known, then so is the sum of both sides, so the function walks only the side with
-    fewer chunks.
+    If the counts at `mark_delete` are known, so is the total of the acks on both sides of `target`. Then the function
+    walks only the side with fewer chunks, and subtracts if that is the lower side.
     """
     if not acked:
         return Totals(0, 0, 0)
@@ -208,8 +208,8 @@ def unacked_target(
 ) -> SkipTarget:
     """Walk from mark-delete past `messages` unacked messages, or past `entries` entries that are not wholly acked.
 
-    Return where the walk ends: at the end of the log if there are fewer. Pass exactly one of the two. Raises
-    IndexMissing.
+    Return where the walk ends. If there are fewer messages or entries, the walk ends at the end of the log. Pass either
+    `messages` or `entries`. Raises IndexMissing.
     """
     at = SkipTarget(mark_delete, None, 0, 0)
     touched = set(acked.keys())
@@ -301,9 +301,9 @@ def _count_piece(
 def _end_inside(
     ledgers: LedgerMap, index: MessageIndex, at: SkipTarget, piece: Range, left: int | None, wanted: int
 ) -> SkipTarget:
-    """Return the target after the first `wanted` messages of a piece that has more than that.
+    """Return the target after the first `wanted` messages of a piece that has more messages.
 
-    The target lies inside or before an entry of the piece; its mark-delete is the entry before that one.
+    The target lies inside or before an entry of the piece. Its mark-delete is the previous entry.
     """
     ledger_id, low, high = piece
     entry_id = low

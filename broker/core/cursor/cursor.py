@@ -1,7 +1,7 @@
 """One subscription's place in a topic: mark-delete, acks beyond it, exact totals.
 
-This file has over 400 lines because it has one state and every way to change it. Counting, undo and bitmaps have
-their own modules.
+This file has over 400 lines because it holds one state and every method that changes it. Counting, undo and bitmaps
+have their own modules.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class Cursor:
     def ack_through(self, position: Position, remaining: int | None = None, batch_size: int = 0) -> AckResult:
         """Ack everything up to `position`: move mark-delete there, then over the acked entries that follow.
 
-        With `remaining`, moves mark-delete to the entry before and acks the members whose bit is 0. Does nothing if
+        With `remaining`, moves mark-delete to the previous entry and acks the members whose bit is 0. Does nothing if
         `position` is at or below mark-delete. Raises the same errors as `ack`.
         """
         if position <= self._mark_delete:
@@ -358,7 +358,7 @@ class Cursor:
         self._replace_dirty(old)
 
     def partly_acked_next(self) -> tuple[Position, int] | None:
-        """Right after a move, return the batch in which it ended, with its unacked members; None if in none."""
+        """Return the batch in which the last move ended, with its unacked members; None if it ended between entries."""
         inside = self.read_from()
         left = self._acked.remaining(*inside)
         return (inside, left) if left is not None else None
@@ -373,7 +373,10 @@ class Cursor:
         )
 
     def start_undo_overlay(self, overlay: AckOverlay) -> None:
-        """Start to record acks of entries that an act passed. `overlay_since` or an earlier process made `overlay`."""
+        """Start to record acks of entries that an act passed.
+
+        `overlay` comes from `overlay_since`, perhaps in an earlier process.
+        """
         self._overlay = OverlayRecorder(overlay)
 
     def undo_overlay(self) -> AckOverlay | None:
@@ -388,8 +391,8 @@ class Cursor:
     ) -> None:
         """Restore `snapshot`, plus everything that was acked since.
 
-        `act_mark_delete` is the mark-delete right after the act. `overlay` has the acks recorded since; by default,
-        those that this cursor recorded. Raises IndexMissing.
+        `act_mark_delete` is the mark-delete right after the act. `overlay` has the acks recorded since; by default, the
+        acks that this cursor recorded. Raises IndexMissing.
         """
         overlay = overlay or self.undo_overlay() or AckOverlay()
         merged = merge_undo(
@@ -403,7 +406,7 @@ class Cursor:
         self._replace_dirty(old)
 
     def take_dirty(self) -> CursorFlush | None:
-        """Return the changes since the last call, or None. They count as stored from now on.
+        """Return the changes since the last call, or None if there are none. They count as stored from now on.
 
         Call `put_back` if storing them fails.
         """
@@ -484,7 +487,7 @@ class Cursor:
         ledger_id, entry_id = position
         old = self._mark_delete
         touches = old.entry_id + 1 == entry_id and old.ledger_id == ledger_id
-        # In another ledger than mark-delete's, only a first entry can be next. The others are holes.
+        # In a ledger other than mark-delete's, only the first entry can follow mark-delete. Any other entry gets a bit.
         if not touches and (entry_id or self._ledgers.next_after(old) != position):
             self._acked.add(ledger_id, entry_id)
             if position > self._highest_acked:

@@ -135,7 +135,7 @@ def merge_undo(
     merged.drop_through(snapshot.mark_delete, settled, stored.entries - 1 if stored is not None else 0)
     merged.dropped.clear()
     if snapshot.mark_delete < ledgers.previous_of(ledgers.first_position()):
-        # Messages that were unacked in the snapshot have been trimmed, so its totals have no meaning any more.
+        # Messages that were unacked in the snapshot have been trimmed, so its totals no longer have a meaning.
         return AckedSet(settled, merged, count_state(ledgers, index, merged, settled))
     # Count from the snapshot: its totals are known, and few messages were acked since.
     then = AckedSet(
@@ -174,7 +174,7 @@ def _merge_members(into: AckChunks, ledger_id: int, entry_id: int, left: int) ->
 def _merge_inside(
     index: MessageIndex, into: AckChunks, position: Position, left_by_act: int, now: AckChunks
 ) -> None:
-    """Merge a batch that an act acked in part: count the members acked since, not those that the act passed."""
+    """Merge a batch that an act acked in part: add the members acked since the act, not those that the act passed."""
     left_now = 0
     if not now.has(*position):
         known = now.remaining(*position)

@@ -27,7 +27,7 @@ class Deliverable(Protocol):
     def position(self) -> Position: ...
     @property
     def messages_remaining(self) -> int:
-        """The number of unacked messages. The delivery costs as many permits."""
+        """The number of unacked messages. The delivery costs this many permits."""
 
     @property
     def chunk_uuid(self) -> str | None:
@@ -86,7 +86,7 @@ class DispatchConsumer:
 
     @property
     def available(self) -> bool:
-        """Whether entries may be sent to it. A consumer that is not writable counts as having no permits."""
+        """Whether entries may be sent to the consumer. A consumer that is not writable counts as having no permits."""
         return self.permits.balance > 0 and self.writable and not self.blocked
 
     def flow(self, messages: int) -> None:
@@ -153,7 +153,7 @@ class Dispatcher(Protocol):
 
     @property
     def blocked(self) -> bool:
-        """Whether the subscription's own unacked limit stops normal reads."""
+        """Whether the subscription's own limit on unacked messages stops normal reads."""
 
     @property
     def replay_entries(self) -> int:
@@ -216,11 +216,12 @@ class Dispatcher(Protocol):
         On Shared and Key_Shared the entries left over are in the replay set already. On Exclusive and Failover the
         caller sets the read position to the first of them. A plan that is not current gives ([], []). The plan ends:
         positions of a REPLAY plan that have no entry here go back to the replay set, unless `acked` or `discard`
-        removed them. `now_ms` is stored with each pending ack, so that reports can say how long it has been pending.
+        removed them. `now_ms` is stored with each pending ack, so that reports can say how long the entry has been
+        pending.
         """
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
-        """Take `positions` back from a consumer that asks for redelivery, or everything pending at it if None.
+        """Take `positions` back from a consumer that asks for redelivery; None = everything that is pending there.
 
         Returns True if the caller must set the read position to the entry after mark-delete, and False if the entries
         are in the replay set.
@@ -237,8 +238,9 @@ class Dispatcher(Protocol):
     ) -> int:
         """Record an ack that the cursor accepted, with `messages` newly acked. `completed`: the whole entry is acked.
 
-        The consumer at which the entry is pending is credited, whichever consumer acked. `consumer` is the one that
-        acked; the search begins with it. Returns the time of delivery, in Unix milliseconds; 0 = not known.
+        The consumer at which the entry is pending is credited, whichever consumer acked. `consumer` is the consumer
+        that sent the ack; the search for the pending entry begins there. Returns the time of delivery, in Unix
+        milliseconds; 0 = not known.
         """
 
     def acked_through(self, position: Position, messages: int) -> Sequence[tuple[int, int]]:
@@ -252,7 +254,7 @@ class Dispatcher(Protocol):
         """Forget an entry that the broker acked because no consumer may get it. Credits no consumer."""
 
     def postpone(self, position: Position) -> None:
-        """Leave out an entry that was read but must not be sent yet. Its redelivery count stays.
+        """Leave out an entry that was read but must not be sent yet. Its redelivery count does not change.
 
         The caller passes the entry to `replay` when it can be sent.
         """
@@ -276,7 +278,7 @@ class Dispatcher(Protocol):
 
 
 class ReadSizer:
-    """An estimate of how many entries hold a number of messages, by a moving average: 0.9 old and 0.1 new."""
+    """Estimates how many entries hold a number of messages, with a moving average: 0.9 old and 0.1 new."""
 
     __slots__ = ("average_messages", "max_read_entries")
 

@@ -19,10 +19,10 @@ __all__ = ["DispatchOptions", "dispatcher_for"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchOptions:
-    """Options for the dispatchers of one subscription. Each type uses those that apply to it."""
+    """Options for the dispatchers of one subscription. Each type uses the options that apply to it."""
 
-    topic_name: str = ""  # Failover chooses by it if `partition` is None
-    partition: int | None = None  # of a Failover topic; None = no partition, or a hash ring chooses
+    topic_name: str = ""  # decides which consumer is active on Failover if `partition` is None
+    partition: int | None = None  # of a Failover topic; None = not partitioned, or a hash ring chooses
     failover_delay_ms: int = 0
     max_unacked: int = 0  # messages of the subscription; 0 = no limit
     max_read_entries: int = 100

@@ -43,13 +43,13 @@ class OwnedRanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainingSlot:
-    """A slot whose keys wait, because its entries are pending at a consumer that does not own it any more."""
+    """A slot whose keys wait, because its entries are pending at a consumer that no longer owns the slot."""
 
     slot: int
     pending_at: DispatchConsumer
     owner: DispatchConsumer | None  # None = no consumer covers it (sticky)
     pending_entries: int  # at that consumer
-    waiting_entries: int  # that can be sent after it has drained
+    waiting_entries: int  # that can be sent after the slot has drained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         ]
 
     def draining(self) -> list[DrainingSlot]:
-        """Return the slots that wait for a consumer that does not own them any more, ascending.
+        """Return the slots that wait for a consumer that no longer owns them, ascending.
 
         Linear in the slots with pending entries.
         """
@@ -169,7 +169,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
 
     def detach(self, consumer: DispatchConsumer, now_ms: int = 0) -> list[Position]:
         if consumer in self._consumers:
-            self._give_up_plan()  # the plan's entries must not overtake those that the consumer gives back
+            self._give_up_plan()  # the plan's entries must not overtake those that the consumer returns
         return super().detach(consumer, now_ms)
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
@@ -232,7 +232,8 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     def _chunk_owner(self, uuid: str | None, slot: int) -> DispatchConsumer | None:
         """Return the consumer at which the earlier chunks of the message are pending, or None.
 
-        That consumer gets the other chunks too. If they waited for the slot to drain, it could never ack the message.
+        That consumer gets the other chunks too. If these chunks waited for the slot to drain, the consumer could never
+        ack the message.
         """
         owner = None if uuid is None else self._chunks.get(uuid)
         if owner is None or (self._pending_at.get(slot) is not owner and not self.policy.allow_out_of_order):
@@ -279,7 +280,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- pending entries by slot ----------------------------------------------------------------------------------
 
     def _add_pending(self, consumer: DispatchConsumer, slot: int) -> None:
-        self._pending_at[slot] = consumer  # may be one of several with allow_out_of_order, which ignores it
+        self._pending_at[slot] = consumer  # with allow_out_of_order, one of several, and not used
         self._pending_entries[slot] = self._pending_entries.get(slot, 0) + 1
 
     def _released(self, position: Position) -> None:
@@ -309,7 +310,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     ) -> int:
         replays = plan.kind is ReadKind.REPLAY
         # By slot, the first position that this read did not return or could not send: later entries of the slot must
-        # not overtake it. Entries seen for the first time, new or delayed, go behind all that wait.
+        # not overtake it. Entries seen for the first time, new or delayed, go behind all waiting entries.
         stuck: dict[int, Position] = self._missing(entries) if replays else {}
         waiting = self._waiting if not self.policy.allow_out_of_order else {}
         spent = 0

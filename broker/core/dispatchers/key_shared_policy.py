@@ -13,11 +13,11 @@ __all__ = ["AUTO_SPLIT", "KeySharedPolicy"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeySharedPolicy:
-    """The options. The consumers of one subscription must agree on all but `ranges`."""
+    """The options of one consumer. The consumers of a subscription must agree on all options but `ranges`."""
 
     sticky: bool = False  # the consumer names its slots; otherwise the broker divides them
     ranges: tuple[SlotRange, ...] = ()  # sticky only
-    allow_out_of_order: bool = False  # when a consumer joins or leaves, two may process one key for a while
+    allow_out_of_order: bool = False  # after a join or a leave, two consumers may process one key for a while
 
     def same_mode(self, other: KeySharedPolicy) -> bool:
         """Return whether consumers with these two policies may share a subscription."""

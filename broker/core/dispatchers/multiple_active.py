@@ -78,7 +78,7 @@ class MultipleActiveDispatcher(ABC):
 
     @abstractmethod
     def _leave(self, consumer: DispatchConsumer) -> None:
-        """Remove a consumer. None of its entries is pending any more."""
+        """Remove a consumer. None of its entries is still pending."""
 
     @abstractmethod
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
@@ -291,7 +291,7 @@ class MultipleActiveDispatcher(ABC):
     def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> None:
         """Change the limits on unacked messages; 0 = no limit.
 
-        Consumers at or below half of a new limit are unblocked at once.
+        Consumers at or below half of a new limit are unblocked immediately.
         """
         self.max_unacked = per_subscription
         if self._blocked and (not per_subscription or self._unacked < max(1, per_subscription // 2)):

@@ -1,4 +1,4 @@
-"""The entries pending at one consumer: delivered, not acked. Dicts of ints, which the garbage collector skips."""
+"""The entries pending at one consumer: delivered, not acked. Stored as ints, which the garbage collector skips."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from broker.core.errors import InvalidFlow
 
 
 class Permits:
-    """Granted - spent = balance, at any time. The balance may go below zero by one batch."""
+    """Granted - spent = balance, at any time. The balance may go below zero by at most one batch."""
 
     __slots__ = ("aside", "balance", "granted", "spent")
 

@@ -15,7 +15,7 @@ ANYBODY: Final = 0  # the queue of entries that any consumer may get, or whose s
 
 
 class ReplayQueues:
-    """Numbered queues of positions. Each position is in one of them.
+    """Numbered queues of positions. Each position is in exactly one queue.
 
     ANYBODY may contain a million entries (delayed messages that fall due together), so it is a bitmap. The other
     queues are called *bound*: their few entries wait for one consumer (its key, above 0) or for one slot (below 0). A
@@ -36,7 +36,7 @@ class ReplayQueues:
         return position in self._anybody or packed(position) in self._where
 
     def bound(self) -> Iterator[Position]:
-        """Yield the positions in bound queues, in no order."""
+        """Yield the positions in bound queues, in no particular order."""
         for key in self._where:
             yield unpacked(key)
 

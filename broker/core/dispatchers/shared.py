@@ -19,11 +19,11 @@ from broker.core.subscription.types import SubscriptionType
 
 __all__ = ["SharedDispatcher"]
 
-_MAX_PICK_ENTRIES: Final = 20  # entries one consumer gets before the next one's turn
+_MAX_PICK_ENTRIES: Final = 20  # entries that one consumer gets before the next consumer's turn
 
 
 class _Level:
-    """The consumers of one priority, and the index of the next one to serve."""
+    """The consumers of one priority, and the index of the next consumer to serve."""
 
     __slots__ = ("consumers", "priority", "turn")
 
@@ -110,7 +110,7 @@ class SharedDispatcher(MultipleActiveDispatcher):
         return spent
 
     def _pick(self) -> DispatchConsumer | None:
-        """Return the next available consumer of the best priority that has one, in turn."""
+        """Return the next consumer in turn, among the available consumers of the best priority."""
         for level in self._levels:
             consumers = level.consumers
             size = len(consumers)

@@ -148,12 +148,12 @@ class SingleActiveDispatcher:
     def has_pending(self, consumer: DispatchConsumer, position: Position) -> bool:
         """Return whether the position is at or before the last entry sent to this consumer.
 
-        The cursor knows whether it is acked.
+        The cursor knows whether the entry is acked.
         """
         return consumer is self._active and position <= self._sent_through
 
     def is_pending(self, position: Position) -> bool:
-        """Return whether the position is at or before the last entry sent. The cursor knows whether it is acked."""
+        """Return whether the position is at or before the last entry sent. Only the cursor knows about acks."""
         return self._active is not None and position <= self._sent_through
 
     def acked(

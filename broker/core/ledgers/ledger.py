@@ -113,7 +113,10 @@ class LedgerMap:
         return None
 
     def add(self, info: LedgerInfo) -> None:
-        """Add a ledger at the end. Raises ValueError if its id is not above the last one's, or the last one is open."""
+        """Add a ledger at the end.
+
+        Raises ValueError if its id is not above the last ledger's id, or if that ledger is open.
+        """
         if self._ledgers:
             last = self._ledgers[-1]
             if info.ledger_id <= last.ledger_id:
@@ -149,7 +152,7 @@ class LedgerMap:
         """Forget the oldest `count` ledgers, which were trimmed, and return them as they were.
 
         Raises ValueError if one of these ledgers is open, or if there are fewer than `count`. If the last ledger is
-        among them, it stays as an empty one, so that the topic's counts continue from it.
+        among them, it stays as an empty ledger, so that the topic's counts continue from it.
         """
         if not 0 <= count <= len(self._ledgers) or any(not each.sealed for each in self._ledgers[:count]):
             raise ValueError(

@@ -18,7 +18,7 @@ from broker.core.position import Position
 CHUNK_SHIFT: Final = 15
 CHUNK_ENTRIES: Final = 1 << CHUNK_SHIFT
 CHUNK_MASK: Final = CHUNK_ENTRIES - 1
-# Entries to load around an unknown one: this takes a few ms, and a whole chunk would take longer.
+# Entries to load around an unknown entry. This takes a few ms; loading a whole chunk would take longer.
 LOAD_ENTRIES: Final = 1024
 LEDGER_SHIFT: Final = 32
 _FEW_RUNS: Final = 200  # Python walks up to this many runs; if there are more, they are summed in C
@@ -41,7 +41,7 @@ Range = tuple[int, int, int]  # ledger_id, first entry_id, last entry_id
 class IndexMissing(Exception):
     """Counts of these entries are not in memory. Nothing was changed: record the counts, then repeat the call.
 
-    The constructor raises ValueError without a range, because every repeated call would fail in the same way.
+    The constructor raises ValueError if there is no range to load: every repeated call would fail in the same way.
     """
 
     def __init__(self, ranges: Iterable[Range]) -> None:
@@ -52,7 +52,7 @@ class IndexMissing(Exception):
 
 
 class MessageIndex:
-    """Counts for one topic, shared by its cursors. The borders of a ledger need no chunk: the ledger map has them."""
+    """Counts for one topic, shared by its cursors. The ledger map has the counts at the borders of ledgers."""
 
     def __init__(self, ledgers: LedgerMap) -> None:
         self._ledgers = ledgers
@@ -205,7 +205,7 @@ class MessageIndex:
         return [(ledger.ledger_id, low, high) for low, high in self.missing(ledger.ledger_id, first, last)]
 
     def missing(self, ledger_id: int, low: int, high: int) -> list[tuple[int, int]]:
-        """Return ranges (first, last) that cover the unknown entries in low..high. A range may include known ones."""
+        """Return ranges (first, last) that cover the unknown entries in low..high, and perhaps some known entries."""
         ranges: list[tuple[int, int]] = []
         for chunk in range(low >> CHUNK_SHIFT, (high >> CHUNK_SHIFT) + 1):
             base = chunk << CHUNK_SHIFT
@@ -243,9 +243,9 @@ class MessageIndex:
         return high + 1
 
     def evict(self, keep_from: Position, max_chunks: int) -> int:
-        """Evict the chunks that end before `keep_from`, then the least recently recorded until `max_chunks` are left.
+        """Evict the chunks that end before `keep_from`, then the least recently recorded ones, down to `max_chunks`.
 
-        Returns how many were evicted. The most recently recorded chunk stays.
+        Returns the number of evicted chunks. The most recently recorded chunk stays.
         """
         floor = chunk_key(keep_from.ledger_id, max(0, keep_from.entry_id)) if keep_from.ledger_id >= 0 else -1
         doomed = [key for key in self._messages if key < floor and key != self._newest]

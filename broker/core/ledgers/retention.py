@@ -1,4 +1,4 @@
-"""Decide which ledgers of a topic can be trimmed: whole ones, oldest first, up to the first one that must stay."""
+"""Decide which ledgers of a topic can be trimmed: whole ledgers, oldest first, up to the first that must stay."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimLimits:
-    """The limits of trimming a topic, as numbers of entries since the topic began, trimmed ones included."""
+    """The limits on trimming a topic, as numbers of entries since the topic began, trimmed ones included."""
 
     acked_entries: int | None  # at or below every durable mark-delete; None = no durable subscription
-    pinned_entries: int | None = None  # before the first one that an undo or a bookmark needs; None = no pin
+    pinned_entries: int | None = None  # before the first entry that an undo or bookmark needs; None = no pin
     pinned_bytes: int = -1  # pinned entries are trimmed while the topic is larger than this; -1 = no limit
 
 
 def trimmable(ledgers: Sequence[LedgerInfo], *, retention: Retention, limits: TrimLimits, now_ms: int) -> int:
     """Return how many of the oldest ledgers can be trimmed. The open ledger stays.
 
-    When the topic's last ledger is trimmed, it stays as an empty one and is not counted again.
+    When the topic's last ledger is trimmed, it stays as an empty ledger and is not counted again.
     """
     kept_bytes = sum(ledger.size_bytes for ledger in ledgers)
     for count, ledger in enumerate(ledgers):

@@ -1,4 +1,4 @@
-"""Decide when to close a segment, and which segment's last ledgers are worth copying out."""
+"""Decide when to close a segment, and which segment to empty by copying its last ledgers to another one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 __all__ = ["MAX_SEGMENTS", "SegmentUse", "closing_factor", "worth_copying"]
 
 MAX_SEGMENTS = 64  # with more segments, PostgreSQL takes a long time to plan each query over the views
-_CROWDED = 48  # from this number on, segments grow larger
+_CROWDED = 48  # with at least this many segments, they grow larger
 _DOUBLES_EVERY = 4
 _MOSTLY_DEAD = 4  # copying one byte must free at least three
 
@@ -20,14 +20,14 @@ class SegmentUse:
     segment_id: int
     size_bytes: int  # table, TOAST and index
     ledgers: int  # in the segment
-    open_ledgers: int  # among them; their bytes are unknown until the sweep seals them
-    live_bytes: int  # bytes that the sealed ones still need
+    open_ledgers: int  # among these ledgers; their bytes are unknown until the sweep seals them
+    live_bytes: int  # bytes of the sealed ledgers that are still needed
     closed_ms: int
     is_long_lived: bool = False
 
 
 def closing_factor(segments: int) -> int:
-    """Return the factor for the usual limits of size and age when there are `segments`; 0 = close none now."""
+    """Return the factor for the usual limits of size and age when there are this many segments; 0 = close none."""
     if segments >= MAX_SEGMENTS:
         return 0
     if segments < _CROWDED:

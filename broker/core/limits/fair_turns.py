@@ -2,9 +2,9 @@
 
 In each turn all connections together may work for a limited time, and each of them for a part of it. A connection that
 has used its part waits in line for a later turn. The line gets about half of a turn, so that a connection that did
-nothing before does not queue behind busy ones. If a piece of work takes longer than the part, the connection is in debt
-and pays with its next parts. While a connection waits, each pass of the loop begins a turn; otherwise a turn lasts
-until most of it is used. There is no clock here: callers say how long each piece of work took.
+nothing before does not queue behind busy connections. If a piece of work takes longer than the part, the connection is
+in debt and pays with its next parts. While a connection waits, each pass of the loop begins a turn; otherwise a turn
+lasts until most of it is used. There is no clock here: callers say how long each piece of work took.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Share:
     __slots__ = ("credit_ns", "is_granted", "is_waiting", "last_turn")
 
     def __init__(self) -> None:
-        self.credit_ns = 0  # working time that is left; 0 or less: it must wait in line
+        self.credit_ns = 0  # working time that is left; 0 or less: the connection must wait in line
         self.is_waiting = False
         self.is_granted = False  # `next` has taken it out of the line, and it has not begun yet
         self.last_turn = -1  # the turn in which it last worked; -1: none
@@ -42,7 +42,7 @@ class FairTurns:
 
     @property
     def is_turn_due(self) -> bool:
-        """Whether the next pass of the loop must begin a turn: most of this one is used, or a connection waits."""
+        """Whether the next pass of the loop must begin a turn: most of this turn is used, or a connection waits."""
         return bool(self._line) or 4 * self._left_ns < self._turn_ns
 
     def begin_turn(self) -> None:
@@ -52,9 +52,9 @@ class FairTurns:
         self._visits = len(self._line)
 
     def next(self) -> Share | None:
-        """Remove the next connection that may work from the line, and return it; None if no other may.
+        """Remove from the line the next connection that may work, and return it; None if no other may work.
 
-        The connection need not begin at once.
+        The connection need not begin immediately.
         """
         while self._visits and 2 * self._left_ns > self._turn_ns:
             self._visits -= 1
@@ -66,7 +66,7 @@ class FairTurns:
                 continue
             share.is_waiting, share.is_granted = False, True
             share.last_turn = self._turn
-            self._left_ns -= share.credit_ns  # reserved until it begins
+            self._left_ns -= share.credit_ns  # reserved until the connection begins
             return share
         return None
 
@@ -97,7 +97,7 @@ class FairTurns:
     def wait(self, share: Share) -> None:
         """Put a connection in line. Safe to repeat.
 
-        If the turn ended before the connection had its whole part, it comes first.
+        If the turn ended before the connection had its whole part, the connection goes to the front.
         """
         if share.is_waiting or share.is_granted:
             return

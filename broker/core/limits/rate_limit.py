@@ -13,8 +13,9 @@ _LOOKED_AT: Final = 3  # old buckets to check when a new one is made
 class TokenBucket:
     """A bucket from which callers take units while there are any.
 
-    Units taken beyond those are a debt, which refills pay off first. So a single message larger than the limit passes,
-    and the average rate is still kept. A `now_ms` before the last one adds nothing.
+    A caller may take more units than there are. The missing units become a debt, which refills pay off first. So a
+    single message larger than the limit passes, and the average rate is still kept. A `now_ms` before the last one adds
+    nothing.
     """
 
     __slots__ = ("_at_ms", "_thousandths", "rate")
@@ -49,7 +50,7 @@ class TokenBucket:
 
 
 class TokenBuckets:
-    """A token bucket for each key. Each new key makes it forget some full buckets, which equal new ones."""
+    """A token bucket for each key. Each new key removes some full buckets, because a full bucket equals a new one."""
 
     __slots__ = ("_buckets", "rate")
 
@@ -62,7 +63,7 @@ class TokenBuckets:
         return len(self._buckets)
 
     def of(self, key: str, now_ms: int) -> TokenBucket:
-        """Return the bucket of a key. Use it at once, because it may be forgotten when another key comes."""
+        """Return the bucket of a key. Use it immediately: it may be removed when another key comes."""
         bucket = self._buckets.get(key)
         if bucket is None:
             self._forget_some(now_ms)
@@ -70,7 +71,7 @@ class TokenBuckets:
         return bucket
 
     def _forget_some(self, now_ms: int) -> None:
-        # Look at more than one for each new key, so that their number shrinks, but never at all of them at once.
+        # Check more than one bucket for each new key, so that their number shrinks, but never all of them at once.
         for _ in range(min(_LOOKED_AT, len(self._buckets))):
             key, bucket = self._buckets.popitem(last=False)
             if bucket.available(now_ms) < self.rate:

@@ -54,12 +54,12 @@ class DeliveryStoryMode(StrEnum):
     """The deliveries and acks that the broker records for the page of a message."""
 
     OFF = "off"
-    REDELIVERED = "redelivered"  # those of a message from its first redelivery on
+    REDELIVERED = "redelivered"  # those of a redelivered message, starting with the delivery that came back
     ALL = "all"
 
 
 class SchemaCompatibility(StrEnum):
-    """The rules for schemas that follow the stored ones; the names are Pulsar's."""
+    """The rules for schemas that follow stored schemas; the names are Pulsar's."""
 
     UNDEFINED = "UNDEFINED"  # the same as FULL
     AUTO_UPDATE_DISABLED = "AUTO_UPDATE_DISABLED"  # no schema may follow the first one

@@ -49,7 +49,7 @@ def admission(
     `producers` is the number attached now, `exclusive` is the name of the producer that has the topic to itself, and
     `waiting` is the number that wait for exclusive access. `topic_epoch` rises with each exclusive owner (None = there
     was none). `known_epoch` is the epoch that the client says it got when it was last connected. Clients get epochs
-    from the broker only, so an epoch lower or higher than the topic's belongs to a producer that lost the topic.
+    only from the broker, so an epoch lower or higher than the topic's belongs to a producer that lost the topic.
 
     Raises ProducerBusy if a Shared producer finds an exclusive one attached or waiting. Raises ProducerFenced if an
     Exclusive producer finds any other, or if a producer that would get the topic to itself comes back with an epoch

@@ -1,7 +1,7 @@
 """Deduplication: recognise messages that are stored or being stored, by the highest sequence id of each producer name.
 
 Pulsar checks only the last chunk of a large message. Vela also recognises other chunks that are sent again after a
-reconnection, so that the stored chunks belong to one message. A first chunk always starts a message again.
+reconnection, so that the stored chunks belong to one message. A first chunk always starts its message again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Progress:
     def covers(self, mark: Mark) -> bool:
         """Return whether the whole entry is at or below this progress.
 
-        Pulsar compares the first message of a batch only. It confirms and discards the new messages in a batch that
+        Pulsar compares only the first message of a batch. It confirms and discards the new messages in a batch that
         begins with an old one. Clients that send the same batches again, as Pulsar's do, see no difference.
         """
         if mark.highest <= self.highest:
@@ -108,8 +108,9 @@ class DuplicateFilter:
         self._pushed[name] = Progress(progress.highest, progress.chunk_sequence, progress.chunk_id)
 
     def forget_pushed(self) -> None:
-        """Forget entries that were pushed but not stored: none is being stored any more, so clients may send them
-        again.
+        """Forget the entries that were pushed but not stored.
+
+        None of them is still being stored, so clients may send them again.
         """
         self._pushed = {
             name: Progress(each.highest, each.chunk_sequence, each.chunk_id)

@@ -121,7 +121,7 @@ def _why_unreadable(reader: SchemaDefinition, writer: SchemaDefinition) -> str |
 def _root_message(schema: SchemaDefinition) -> str:
     """Return the name of the root message of a Protobuf descriptor.
 
-    Its fields need no check, because Protobuf skips unknown fields.
+    The fields of the message need no check, because Protobuf skips unknown fields.
     """
     try:
         name = json.loads(schema.data)["rootMessageTypeName"]

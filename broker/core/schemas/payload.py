@@ -186,7 +186,7 @@ def _described(value: Any) -> str:
         case float():
             return "a number"
         case str():
-            return "a text"
+            return "a string"
         case list():
             return "an array"
     return "an object"

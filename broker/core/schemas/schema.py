@@ -78,7 +78,7 @@ class StoredSchema:
 
     @property
     def is_deletion(self) -> bool:
-        """Whether this version only marks that the topic has no schema from here on."""
+        """Whether this version only marks that the topic's schema was deleted."""
         return self.schema.type is SchemaType.NONE
 
 

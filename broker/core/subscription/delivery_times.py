@@ -16,8 +16,8 @@ _MOST: Final = 64  # runs; a longer list would take memory on every subscription
 class DeliveryTimes:
     """Runs of entries delivered at one time, in order, until their messages are acked.
 
-    At most 64 runs are remembered. When there are more, neighbours are joined and have the later one's time. The error
-    is small compared with the time that entries wait at a consumer with that many runs in flight.
+    At most 64 runs are remembered. When there are more, neighbouring runs are joined and get the later time of the two.
+    The error is small compared with the time that entries wait at a consumer with that many runs in flight.
     """
 
     __slots__ = ("_delivered_ms", "_last", "_messages")
@@ -49,7 +49,7 @@ class DeliveryTimes:
     def acked(self, position: Position, messages: int) -> int:
         """Subtract acked messages of the entry at `position`.
 
-        Return when it was delivered, in Unix ms; 0 = not known.
+        Return when the entry was delivered, in Unix ms; 0 = not known.
         """
         at = bisect_left(self._last, position)
         if at == len(self._last):
@@ -63,10 +63,10 @@ class DeliveryTimes:
     def acked_through(self, position: Position, messages: int) -> Sequence[tuple[int, int]]:
         """Subtract `messages`, the oldest first, up to the run of `position`.
 
-        Return when they were delivered: pairs of Unix ms and messages. Those whose time is not known are left out.
+        Return when the messages were delivered, as pairs of Unix ms and messages, without those of unknown time.
         """
         at = bisect_left(self._last, position)
-        if at == len(self._last):  # acks deliveries before the last rewind
+        if at == len(self._last):  # the ack is for deliveries before the last rewind
             self.clear()
             return ()
         found = []

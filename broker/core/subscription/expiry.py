@@ -1,4 +1,7 @@
-"""Decide when unused subscriptions and topics expire: those without consumers, and those without clients."""
+"""Decide when unused subscriptions and topics expire.
+
+A subscription is unused while it has no consumers, a topic while it has no clients.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def is_inactive(
 ) -> bool:
     """Return whether a topic may be deleted as inactive.
 
-    `last_used_ms` is when its last client left or its last message came.
+    `last_used_ms` is when its last client left or its last message arrived.
     """
     if not policies.delete_inactive_topics or producers:
         return False

@@ -1,4 +1,4 @@
-"""The recent flow of a subscription, for `standing`: coarse samples of half a minute, and the longest recent gap.
+"""The recent flow of a subscription, for `standing`: coarse samples over half a minute, and the longest recent gap.
 
 No clock: time is part of each sample.
 """
@@ -88,7 +88,7 @@ class LongestGap:
 class FlowWindow:
     """The samples of the last `WINDOW_MS`, in buckets of three seconds.
 
-    Each bucket has the totals at its beginning, and the smallest and largest number of messages that waited in it.
+    Each bucket has the totals at its beginning, and the smallest and largest number of messages that waited during it.
     """
 
     __slots__ = ("_rows",)
@@ -102,7 +102,7 @@ class FlowWindow:
         del self._rows[:]
 
     def add(self, sample: Sample) -> None:
-        """Remember a sample, and forget those that the window has passed."""
+        """Remember a sample, and forget the samples that have left the window."""
         rows, width, waiting = self._rows, self._WIDTH, sample.waiting_messages
         if not rows or sample.now_ms - rows[-width] >= _BUCKET_MS:
             rows.extend((sample.now_ms, sample.ready_messages, sample.acked_messages, waiting, waiting))
@@ -124,7 +124,7 @@ class FlowWindow:
         return bool(self._rows) and now_ms - self._rows[0] >= WINDOW_MS
 
     def flow_since(self, at: int, sample: Sample) -> tuple[int, int, int]:
-        """Return the milliseconds since bucket `at` began, and the messages that arrived and were acked in them."""
+        """Return the milliseconds since bucket `at` began, and how many messages arrived and were acked since then."""
         begin_ms, ready, acked = self._rows[at : at + 3]
         return sample.now_ms - begin_ms, sample.ready_messages - ready, sample.acked_messages - acked
 

@@ -1,4 +1,4 @@
-"""Entries to deliver again, and their redelivery counts. Positions are bits, or packed into ints."""
+"""Entries to deliver again, and their redelivery counts. Positions are stored as bits, or packed into ints."""
 
 from __future__ import annotations
 

@@ -55,13 +55,13 @@ class Verdict(NamedTuple):
 
     state: SubscriptionState
     since_ms: int
-    drain_s: int | None  # while it is draining: seconds until nothing waits, at the recent pace
+    drain_s: int | None  # while the state is DRAINING: seconds until nothing waits, at the recent pace
 
 
 class Standing:
-    """The judge of one subscription. An instance takes about a kilobyte, so drop it while the subscription is idle.
+    """Judges the state of one subscription. An instance takes about a kilobyte: drop it while the subscription is idle.
 
-    Give it a sample each second while messages arrive, wait or are acked, and otherwise at `look_again_ms`. If a sample
+    Call `look` each second while messages arrive, wait or are acked, and otherwise at `look_again_ms`. If a sample
     comes more than `WINDOW_MS` late, a new window begins.
     """
 
@@ -209,7 +209,8 @@ class Standing:
         if not is_acked and sample.waiting_messages:
             return SubscriptionState.STUCK
         if is_acked:  # not if an act emptied the backlog, which says nothing about consumers
-            # If the consumer is slow, such gaps recur, so remember this one. After a failure it is soon forgotten.
+            # If the consumer is slow, such gaps recur, so remember this one. A gap caused by a failure is soon
+            # forgotten.
             self._ack_gap.add(sample.now_ms - self._progress_ms)
             self._ack_gap.age()
         self._begin(sample)
@@ -218,7 +219,7 @@ class Standing:
     # -- changes since the last sample ---------------------------------------------------------------------------
 
     def _rest(self, sample: Sample) -> None:
-        """If nothing waited at the last sample, add a sample for the time since then, when none was due."""
+        """If nothing waited at the last sample, add a sample for the time since then, in which none was due."""
         rested_ms = sample.now_ms - _LOOK_MS
         if not self._waits and rested_ms > self._seen_ms:
             self._window.add(Sample(rested_ms, self._ready, self._acked, 0, self._version, False))
@@ -282,7 +283,7 @@ class Standing:
         return state
 
     def _time_left_s(self, sample: Sample) -> int | None:
-        """Return the seconds until nothing waits, at the pace since before the last notable change; None = never."""
+        """Return the seconds until nothing waits, at the pace since the last notable change began; None = never."""
         since_ms, ready, acked = self._drains_from
         net = sample.acked_messages - acked - (sample.ready_messages - ready)
         return sample.waiting_messages * (sample.now_ms - since_ms) // (net * 1000) if net > 0 else None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DeliveryStory", "PendingRun", "StoryConsumer", "StoryEntry", "without_acked"]
 
-MOST_ROWS: Final = 2_000  # of one subscription in one round, so that it leaves room for the others
+MOST_ROWS: Final = 2_000  # of one subscription in one round, so that other subscriptions have room
 _MOST_SENT: Final = 1_000  # runs of deliveries that an Exclusive or Failover subscription remembers
 _GROWS_MS: Final = 1_000  # how long such a run may grow
 
@@ -81,7 +81,7 @@ _BROKER: Final = _Broker()
 
 
 class DeliveryStory:
-    """The recorder of one subscription. `subscription_id` is None for a reader's cursor, for which it records nothing.
+    """The recorder of one subscription. `subscription_id` is None for a reader's cursor, for which nothing is recorded.
 
     In the mode `redelivered` it records entries from the moment they come back. Until then a delivery or an ack costs
     one check of `watches_deliveries` or `watches_acks`. On Exclusive and Failover it also remembers each write.
@@ -150,7 +150,7 @@ class DeliveryStory:
         if self._keeps_order:
             run = self._sent[-1] if self._sent else None
             ledger_id, first = entries[0].position
-            # Nearly always; a message that does not come back costs no more than this.
+            # The usual case: a message that does not come back costs no more than this.
             if (
                 run is not None
                 and first == run.last + 1
@@ -223,7 +223,7 @@ class DeliveryStory:
     def acked_through(
         self, event: StoryEvent, consumer: StoryConsumer | None, newly: Sequence[Range], now_ms: int
     ) -> None:
-        """Note that a cumulative ack or, with EXPIRED, the time to live has ended these runs of unacked entries."""
+        """Note that a cumulative ack or, with EXPIRED, the time to live has acked these runs of entries."""
         again = self._again
         for ledger_id, first, last in newly:
             runs: Iterable[tuple[int, int, int, int]] = ((0, ledger_id, first, last),)
@@ -253,7 +253,7 @@ class DeliveryStory:
         self._note(event, consumer, *_span(position), now_ms, detail=topic)
 
     def moved(self, mark_delete: Position) -> None:
-        """Note that an act or a seek moved the cursor. The act log says more about it."""
+        """Note that an act or a seek moved the cursor. The act log has the details of an act."""
         self._growing.clear()
         self._again.discard_before(Position(mark_delete.ledger_id, mark_delete.entry_id + 1))
         self._forget_sent_through(mark_delete)

@@ -1,4 +1,4 @@
-"""The rows of delivery stories. Each has one event of a run of neighbouring entries on one subscription, and its time.
+"""The rows of delivery stories. Each row has one event of neighbouring entries on one subscription, and its time.
 
 The recorder of each subscription (story.py) appends to one shared buffer, and a writer takes all rows once a second.
 """
@@ -14,7 +14,7 @@ __all__ = ["MOST_ENTRIES", "MOST_ROWS", "StoryBuffer", "StoryEvent", "StoryRow"]
 # A row has at most this many entries, so a query for one entry reads only rows that begin at most this many entries
 # before it. UNRECORDED rows may be longer.
 MOST_ENTRIES: Final = 1024
-MOST_ROWS: Final = 5_000  # that wait to be written, of all subscriptions; about 50 ms of PostgreSQL's time
+MOST_ROWS: Final = 5_000  # rows of all subscriptions that wait to be written; PostgreSQL takes about 50 ms
 
 
 class StoryEvent(IntEnum):
@@ -64,7 +64,7 @@ class StoryBuffer:
     def __init__(self, *, most_rows: int = MOST_ROWS) -> None:
         self._most_rows = most_rows
         self._rows: list[StoryRow] = []
-        self.round = 0  # rises when the rows are taken: they must not grow any more
+        self.round = 0  # rises when the rows are taken, because taken rows must not grow
 
     @property
     def has_room(self) -> bool:

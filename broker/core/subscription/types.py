@@ -10,7 +10,7 @@ from broker.core.errors import ConsumerBusy, NotAllowed, SubscriptionBusy
 
 RESERVED_NAMES: Final = frozenset({"__compaction", "pulsar.dedup"})
 _RESERVED_PREFIXES: Final = ("pulsar.repl",)
-_MAX_NAME_BYTES: Final = 1024  # an index of PostgreSQL takes about 2,700
+_MAX_NAME_BYTES: Final = 1024  # an entry of a PostgreSQL index holds at most about 2,700
 
 
 class SubscriptionType(Enum):
@@ -27,7 +27,10 @@ class SubscriptionType(Enum):
 
 
 def check_name(name: str) -> None:
-    """Check a subscription's name. Raises NotAllowed if it is empty, reserved, padded, too long or not storable."""
+    """Check a subscription's name.
+
+    Raises NotAllowed if it is empty, reserved, padded with spaces, too long or not storable.
+    """
     if not name:
         raise NotAllowed("a subscription needs a name")
     check_storable("subscription", name)
@@ -41,7 +44,7 @@ def check_storable(what: str, name: str) -> None:
     """Check a name's length and characters. Raises NotAllowed if it is too long or has a control character.
 
     PostgreSQL's text cannot store NUL and lone surrogates, which count as control characters here. Users cannot type
-    the others.
+    the other control characters.
     """
     size_bytes = len(name.encode(errors="surrogatepass"))
     if size_bytes > _MAX_NAME_BYTES:

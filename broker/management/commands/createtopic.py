@@ -1,4 +1,4 @@
-"""manage.py createtopic: create a topic before anybody uses it, partitioned or not."""
+"""manage.py createtopic: create a topic, partitioned or not, before any client uses it."""
 
 from __future__ import annotations
 

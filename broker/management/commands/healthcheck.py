@@ -1,4 +1,4 @@
-"""manage.py healthcheck: exit 0 when a process serves, for containers and supervisors."""
+"""manage.py healthcheck: exit with 0 if a process is healthy, for containers and supervisors."""
 
 from __future__ import annotations
 

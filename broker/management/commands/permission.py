@@ -1,4 +1,4 @@
-"""manage.py permission: what the roles of clients may do."""
+"""manage.py permission: list and set what the roles of clients may do."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ class Command(BaseCommand):
 def _subject(where: str, subscription: str) -> Subject:
     if "://" in where:
         if subscription:
-            raise ValueError("a subscription's roles are set on a namespace: name that, and not a topic")
+            raise ValueError("a subscription's roles are set on a namespace: name the namespace, not a topic")
         return Subject.of_topic(TopicName.parse(where))
     if "/" in where:
         return replace(Subject.of_namespace(*parse_namespace(where)), subscription=subscription)
     if subscription:
-        raise ValueError("a subscription is in a namespace: name that, and not a tenant")
+        raise ValueError("a subscription is in a namespace: name the namespace, not a tenant")
     parse_namespace(f"{where}/any")  # tenants follow the same rule
     return Subject(tenant=where)
 

@@ -56,8 +56,8 @@ class Command(BaseCommand):
 def _refuse_unusable_database(read_role: str) -> None:
     """Check the database.
 
-    Raises CannotStart if it has another version, SettingInvalid if it lacks the pages' read role. The broker's own
-    start reports every other fault.
+    Raises CannotStart if another version of Vela migrated it, SettingInvalid if it lacks the role with which pages
+    read. The broker's own start reports every other fault.
     """
     with closing(connection), suppress(DatabaseError):
         if refusal := foreign_database():

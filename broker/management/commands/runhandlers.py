@@ -27,7 +27,7 @@ class Command(BaseCommand):
             "--stop-timeout",
             type=float,
             default=10.0,
-            help="seconds to finish the current messages at a stop",
+            help="seconds that the current messages have to finish after SIGTERM",
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:

@@ -10,7 +10,7 @@ from broker.management.topic_act_command import TopicActCommand, is_namespace
 
 
 class Command(TopicActCommand):
-    """An act like the others: the plan shows the policies that would be in force."""
+    """Changes policies by an act, whose plan shows the policies that would be in force."""
 
     help = "Set or unset policies of a namespace or a topic. They are in force at once."
 

@@ -1,4 +1,4 @@
-"""manage.py undoact: take back the latest act on a subscription's cursor."""
+"""manage.py undoact: undo the latest act on a subscription's cursor."""
 
 from __future__ import annotations
 

@@ -263,7 +263,7 @@ async def test_a_topic_with_a_schema_takes_only_its_values(run: BrokerRun) -> No
     await run.policies("t", schema_validation_enforced=True)
     for value, says in (
         ("{}", "id is missing"),
-        ('{"id": "a"}', "id is a text"),
+        ('{"id": "a"}', "id is a string"),
         ("order", "it is not JSON"),
     ):
         refused = await plan("publish", value=value)

@@ -63,7 +63,7 @@ def test_handlers_and_probes_use_the_port_that_is_open() -> None:
 @pytest.mark.parametrize(
     ("environment", "says"),
     [
-        ({"VELA_PULSAR_PORT": "off"}, "VELA_PULSAR_PORT is off: that takes VELA_PULSAR_TLS_PORT"),
+        ({"VELA_PULSAR_PORT": "off"}, "VELA_PULSAR_PORT is off: set VELA_PULSAR_TLS_PORT"),
         (TLS | {"VELA_HTTP_PORT": "off", "VELA_HTTP_TLS_PORT": "off"}, "VELA_HTTP_PORT is off"),
         ({"VELA_TLS_KEY_FILE": "k"}, "need each other"),
         ({"VELA_TLS_TRUST_FILE": "t"}, "VELA_TLS_TRUST_FILE needs"),

@@ -54,7 +54,7 @@ def test_valid_values_of_a_record_are_accepted(value: object) -> None:
         ({"id": 2**31}, "id is a whole number of 33 bits, and the schema takes int"),
         ({"id": 1, "note": 5}, "note is a whole number, and the schema takes null or string"),
         ({"id": 1, "state": "LOST"}, "takes NEW or PAID"),
-        ({"id": 1, "lines": [1, "a"]}, "lines[1] is a text"),
+        ({"id": 1, "lines": [1, "a"]}, "lines[1] is a string"),
         ({"id": 1, "lines": {}}, "takes an array"),
         ({"id": 1, "tags": {"a": 1}}, "tags[*] is a whole number"),
         ({"id": 1, "parent": {"id": "x"}}, "parent is an object"),

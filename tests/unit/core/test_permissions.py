@@ -132,8 +132,8 @@ def test_a_proxy_connects_for_its_client_and_both_need_the_permission() -> None:
 @pytest.mark.parametrize(
     ("who", "original", "said"),
     [
-        ("app", "other", "is no proxy"),
-        ("app", "proxy", "is no proxy"),
+        ("app", "other", "is not a proxy"),
+        ("app", "proxy", "is not a proxy"),
         ("proxy", "", "must name the role"),
         ("proxy", "proxy", "no proxy can connect for it"),
         ("proxy", "proxy2", "no proxy can connect for it"),

@@ -23,7 +23,7 @@ _MOST_MS: Final = 100 * 366 * 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBookmark(Place):
-    """A name and a place."""
+    """The name and the place of the new bookmark."""
 
     name: Annotated[str, Rule("name of the new bookmark, unique on the topic")]
     keep_ms: Annotated[

@@ -83,7 +83,7 @@ class Change:
     def inside(self, cursor: Cursor) -> tuple[Position, int] | None:
         """Return `one`, or else the batch inside which the cursor ended, and the set of its unacked members.
 
-        Call it right after the change. None if the cursor ended between entries.
+        Call this right after the change. None if the cursor ended between entries.
         """
         if self.one is None:
             return cursor.partly_acked_next()

@@ -1,4 +1,7 @@
-"""Acts and chunked messages: each chunk is an entry and counts as a message, but consumers need all of them."""
+"""Find the chunks of large messages that an act would separate. A consumer can use a message only with all its chunks.
+
+Each chunk is an entry, and counts as a message.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Acts that move one cursor, or the cursors of several partitions.
 
-The same function computes the preview and makes the change. A plan works on a copy of the cursor and fixes an absolute
-target. It counts messages, never entries.
+The same function computes the preview and makes the change. A plan works on a copy of the cursor and records an
+absolute target: a position, and not a distance. It counts messages, never entries.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ P = TypeVar("P")
 class CursorKind(ActKind[P]):
     """An act that moves a cursor. The snapshot, the move and the result are stored in one transaction.
 
-    Acks after the plan may change the counts within the plan's limits.
+    Acks that arrive after the plan may change the counts, within the limits that the plan allows.
     """
 
     can_undo: ClassVar[bool] = True
     takes_partitions: ClassVar[bool] = True
-    # True: after acks between plan and apply, more messages are delivered again.
+    # True: acks between plan and apply raise the number of messages that are delivered again.
     forgets_acks: ClassVar[bool] = False
 
     @abstractmethod
@@ -46,7 +46,7 @@ class CursorKind(ActKind[P]):
         """Return the change to make to the cursor as it is now. Raises ActInvalid if there is nothing to do."""
 
     def pinned(self, planned: Mapping[str, Any]) -> Change:
-        """Return the change that a plan has fixed."""
+        """Return the change that a plan has recorded."""
         return Target.from_json(planned["pinned"]).as_change()
 
     async def prepare(
@@ -54,8 +54,8 @@ class CursorKind(ActKind[P]):
     ) -> Mapping[str, object]:
         """Do the work that must be durable before the cursor moves, and return further fields of the result.
 
-        Dispatch is stopped and acks are put off meanwhile, so this must not take long. Raises BrokerError to refuse the
-        act; then the cursor does not move.
+        Dispatch is stopped and acks are put off meanwhile, so this method must be fast. Raises BrokerError to refuse
+        the act; then the cursor does not move.
         """
         return {}
 

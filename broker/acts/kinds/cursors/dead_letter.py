@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Letter", "SendToDeadLetters"]
 
-_PUBLISH_S: Final = 5.0  # the subscription delivers nothing meanwhile
+_PUBLISH_S: Final = 5.0  # the subscription delivers nothing during this time
 
 _IDS_KEPT: Final = 100  # of the letters of one batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter(TheMessage):
-    """The message, and the dead-letter topic if it is not the usual one."""
+    """The message to send, and the dead-letter topic if it is not the usual one."""
 
     to_topic: Annotated[
         str | None,

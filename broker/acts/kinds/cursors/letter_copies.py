@@ -85,7 +85,7 @@ def _is_set(members: int | None, message: Message) -> bool:
 async def publish(
     context: ActContext, topic: str, letters: Sequence[tuple[Message, dict[str, str]]]
 ) -> list[str]:
-    """Publish the letters and return their ids. Raises BrokerError; some of them may be stored then."""
+    """Publish the letters and return their ids. Raises BrokerError; even then, some letters may be stored."""
     producer = await InternalProducer.open(context.opener, topic, name=f"vela-letter-{context.act.act_id}")
     now_ms = context.clock.now_ms()
     try:

@@ -39,7 +39,7 @@ class LetterTopic:
 async def find_letter_topic(
     context: ActContext, subscription: Subscription, given: str | None, *, keep: bool
 ) -> LetterTopic:
-    """Return `given`, else the dead-letter topic that a connected consumer uses, else the one with the usual name.
+    """Return `given`, else the dead-letter topic that a connected consumer uses, else the topic with the usual name.
 
     `keep` says whether the act creates a subscription if there is none. Raises ActInvalid if the topic cannot store
     letters.

@@ -65,7 +65,7 @@ async def find_message(pool: ConnectionPool, topic: Topic, text: str) -> Message
 
 
 def read_message_id(text: str) -> MessageId:
-    """Read an id as an operator types it. Raises ActInvalid if the text is not one, or a number in it is too large."""
+    """Read an id as an operator types it. Raises ActInvalid if the text is not an id, or has too large a number."""
     try:
         return MessageId.parse(text.strip())
     except InvalidMessageId as error:

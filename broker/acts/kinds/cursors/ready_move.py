@@ -117,7 +117,7 @@ def replay_complaint(replayed: int, planned: int, allowed: int) -> str:
 
 
 def joint_complaint(parts: Sequence[Part], moves: Sequence[ReadyMove], whole: Mapping[str, Any]) -> str:
-    """Return why the plan of several partitions is not applied, and on which. Empty if the plan is still right.
+    """Return why the plan of several partitions is refused, with the partition. Empty if the plan is still right.
 
     The allowed drift is that of the whole act.
     """

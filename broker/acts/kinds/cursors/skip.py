@@ -29,7 +29,7 @@ class SkipMessages:
 
 
 class Skip(CursorKind[SkipMessages]):
-    """Skip the next N unacked messages, and all chunks of a chunked one. Consumers stay connected."""
+    """Skip the next N unacked messages, and all chunks of a chunked message. Consumers stay connected."""
 
     name = "skip"
     summary = "Skip the next messages: they count as acked and are not delivered."

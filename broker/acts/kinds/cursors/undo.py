@@ -23,7 +23,7 @@ __all__ = ["Undo"]
 
 
 class Undo(CursorKind[NoParameters]):
-    """Undo the latest act on a cursor. An older one cannot be undone: the later acts were planned on its result."""
+    """Undo the latest act on a cursor. An older act cannot be undone: later acts were planned on its result."""
 
     name = "undo"
     summary = "Undo the latest act on a cursor. Messages acked since then stay acked."

@@ -1,6 +1,6 @@
 """Create a namespace, and delete an empty one.
 
-A tenant is created with its first namespace and deleted with its last one, unless `set_tenant` made it.
+A tenant is created with its first namespace and deleted with its last one, unless `set_tenant` created it.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class CreateNamespace(DirectKind[NoParameters]):
 
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
         name, found = context.act.topic_name, await _found(context)
-        # When the act is applied, the namespace may exist: a broker died before it stored the result, or a client
-        # created it.
+        # When the act is applied, the namespace may exist: a broker may have died before it stored the result, or a
+        # client may have created the namespace.
         if found.exists and not context.act.is_apply:
             raise ActInvalid(f"namespace {name} already exists; choose another name")
         policies = context.tools.creation.policies_of_new_namespace()
@@ -86,5 +86,6 @@ class DeleteNamespace(DirectKind[NoParameters]):
         )
         if (found := await _found(context)).exists:
             raise ActInvalid(
-                f"namespace {context.act.topic_name} has {counted(found.topics, 'new topic', 'new topics')}: it stays"
+                f"namespace {context.act.topic_name} has {counted(found.topics, 'new topic', 'new topics')}: delete the"
+                " topics first"
             )

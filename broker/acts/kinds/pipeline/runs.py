@@ -53,7 +53,7 @@ def checked_job(given: JobParameters) -> tuple[Job, dict[str, str]]:
 
 
 def topics_in(given: JobParameters) -> tuple[str, ...]:
-    """Return the topics to which the job publishes, as its options name them. Raises ActInvalid if one is wrong."""
+    """Return the topics to which the job publishes, as its options name them. Raises ActInvalid for a bad option."""
     job, options = checked_job(given)
     return tuple(
         options[option.name] for option in job.options if option.kind == "topic" and options[option.name]

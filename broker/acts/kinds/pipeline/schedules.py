@@ -42,7 +42,7 @@ class ScheduleParameters:
 
 
 class ScheduleJob(DirectKind[ScheduledJob]):
-    """Run a job at once, then after each interval."""
+    """Run a job now, and again after each interval."""
 
     name = "schedule_job"
     summary = "Repeat a job of the pipeline, the first time now."
@@ -67,7 +67,7 @@ class ScheduleJob(DirectKind[ScheduledJob]):
                 "if there is a schedule for the same job and subject, it is changed",
             ),
             notes=(
-                "if the last run has not ended when the next one is due, that one is left out",
+                "if the last run has not ended when the next one is due, the next one is skipped",
                 *filter(None, (job.schedule_note,)),
             ),
         )

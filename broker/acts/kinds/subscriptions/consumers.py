@@ -1,4 +1,4 @@
-"""Acts on connected consumers: close them, or take back their unacknowledged messages."""
+"""Acts on connected consumers: close them, or redeliver their unacknowledged messages."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ from vela.wire.entry import OutgoingMessage
 __all__ = ["Redrive", "RedriveWhat"]
 
 PIECE_MESSAGES: Final = 100
-_PLAN_ENTRIES: Final = 10_000  # a plan reads at most this many; the act reads all
-# Counts and delays start again in the target topic.
+_PLAN_ENTRIES: Final = 10_000  # a plan reads at most this many entries; the act reads all
+# Removed, so that redelivery counts and delays start again in the target topic.
 _DROPPED_PROPERTIES: Final = ("RECONSUMETIMES", "DELAY_TIME")
 _DONE: Final = "published again and acknowledged in the dead-letter topic"
 
@@ -262,7 +262,7 @@ def _planned_namespaces(context: ActContext, given: RedriveWhat) -> frozenset[st
 def _acked_meanwhile(planned: Mapping[str, Any], redriven: int, tally: Tally) -> int:
     """Return how many planned messages were acked before their turn.
 
-    That is the number planned and not redriven, less those delivered to a consumer since the plan.
+    These are the planned messages that were not redriven, minus those delivered to a consumer since the plan.
     """
     fewer = max(0, int(planned["redriven_messages"]) - redriven)
     delivered_since = max(0, tally.left["in_flight"] - int(planned["in_flight_messages"]))

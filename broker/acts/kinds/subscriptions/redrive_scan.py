@@ -57,7 +57,7 @@ class Found:
     """One message to redrive."""
 
     position: Position
-    # The ack set that acks this message only: all other members of its batch. None = the whole entry.
+    # The ack set that acks only this message: all other members of its batch. None = the whole entry.
     without: int | None
     message: Message
     target: str  # full topic name

@@ -1,4 +1,4 @@
-"""Create a subscription at a place, delete one, and replace its properties."""
+"""Create a subscription at a chosen place, delete a subscription, and replace its properties."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSubscription(Place):
-    """A name, a place, and the options that clients give when they subscribe."""
+    """The new subscription's name and place, and the options that clients give when they subscribe."""
 
     name: Annotated[str, Rule("name of the new subscription, unique on the topic")]
     type: Annotated[
@@ -154,7 +154,7 @@ class DeleteSubscription(DirectKind[Force]):
 class SubscriptionProperties:
     """The new properties of a subscription."""
 
-    properties: Annotated[Mapping[str, str], Rule("they replace all that the subscription has")]
+    properties: Annotated[Mapping[str, str], Rule("new properties; they replace all existing ones")]
 
 
 class SetSubscriptionProperties(DirectKind[SubscriptionProperties]):

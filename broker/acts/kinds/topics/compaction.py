@@ -1,4 +1,4 @@
-"""Compact a topic: readers that ask for it get the latest message of each key. The log stays as it is.
+"""Compact a topic: readers that ask for it get the latest message of each key. The log does not change.
 
 `DeleteCompaction` deletes the messages kept for these readers.
 """
@@ -24,7 +24,7 @@ __all__ = ["Compact", "DeleteCompaction"]
 
 
 class Compact(ActKind[NoParameters]):
-    """Compact a topic, or each partition of one."""
+    """Compact a topic, or each partition of a partitioned topic."""
 
     name = "compact"
     summary = "Keep the latest message of each key for readers of the compacted topic."
@@ -82,7 +82,7 @@ class Compact(ActKind[NoParameters]):
 
 
 class DeleteCompaction(DirectKind[NoParameters]):
-    """Delete the messages that compaction keeps of a topic, or of each partition of one."""
+    """Delete the messages that compaction keeps of a topic, or of each partition of a partitioned topic."""
 
     name = "delete_compaction"
     summary = "Delete what compaction keeps of a topic: its readers get the log, and retention alone decides."

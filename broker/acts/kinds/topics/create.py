@@ -61,8 +61,8 @@ class CreateTopic(DirectKind[NewTopic]):
     async def measure(self, context: ActContext, given: NewTopic) -> Effect:
         name = _full_name(context, given)
         found = await _find(context, name)
-        # When the act is applied, the topic may exist: a broker died before it stored the result, or a client created
-        # it.
+        # When the act is applied, the topic may exist: a broker may have died before it stored the result, or a client
+        # may have created the topic.
         if found is not None and not (context.act.is_apply and found.partitions == given.partitions):
             raise ActInvalid(f"{name} already exists, {_shape(found.partitions)}; choose another name")
         policy_words = [f"its policy {each} is {value}" for each, value in sorted(given.policies.items())]

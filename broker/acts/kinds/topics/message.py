@@ -1,4 +1,4 @@
-"""The parameters of `publish`: one message, as a form or a JSON document writes it."""
+"""The parameters of `publish`: one message, as a form or a JSON document gives it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LATEST_MS: Final = 253_402_300_799_999  # the year 9999
 OF_MESSAGE: Final = frozenset(
     ("value", "encoding", "key", "key_encoding", "ordering_key", "properties", "event_time_ms")
 )
-"""These parameters are in the entry. The act log never contains them."""
+"""The parameters that are stored in the message's entry. The act log never contains them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +30,10 @@ class NewMessage:
 
     value: Annotated[str, Rule("payload, at most 1 MiB", most_characters=_MOST_CHARACTERS)] = ""
     encoding: Annotated[
-        Literal["text", "json", "base64"], Rule("how value is written; json: it must be JSON, as it stands")
+        Literal["text", "json", "base64"], Rule("the encoding of value; json: value must be JSON")
     ] = "text"
     key: Annotated[str | None, Rule("key; it chooses the partition")] = None
-    key_encoding: Annotated[Literal["text", "base64"], Rule("how key is written")] = "text"
+    key_encoding: Annotated[Literal["text", "base64"], Rule("the encoding of key")] = "text"
     ordering_key: Annotated[str | None, Rule("ordering key, as base64")] = None
     properties: Annotated[Mapping[str, str], Rule("properties")] = field(default_factory=dict)
     event_time_ms: Annotated[int | None, Rule("event time, ms since 1970", least=1, most=_LATEST_MS)] = None

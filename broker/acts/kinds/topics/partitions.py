@@ -27,7 +27,7 @@ class Partitions:
 
 
 class UpdatePartitions(DirectKind[Partitions]):
-    """Add partitions. A topic never gets fewer."""
+    """Add partitions. Vela never removes a partition."""
 
     name = "update_partitions"
     summary = "Add partitions to a partitioned topic, each with the subscriptions that the others have."

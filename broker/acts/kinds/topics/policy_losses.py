@@ -38,7 +38,7 @@ class PolicyLosses:
     freed_bytes: int = 0
     lost_messages: int = 0  # not acked; they expire or are evicted, counted for each subscription
     losing_subscriptions: int = 0
-    stopped_topics: list[str] = field(default_factory=list)  # their producers are stopped by a quota
+    stopped_topics: list[str] = field(default_factory=list)  # a quota stops their producers
     is_complete: bool = True  # False: more than MOST_COUNTED subscriptions lose messages
 
     def notes(self) -> list[str]:
@@ -73,7 +73,7 @@ class PolicyLosses:
 async def losses(
     trimmer: Trimmer, topics: Sequence[Topic], after: Mapping[str, Policies], now_ms: int
 ) -> PolicyLosses:
-    """Return the losses of the topics if the policies in `after` were in force. Its keys are full topic names."""
+    """Return what the topics would lose under the policies in `after`, whose keys are full topic names."""
     found = PolicyLosses()
     for number, topic in enumerate(topics, start=1):
         if number % _SLICE == 0:

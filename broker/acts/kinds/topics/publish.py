@@ -1,7 +1,7 @@
 """Publish one message to a topic, for an operator.
 
-Only the topic's owner writes its log, so a publication is an act. The act's row has the message until it is stored or
-refused; after that the row has the payload's digest and the message's id.
+Only the topic's owner writes its log, so a publication is an act. The act's row has the message until the message is
+stored or refused; after that the row has the payload's digest and the message's id.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Publish(ActKind[NewMessage]):
         )
 
     async def _partition(self, context: ActContext, given: NewMessage) -> int | None:
-        """Return the partition that the message goes to, None if the topic is not partitioned."""
+        """Return the partition that the message goes to; None if the topic is not partitioned."""
         name = TopicName.parse(context.act.topic_name)
         if name.domain != "persistent":
             raise ActInvalid(f"{name} keeps no messages: publish to it with a client")

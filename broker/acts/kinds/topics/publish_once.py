@@ -81,7 +81,8 @@ async def send(
 async def stored(context: ActContext, noted: Mapping[str, Any]) -> Position | None:
     """Return where an earlier attempt stored the message, None if it did not.
 
-    Raises SendOutcomeUnknown if the topic has trimmed entries that may have included it, or still has sends under way.
+    Raises SendOutcomeUnknown if the topic has trimmed entries that may have included the message, or still has sends
+    under way.
     """
     topic = await context.topics.open_named(noted["topic"])
     await _until_settled(topic)

@@ -18,7 +18,7 @@ class DeleteSchema(DirectKind[NoParameters]):
     name = "delete_schema"
     summary = "Delete a topic's schema, so that the next producer can store any other."
     scope = Scope.TOPIC
-    can_be_requested = False  # only the admin API has it
+    can_be_requested = False  # only the admin API offers it
     no_undo = "to undo it, store the schema again, as a new version"
     parameters = NoParameters
 

@@ -64,7 +64,7 @@ class TopicPolicies(_Change):
 
 
 class _SetPolicies(ActKind[Any]):
-    """A change of policies. The plan records them before and after; apply is refused if they have changed since."""
+    """A change of policies. The plan records the old and new ones; apply is refused if they have changed since."""
 
     no_undo = "to undo it, set the earlier policies"
 
@@ -111,7 +111,7 @@ class _SetPolicies(ActKind[Any]):
     async def _load(self, context: ActContext, holder: Holder) -> None:
         """Load the topic, or up to 50 of its partitions, so that the plan can count the losses.
 
-        Skip one that is already loading: waiting for it may be slow, and would delay the acts queued behind this one.
+        Skip a topic that is already loading: the wait may be long, and would delay the acts queued behind this one.
         """
         if holder.topic is not None and holder.topic.domain == "persistent":
             members = await repeat_until_done(
@@ -197,7 +197,7 @@ def _warnings(before: Policies, after: Policies) -> list[str]:
         notes.append("topics that nobody has used for inactive_topic_ms are deleted")
     if after.second_person and not before.second_person:
         notes.append(
-            "from then on another user must apply each act that a user plans here, a change of this policy too; acts"
-            " with a token, by manage.py or by the admin API are refused"
+            "from then on, another user must apply each act that a user plans here, including a change of this policy;"
+            " acts with a token, by manage.py or by the admin API are refused"
         )
     return notes

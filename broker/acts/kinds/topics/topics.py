@@ -29,9 +29,9 @@ _OPEN_AT_ONCE: Final = 8
 
 
 async def _durable(context: ActContext, figures: DeleteFigures) -> list[tuple[Topic, Subscription]]:
-    """Load the topics with durable subscriptions. Return each such subscription, after its topic.
+    """Load the topics with durable subscriptions. Return each durable subscription together with its topic.
 
-    The stored cursors may be out of date, so they do not suffice.
+    Reading the stored cursors is not enough, because they may be out of date.
     """
     at_once = asyncio.Semaphore(_OPEN_AT_ONCE)
 
@@ -92,7 +92,7 @@ class TerminateTopic(DirectKind[NoParameters]):
 
 
 class TruncateTopic(DirectKind[NoParameters]):
-    """Skip the messages stored when the act is planned. The open ledger's entries are freed once it is sealed."""
+    """Skip the messages stored when the act is planned. The open ledger's entries are freed when it is sealed."""
 
     name = "truncate"
     summary = (
@@ -170,7 +170,7 @@ class Delete:
 
 
 class DeleteTopic(DirectKind[Delete]):
-    """Delete a topic's messages, subscriptions and policies. Its acts stay in the log."""
+    """Delete a topic's messages, subscriptions and policies. The act log keeps its acts."""
 
     name = "delete_topic"
     summary = "Delete a topic with its partitions, messages and subscriptions."

@@ -18,7 +18,7 @@ class TrimTopic(DirectKind[NoParameters]):
     name = "trim"
     summary = "Free the acked messages that retention no longer keeps, without waiting for the next round."
     scope = Scope.TOPIC
-    can_be_requested = False  # only the admin API has it: upkeep does this by itself
+    can_be_requested = False  # only the admin API offers it: upkeep does this by itself
     no_undo = "it cannot be undone: nobody can rewind to the messages that are freed"
     parameters = NoParameters
 
@@ -31,7 +31,7 @@ class TrimTopic(DirectKind[NoParameters]):
                 Retention(time_ms=topic.policies.retention_ms, size_bytes=topic.policies.retention_bytes),
             )
             messages = counted(found.messages, "message", "messages")
-            words.append(f"{name}: {messages} of {counted(found.size_bytes, 'byte', 'bytes')} may go")
+            words.append(f"{name}: {messages} of {counted(found.size_bytes, 'byte', 'bytes')} can be freed")
         return Effect(
             words=tuple(words),
             notes=("messages pinned by an undo window or a bookmark stay, and so does the open ledger",),
