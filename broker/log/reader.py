@@ -86,7 +86,7 @@ class TopicReader:
         return whole  # up to a gap, if any: the next read begins there
 
     async def read_chosen(self, positions: Sequence[Position]) -> list[StoredEntry]:
-        """Read the first of these entries, as many as fit one read, and cache them. Return them in the log's order.
+        """Read these entries, up to the limits of one read, and cache them. Return them in the log's order.
 
         Leaves out trimmed entries. Raises GapInLog if one of the others is missing. Safe to cancel.
         """
@@ -108,9 +108,9 @@ class TopicReader:
         return found
 
     def _within_one_read(self, positions: Iterable[Position]) -> list[Position]:
-        """Return the first of these that fit one read, without trimmed ones.
+        """Return these positions, without trimmed ones, up to the limits of one read.
 
-        Sizes are those in the index, or else the average of the ledger.
+        The size of an entry comes from the index. If the index lacks the entry, its ledger's average size counts.
         """
         wanted: list[Position] = []
         size_bytes = 0
@@ -202,9 +202,10 @@ class TopicReader:
         *,
         is_whole: Callable[[T], bool],
     ) -> T | None:
-        """Ask the place of a ledger, and its new place if the ledger was moved during the read. None if it was trimmed.
+        """Ask the place of a ledger, and its new place if the ledger was moved during the read.
 
-        Returns an incomplete answer only if the ledger is still in the place that was asked.
+        Returns None if the ledger was trimmed. Returns an incomplete answer only if the ledger is still in the place
+        that was asked.
         """
         while (place := self._place(ledger_id)) is not None:
             try:
@@ -212,7 +213,7 @@ class TopicReader:
             except PlaceGone:
                 if self._place(ledger_id) == place:
                     self.failed_file_reads += isinstance(place, FilePlace)
-                    raise  # lost, and not moved
+                    raise  # the ledger was not moved: it is lost
                 continue
             except OffloadedUnreadable:
                 self.failed_file_reads += 1

@@ -1,7 +1,7 @@
 """Choose the segment for new ledgers, open the next segment, and find the long-lived one for copies.
 
-The table of a new segment is created first and can be appended to at once. The views over all segments are created
-again when no reader locks them. Neither step delays an append.
+`Segments` creates the table of a new segment first, and appends can use it at once. It creates the views over all
+segments again when no reader locks them. Neither step delays an append.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class AppendBatch:
 
 
 class LogListener(Protocol):
-    """The interface through which a log notifies its topic about sends and ownership."""
+    """The interface through which a log tells its topic what became of sends, and that it has closed."""
 
     def stored(self, batch: AppendBatch) -> None:
         """Give receipts in the order of the sends, and deliver: the batch is durable."""
@@ -110,7 +110,7 @@ class TopicLog:
         self.queued_since_s = 0.0  # monotonic time; valid while the queue is not empty
         self.in_flight: AppendBatch | None = None
         self.is_paused = False  # queued sends wait: see log/append_pause.py
-        self.trimmed_through = 0  # ledger up to which rows are still to be removed from PostgreSQL; 0 = none
+        self.trimmed_through = 0  # ledgers up to this one still have rows to remove from PostgreSQL; 0 = none
         self._cache = cache
         self.policy = policy  # decides when the open ledger is full
         self._last_append_ms = max((info.last_append_ms for info in ledgers.infos()), default=0)
@@ -172,8 +172,8 @@ class TopicLog:
     def take_batch(self, *, max_entries: int, max_bytes: int, now_ms: int) -> AppendBatch:
         """Give the next sends their positions and return them as a batch, which is now in flight.
 
-        It stays in flight until `committed`, `give_back` or `refuse`. The last entry may exceed `max_bytes`. Raises
-        ValueError if no ledger is open.
+        The batch stays in flight until `committed`, `give_back` or `refuse`. Its last entry may exceed `max_bytes`.
+        Raises ValueError if no ledger is open.
         """
         ledger = self.ledgers.open_ledger()
         if ledger is None:
@@ -181,7 +181,7 @@ class TopicLog:
         append_ms = max(self._last_append_ms, now_ms)
         entry_id = ledger.entries
         messages, size_bytes = self.ledgers.total_messages, self.ledgers.total_bytes
-        # Set in flight before the first send leaves the queue, so that a fault in between loses none.
+        # Set `in_flight` before the first send leaves the queue, so that a fault in between loses no send.
         batch = self.in_flight = AppendBatch(since_s=self.queued_since_s)
         queue, sends, entries, ledger_id = self.queue, batch.sends, batch.entries, ledger.ledger_id
         while queue and len(entries) < max_entries and batch.size_bytes < max_bytes:
@@ -247,7 +247,7 @@ class TopicLog:
         self.queued_since_s = batch.since_s
 
     def remember(self, entries: list[StoredEntry]) -> None:
-        """Add entries that were read from their place to the cache and the index."""
+        """Add entries that were read from PostgreSQL or a file to the cache and the index."""
         if not entries:
             return
         self._cache.add(self.cached, entries)

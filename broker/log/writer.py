@@ -1,7 +1,8 @@
 """Group commit: one statement stores the ready sends of many topics. Receipts follow after COMMIT, in send order.
 
 While a commit is in flight, new sends are gathered; there is no timer when idle. At most one commit is in flight per
-topic, so receipts cannot overtake each other. Two lanes let the server's fsync of one statement overlap the next.
+topic, so receipts cannot overtake each other. With two lanes, the server's fsync of one statement overlaps with the
+next statement.
 
 No failure leaves a topic with a batch in flight. After an unknown outcome the writer advances the epochs and reads the
 log. It refuses sends that are not stored and cannot be stored. Their producers are closed, so that they send again.
@@ -137,7 +138,7 @@ class Writer:
             await lane.close()
 
     async def _round(self, lane: _Lane) -> None:
-        """Gather the batches of one statement, store them, and answer. Every log taken is settled, whatever fails."""
+        """Gather the batches of one statement, store them, and answer. Settle every log taken, whatever fails."""
         log = self._ready.next()
         if not log.is_open or not log.has_sends():
             return
@@ -319,8 +320,7 @@ class Writer:
     ) -> dict[TopicLog, AppendBatch]:
         """Find out what a statement of unknown outcome stored: settle the batches that it stored, return the others.
 
-        The epochs are advanced first, which waits until the old statement has ended. After that nothing changes any
-        more.
+        Advances the epochs first, which waits until the old statement has ended. After that, the answer cannot change.
         """
         self.unknown_outcomes += 1
         await lane.close()
@@ -349,7 +349,7 @@ class Writer:
     async def _is_stored(self, log: TopicLog, batch: AppendBatch) -> bool:
         """Return whether a batch of unknown outcome is in the log.
 
-        Call this after the epoch was advanced, because the answer cannot change from then on.
+        Call this only after the epoch was advanced: before that, the answer can still change.
         """
         last = batch.entries[-1]
         stored = await repeat_until_done(

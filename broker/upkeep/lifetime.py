@@ -1,8 +1,8 @@
-"""Trimming, expiry and unloading of topics, at the owner's own pace and when Celery's beat asks for it.
+"""Trim, expire and unload topics, at the owner's own pace and whenever Celery's beat asks for it.
 
 One task looks at a part of the topics each second, so that it looks at each topic once in `lifetime_check_ms`. Another
-task drops segments and copies the ledgers still in use out of them. It does no harm if either runs at any
-time, or twice.
+task drops segments, after copying the ledgers still in use out of them. Either task may run at any time, or twice,
+without harm.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 _INTERVAL_S = 1.0
 _VISITS = 20  # topics that are not in memory, loaded in one second
-_VISIT_AGAIN_MS = 3_600_000  # at least, between two visits to a topic that is not in memory
+_VISIT_AGAIN_MS = 3_600_000  # the shortest time between two visits to a topic that is not in memory
 
 
 class Lifetime:
@@ -70,7 +70,7 @@ class Lifetime:
         self.offloads = offloads
         self._may_store = may_store
         self._segment_drops = SegmentDrops(pool, segments, epochs, self._open_log)
-        self._waiting: list[Topic] = []  # those that this round has not looked at yet
+        self._waiting: list[Topic] = []  # topics that this round has not looked at yet
         self._due = 0.0  # number of topics to look at now, with the fraction left over
         # For topics not in memory: the earliest time of the next visit.
         self._visit_at_ms: dict[int, int] = {}
@@ -153,7 +153,7 @@ class Lifetime:
         await self.look_at(await self._topics.open_named(name))
 
     async def look_at_segments(self) -> None:
-        """Take over offloaded ledgers, drop and copy segments, and find the subscription that keeps the oldest one."""
+        """Take over offloaded ledgers, empty and drop segments, and see which subscription keeps the oldest segment."""
         await self._guarded(self.offloads.turn(), "offloaded ledgers")
         while await self._segment_drops.turn():
             pass

@@ -1,4 +1,4 @@
-"""The reads that a topic's log needs, wherever a ledger is."""
+"""The reads that a topic's log needs, whether a ledger is in PostgreSQL or in a file."""
 
 from __future__ import annotations
 

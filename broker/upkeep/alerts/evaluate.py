@@ -13,7 +13,7 @@ from broker.storage.alerts import AlertRound, Found, OpenAlert, StoredRule, aler
 
 __all__ = ["evaluate", "notification_body"]
 
-_NAMED = 20  # subjects that one notification names; it counts the others
+_NAMED = 20  # subjects that one notification names; it only counts the others
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class _Changes:
 
 
 def evaluate(now_ms: int) -> None:
-    """Evaluate every rule once, in at most ten statements. Do nothing if another process is in a round."""
+    """Evaluate every rule once, in at most ten statements. Do nothing if another process is running a round."""
     with alert_round() as statements:
         if statements is None:
             return

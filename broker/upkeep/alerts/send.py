@@ -1,6 +1,6 @@
-"""Send stored notifications. One that fails is sent again, with growing pauses, at most ATTEMPTS_MOST times in all.
+"""Send stored notifications. Each is tried at most ATTEMPTS_MOST times, with growing pauses between the attempts.
 
-A notification may arrive twice if a worker dies between sending it and recording that.
+A notification may arrive twice if a worker dies after it sent the notification and before it recorded that.
 """
 
 from __future__ import annotations

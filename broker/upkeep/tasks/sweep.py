@@ -1,4 +1,4 @@
-"""Remove the rows that a dead broker left, and old acts."""
+"""Remove old acts, and the rows that a dead broker left behind."""
 
 from __future__ import annotations
 
