@@ -59,11 +59,11 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     `scope["url_route"]["kwargs"]`, and `accept`, `send` and `close` are Channels' own. Callbacks of the broker, which
     cannot await, write to `transport`.
 
-    Only the receive loop is not Channels' own. Channels makes a task for each message and goes to a thread to close old
-    database connections before it calls `receive`: one connection then handles 3,000 messages a second, and 26,500 with
-    this loop, nine times as many. Channels has no back-pressure either: Daphne's queue in front of it has no limit.
-    Here nothing stands between the server's bounded queue and `receive`. While `receive` waits, that queue fills, and
-    the server stops reading from the peer. docs/decisions/0023-channels-for-the-websocket-doors.md has the figures.
+    Only the receive loop is not Channels' own. Before Channels calls `receive`, it makes a task for each message and
+    closes old database connections in a thread. One connection then handles 3,000 messages a second; with this loop it
+    handles 26,500, nine times as many. Channels has no back-pressure either, because Daphne's queue has no limit. Here
+    nothing stands between the server's bounded queue and `receive`. While `receive` waits, that queue fills, and the
+    server stops reading from the peer. docs/decisions/0023-channels-for-the-websocket-doors.md has the figures.
     """
 
     scope: Scope
@@ -180,7 +180,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def connect(self) -> None:
         """Accept when the broker is ready. Raises HandshakeRefused.
 
-        The guard stays locked. That suits a socket that asks nothing of the broker, or authenticates later.
+        The guard stays locked. This suits a socket that requests nothing from the broker, or authenticates later.
         """
         self._require_ready()
         await self.accept()
@@ -222,8 +222,8 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Handle one frame. Raises SessionError to close the socket.
 
-        Nothing is read from the peer while this waits. It must wait inside `transport.share.away`, so that the work of
-        others meanwhile is not charged to this connection.
+        Nothing is read from the peer while this method waits. It must wait inside `transport.share.away`, so that the
+        work of other connections is not charged to this one.
         """
         only_text(text_data)
 

@@ -43,7 +43,7 @@ class FrameTransport(Protocol):
         """Call `callback` whenever the socket becomes writable again."""
 
     async def is_alive(self, timeout_ms: int) -> bool:
-        """Ping the peer. Return True as soon as it sends anything, False if it does not in time. Safe to cancel."""
+        """Ping the peer. Return True as soon as it sends anything, False if nothing comes in time. Safe to cancel."""
 
     def close(self, code: int, reason: str) -> None:
         """Send the written frames, then the close frame. Safe to repeat."""

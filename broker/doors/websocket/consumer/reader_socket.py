@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ReaderSocket"]
 
-_OWN_STATUS = (401, 403)  # these are not answered with 500
+_OWN_STATUS = (401, 403)  # `refusal` answers with these unchanged
 
 
 class ReaderSocket(PushSocket):
@@ -77,7 +77,7 @@ class ReaderSocket(PushSocket):
         return Position(position.ledger_id, position.entry_id + 1), None
 
     def refusal(self, status: int, reason: str) -> HandshakeRefused:
-        """Return 500, as Pulsar does for a refused reader, unless credentials or a permission are missing."""
+        """Return a refusal with 500, as Pulsar does for readers, unless credentials or a permission are missing."""
         return HandshakeRefused(
             status if status in _OWN_STATUS else 500, f"Failed to create reader: {reason}"
         )

@@ -16,9 +16,9 @@ MAX_BATCH_SIZE = 1 << 20
 
 
 class EntryAck(NamedTuple):
-    """The ack of one entry. The cursor ANDs `remaining` with the members that it still has as unacked.
+    """The ack of one entry. The cursor ANDs `remaining` with the members that are still unacked.
 
-    A named tuple because every ack makes one, and a dataclass would cost more than the rest of the work.
+    A named tuple, because every ack needs one and a dataclass would cost more than the rest of the work.
     """
 
     ledger_id: int
@@ -30,10 +30,10 @@ class EntryAck(NamedTuple):
 class BatchAcks:
     """Turns acked ids of one topic, as one socket sends them, into entry acks.
 
-    With `batch_index_acks` (Vela's default) every member is acked by itself and nothing is kept between calls. Without
-    it an entry is acked when this socket has acked all its members since the last delivery. Until then a bit set is
-    kept for each partly acked entry, for at most `max_entries`. Above that the oldest is forgotten, so its entry is
-    redelivered; no message is lost.
+    With `batch_index_acks` (Vela's default) every member is acked separately and nothing is kept between calls. Without
+    it, an entry is acked when this socket has acked all its members since the last delivery. Until then a bit set is
+    kept for each partly acked entry, for at most `max_entries`. Above that number the oldest bit set is forgotten, and
+    the broker redelivers its entry; no message is lost.
     """
 
     __slots__ = ("_batch_index_acks", "_max_entries", "_partly")
@@ -45,7 +45,7 @@ class BatchAcks:
 
     @property
     def partly_acked(self) -> int:
-        """Entries kept because some of their members are not acked yet."""
+        """The number of entries of which only some members are acked so far."""
         return len(self._partly)
 
     def individual(self, ids: Iterable[MessageId]) -> list[EntryAck]:
@@ -89,8 +89,8 @@ class BatchAcks:
     def cumulative(self, message_id: MessageId) -> EntryAck:
         """Return the ack of everything up to and including `message_id`.
 
-        Inside a batch, the members after it remain. Without batch index acks all members of its entry remain, so
-        only the entries before it are acked. Raises InvalidCommand for an impossible index or size.
+        Inside a batch, the members after it remain unacked. Without batch index acks all members of its entry remain
+        unacked, so only the entries before it are acked. Raises InvalidCommand for an impossible index or size.
         """
         position = (message_id.ledger_id, message_id.entry_id)
         remaining, size = 0, 0

@@ -67,7 +67,7 @@ class ReconsumeLater(msgspec.Struct, frozen=True, gc=False):
 
     message_id: MessageId
     delay_ms: int  # >= 0
-    properties: dict[str, str]  # added to the copy's
+    properties: dict[str, str]  # added to those of the copy
 
 
 class Unsubscribe(msgspec.Struct, frozen=True, gc=False):
@@ -130,14 +130,14 @@ _END_OF_TOPIC = {True: b'{"endOfTopic":true}', False: b'{"endOfTopic":false}'}
 
 
 def decode_commands(frame: Frame, known: Mapping[str, MessageId] = _NONE_KNOWN) -> list[ConsumerCommand]:
-    """Return the commands of a text frame in order: one, unless the frame is an array.
+    """Return the commands of a text frame in order. There is one command unless the frame is an array.
 
     `known` maps the base64 text of ids that were sent to this socket to the ids, which saves parsing them (4 µs each).
     Any other id is parsed, so a client may ack on one socket a message that it received on another.
 
     Raises InvalidJson (not JSON, wrong types, empty or oversized array) and InvalidCommand (an id that is
     missing, not base64 or not a MessageIdData; `permit` without a number; unknown `ackType`; `reconsumeLater`
-    without a delay or with wrong properties). A `type` that is absent or unknown acknowledges, as in Pulsar.
+    without a delay or with wrong properties). A command whose `type` is absent or unknown acknowledges, as in Pulsar.
     """
     fields = guarded_decode(_decode, frame)
     if type(fields) is _Fields:
@@ -208,8 +208,8 @@ def _properties(value: object) -> dict[str, str]:
 def push_fragment(message: Message) -> bytes:
     """Return the part of a push that is the same for every delivery of `message`, so that it can be cached.
 
-    It has payload, properties, publishTime, eventTime (unless 0), key (if there is one) and the closing brace. Pass it
-    to `push_frame`.
+    The part has payload, properties, publishTime, eventTime (unless 0), key (if there is one) and the closing brace.
+    Pass it to `push_frame`.
     """
     return _fragment(
         _Push(message.payload, message.properties, format_time(message.publish_time_ms)), message

@@ -1,6 +1,6 @@
 """Messages that the client has encrypted: the keys in the address, and the fields of each message about encryption.
 
-The broker stores an encrypted payload as it is, and writes the fields that consumers need to decrypt it into the
+The broker stores an encrypted payload unchanged. It writes the fields that consumers need for decryption into the
 entry's metadata.
 """
 
@@ -60,7 +60,7 @@ class _GivenKey(msgspec.Struct):
 def encryption_keys(query: Query) -> tuple[EncryptionKey, ...]:
     """Read `encryptionKeys`: base64 of `{"⟨name⟩": {"keyValue": base64, "metadata": {}}}`. () if there are none.
 
-    Raises HandshakeRefused (500) for anything else, such as names of keys, with which Pulsar encrypts in the broker.
+    Raises HandshakeRefused (500) for anything else, such as names of keys with which Pulsar's broker would encrypt.
     """
     text = query.get("encryptionKeys")
     if not text:

@@ -28,7 +28,7 @@ class WebSocketError(IntEnum):
     """Pulsar's error numbers.
 
     At the handshake Vela answers with HTTP statuses instead. It sends 5 when it closes a socket because the credentials
-    have expired or were revoked, and 6 because a permission was revoked. It never sends 1, 2 and 4.
+    have expired or were revoked, and 6 when a permission was revoked. It never sends 1, 2 or 4.
     """
 
     FAILED_TO_CREATE_PRODUCER = 1
@@ -66,7 +66,7 @@ class CloseCode(IntEnum):
     UNSUPPORTED_DATA = 1003  # a binary frame on a JSON endpoint
     INVALID_DATA = 1007  # not UTF-8, not JSON, or JSON of the wrong types (error 3)
     # A command that cannot be carried out, such as a bad id or permits <= 0 (error 3); credentials that have expired or
-    # were revoked (error 5); a revoked permission (error 6); on /ws/binary, the end of the protocol.
+    # were revoked (error 5); a revoked permission (error 6); on /ws/binary, every close by BinaryConnection.
     POLICY_VIOLATION = 1008
     MESSAGE_TOO_BIG = 1009  # a frame above the limit
     INTERNAL_ERROR = 1011  # a fault of the broker
@@ -76,7 +76,7 @@ class CloseCode(IntEnum):
 class SessionError(RemoteProtocolError):
     """Closes the socket with `close_code` and `reason`. You may show `str()` to the peer.
 
-    If the frame is an array, commands before the wrong one may have been applied.
+    If the frame is an array, the commands before the wrong command may have been applied.
     """
 
     close_code: ClassVar[CloseCode] = CloseCode.POLICY_VIOLATION

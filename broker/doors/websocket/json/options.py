@@ -1,6 +1,6 @@
 """The query parameters of the handshake as options, with Pulsar's names, defaults and refusals.
 
-Unknown parameters are ignored. So is `token`, which `BrokerSocket` reads.
+These functions ignore unknown parameters, and `token`, which `BrokerSocket` reads.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class ProducerOptions:
     batching_max_publish_delay_ms: int = 1
     max_pending_messages: int = 0  # messages without a receipt, 0 = unbounded
     compression: CompressionType = CompressionType.NONE
-    encryption_keys: tuple[EncryptionKey, ...] = ()  # the client encrypts with them; () = it does not
+    encryption_keys: tuple[EncryptionKey, ...] = ()  # with which the client encrypts; () = it does not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +133,7 @@ class ConsumerOptions:
     ack_timeout_backoff: RedeliveryBackoff | None = None  # added to the timeout, by redelivery count
     negative_ack_redelivery_delay_ms: int = 60_000  # >= 100
     negative_ack_backoff: RedeliveryBackoff | None = None  # instead of the delay, by redelivery count
-    batch_index_acks: bool = True  # members of a batch are acked by themselves
+    batch_index_acks: bool = True  # members of a batch are acked separately
     dead_letter: DeadLetterPolicy | None = None
     retry: RetryPolicy | None = None
     pull_mode: bool = False
@@ -163,9 +163,9 @@ class ReaderOptions:
 def producer_options(query: Query) -> ProducerOptions:
     """Read the options of a producer. Raises InvalidQuery (400), and HandshakeRefused (500) for names of keys.
 
-    A client that encrypts its messages sends the keys; then batching and compression have no effect. Names of keys are
-    refused, as Pulsar refuses them without a key reader: a client that expects the broker to encrypt must not publish
-    in plain text.
+    A client that encrypts its messages sends the keys; then batching and compression have no effect. Vela refuses names
+    of keys, as Pulsar does without a key reader: a client that expects the broker to encrypt must not publish in plain
+    text.
     """
     keys = encryption_keys(query)
     defaults = ProducerOptions()
@@ -334,7 +334,7 @@ def _backoff(query: Query, name: str) -> RedeliveryBackoff | None:
         except ValueError:
             pass
     raise InvalidQuery(
-        f"{name} is the shortest and the longest wait in ms and a multiplier from 1 on, such as 1000,60000,2"
+        f"{name} is the shortest and the longest wait in ms and a multiplier of at least 1, such as 1000,60000,2"
     )
 
 

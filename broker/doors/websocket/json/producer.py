@@ -1,8 +1,8 @@
 """A producer's frames: messages in, acks out.
 
 Extension: a text frame may be a JSON array of message objects. The answer is exactly one frame: an array of
-acks in the same order, sent when the last of its messages is settled (`ArrayAcks`). Each item succeeds or
-fails by itself, as if it had been sent alone. The answer to an array that is empty or above the limit is one
+acks in the same order, sent when the last of the messages is settled (`ArrayAcks`). Each item succeeds or
+fails as if it had been sent alone. The answer to an array that is empty or above the limit is one
 `send-error:3` object.
 """
 
@@ -185,9 +185,9 @@ def _bad_field(message: str, fields: _Fields) -> SendError:
 
 
 def ack_frame(message_id_base64: str, context: str | None) -> bytes:
-    """Return `{"result":"ok","messageId":…,"context":…,"errorCode":0,"schemaVersion":0}`, context if there is one.
+    """Return `{"result":"ok","messageId":…,"context":…,"errorCode":0,"schemaVersion":0}`.
 
-    `message_id_base64` is `MessageId.to_base64()`: base64 needs no escaping.
+    Leaves out a `context` of None. `message_id_base64` is `MessageId.to_base64()`: base64 needs no escaping.
     """
     if context is None:
         return (
@@ -210,7 +210,7 @@ class ArrayAcks:
         self._waiting = messages
 
     def settle(self, index: int, answer: bytes) -> bytes | None:
-        """Record the answer (`ack_frame` or `SendError.to_frame`) to an item. Return the frame after the last one.
+        """Record the answer (`ack_frame` or `SendError.to_frame`) to an item. Return the frame once all are recorded.
 
         Safe to repeat: an index that is settled already keeps its first answer.
         """

@@ -46,7 +46,7 @@ class DeliveryWindow:
         self._balance -= messages
 
     def settled(self, frames: int = 1) -> int:
-        """Free places for this many acks or nacks (a reader: any object). Return the credit, 0 in pull mode."""
+        """Free places for this many acks or nacks (for a reader: any objects). Return the credit, 0 in pull mode."""
         if self._pull:
             return 0
         self._balance += frames

@@ -29,7 +29,7 @@ __all__ = ["LaneOwner", "PublishLane", "Reply"]
 MAX_BATCH_BYTES: Final = 128 * 1024  # of payloads; Pulsar's clients close a batch at this size
 
 Reply: TypeAlias = tuple[str | None, ArrayAcks | None, int]
-"""Where an answer goes: the message's context, the array that it came in (None = alone), its index there."""
+"""Where an answer goes: the message's context, the array that it came in (None = alone), and its index in the array."""
 
 
 class LaneOwner(Protocol):
@@ -60,7 +60,7 @@ class _Pending:
 
 
 class PublishLane:
-    """Publishes to one topic or partition, in the order of the calls. It is its producer's `ProducerSink`."""
+    """Publishes to one topic or partition, in the order of the calls. Implements `ProducerSink` for its producer."""
 
     def __init__(
         self,
@@ -110,9 +110,9 @@ class PublishLane:
             producer.detach()
 
     def publish(self, message: ProducerMessage, reply: Reply) -> None:
-        """Hand one message to the broker, alone or in the open batch.
+        """Pass one message to the broker, alone or in the open batch.
 
-        Refuse one that is too large, or that exceeds the limit of pending messages.
+        Refuse a message that is too large, or that exceeds the limit of pending messages.
         """
         options = self._options
         size_bytes = len(message.payload)
