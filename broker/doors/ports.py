@@ -68,11 +68,11 @@ __all__ = [
 
 
 class ProducerPort(Protocol):
-    """`broker.producers.producer.Producer`."""
+    """One open producer. `broker.producers.producer.Producer` implements it."""
 
     @property
     def name(self) -> str:
-        """The name that the client gave, or that the broker made."""
+        """The name that the client gave, or that the broker generated."""
 
     @property
     def last_sequence_id(self) -> int:
@@ -88,7 +88,7 @@ class ProducerPort(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """False once the client or the broker has closed it."""
+        """False once the client or the broker has closed the producer."""
 
     @property
     def is_ready(self) -> bool:
@@ -116,11 +116,11 @@ class ProducerPort(Protocol):
 
 
 class ConsumerPort(Protocol):
-    """`broker.subscription.consumer.Consumer`."""
+    """One attached consumer. `broker.subscription.consumer.Consumer` implements it."""
 
     @property
     def is_open(self) -> bool:
-        """False once the client or the broker has closed it."""
+        """False once the client or the broker has closed the consumer."""
 
     @property
     def name(self) -> str:
@@ -132,7 +132,7 @@ class ConsumerPort(Protocol):
 
     @property
     def subscription_type(self) -> SubscriptionType:
-        """The subscription type that it attached with."""
+        """The subscription type that the consumer attached with."""
 
     @property
     def epoch(self) -> int | None:
@@ -160,10 +160,10 @@ class ConsumerPort(Protocol):
         """
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
-        """Deliver these again, or with None everything unacked. `epoch` is the new consumer epoch, None = unchanged."""
+        """Deliver these again; None = everything unacked. `epoch` is the new consumer epoch, None = no change."""
 
     def redeliver_at(self, positions: Sequence[Position], due_ms: int) -> None:
-        """Deliver these again at `due_ms` (ms since 1970), unless they are acked before."""
+        """Deliver these entries again at `due_ms` (ms since 1970), unless they are acked before then."""
 
     def filter_due(self, due_filter: DueFilter) -> None:
         """Ask `due_filter` which entries to redeliver, each time some are overdue."""
@@ -186,8 +186,8 @@ class ConsumerPort(Protocol):
     async def seek_position(self, position: Position, remaining: int | None) -> None:
         """Move the cursor so that the entry at `position` comes next. Raises BrokerError.
 
-        `remaining` has a bit for each member of the entry to deliver, None = all. The broker first closes the
-        subscription's consumers, which their clients open again.
+        `remaining` has a bit for each message of the entry that is to be delivered, None = all. The broker first closes
+        the subscription's consumers, which their clients open again.
         """
 
     async def seek_time(self, publish_time_ms: int) -> None:
@@ -197,7 +197,10 @@ class ConsumerPort(Protocol):
         """Return the last message that this consumer can get, and the subscription's mark-delete position."""
 
     async def unsubscribe(self, *, force: bool) -> None:
-        """Delete the subscription. Raises BrokerError, for example if other consumers are attached, unless `force`."""
+        """Delete the subscription.
+
+        Raises BrokerError, for example if other consumers are attached and `force` is False.
+        """
 
     def writable_again(self) -> None:
         """Resume delivery: the peer can receive bytes again."""
@@ -207,7 +210,7 @@ class ConsumerPort(Protocol):
 
 
 class TopicListPort(Protocol):
-    """`broker.topics.lists.topic_lists.TopicListWatch`."""
+    """One watched list of topics. `broker.topics.lists.topic_lists.TopicListWatch` implements it."""
 
     @property
     def is_open(self) -> bool:
@@ -310,7 +313,7 @@ class PullsPort(StatusPort, PartitionsPort, Protocol):
     """The requests of pull clients."""
 
     async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
-        """Return the answer to a long-poll pull, or the parked pull. Raises BrokerError."""
+        """Return the answer to a long-poll pull, or the pull itself if it was parked. Raises BrokerError."""
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
         """Answer a pull as `pull` does, from memory. None if PostgreSQL must be queried. Raises BrokerError."""
@@ -360,13 +363,13 @@ class AccessPort(Protocol):
         """Check credentials again. Raises AuthenticationFailed if they have expired or were revoked meanwhile."""
 
     def check_revoked(self, principal: Principal) -> None:
-        """Check for changes.
+        """Check that the credentials are still accepted.
 
-        Raises AuthenticationFailed if somebody revoked the client's token or changed its password.
+        Raises AuthenticationFailed if somebody has revoked the client's token or changed its password.
         """
 
     def check(self, principal: Principal, action: Action, subject: Subject) -> None:
-        """Check a permission. Raises NotAuthorized unless the client may do this."""
+        """Check a permission. Raises NotAuthorized unless the client may take this action."""
 
     async def load(self) -> None:
         """Read the stored permissions and revocations into memory. Raises psycopg.Error."""
@@ -405,7 +408,7 @@ class BrokerPort(MetricsPort, ClientPort, CredentialsPort, Protocol):
 class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
     """The parts of the broker that the admin REST API uses.
 
-    Most of its changes are acts, which it requests through `own_requests`.
+    Most changes that the admin API makes are acts, which it requests through `own_requests`.
     """
 
     @property

@@ -29,9 +29,10 @@ def form_decode(text: str, what: str) -> str:
 
 
 def parse_query(query_string: str | bytes) -> Query:
-    """Return a query string such as `a=1&b=2` as a mapping. The first value of a repeated name is used.
+    """Return a query string such as `a=1&b=2` as a mapping. The first value of a repeated name counts.
 
-    Leave out the question mark. A name without `=` has the value "". Raises InvalidQuery if the text cannot be decoded.
+    The string has no question mark in front. A name without `=` has the value "". Raises InvalidQuery if the text
+    cannot be decoded.
     """
     text = query_string.decode("latin-1") if isinstance(query_string, bytes) else query_string
     query: dict[str, str] = {}

@@ -56,11 +56,11 @@ class WebGate:
         )
 
     def check(self, scope: Scope) -> None:
-        """Check a request or handshake. Raises HandshakeRefused: 400 or 421 for its host, 403 for its origin."""
+        """Check a request or handshake. Raises HandshakeRefused: 400 or 421 for the host, 403 for the origin."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) > 1 or not (hosts or scope.get("http_version") == "1.0"):
-            raise HandshakeRefused(400, "the request needs exactly one header Host")
+            raise HandshakeRefused(400, "the request needs exactly one Host header")
         local_address = scope["server"][0] if scope.get("server") else ""
         if hosts and not self.takes_host(hosts[0], local_address):
             raise HandshakeRefused(
@@ -75,7 +75,7 @@ class WebGate:
             if parsed is None or (parsed != own and parsed not in self._origins):
                 raise _foreign(f"pages of {_shown(origin)} may not ask the broker")
         if not origins:
-            # For an image or a link, browsers send no Origin; Sec-Fetch-Site says whether the page is of another site.
+            # For an image or a link, browsers send no Origin. Sec-Fetch-Site says whether another site's page asked.
             sites = [value for name, value in headers if name == b"sec-fetch-site"]
             if any(site not in _OWN_SITES for site in sites):
                 raise _foreign("pages of another origin may not ask the broker")

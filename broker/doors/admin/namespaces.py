@@ -1,6 +1,6 @@
-"""List namespaces and their topics, and act on all topics of one.
+"""List namespaces and their topics, and act on all topics of a namespace.
 
-policies/document.py creates and deletes namespaces.
+`policies/document.py` creates and deletes namespaces.
 """
 
 from __future__ import annotations

@@ -91,9 +91,9 @@ register_converter(_Number, "number")
 
 
 def _responses(returned: Any) -> dict[int, Any]:
-    """Return the types that an operation answers with, by status: 204 if it may return None."""
+    """Return the types of an operation's answers by status, with 204 among them if the operation may return None."""
     if returned is HttpResponse:
-        return {200: None}  # ninja sends it as it is
+        return {200: None}  # ninja sends the response unchanged
     kinds = [each for each in get_args(returned) if each is not NoneType] or [returned]
     may_be_none = returned in (None, Any) or NoneType in get_args(returned)
     responses = {} if returned is None else {200: Union[*kinds] if may_be_none else returned}
@@ -105,9 +105,9 @@ def operation(
 ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
     """Register an asynchronous operation. A result of None is answered with 204 and no body, as Pulsar does.
 
-    Before each call the client's permission for `action` is checked, which raises NotAuthorized. With None, every
-    authenticated client may call. `refused`: why the operation always refuses, for the reference. `media_type`: the
-    type of the content, for an operation that returns an HttpResponse.
+    A call raises NotAuthorized unless the client has the permission for `action`. With None, every authenticated client
+    may call. `refused`: why the operation always refuses, for the reference. `media_type`: the type of the content, for
+    an operation that returns an HttpResponse.
     """
 
     def register(view: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:

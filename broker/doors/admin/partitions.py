@@ -47,7 +47,7 @@ async def get_partitions(
     except TopicNotFound:
         if not checkAllowAutoCreation:
             raise
-        # As in the binary protocol, create the topic if policies give it partitions: the client connects to those.
+        # As in the binary protocol, create the topic if policies give it partitions: the client connects to them next.
         return PartitionedMetadata(partitions=await request.broker.partition_count(name, create=True))
     return PartitionedMetadata(partitions=found.partitions, properties=dict(found.properties))
 

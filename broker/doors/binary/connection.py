@@ -103,7 +103,7 @@ class BinaryConnection:
         self._consumers = ConsumerTable(guard, self.peer, self._requests)
         self._unread: deque[bytes] = deque()  # pieces received while the gate was closed, or out of turn
         self._events: deque[events.Event] = deque()  # decoded but not handled yet
-        self._failure: RemoteProtocolError | None = None  # reported once those events are handled
+        self._failure: RemoteProtocolError | None = None  # reported once `_events` is empty
         self._is_out_of_turn = False  # `_continue` is called when the connection's turn comes
         self._greeting: bytearray | None = bytearray()  # the first frame so far; None once complete
         lookups = LookupAnswers(guard, self._engine, self._requests)

@@ -33,7 +33,7 @@ class KeepAlive:
         handshake_timeout_s: float,
         on_slow_handshake: Callable[[], None],
     ) -> None:
-        """`give_up` gets the reason. `on_slow_handshake` is called before it if the handshake took too long."""
+        """`give_up` gets the reason. `on_slow_handshake` is called before `give_up` if the handshake took too long."""
         self._call_later = call_later
         self._ping = ping
         self._give_up = give_up

@@ -53,7 +53,7 @@ class ProducerTable:
         self._requests = requests
         self._loop = asyncio.get_running_loop()
         self._slots: dict[int, ProducerSlot] = {}
-        self._closed: dict[int, float] = {}  # producer id -> loop time when forgotten
+        self._closed: dict[int, float] = {}  # producer id -> loop time until which its SENDs are ignored
 
     def lost(self) -> None:
         """Detach every producer: the connection is gone. The broker still stores the sends it has accepted."""
@@ -67,7 +67,7 @@ class ProducerTable:
     def on_send(self, event: events.Send) -> None:
         """Publish an entry. Close the connection on a SEND for a producer that is not open here.
 
-        Ignore a SEND for a producer that was closed within the last 30 s: the client may not have known.
+        Ignore a SEND for a producer that was closed within the last 30 s: the client may not know that yet.
         """
         slot = self._slots.get(event.producer_id)
         if slot is not None and slot.producer is not None:
@@ -372,7 +372,7 @@ class ProducerSlot:
         self.forget_pending()
 
     def forget_pending(self) -> None:
-        """Remove the unanswered sends from the connection's account: they get no answer from this slot."""
+        """Stop counting the unanswered sends against the connection: this slot will not answer them."""
         pending = self._queued - self._answered
         if pending:
             self._peer.gate.sends_answered(pending, self._unanswered_bytes)

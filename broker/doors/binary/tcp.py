@@ -21,7 +21,7 @@ __all__ = ["TcpListener"]
 logger = logging.getLogger(__name__)
 
 HIGH_WATER_BYTES: Final = 1024 * 1024  # above this many unsent bytes, send nothing more to consumers
-LOW_WATER_BYTES: Final = 256 * 1024  # at this many, send to them again
+LOW_WATER_BYTES: Final = 256 * 1024  # at this many unsent bytes, send to consumers again
 LINGER_S: Final = 5.0  # time for the peer to read the written bytes before the connection is aborted
 
 

@@ -1,8 +1,8 @@
 """Daphne's WebSocket protocol with flow control in both directions.
 
-Stock Daphne buffers without bound either way: 90 MB pushed to a client that does not read took 94 MB of memory, and
-60,000 frames for a slow consumer took 98 MB. Here Twisted's producer interface reports when the peer stops receiving
-bytes, and a bounded queue stops the socket's reading.
+Stock Daphne buffers without limit in both directions: 90 MB pushed to a client that does not read took 94 MB of memory,
+and 60,000 frames for a slow consumer took 98 MB. Here Twisted's producer interface reports when the peer stops
+receiving bytes, and a bounded queue stops reading from the socket when it is full.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["FlowControlledFactory", "FlowControlledProtocol"]
 
 HIGH_WATER_BYTES: Final = 1024 * 1024  # with this many unsent bytes, the socket is not writable
-FRAMES_AT_ONCE: Final = 8  # of those that arrive whole, a few µs each
+FRAMES_AT_ONCE: Final = 8  # frames that arrived whole; each takes a few µs
 # Steps of Autobahn's parser, a few µs each. A frame takes two: for its head and for its payload.
 STEPS_AT_ONCE: Final = 16
 MAX_UNPARSED_BYTES: Final = 16 * 1024  # with more than this, stop reading until the connection's turn comes
@@ -106,7 +106,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def handle_reply(self, message: Mapping[str, Any]) -> None:
         """Carry out an ASGI event.
 
-        Daphne itself cannot refuse with a status, accept with headers or close with a reason.
+        This method adds what Daphne cannot do: refuse with a status, accept with headers, and close with a reason.
         """
         match message["type"]:
             case "websocket.http.response.start":
@@ -184,7 +184,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return True
 
     def _takes_whole_frames(self) -> bool:
-        """Handle a few messages that arrived whole, each in a frame of its own. Return whether there was one."""
+        """Handle a few messages, each of which arrived whole in a single frame. Return whether there were any."""
         if self.current_frame is not None or self.inside_message or self.state != self.STATE_OPEN:
             return False
         data, at = self.data, 0
@@ -215,7 +215,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self.message_data = None
 
     def onMessage(self, payload: bytes, isBinary: bool) -> None:  # noqa: N802, N803 - Autobahn's names
-        """Put one message of the peer into the queue."""
+        """Put one message from the peer into the queue."""
         if self._probes:
             self._settle_probes(alive=True)
         if self._is_finishing:
@@ -238,7 +238,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         """Answer the probes and wake the writers that wait: the connection is gone."""
         self._settle_probes(alive=False)
         self.output_drained()
-        self.data = b""  # the garbage collector may find this object much later
+        self.data = b""  # freed now, because the garbage collector may find this object much later
         if hasattr(self, "server"):  # else the connection was lost before its handshake was read
             super().onClose(wasClean, code, reason)
 
@@ -253,7 +253,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._continue()
 
     def check_timeouts(self) -> None:
-        """Check as Daphne does, but do not blame a peer for missing pongs while nothing is read from it."""
+        """Check as Daphne does, but do not blame a peer for missing pongs while the broker reads nothing from it."""
         if not self._is_reading_paused:
             super().check_timeouts()
 
@@ -351,7 +351,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def close(self, code: int, reason: str) -> None:
         """Send the written frames, then the close frame. Safe to repeat."""
         if self.state == self.STATE_OPEN:
-            # Autobahn's sendClose accepts only 1000 and codes from 3000 on.
+            # Autobahn's sendClose accepts only 1000 and codes of at least 3000.
             self.sendCloseFrame(code=int(code), reasonUtf8=close_reason(reason).encode(), isReply=False)
 
     def finish(self) -> None:

@@ -4,7 +4,7 @@ Thousands of parked pulls come and go at once. With Twisted's request, Daphne's 
 cost four times as much (docs/decisions/0015-pulls-below-asgi.md). This connection answers only simple requests: a whole
 head in one piece, HTTP/1.1, one host that the broker answers to, no headers of a web page, no body, keep-alive. It
 passes every other request unchanged to Twisted and Daphne, and so to the gate in front of the application. A request
-with two headers Authorization, with X-Pulsar-Auth-Method-Name or X-Original-Principal, or with credentials that a
+with two Authorization headers, with X-Pulsar-Auth-Method-Name or X-Original-Principal, or with credentials that a
 thread must check, is not simple.
 """
 
@@ -58,7 +58,8 @@ class PullConnection(LimitedConnection):
     def __init__(self) -> None:
         super().__init__()
         self._pull: PullInProgress | None = None
-        self._waiting = b""  # bytes of later requests: a pull has no answer yet, or this connection must wait
+        # Bytes of later requests, kept while a pull has no answer or this connection waits for its turn.
+        self._waiting = b""
         self._is_out_of_turn = False  # `_turn_came` is called when the connection's turn comes
         self._is_output_full = False
         self._local_address = ""
@@ -109,7 +110,7 @@ class PullConnection(LimitedConnection):
             super().dataReceived(data[at:])
 
     def _begin(self, head: re.Match[bytes], data: bytes) -> None:
-        """Begin or refuse the pull with this head. Raises MustWait before anything is answered."""
+        """Begin or refuse the pull with this head. Raises MustWait before it answers anything."""
         try:
             self.factory.limits.rates.check_request(self._address)
         except TooManyRequests as error:
@@ -173,8 +174,8 @@ class PullConnection(LimitedConnection):
     def timeoutConnection(self) -> None:  # noqa: N802 - Twisted's name
         """Close the connection after one to two idle times without a parked pull and without an answer.
 
-        Twisted calls this when its parser saw no data for one idle time. Pulls bypass that parser, so that a pull does
-        not have to move a timer.
+        Twisted calls this when its parser has seen no data for one idle time. Pulls bypass that parser, so they need
+        not restart its timer.
         """
         if self._pull is None and not self._was_active:
             super().timeoutConnection()

@@ -1,4 +1,4 @@
-"""Permissions of roles on namespaces, topics and subscriptions. A change is in force before it is answered."""
+"""Permissions of roles on namespaces, topics and subscriptions. A change is in force before the answer is sent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OF_SUBSCRIPTION: Final = f"{_OF_NAMESPACE}/subscription/{{segment:subscription}
 _OF_TOPIC: Final = f"{TOPIC}/permissions"
 
 _Roles = dict[str, list[str]]  # what each role may do
-_Permissions = Annotated[list[Permission], FailFast()]  # the first wrong one is enough, and lists may be long
+_Permissions = Annotated[list[Permission], FailFast()]  # stop at the first wrong item: lists may be long
 
 router = Router()
 
@@ -58,7 +58,7 @@ async def grant_subscription_permission(
     """Let roles use a subscription. From then on no other role may use it."""
     subject = await _namespace(request, tenant, namespace)
     if not roles:
-        raise Refused(412, "name a role: without any, the subscription stays as it is")
+        raise Refused(412, "name at least one role: an empty list changes nothing")
     await _set(request, replace(subject, subscription=subscription), roles, [Permission.CONSUME])
 
 
@@ -117,7 +117,7 @@ async def grant_topic_permission(
 async def revoke_topic_permission(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, role: str
 ) -> None:
-    """Revoke the permissions of a role on a topic. Those on its namespace stay."""
+    """Revoke the permissions of a role on a topic. The role keeps its permissions on the namespace."""
     subject = await _topic(request, domain, tenant, namespace, topic)
     if role not in (await _granted(request, f"{tenant}/{namespace}")).topics.get(subject.topic, {}):
         raise Refused(412, "Permissions are not set at the topic level")
@@ -125,7 +125,7 @@ async def revoke_topic_permission(
 
 
 async def auth_policies(request: AdminRequest, tenant: str, namespace: str) -> dict[str, object]:
-    """Return all permissions of a namespace, as the member `auth_policies` of Pulsar's policies object has them."""
+    """Return all permissions of a namespace in the shape of `auth_policies` in Pulsar's policies object."""
     granted = await _granted(request, f"{tenant}/{namespace}")
     subject = Subject.of_namespace(tenant, namespace)
     return {

@@ -58,7 +58,7 @@ def active_consumer_change(consumer_id: int, *, is_active: bool) -> bytes:
 
 
 def reached_end_of_topic(consumer_id: int) -> bytes:
-    """Build REACHED_END_OF_TOPIC. Only Java's and Vela's clients know it; others close their connection."""
+    """Build REACHED_END_OF_TOPIC. Only Java's and Vela's clients know the command; others close their connection."""
     body = pb.CommandReachedEndOfTopic(consumer_id=consumer_id)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.REACHED_END_OF_TOPIC, reachedEndOfTopic=body))
 

@@ -1,4 +1,4 @@
-"""Builder for MESSAGE, the most frequent frame. Its head is encoded by hand; the entry's bytes stay unchanged."""
+"""Builder for MESSAGE, the most frequent frame: the head, encoded without protobuf, precedes the entry's own bytes."""
 
 from __future__ import annotations
 
