@@ -112,7 +112,7 @@ class ProducerPort(Protocol):
         """Wait until every send has its answer, then detach."""
 
     def detach(self) -> None:
-        """Detach at once: the connection is lost. Safe to repeat."""
+        """Detach at once, because the connection is lost. Safe to repeat."""
 
 
 class ConsumerPort(Protocol):
@@ -160,7 +160,10 @@ class ConsumerPort(Protocol):
         """
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
-        """Deliver these again; None = everything unacked. `epoch` is the new consumer epoch, None = no change."""
+        """Deliver these entries again. If `positions` is None, deliver everything unacked again.
+
+        `epoch` is the new consumer epoch; None = no change.
+        """
 
     def redeliver_at(self, positions: Sequence[Position], due_ms: int) -> None:
         """Deliver these entries again at `due_ms` (ms since 1970), unless they are acked before then."""
@@ -178,7 +181,7 @@ class ConsumerPort(Protocol):
         """Read an entry again, with its unacked members (None = all). Raises BrokerError."""
 
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
-        """Return a function that acks for this consumer, even after it has left."""
+        """Return a function that acks for this consumer, even after the consumer has left."""
 
     def letter_written(self, position: Position, topic: str, *, is_retry: bool) -> None:
         """Record in the delivery story that the door wrote a letter of an entry to this topic."""
@@ -203,10 +206,10 @@ class ConsumerPort(Protocol):
         """
 
     def writable_again(self) -> None:
-        """Resume delivery: the peer can receive bytes again."""
+        """Resume delivery, because the peer can receive bytes again."""
 
     def detach(self, cause: DepartureCause = DepartureCause.LOST) -> None:
-        """Detach: the connection is lost, or the client closed the consumer. Safe to repeat."""
+        """Detach, because the connection is lost or the client has closed the consumer. Safe to repeat."""
 
 
 class TopicListPort(Protocol):

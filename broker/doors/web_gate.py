@@ -3,8 +3,8 @@
 Without authentication, any page that a person on this machine or network opens could use the broker through the
 browser. The gate prevents that by checking headers that the browser sends and the page cannot change. `Origin` and
 `Sec-Fetch-Site` say where the page comes from. `Host` says by which name the browser reached the broker: a page whose
-own name resolves to the broker's address (DNS rebinding) still sends that name. Clients that are not browsers send only
-a `Host`.
+own name resolves to the broker's address (DNS rebinding) still sends its own name. Clients that are not browsers send
+only a `Host`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _OWN_SITES: Final = (b"same-origin", b"none")  # none: a person typed the address
 _REMEMBERED: Final = 1024  # answers of `takes_host`
 _LONGEST_HOST: Final = 300  # bytes; a DNS name has at most 253, and a port follows
-_SHOWN: Final = 100  # characters of a caller's text, in a refusal
+_SHOWN: Final = 100  # characters of a caller's text that a refusal repeats
 
 
 class WebGate:

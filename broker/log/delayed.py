@@ -35,7 +35,7 @@ __all__ = ["DELAYING", "DelayedMessages", "ReplayTarget"]
 
 logger = logging.getLogger(__name__)
 
-RELEASE_ENTRIES: Final = 2000  # in one turn of the event loop, before other connections get theirs
+RELEASE_ENTRIES: Final = 2000  # in one turn of the event loop; then other connections get their turns
 DELAYING: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
 _FOR_EVER_MS: Final = 1 << 62
 _LOOK_AGAIN_S: Final = 0.005
@@ -146,7 +146,7 @@ class DelayedMessages:
         self._watch()
 
     def keep_back(self, entry: StoredEntry) -> None:
-        """Add an entry that was read too early: the clock was set back, or the policy was off when it was appended."""
+        """Add an entry that was read too early: the clock was set back, or the policy was off at the append."""
         self._entries.add(DueEntry(entry.deliver_at_ms, entry.ledger_id, entry.entry_id), stored=False)
         self._watch()
 

@@ -55,8 +55,8 @@ class TopicReader:
     async def read_ahead(self, position: Position) -> list[StoredEntry]:
         """Read `position` and the entries after it in its ledger, and cache them.
 
-        Returns none if `position` is not stored yet or was trimmed. Raises GapInLog if it should be stored but is
-        missing. Safe to cancel.
+        Returns an empty list if `position` is not stored yet or was trimmed. Raises GapInLog if it should be stored but
+        is missing. Safe to cancel.
         """
         whole = await self.read_once(position, most=READ_ENTRIES, more_bytes=READ_BYTES)
         self._log.remember(whole)
@@ -65,8 +65,9 @@ class TopicReader:
     async def read_once(self, position: Position, *, most: int, more_bytes: int) -> list[StoredEntry]:
         """Read `position` and the entries after it in its ledger without caching them.
 
-        Returns at most `most` entries, with at most `more_bytes` of data after the first. Returns none if `position`
-        is not stored yet or was trimmed. Raises GapInLog if it should be stored but is missing. Safe to cancel.
+        Returns at most `most` entries, with at most `more_bytes` of data after the first. Returns an empty list if
+        `position` is not stored yet or was trimmed. Raises GapInLog if it should be stored but is missing. Safe to
+        cancel.
         """
         ledger = self._log.ledgers.get(position.ledger_id)
         if ledger is None or position.entry_id >= ledger.entries:
@@ -110,7 +111,7 @@ class TopicReader:
     def _within_one_read(self, positions: Iterable[Position]) -> list[Position]:
         """Return these positions, without trimmed ones, up to the limits of one read.
 
-        The size of an entry comes from the index. If the index lacks the entry, its ledger's average size counts.
+        The size of an entry comes from the index. If the index lacks the entry, the average size of its ledger is used.
         """
         wanted: list[Position] = []
         size_bytes = 0
@@ -155,7 +156,10 @@ class TopicReader:
         )
 
     async def messages_through(self, position: Position) -> int | None:
-        """Return the topic's messages up to and including an entry; None if it is not stored. Safe to repeat."""
+        """Return how many messages the topic has up to and including an entry; None if the entry is not stored.
+
+        Safe to repeat.
+        """
         return await self._ask(
             position.ledger_id,
             lambda place: place.messages_through(position.entry_id),

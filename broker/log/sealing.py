@@ -20,7 +20,7 @@ __all__ = ["seal", "seal_idle"]
 async def seal_idle(epochs: Epochs, log: TopicLog, *, open_segment_id: int) -> bool:
     """Seal the open ledger if its segment is closed and no append is in flight. Return whether it was sealed.
 
-    An append that begins meanwhile opens the next ledger and seals this one too. Sealing a ledger twice does no harm.
+    An append that begins meanwhile opens the next ledger and also seals this one. Sealing a ledger twice does no harm.
     """
     ledger = log.ledgers.open_ledger()
     if ledger is None or log.segments[ledger.ledger_id] == open_segment_id:

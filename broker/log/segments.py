@@ -1,4 +1,4 @@
-"""Choose the segment for new ledgers, open the next segment, and find the long-lived one for copies.
+"""Choose the segment for new ledgers, open the next segment, and find the long-lived segment for copies.
 
 `Segments` creates the table of a new segment first, and appends can use it at once. It creates the views over all
 segments again when no reader locks them. Neither step delays an append.
@@ -21,11 +21,11 @@ __all__ = ["Segments"]
 logger = logging.getLogger(__name__)
 
 VIEW_LOCK_TIMEOUT_MS = 200
-_EMPTY_BYTES = 32 * 1024  # two tables without rows: the index of each, and that of its TOAST table
+_EMPTY_BYTES = 32 * 1024  # the size of two tables without rows: each has an index, and one of its TOAST table
 
 
 class Segments:
-    """The segment that is open now. The broker's housekeeping calls `turn` once a second.
+    """Keeps one segment open for new ledgers. The broker's housekeeping calls `turn` once a second.
 
     Every method raises psycopg.Error if the database cannot be reached or refuses.
     """
@@ -39,7 +39,7 @@ class Segments:
         self._read_role = read_role
         self._views_stale = True
         self._opened_ms = 0
-        # Without it, views made while a segment is created would lack the segment and count as up to date.
+        # Without this lock, views made while a segment is created would lack the segment and count as up to date.
         self._changing = asyncio.Lock()
         self.open_id = 0
 

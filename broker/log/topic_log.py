@@ -37,14 +37,14 @@ class AppendBatch:
 
     sends: list[Send] = field(default_factory=list)
     entries: list[StoredEntry] = field(default_factory=list)
-    delayed: list[StoredEntry] = field(default_factory=list)  # the entries among them that are not due
+    delayed: list[StoredEntry] = field(default_factory=list)  # the entries that are not due yet
     outbox_ids: list[int] = field(default_factory=list)  # outbox rows that these entries come from
     size_bytes: int = 0
     # Monotonic time when its first send was queued, or when the previous batch was taken.
     since_s: float = 0.0
 
     def receipts(self) -> dict[Any, tuple[list[Receipt], list[int]]]:
-        """Return, by producer, its receipts in the order of its sends, and their totals as [messages, bytes]."""
+        """Return each producer's receipts in the order of its sends, and their totals as [messages, bytes]."""
         found: dict[Any, tuple[list[Receipt], list[int]]] = {}
         for (producer, request), entry in zip(self.sends, self.entries, strict=True):
             share = found.get(producer)
@@ -65,13 +65,13 @@ class LogListener(Protocol):
     """The interface through which a log tells its topic what became of sends, and that it has closed."""
 
     def stored(self, batch: AppendBatch) -> None:
-        """Give receipts in the order of the sends, and deliver: the batch is durable."""
+        """Give receipts in the order of the sends, and deliver, because the batch is durable."""
 
     def refused(self, sends: Sequence[Send], error: BrokerError) -> None:
         """Refuse these sends: they are not stored, and the log does not try again."""
 
     def given_up(self, error: BrokerError | None) -> None:
-        """Close every client: the log is closed permanently. `error` is None at a clean stop."""
+        """Close every client, because the log is closed permanently. `error` is None at a clean stop."""
 
 
 class TopicLog:
@@ -102,7 +102,7 @@ class TopicLog:
         self.is_queued = False  # waits for a lane of the writer
         self.is_taken = False  # a lane is opening a ledger for it
         self.ledgers = ledgers
-        self.segments = segments  # ledger → segment, of those that are not offloaded
+        self.segments = segments  # ledger → segment, for ledgers that are not offloaded
         self.files = files  # offloaded ledger → its file's name
         self.index = MessageIndex(ledgers)
         self.cached: TopicEntries = {}
@@ -303,6 +303,6 @@ class TopicLog:
         return sum(each.size_bytes for each in ledgers if each is not None)
 
     def add_ledger(self, info: LedgerInfo, segment_id: int) -> None:
-        """Add a new open ledger. The one before must be sealed."""
+        """Add a new open ledger. The previous ledger must be sealed."""
         self.segments[info.ledger_id] = segment_id
         self.ledgers.add(info)

@@ -45,8 +45,8 @@ MAX_ROLLS = 1000  # topics whose next ledgers one statement opens
 MAX_ENTRIES = 1000  # a statement of 1,000 rows of 1 KB takes about 15 ms; more only adds latency
 # Half of the unanswered bytes that one connection may have, so that one half is gathered while the other commits.
 MAX_BYTES = 2 * 1024 * 1024
-# The most that one topic may add to a statement while others publish too: the others wait until the event loop has
-# bound this topic's rows and written its receipts, which takes about 15 µs for each entry.
+# The most that one topic may add to a statement while other topics publish. They wait until the event loop has bound
+# this topic's rows and written its receipts, which takes about 15 µs for each entry.
 SHARED_ENTRIES = 100
 SHARED_BYTES = 256 * 1024
 SHARED_S = 0.1  # topics share the writer for this long after two of them submitted in turn
@@ -229,7 +229,7 @@ class Writer:
     def _take(self, log: TopicLog, max_entries: int, max_bytes: int, now_ms: int) -> AppendBatch | None:
         try:
             return log.take_batch(max_entries=max_entries, max_bytes=max_bytes, now_ms=now_ms)
-        except Exception as error:  # the other topics' sends are stored all the same
+        except Exception as error:  # the sends of the other topics are still stored
             self._refuse(log, error)
             return None
 

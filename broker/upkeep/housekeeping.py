@@ -40,7 +40,7 @@ class Housekeeping:
         *,
         may_store: Callable[[], bool],
     ) -> None:
-        """`duties` are those of other packages. `may_store` is false while the broker lock is lost."""
+        """`duties` are the duties of other packages. `may_store` is false while the broker lock is lost."""
         self._topics = topics
         self._deduplication = deduplication
         self._clock = clock

@@ -44,7 +44,7 @@ _VISIT_AGAIN_MS = 3_600_000  # the shortest time between two visits to a topic t
 
 
 class Lifetime:
-    """Runs the two tasks. Start it only while this process has the broker lock."""
+    """Runs both tasks, of topics and of segments. Start it only while this process has the broker lock."""
 
     def __init__(
         self,

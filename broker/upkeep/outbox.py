@@ -239,7 +239,7 @@ class _Lane:
             self._mover.refused_later(row_id, error)
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """Forget the producer. The rows on their way may still be moved; those that are not will be read again."""
+        """Forget the producer. Rows on their way may still be moved; rows that are not moved will be read again."""
         self._producer = None
         self._taken.difference_update(self._rows.values())
         self._rows.clear()

@@ -69,7 +69,7 @@ class PolicyRounds:
         self._tasks.keep(asyncio.create_task(self.run(), name="policy round"))
 
     async def run(self) -> None:
-        """Run a round, or wait for the end of the one under way."""
+        """Run a round. If one is under way, wait for its end instead."""
         if self._running is None:
             self._running = asyncio.create_task(self._round(), name="policy round")
             self._running.add_done_callback(self._ended)

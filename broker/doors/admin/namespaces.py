@@ -26,7 +26,7 @@ router = Router()
 
 
 class Bundles(BaseModel):
-    """The bundles of a namespace: one, since Vela does not split namespaces."""
+    """The bundles of a namespace. There is one, because Vela does not split namespaces."""
 
     boundaries: list[str]
     numBundles: int  # noqa: N815 - Pulsar's name

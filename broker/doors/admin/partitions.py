@@ -103,7 +103,7 @@ async def delete_partitioned_topic(
 async def create_missed_partitions(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str
 ) -> None:
-    """Do nothing: a topic and its partitions are stored in one transaction, so none can be missing."""
+    """Do nothing: a topic and its partitions are stored in one transaction, so no partition can be missing."""
     name = named(domain, tenant, namespace, topic)
     if not (await Catalogue(request.broker).require(name)).partitions:
         raise Refused(404, "Topic is not partitioned")

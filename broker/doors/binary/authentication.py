@@ -82,7 +82,7 @@ class ConnectionAuthentication:
         self._authenticate(event, self._renewed)
 
     def stop(self) -> None:
-        """Stop all timers and checks: the connection is lost."""
+        """Stop all timers and checks, because the connection is lost."""
         self._stop_refresh()
         self._watch.stop()
         if self._check is not None:

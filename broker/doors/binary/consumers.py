@@ -49,13 +49,13 @@ class ConsumerTable:
         self._slots: dict[int, ConsumerSlot] = {}
 
     def writable_again(self) -> None:
-        """Resume deliveries: the peer can receive bytes again."""
+        """Resume deliveries, because the peer can receive bytes again."""
         for slot in list(self._slots.values()):
             if slot.consumer is not None:
                 slot.consumer.writable_again()
 
     def lost(self) -> None:
-        """Detach every consumer: the connection is gone. Consumers elsewhere get the pending messages."""
+        """Detach every consumer, because the connection is gone. Consumers elsewhere get the pending messages."""
         slots = list(self._slots.values())
         self._slots.clear()
         for slot in slots:
@@ -128,7 +128,7 @@ class ConsumerTable:
             self._requests.refusal(event.request_id)(error)
 
     def _closed_by_broker(self, slot: ConsumerSlot, reason: str) -> None:
-        """Tell the client with CLOSE_CONSUMER. It subscribes again."""
+        """Send CLOSE_CONSUMER. The client then subscribes again."""
         if self._slots.get(slot.consumer_id) is not slot:
             return
         self._forget_consumer(slot)
@@ -150,7 +150,7 @@ class ConsumerTable:
             del self._slots[slot.consumer_id]
 
     def on_close_consumer(self, event: events.CloseConsumer) -> None:
-        """Close a consumer. Answer SUCCESS for an unknown consumer too."""
+        """Close a consumer. Also answer SUCCESS for an unknown consumer."""
         slot = self._slots.pop(event.consumer_id, None)
         if slot is not None:
             slot.is_closed = True
@@ -302,7 +302,7 @@ class ConsumerSlot:
             self._on_closed(self, reason)
 
     def close_connection(self, reason: str) -> None:
-        """Close the connection: the client is too old for the messages it would get."""
+        """Close the connection, because the client is too old for the messages that it would get."""
         self.is_closed = True
         self._peer.close(reason)
 

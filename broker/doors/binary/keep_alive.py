@@ -52,7 +52,7 @@ class KeepAlive:
             self._settle_probes(alive=True)
 
     def stop(self) -> None:
-        """Stop all timers: the connection is lost."""
+        """Stop all timers, because the connection is lost."""
         self._timer.cancel()
         self._settle_probes(alive=False)
 

@@ -115,6 +115,6 @@ class Peer:
         self._link.close()
 
     def lost(self) -> None:
-        """Stop writing and pinging: the connection is gone."""
+        """Stop writing and pinging, because the connection is gone."""
         self.is_lost = self.is_closing = True
         self._keep_alive.stop()

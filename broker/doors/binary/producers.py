@@ -56,7 +56,7 @@ class ProducerTable:
         self._closed: dict[int, float] = {}  # producer id -> loop time until which its SENDs are ignored
 
     def lost(self) -> None:
-        """Detach every producer: the connection is gone. The broker still stores the sends it has accepted."""
+        """Detach every producer, because the connection is gone. The broker still stores the sends it has accepted."""
         slots = list(self._slots.values())
         self._slots.clear()
         for slot in slots:
@@ -139,7 +139,7 @@ class ProducerTable:
             self._requests.refusal(event.request_id)(error)
 
     def on_close_producer(self, event: events.CloseProducer) -> None:
-        """Close a producer once its sends have their answers. Answer SUCCESS for an unknown id too."""
+        """Close a producer once its sends have their answers. Also answer SUCCESS for an unknown id."""
         slot = self._slots.get(event.producer_id)
         if slot is None or slot.producer is None:
             if slot is not None:
@@ -157,7 +157,7 @@ class ProducerTable:
             self._peer.engine.send_success(event.request_id)
 
     def _closed_by_broker(self, slot: ProducerSlot, error: BrokerError | None) -> None:
-        """Send CLOSE_PRODUCER. The client looks the topic up and opens the producer again.
+        """Send CLOSE_PRODUCER. The client then looks the topic up and opens the producer again.
 
         If the producer still waited for exclusive access, refuse the request that opened it instead.
         """
@@ -309,7 +309,7 @@ class ProducerSlot:
             self._write_refusal(refusal.sequence_id, refusal.error)
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """Send receipts: these sends are durable."""
+        """Send receipts, because these sends are durable."""
         if not self._refusals:
             self._peer.engine.send_receipts(self.producer_id, receipts)
             self._answered += len(receipts)
@@ -384,9 +384,9 @@ class ProducerSlot:
 
 
 def _answered_as(sequence_id: int, highest: int | None) -> int:
-    """Return the sequence id of a send's SEND_ERROR: the highest one that the client gave, as Pulsar's broker does.
+    """Return the sequence id of a send's SEND_ERROR. Like Pulsar's broker, use the highest id that the client gave.
 
-    Java's client compares it with the last message of its batch. C++ and Go compare it with the first message, and send
-    no highest id.
+    Java's client compares this id with the last message of its batch. The C++ and Go clients compare it with the first
+    message, and send no highest id.
     """
     return sequence_id if highest is None else max(sequence_id, highest)

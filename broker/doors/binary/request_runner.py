@@ -79,5 +79,5 @@ class RequestRunner:
         self._refusals.add(request, getattr(event, "topic", ""), why)
 
     def ended(self) -> None:
-        """Log the totals of repeated refusals: the connection is gone. Running requests still finish."""
+        """Log the totals of repeated refusals, because the connection is gone. Running requests still finish."""
         self._refusals.ended()

@@ -34,7 +34,7 @@ STEPS_AT_ONCE: Final = 16
 MAX_UNPARSED_BYTES: Final = 16 * 1024  # with more than this, stop reading until the connection's turn comes
 BINARY_PATH: Final = b"/ws/binary"
 PRODUCER_PREFIX: Final = b"/ws/v2/producer/"
-COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # for all other sockets: ten times an array of a thousand acks
+COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # for all other sockets; an array of a thousand acks has a tenth
 ENVELOPE_BYTES: Final = 64 * 1024  # of a JSON message besides its payload: properties, key, context
 FRAME_PADDING_BYTES: Final = 10 * 1024  # as in the binary protocol
 
@@ -45,7 +45,7 @@ _LARGE: Final = struct.Struct("!BBQ")
 
 @implementer(IPushProducer)
 class _Producer:
-    """Twisted's transport calls this when its buffer passes its mark, and when the buffer is empty again."""
+    """Twisted's transport calls this when its buffer passes the high-water mark, and when the buffer is empty again."""
 
     def __init__(self, protocol: FlowControlledProtocol) -> None:
         self._protocol = protocol
@@ -77,7 +77,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._probes: list[asyncio.Future[bool]] = []
         self._refusal: Mapping[str, Any] | None = None
         self._is_reading_paused = False  # by the queue, or because the broker stops
-        self._is_out_of_turn = False  # `_continue` is called when the connection's turn comes
+        self._is_out_of_turn = False  # True until the connection's turn comes and `_continue` is called
         self._is_finishing = False
 
     def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
@@ -235,7 +235,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._settle_probes(alive=True)
 
     def onClose(self, wasClean: bool, code: int | None, reason: str | None) -> None:  # noqa: N802, N803
-        """Answer the probes and wake the writers that wait: the connection is gone."""
+        """Answer the probes and wake the writers that wait, because the connection is gone."""
         self._settle_probes(alive=False)
         self.output_drained()
         self.data = b""  # freed now, because the garbage collector may find this object much later
@@ -311,7 +311,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._on_writable.append(callback)
 
     def output_paused(self) -> None:
-        """Note that Twisted's buffer has passed its mark."""
+        """Note that Twisted's buffer has passed its high-water mark."""
         self._is_output_paused = True
 
     def output_drained(self) -> None:
@@ -363,6 +363,6 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
 
 
 class FlowControlledFactory(WebSocketFactory):  # type: ignore[misc]  # Daphne has no types
-    """Builds `FlowControlledProtocol`."""
+    """Builds a `FlowControlledProtocol` for each WebSocket."""
 
     protocol = FlowControlledProtocol

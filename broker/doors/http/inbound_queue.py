@@ -36,7 +36,7 @@ class InboundQueue:
         self._waiter: asyncio.Future[None] | None = None
 
     def put_nowait(self, event: Mapping[str, Any], size_bytes: int = 0) -> None:
-        """Add an event. `size_bytes` is its message's size. Never refuses."""
+        """Add an event. `size_bytes` is the size of the event's message. Never refuses."""
         self._events.append((event, size_bytes))
         self._bytes += size_bytes
         if not self._is_paused and (len(self._events) >= MAX_EVENTS or self._bytes >= MAX_BYTES):

@@ -175,7 +175,7 @@ class PullInProgress:
         task.add_done_callback(self._answers.reading.discard)
 
     def leave(self) -> None:
-        """Give up the pull: the peer is gone. Safe to repeat."""
+        """Give up the pull, because the peer is gone. Safe to repeat."""
         self._respond = None
         self._answers.parked.discard(self)
         if self._parked is not None:

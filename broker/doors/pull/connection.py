@@ -60,7 +60,7 @@ class PullConnection(LimitedConnection):
         self._pull: PullInProgress | None = None
         # Bytes of later requests, kept while a pull has no answer or this connection waits for its turn.
         self._waiting = b""
-        self._is_out_of_turn = False  # `_turn_came` is called when the connection's turn comes
+        self._is_out_of_turn = False  # True until the connection's turn comes and `_turn_came` is called
         self._is_output_full = False
         self._local_address = ""
         self._address = ""  # of the client, with its port
@@ -74,7 +74,7 @@ class PullConnection(LimitedConnection):
         self._address = f"{client.host}:{client.port}"
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Handle bytes of requests, cut anywhere."""
+        """Handle bytes of requests. The pieces may be cut anywhere."""
         if self.requests or self._is_refused:  # Twisted is reading a request, or its answer is not finished
             super().dataReceived(data)
         elif self._pull is not None or self._is_output_full or self._is_out_of_turn:
@@ -160,12 +160,12 @@ class PullConnection(LimitedConnection):
             self._read(waiting)
 
     def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Stop reading requests: the peer does not read its answers."""
+        """Stop reading requests, because the peer does not read its answers."""
         self._is_output_full = True
         super().pauseProducing()
 
     def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Continue with the next request: the peer has received everything."""
+        """Continue with the next request, because the peer has received everything."""
         self._is_output_full = False
         super().resumeProducing()
         if self._pull is None and not self._is_out_of_turn:
@@ -184,7 +184,7 @@ class PullConnection(LimitedConnection):
             self.setTimeout(self.timeOut)
 
     def connectionLost(self, reason: Any = connectionDone) -> None:  # noqa: N802 - Twisted's name
-        """Give up the pull in progress: the peer is gone."""
+        """Give up the pull in progress, because the peer is gone."""
         pull, self._pull = self._pull, None
         self._waiting = b""
         if pull is not None:

@@ -133,7 +133,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             self.transport.share.close()
 
     def _refused(self, error: BrokerError) -> None:
-        """Close the socket: the credentials have expired or were revoked, or a permission was revoked."""
+        """Close the socket, because the credentials have expired or were revoked, or a permission was revoked."""
         number = (
             WebSocketError.AUTHENTICATION_ERROR
             if isinstance(error, AuthenticationFailed)
@@ -170,7 +170,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
                 raise
 
     async def _keep_to_rates(self, messages: int, size_bytes: int) -> None:
-        """Wait, and so read nothing from the peer, while its address or its role has sent too much."""
+        """Wait while the peer's address or role has sent too much. Meanwhile, nothing is read from the peer."""
         principal = self.guard.principal
         role = "" if principal is None or principal is ANONYMOUS else principal.role
         while wait_s := self._rates.wait_s(self.address, role, messages=messages, size_bytes=size_bytes):
@@ -228,11 +228,11 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         only_text(text_data)
 
     async def disconnect(self, code: int) -> None:
-        """Release everything: the connection is gone, or was never accepted."""
+        """Release everything, because the connection is gone or was never accepted."""
         self.release()
 
     def release(self) -> None:
-        """Detach from the broker. Callbacks of the broker may call this too. Safe to repeat."""
+        """Detach from the broker. Callbacks of the broker may also call this. Safe to repeat."""
 
 
 class PingPongSocket(BrokerSocket):

@@ -26,7 +26,7 @@ class LedgerPlace(Protocol):
     async def read(self, first: int, last: int, *, more_bytes: int) -> list[StoredEntry]:
         """Return entries `first` to `last`, with at most `more_bytes` of data after the first one.
 
-        Returns none if entry `first` is not stored.
+        Returns an empty list if entry `first` is not stored.
         """
 
     async def read_some(self, entry_ids: Sequence[int]) -> list[StoredEntry]:
@@ -39,4 +39,4 @@ class LedgerPlace(Protocol):
         """Return when an entry was appended, in Unix milliseconds; None if it is not stored."""
 
     async def messages_through(self, entry_id: int) -> int | None:
-        """Return the topic's messages up to and including an entry; None if it is not stored."""
+        """Return how many messages the topic has up to and including an entry; None if the entry is not stored."""

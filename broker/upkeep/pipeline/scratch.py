@@ -36,7 +36,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def _locked() -> tuple[Path, int]:
-    """Make a folder and lock it. Another worker's sweep may remove it in between: then make another one."""
+    """Make a folder and lock it. If another worker's sweep removes it in between, make another folder."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         try:

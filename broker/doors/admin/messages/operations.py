@@ -43,7 +43,7 @@ async def peek(
     subscription: str,
     position: int,
 ) -> HttpResponse:
-    """Return an entry of a backlog; 1 is the first that is not acknowledged."""
+    """Return an entry of a backlog; position 1 is the first unacknowledged entry."""
     name = named(domain, tenant, namespace, topic)
     found_topic, found = await found_subscription(request, name, subscription, "Peek messages")
     if position < 1:

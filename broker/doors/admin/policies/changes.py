@@ -1,4 +1,4 @@
-"""Reads and changes of the policies of a namespace or a topic. A change is an act."""
+"""Read and change the policies of a namespace or a topic. A change is an act."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _EARLIEST: Final = ("earliestMsgPublishTimeInBacklog", "earliestMsgPublishTimeIn
 
 
 def merged(parts: Sequence[TopicStats]) -> TopicStats:
-    """Add up amounts and rates, and merge clients and subscriptions of the same name. No parts give default values."""
+    """Add up amounts and rates, and merge clients and subscriptions by name. Without parts, return defaults."""
     if not parts:
         return TopicStats()
     whole = _merged(parts)

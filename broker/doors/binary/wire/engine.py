@@ -123,7 +123,7 @@ class ServerEngine:
         return events
 
     def drop_input(self) -> None:
-        """Free bytes that were received but not decoded: the connection is gone, and `receive` is not called again."""
+        """Free the bytes that were received but not decoded. After this, `receive` must not be called again."""
         self._frames.clear()
         self._slices = None
         self._decoder = FrameDecoder(self._max_message_bytes + FRAME_PADDING_BYTES)
@@ -369,12 +369,12 @@ class ServerEngine:
         self._write(answers.send_error(producer_id, sequence_id, code, message))
 
     def send_close_producer(self, producer_id: int) -> None:
-        """Send CLOSE_PRODUCER. Raises LocalProtocolError if the client is too old: close its connection."""
+        """Send CLOSE_PRODUCER. Raises LocalProtocolError if the client is too old; then close its connection."""
         self._require_close_version()
         self._write(commands.close_producer(producer_id, request_id=NO_REQUEST))
 
     def send_close_consumer(self, consumer_id: int) -> None:
-        """Send CLOSE_CONSUMER. Raises LocalProtocolError if the client is too old: close its connection."""
+        """Send CLOSE_CONSUMER. Raises LocalProtocolError if the client is too old; then close its connection."""
         self._require_close_version()
         self._write(commands.close_consumer(consumer_id, request_id=NO_REQUEST))
 

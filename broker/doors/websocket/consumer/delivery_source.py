@@ -46,13 +46,13 @@ class SourceOwner(Protocol):
         """Push the messages of an entry. The socket may delay writing them until the next `flush`."""
 
     def flush(self) -> None:
-        """Write the pushed messages: the delivery is complete."""
+        """Write the pushed messages, because the delivery is complete."""
 
     def is_writable(self) -> bool:
         """Return whether the socket can send more."""
 
     def source_closed(self, reason: str) -> None:
-        """End the socket: the broker detached a consumer."""
+        """End the socket, because the broker detached a consumer."""
 
     async def is_alive(self) -> bool:
         """Return whether the peer answers a ping."""
@@ -194,7 +194,7 @@ class DeliverySource:
         self.is_ended = True
 
     def on_consumer_closed(self, reason: str) -> None:
-        """End the socket: the broker detached the consumer, for example for a seek, a reset or an unload."""
+        """End the socket, because the broker detached the consumer, for example for a seek, a reset or an unload."""
         self.consumer = None
         self._owner.source_closed(reason)
 
@@ -224,7 +224,7 @@ class DeliverySource:
             self.consumer.ack([request], cumulative=True)
 
     def credit(self, messages: int) -> None:
-        """Grant permits to the broker, all those of this turn of the event loop together. Ignore 0 and less."""
+        """Grant permits to the broker, together with others of this turn of the event loop. Ignore 0 and less."""
         if messages > 0:
             self._permits_due += messages
             self._schedule()

@@ -42,7 +42,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
         self._joins: set[asyncio.Task[None]] = set()
 
     def read_address(self) -> Sequence[str]:
-        """Set the subscription and return the named topics, none if there is a pattern. Raises InvalidQuery."""
+        """Set the subscription and return the named topics, or () if there is a pattern. Raises InvalidQuery."""
         self.subscription = subscription_name(self.path_arguments["subscription"])
         found = requested_topics(self.query)
         if not isinstance(found, RequestedPattern):
@@ -51,7 +51,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
         return ()
 
     async def attach(self, asked: Sequence[str]) -> None:
-        """Attach to the named topics, or to those that the pattern chooses now. Raises as the base class does."""
+        """Attach to the named topics, or to those that the pattern chooses now. Raises the errors of the base class."""
         if self._requested is None:
             await super().attach(asked)
             return

@@ -137,7 +137,7 @@ class PushSocket(BrokerSocket):
         self._frames.append(push_frame(text, data, redelivery_count))
 
     def flush(self) -> None:
-        """Write the pushed messages: the delivery is complete."""
+        """Write the pushed messages, because the delivery is complete."""
         if self._ready:
             self.drain_soon()
         self._write()

@@ -10,7 +10,7 @@ from vela.wire.message_id import MessageId
 
 __all__ = ["MAX_BATCH_SIZE", "BatchAcks", "EntryAck"]
 
-# More members than an entry of 5 MiB can have (a member takes 6 bytes at least). A bit set is as long as the batch size
+# More members than an entry of 5 MiB can have (a member takes at least 6 bytes). A bit set is as long as the batch size
 # that an id claims, so without this limit an invented id could make the broker allocate gigabytes.
 MAX_BATCH_SIZE = 1 << 20
 

@@ -44,7 +44,7 @@ _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class Acknowledge(msgspec.Struct, frozen=True, gc=False):
-    """Acknowledge one message, or all up to and including it."""
+    """Acknowledge one message, or all messages up to and including this one."""
 
     message_id: MessageId
     cumulative: bool  # True only for the extension ackType=cumulative
@@ -172,7 +172,7 @@ def _command(fields: _Fields, known: Mapping[str, MessageId]) -> ConsumerCommand
 def _message_id(fields: _Fields, known: Mapping[str, MessageId]) -> MessageId:
     text = fields.messageId
     if text is None:
-        raise InvalidCommand("messageId is missing; send back the one the message came with")
+        raise InvalidCommand("messageId is missing; send back the id that the message came with")
     message_id = known.get(text)
     if message_id is not None:
         return message_id

@@ -67,7 +67,7 @@ def encryption_keys(query: Query) -> tuple[EncryptionKey, ...]:
         return ()
     try:
         given = msgspec.json.decode(base64.b64decode(text, validate=True), type=dict[str, _GivenKey])
-    except ValueError:  # msgspec's errors too
+    except ValueError:  # msgspec's errors are ValueErrors
         given = {}
     if not given:
         raise HandshakeRefused(

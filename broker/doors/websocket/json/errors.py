@@ -42,7 +42,7 @@ class WebSocketError(IntEnum):
 
     @property
     def text(self) -> str:
-        """Pulsar's own wording of the number."""
+        """Pulsar's text for the number."""
         return _TEXTS[self]
 
 

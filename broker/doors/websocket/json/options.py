@@ -105,8 +105,8 @@ class CryptoFailureAction(StrEnum):
 class ProducerOptions:
     """Options of a producer. `batching_max_…` and `max_pending_messages` have an effect only with batching."""
 
-    producer_name: str | None = None  # None = the broker makes one
-    initial_sequence_id: int | None = None  # the last id already used; None = the last one stored, if known
+    producer_name: str | None = None  # None = the broker generates one
+    initial_sequence_id: int | None = None  # the last id already used; None = the last stored id, if known
     hashing_scheme: HashingScheme = HashingScheme.JAVA_STRING_HASH
     send_timeout_ms: int = 30_000  # 0 = never
     routing_mode: RoutingMode = RoutingMode.SINGLE
@@ -126,10 +126,10 @@ class ConsumerOptions:
     subscription_mode: SubscriptionMode = SubscriptionMode.DURABLE
     initial_position: InitialPosition = InitialPosition.LATEST
     receiver_queue_size: int = MAX_RECEIVER_QUEUE  # messages, 0 … 1000
-    consumer_name: str | None = None  # None = the broker makes one
+    consumer_name: str | None = None  # None = the broker generates one
     priority_level: int = 0  # 0 is served first
     ack_timeout_ms: int = 0  # 0 = off, else >= 1000
-    ack_timeout_tick_ms: int = MIN_TICK_MS  # timeouts fall on multiples of it; never above the timeout
+    ack_timeout_tick_ms: int = MIN_TICK_MS  # timeouts fall on multiples of this; never above the timeout
     ack_timeout_backoff: RedeliveryBackoff | None = None  # added to the timeout, by redelivery count
     negative_ack_redelivery_delay_ms: int = 60_000  # >= 100
     negative_ack_backoff: RedeliveryBackoff | None = None  # instead of the delay, by redelivery count
@@ -149,9 +149,9 @@ class ConsumerOptions:
 class ReaderOptions:
     """Options of a reader."""
 
-    start: MessageId = LATEST  # exclusive: the first message sent is the one after it
+    start: MessageId = LATEST  # exclusive: reading begins after this message
     receiver_queue_size: int = MAX_RECEIVER_QUEUE  # messages, 0 … 1000
-    reader_name: str | None = None  # None = the broker makes one
+    reader_name: str | None = None  # None = the broker generates one
     crypto_failure_action: CryptoFailureAction = CryptoFailureAction.FAIL
 
     @property

@@ -14,7 +14,7 @@ class DeliveryWindow:
 
     In push mode, and for every reader, at most `window` messages are pushed and not settled. Each ack or nack
     frees one place, whatever id it names, so a client that acks twice widens its window. Pull mode starts with
-    no room: `permit` grants it, acks free none, and unused permits stay.
+    no room: `permit` makes room, acks free no places, and unused permits stay.
 
     The balance falls below 0 when a batch has more messages than the socket has room; the next credits make up for it.
     `settled` and `permit` return their credit in messages, which the socket grants to the broker as permits.

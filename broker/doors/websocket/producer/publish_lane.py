@@ -39,7 +39,7 @@ class LaneOwner(Protocol):
         """Send these acks or refusals."""
 
     def closed_by_broker(self, error: BrokerError | None) -> None:
-        """End the socket: the broker closed a producer."""
+        """End the socket, because the broker closed a producer."""
 
     async def is_alive(self) -> bool:
         """Return whether the peer answers a ping."""
@@ -100,7 +100,7 @@ class PublishLane:
             self._next_sequence_id = producer.last_sequence_id + 1
 
     def detach(self) -> None:
-        """Send the open batch and detach the producer: the socket is gone. Safe to repeat."""
+        """Send the open batch and detach the producer, because the socket is gone. Safe to repeat."""
         self._flush_batch()
         if self._timeout_timer is not None:
             self._timeout_timer.cancel()
@@ -246,7 +246,7 @@ class PublishLane:
         self._gate.sends_answered(1, len(request.data))
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """End the socket: the broker closed the producer."""
+        """End the socket, because the broker closed the producer."""
         self._producer = None
         self._owner.closed_by_broker(error)
 
