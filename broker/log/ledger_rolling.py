@@ -1,4 +1,4 @@
-"""Seal ledgers and open the next ones. When a segment closes, one statement does this for many topics.
+"""Seal ledgers and open the next ledgers. When a segment closes, one statement does this for many topics.
 
 topic_log.py decides whether a ledger is full, by the rules of `broker.core.ledgers.rollover`.
 """

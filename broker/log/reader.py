@@ -89,7 +89,7 @@ class TopicReader:
     async def read_chosen(self, positions: Sequence[Position]) -> list[StoredEntry]:
         """Read these entries, up to the limits of one read, and cache them. Return them in the log's order.
 
-        Leaves out trimmed entries. Raises GapInLog if one of the others is missing. Safe to cancel.
+        Leaves out trimmed entries. Raises GapInLog if an entry is missing that was not trimmed. Safe to cancel.
         """
         found: list[StoredEntry] = []
         for ledger_id, group in groupby(sorted(self._within_one_read(positions)), key=lambda p: p.ledger_id):

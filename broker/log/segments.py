@@ -58,7 +58,7 @@ class Segments:
         await self._refresh_views()
 
     async def turn(self) -> None:
-        """Open the next segment if this one is full or old, and create the views again if they are out of date."""
+        """Open the next segment if the open segment is full or old. Create the views again if they are out of date."""
         async with self._changing:
             await self._turn()
 
@@ -76,7 +76,7 @@ class Segments:
             await self._refresh_views()
 
     async def long_lived(self) -> int:
-        """Return the segment for copies. Creates one if there is none, or if the last one is full."""
+        """Return the segment for copies. Creates a segment if there is none, or if the last one is full."""
         async with self._changing, self._pool.use() as connection:
             found = await lifetime_store.open_long_lived(connection)
             if found is not None and found[1] >= self._settings.segment_max_bytes:

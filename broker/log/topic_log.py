@@ -77,7 +77,7 @@ class LogListener(Protocol):
 class TopicLog:
     """Ownership, ids, totals and the queue of sends of one topic. Used by the event loop only.
 
-    This process owns the topic under `owner_epoch` until `fence` or `close`. `Epochs` alone changes the epoch.
+    This process owns the topic under `owner_epoch` until `fence` or `close`. Only `Epochs` changes the epoch.
     """
 
     listener: LogListener
@@ -287,7 +287,7 @@ class TopicLog:
         return dropped
 
     def oldest_cached(self) -> Position | None:
-        """Return roughly the oldest entry in memory: the first one cached of the oldest ledger in the cache."""
+        """Return roughly the oldest entry in memory: the first cached entry of the oldest cached ledger."""
         ledger_id = min((each for each, entries in self.cached.items() if entries), default=None)
         return None if ledger_id is None else Position(ledger_id, next(iter(self.cached[ledger_id])))
 

@@ -157,7 +157,7 @@ class Writer:
         if not log.is_open or not log.has_sends():
             return  # closed, paused, or emptied while the ledger was being opened
         if log.needs_ledger(now_ms, self._segments.open_id):
-            self.submit(log)  # its sends were refused and new ones came, or the segment was closed
+            self.submit(log)  # its sends were refused and new sends came, or the segment was closed
             return
         batches = self._gather(log, now_ms)
         try:
@@ -318,7 +318,7 @@ class Writer:
     async def _not_stored(
         self, lane: _Lane, batches: dict[TopicLog, AppendBatch]
     ) -> dict[TopicLog, AppendBatch]:
-        """Find out what a statement of unknown outcome stored: settle the batches that it stored, return the others.
+        """Find out what a statement of unknown outcome stored. Settle the stored batches, and return the others.
 
         Advances the epochs first, which waits until the old statement has ended. After that, the answer cannot change.
         """

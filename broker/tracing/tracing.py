@@ -60,7 +60,7 @@ class Tracing:
         self._second = 0
         self._spans = 0  # asked for in this second
         self._has_failed = False
-        self._dropped = 0  # spans since the last log line about dropped ones
+        self._dropped = 0  # spans dropped since the last warning about it
 
     def parent_of(self, data: bytes) -> Context | None:
         """Return the trace context in an entry's metadata; None if there is none or its producer did not sample it.

@@ -29,7 +29,7 @@ INDEX_CHUNKS = 64  # kept for one topic; a full chunk takes 512 KiB and has the 
 
 
 class Housekeeping:
-    """One task that runs each duty once a second. If a duty fails, the task logs the error and runs the others."""
+    """One task that runs each duty once a second. If a duty fails, the task logs the error and runs the next."""
 
     def __init__(
         self,

@@ -44,7 +44,7 @@ _VISIT_AGAIN_MS = 3_600_000  # the shortest time between two visits to a topic t
 
 
 class Lifetime:
-    """Runs both tasks, of topics and of segments. Start it only while this process has the broker lock."""
+    """Runs two tasks, one for topics and one for segments. Start it only while this process has the broker lock."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Lifetime:
         self._may_store = may_store
         self._segment_drops = SegmentDrops(pool, segments, epochs, self._open_log)
         self._waiting: list[Topic] = []  # topics that this round has not looked at yet
-        self._due = 0.0  # number of topics to look at now, with the fraction left over
+        self._due = 0.0  # number of topics to look at now, with the fraction left over from before
         # For topics not in memory: the earliest time of the next visit.
         self._visit_at_ms: dict[int, int] = {}
         self._next_visits_ms = 0
@@ -106,7 +106,7 @@ class Lifetime:
         self._woken.set()
 
     async def look_at_topics(self, *, share: float = 1.0) -> None:
-        """Look at the next part of the topics in memory: `share` of all of them."""
+        """Look at the next topics in memory. `share` says how many of them, as a fraction of all."""
         if not self._waiting:
             self._waiting = self._topics.all()
         self._due = min(self._due + share * len(self._topics.loaded), float(len(self._waiting)))
@@ -172,7 +172,7 @@ class Lifetime:
     async def _run_segments(self) -> None:
         interval_s = self._settings.lifetime_check_ms / 1000
         while True:
-            # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
+            # Do not use wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
             with suppress(TimeoutError):
                 async with asyncio.timeout(interval_s if self._settings.wheel_enabled else None):
                     await self._woken.wait()

@@ -49,7 +49,7 @@ _IDENTITY = ClientIdentity(address="outbox", client_version="", face=INTERNAL_FA
 
 
 class OutboxMover:
-    """One task for all topics; a topic whose rows cannot be moved does not delay the others."""
+    """One task for all topics. A topic whose rows cannot be moved does not delay the other topics."""
 
     def __init__(self, opener: ProducerOpener, pool: ConnectionPool, *, is_ready: Callable[[], bool]) -> None:
         self._opener = opener
@@ -68,7 +68,7 @@ class OutboxMover:
         self._task = asyncio.create_task(for_ever(self._turn, what="the outbox"), name="outbox")
 
     async def stop(self) -> None:
-        """Stop the task. The writer settles the rows on their way; the others stay in the table."""
+        """Stop the task. The writer settles the rows on their way; the other rows stay in the table."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -89,7 +89,7 @@ class OutboxMover:
             await store.refuse(connection, row_ids, error=str(error), retry_s=RETRY_S)
 
     async def _turn(self) -> None:
-        # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
+        # Do not use wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
         with suppress(TimeoutError):
             async with asyncio.timeout(_POLL_S):
                 await self._work.wait()

@@ -1,4 +1,4 @@
-"""The ASGI application of the broker's process: WebSocket endpoints, long-poll pull, the admin API and three pages.
+"""The ASGI application of the broker's process: WebSockets, long-poll pull, the admin API, metrics and health checks.
 
 It does not use Django's handler, so a message passes through no ORM, no Django middleware and no other thread.
 """

@@ -173,7 +173,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
             self.transport.pauseProducing()
 
     def _parses_more(self) -> bool:
-        """Parse a few frames. Return whether the next ones should be parsed now."""
+        """Parse a few frames. Return whether more frames should be parsed now."""
         for _ in range(STEPS_AT_ONCE):
             took_frames = self._takes_whole_frames()
             has_more = bool(self.data) if took_frames else self.processData()

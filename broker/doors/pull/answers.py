@@ -48,7 +48,7 @@ _CODES: Final = {
 
 
 class MustWait(Exception):
-    """A thread must check the credentials of a pull's client first: let a task answer the pull."""
+    """Only a thread can check the credentials of a pull's client, so a task must answer the pull."""
 
 
 Respond: TypeAlias = Callable[[int, bytes], None]  # HTTP status, JSON body

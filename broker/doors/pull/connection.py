@@ -1,9 +1,9 @@
 """The HTTP connection that answers `GET /pull/v1/…` itself, below Daphne and ASGI.
 
-Thousands of parked pulls come and go at once. With Twisted's request, Daphne's request and an ASGI task, each would
-cost four times as much (docs/decisions/0015-pulls-below-asgi.md). This connection answers only simple requests: a whole
-head in one piece, HTTP/1.1, one host that the broker answers to, no headers of a web page, no body, keep-alive. It
-passes every other request unchanged to Twisted and Daphne, and so to the gate in front of the application. A request
+Thousands of parked pulls come and go at once. With Twisted's request, Daphne's request and an ASGI task, each pull
+would cost four times as much (docs/decisions/0015-pulls-below-asgi.md). This connection answers only simple requests: a
+whole head in one piece, HTTP/1.1, one host that the broker answers to, no headers of a web page, no body, keep-alive.
+It passes every other request unchanged to Twisted and Daphne, and so to the gate in front of the application. A request
 with two Authorization headers, with X-Pulsar-Auth-Method-Name or X-Original-Principal, or with credentials that a
 thread must check, is not simple.
 """

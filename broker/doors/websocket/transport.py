@@ -37,7 +37,7 @@ class FrameTransport(Protocol):
         """Bytes that were written but that the peer has not received yet (an upper bound)."""
 
     def is_writable(self) -> bool:
-        """Return False from a write past the high-water mark until the peer is gone or has received everything."""
+        """Return False after a write passed the high-water mark, until the peer is gone or has received everything."""
 
     def on_writable(self, callback: Callable[[], None]) -> None:
         """Call `callback` whenever the socket becomes writable again."""

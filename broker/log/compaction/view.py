@@ -53,7 +53,7 @@ class CompactedView:
 
     @property
     def horizon(self) -> Position | None:
-        """The last position that this view covers; None = readers get the log alone."""
+        """The last position that this view covers; None = readers get only the log."""
         stored = self.stored
         return None if stored is None or not stored.generation else stored.horizon.position
 

@@ -24,7 +24,7 @@ class LedgerPlace(Protocol):
     """
 
     async def read(self, first: int, last: int, *, more_bytes: int) -> list[StoredEntry]:
-        """Return entries `first` to `last`, with at most `more_bytes` of data after the first one.
+        """Return entries `first` to `last`, with at most `more_bytes` of data after the first entry.
 
         Returns an empty list if entry `first` is not stored.
         """

@@ -36,7 +36,7 @@ def post(url: str, body: Mapping[str, Any], *, allows_local: bool, timeout_s: fl
     address = _address(host, port, allows_local=allows_local)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
-        # Connect to the address that was checked: a second lookup of the name could give another one.
+        # Connect to the address that was checked: a second lookup of the name could return another address.
         plain = socket.create_connection((address, port), timeout=timeout_s)
     except OSError as error:
         raise WebhookFailed(f"{host}:{port} does not answer: {error}") from None
@@ -80,7 +80,7 @@ def _cut(sockets: list[socket.socket]) -> None:
 
 
 def _address(host: str, port: int, *, allows_local: bool) -> str:
-    """Return an address of the host. Raises WebhookFailed if the host has none, or a local one that is not allowed."""
+    """Return an address of the host. Raises WebhookFailed if there is none, or if a local address is not allowed."""
     try:
         found = [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     except (OSError, UnicodeError) as error:

@@ -36,9 +36,9 @@ _BOOLEANS: Final = {"true": b"\x01", "false": b"\x00"}
 class RestSchema:
     """The schema of a request's messages."""
 
-    stored: SchemaDefinition | None = None  # the topic's
+    stored: SchemaDefinition | None = None  # the topic's schema
     version: bytes = b""  # of `stored`
-    new: SchemaDefinition | None = None  # the one in the request; opening the producer stores it
+    new: SchemaDefinition | None = None  # the schema in the request; opening the producer stores it
 
     def encoded(self, text: str) -> bytes:
         """Return the bytes of one payload.

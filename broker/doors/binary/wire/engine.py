@@ -343,7 +343,7 @@ class ServerEngine:
         topic_epoch: int | None = None,
         ready: bool = True,
     ) -> None:
-        """Send PRODUCER_SUCCESS. A queued producer (`ready` False) gets a second one when its turn comes."""
+        """Send PRODUCER_SUCCESS. A queued producer (`ready` False) gets a second answer when its turn comes."""
         self._write(
             answers.producer_success(
                 request_id,

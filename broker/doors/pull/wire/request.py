@@ -59,7 +59,7 @@ def parse_pull_topic(raw_path: str, prefix: str) -> str:
 
 
 def parse_pull_request(topic: str, query_string: str | bytes) -> PullRequest:
-    """Read and check every parameter. Raises InvalidPull, which names the first invalid one."""
+    """Read and check every parameter. Raises InvalidPull, which names the first invalid parameter."""
     query = _query(query_string)
     if "commit_offset" in query:
         raise InvalidPull("a pull does not commit: commit with PUT /pull/v1-offset/…")
@@ -80,7 +80,7 @@ def parse_pull_request(topic: str, query_string: str | bytes) -> PullRequest:
 
 
 def parse_offset_request(topic: str, query_string: str | bytes, *, is_commit: bool) -> OffsetRequest:
-    """Read and check every parameter. Raises InvalidPull, which names the first invalid one."""
+    """Read and check every parameter. Raises InvalidPull, which names the first invalid parameter."""
     query = _query(query_string)
     _known(query, _COMMIT_PARAMETERS if is_commit else _OFFSET_PARAMETERS)
     subscription = query.get("subscription")

@@ -95,7 +95,7 @@ class PushSocket(BrokerSocket):
                 )
 
     def start(self, permits: int) -> None:
-        """Begin to deliver. A single source gets all permits; several get a share each."""
+        """Begin to deliver. A single source gets all permits; several sources share the permits."""
         self.transport.on_writable(self._writable_again)
         self.credit_share(self.sources, permits)
 

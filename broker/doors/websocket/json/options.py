@@ -53,7 +53,7 @@ class HashingScheme(StrEnum):
 
 
 class RoutingMode(StrEnum):
-    """How the broker chooses a partition for a message without a key. Custom is accepted and acts as Single."""
+    """How the broker chooses a partition for a message without a key. CustomPartition acts as SinglePartition."""
 
     SINGLE = "SinglePartition"
     ROUND_ROBIN = "RoundRobinPartition"
@@ -115,7 +115,7 @@ class ProducerOptions:
     batching_max_publish_delay_ms: int = 1
     max_pending_messages: int = 0  # messages without a receipt, 0 = unbounded
     compression: CompressionType = CompressionType.NONE
-    encryption_keys: tuple[EncryptionKey, ...] = ()  # with which the client encrypts; () = it does not
+    encryption_keys: tuple[EncryptionKey, ...] = ()  # the client's keys; () = the client does not encrypt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,11 +161,11 @@ class ReaderOptions:
 
 
 def producer_options(query: Query) -> ProducerOptions:
-    """Read the options of a producer. Raises InvalidQuery (400), and HandshakeRefused (500) for names of keys.
+    """Read the options of a producer. Raises InvalidQuery (400).
 
-    A client that encrypts its messages sends the keys; then batching and compression have no effect. Vela refuses names
-    of keys, as Pulsar does without a key reader: a client that expects the broker to encrypt must not publish in plain
-    text.
+    A client that encrypts its messages sends the keys; then batching and compression have no effect. If it sends only
+    the names of keys, this raises HandshakeRefused (500), as Pulsar does without a key reader: a client that expects
+    the broker to encrypt must not publish in plain text.
     """
     keys = encryption_keys(query)
     defaults = ProducerOptions()

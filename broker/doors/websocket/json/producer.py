@@ -95,11 +95,12 @@ _decode_raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 def decode_frame(
     frame: Frame, now_ms: int, *, is_encrypted: bool = False
 ) -> DecodedMessage | list[DecodedMessage]:
-    """Return the message of a text frame, or a list of them if the frame is an array. Never raises.
+    """Return the message of a text frame, or a list of messages if the frame is an array. Never raises.
 
-    `now_ms` is the broker's clock, for `deliverAfterMs`. `is_encrypted`: the socket has encryptionKeys. Errors are
-    values: 3 if the frame is not JSON or a field has the wrong type; 7 for a payload that is missing, null or not
-    base64, for a time that cannot be read or stored, and for fields that an encrypted message lacks.
+    `now_ms` is the broker's clock, for `deliverAfterMs`. `is_encrypted`: the socket has encryptionKeys. A refused
+    message becomes a SendError: 3 if the frame is not JSON or a field has the wrong type; 7 for a payload that is
+    missing, null or not base64, for a time that cannot be read or stored, and for fields that an encrypted message
+    lacks.
     """
     try:
         fields = _decode(frame)
@@ -151,7 +152,7 @@ def _message(fields: _Fields, now_ms: int, is_encrypted: bool) -> DecodedMessage
 def _refused(
     frame: Frame, now_ms: int, error: Exception, is_encrypted: bool
 ) -> DecodedMessage | list[DecodedMessage]:
-    """Decode the objects of a refused frame one by one, so that good ones are published and contexts are echoed."""
+    """Decode the objects of a refused frame one by one, so that valid messages are published and contexts echoed."""
     try:
         items = array_items(_decode_raw_items(frame))
     except DECODE_ERRORS:

@@ -16,7 +16,7 @@ class DeliveryWindow:
     frees one place, whatever id it names, so a client that acks twice widens its window. Pull mode starts with
     no room: `permit` makes room, acks free no places, and unused permits stay.
 
-    The balance falls below 0 when a batch has more messages than the socket has room; the next credits make up for it.
+    The balance falls below 0 when a batch has more messages than there is room for; the next credits make up for it.
     `settled` and `permit` return their credit in messages, which the socket grants to the broker as permits.
     """
 

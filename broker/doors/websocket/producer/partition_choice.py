@@ -21,7 +21,7 @@ class PartitionChoice:
         hashing: HashingScheme,
         first: int | None = None,
     ) -> None:
-        """`partitions` >= 1. `first` is the partition to begin with, by default a random one."""
+        """`partitions` >= 1. `first` is the partition to begin with, by default a random partition."""
         self._partitions = partitions
         self._takes_turns = routing is RoutingMode.ROUND_ROBIN
         self._hashing = hashing

@@ -52,7 +52,7 @@ def last_message_id(request_id: int, *, last: MessageId, mark_delete: MessageId)
 
 
 def active_consumer_change(consumer_id: int, *, is_active: bool) -> bytes:
-    """Build ACTIVE_CONSUMER_CHANGE: this Failover consumer is, or is not, the active one."""
+    """Build ACTIVE_CONSUMER_CHANGE, which says whether this Failover consumer is active."""
     body = pb.CommandActiveConsumerChange(consumer_id=consumer_id, is_active=is_active)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.ACTIVE_CONSUMER_CHANGE, active_consumer_change=body))
 
