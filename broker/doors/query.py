@@ -19,7 +19,7 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 def form_decode(text: str, what: str) -> str:
     """Decode `%xx` and `+`. Raises InvalidQuery on a broken escape or bytes that are not UTF-8."""
     if _BAD_ESCAPE.search(text):
-        raise InvalidQuery(f"{what} has a % that two hexadecimal digits do not follow; write %25 for a %")
+        raise InvalidQuery(f"{what} has a % without two hexadecimal digits after it; write %25 for a %")
     try:
         decoded = unquote_plus(text, errors="strict")
         decoded.encode()

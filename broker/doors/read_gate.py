@@ -18,7 +18,7 @@ MAX_PENDING_REQUESTS: Final = 1000  # unanswered lookups, opens, seeks …
 
 
 class ReadGate:
-    """Counts the answers that the broker owes one connection. Closes above a limit and opens again at half of it."""
+    """Counts the answers that the broker owes one connection. Closes above a limit and opens at half the limit."""
 
     __slots__ = (
         "_bytes",

@@ -25,7 +25,7 @@ __all__ = ["HostAndOrigin", "WebGate"]
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _OWN_SITES: Final = (b"same-origin", b"none")  # none: a person typed the address
-_REMEMBERED: Final = 1024  # answers of `takes_host`
+_REMEMBERED: Final = 1024  # answers of `takes_host` that are kept
 _LONGEST_HOST: Final = 300  # bytes; a DNS name has at most 253, and a port follows
 _SHOWN: Final = 100  # characters of a caller's text that a refusal repeats
 
@@ -73,12 +73,12 @@ class WebGate:
         for origin in origins:
             parsed = parse_origin(origin.decode("latin-1"))
             if parsed is None or (parsed != own and parsed not in self._origins):
-                raise _foreign(f"pages of {_shown(origin)} may not ask the broker")
+                raise _foreign(f"pages of {_shown(origin)} may not send requests to the broker")
         if not origins:
-            # For an image or a link, browsers send no Origin. Sec-Fetch-Site says whether another site's page asked.
+            # For an image or a link, browsers send no Origin. Sec-Fetch-Site says whether the page is of another site.
             sites = [value for name, value in headers if name == b"sec-fetch-site"]
             if any(site not in _OWN_SITES for site in sites):
-                raise _foreign("pages of another origin may not ask the broker")
+                raise _foreign("pages of another origin may not send requests to the broker")
 
 
 class HostAndOrigin(CheckingMiddleware):

@@ -22,7 +22,7 @@ TopicEntries = dict[int, dict[int, StoredEntry]]  # ledger → entry id → entr
 
 
 class EntryCache:
-    """Entries by topic, ledger and entry id. `budget_bytes` limits the size of their data and its overhead."""
+    """Entries by topic, ledger and entry id. `budget_bytes` limits the size of their data and their overhead."""
 
     def __init__(self, budget_bytes: int) -> None:
         self._budget_bytes = budget_bytes

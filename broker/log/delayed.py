@@ -88,7 +88,7 @@ class DelayedMessages:
         self._has_released = False  # since rows were last deleted
         self._released_ms = 0
         self._is_looking_again = False
-        self._first_ledger = 0  # rows of ledgers below it are deleted
+        self._first_ledger = 0  # the rows of older ledgers are deleted
 
     def load(self, waiting: Sequence[tuple[int, Sequence[int]]]) -> None:
         """Record which entries the table holds when the topic is loaded. Call this before any read or append."""
@@ -179,8 +179,8 @@ class DelayedMessages:
     def next_due_ms(self) -> int | None:
         """Return when `run_due` next has work, in Unix milliseconds. 0 = now, because the policy is off.
 
-        None = no due time is in memory, or the log is closed. Each read of due times from the table ends with a call
-        of `run_due`.
+        None = no due time is in memory, or the log is closed. `run_due` is also called after due times were read from
+        the table.
         """
         if not self._log.is_open:
             return None

@@ -21,7 +21,7 @@ __all__ = ["Segments"]
 logger = logging.getLogger(__name__)
 
 VIEW_LOCK_TIMEOUT_MS = 200
-_EMPTY_BYTES = 32 * 1024  # the size of two tables without rows: each has an index, and one of its TOAST table
+_EMPTY_BYTES = 32 * 1024  # two tables without rows: each has an index, and its TOAST table has another
 
 
 class Segments:

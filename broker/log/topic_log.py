@@ -65,7 +65,7 @@ class LogListener(Protocol):
     """The interface through which a log tells its topic what became of sends, and that it has closed."""
 
     def stored(self, batch: AppendBatch) -> None:
-        """Give receipts in the order of the sends, and deliver, because the batch is durable."""
+        """Give receipts in the order of the sends and deliver the entries, because the batch is durable."""
 
     def refused(self, sends: Sequence[Send], error: BrokerError) -> None:
         """Refuse these sends: they are not stored, and the log does not try again."""
@@ -100,7 +100,7 @@ class TopicLog:
         self.is_open = True
         self.is_fenced = False  # closed by `fence`: nothing may be stored any more
         self.is_queued = False  # waits for a lane of the writer
-        self.is_taken = False  # a lane is opening a ledger for it
+        self.is_taken = False  # a lane of the writer connects or opens a ledger for it
         self.ledgers = ledgers
         self.segments = segments  # ledger → segment, for ledgers that are not offloaded
         self.files = files  # offloaded ledger → its file's name

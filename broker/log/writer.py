@@ -107,7 +107,7 @@ class Writer:
         await asyncio.gather(*self._lanes, return_exceptions=True)
 
     def submit(self, log: TopicLog) -> None:
-        """Queue a log that has sends waiting. No effect while it is queued, taken by a lane, in flight or paused."""
+        """Queue a log that has sends waiting. No effect if the log is queued, taken by a lane, in flight or paused."""
         if log.is_queued or log.is_taken or log.in_flight is not None or log.is_paused:
             return
         if log.topic_id != self._latest_topic_id:
@@ -320,7 +320,7 @@ class Writer:
     ) -> dict[TopicLog, AppendBatch]:
         """Find out what a statement of unknown outcome stored. Settle the stored batches, and return the others.
 
-        Advances the epochs first, which waits until the old statement has ended. After that, the answer cannot change.
+        Advances the epochs first. The advance waits until the old statement has ended, so the answer cannot change.
         """
         self.unknown_outcomes += 1
         await lane.close()

@@ -5,7 +5,7 @@ two transactions if the second began to publish after the first had committed. A
 only its own rows.
 
 One statement stores the entry and deletes its row, so each row is moved once, even after a crash. A row is read again
-only after its topic was opened again, which waits for the end of every statement that may have moved the row.
+only after its topic was opened again. Opening a topic waits for the end of every statement that may have moved the row.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ async def lookup_topic(
     topic: str,
     listenerName: str = "",  # noqa: N803 - Pulsar's name
 ) -> LookupData:
-    """Return the URLs of the broker that serves a topic, which need not exist."""
+    """Return the URLs of the broker that serves a topic. The topic need not exist."""
     named(domain, tenant, namespace, topic)
     ready, why_not = request.broker.is_ready()
     if not ready:

@@ -95,7 +95,7 @@ async def clear_backlog_of(request: AdminRequest, tenant: str, namespace: str, s
 
 @operation(router, "POST", f"{NAMESPACE}/unsubscribe/{{segment:subscription}}", Action.ADMINISTER)
 async def unsubscribe(request: AdminRequest, tenant: str, namespace: str, subscription: str) -> None:
-    """Delete the subscriptions of this name in a namespace. None may have consumers."""
+    """Delete the subscriptions of this name in a namespace. None of them may have consumers."""
     for name, found in await _subscriptions(request, tenant, namespace):
         if found == subscription:
             await request.act("delete_subscription", topic=name, subscription=subscription)

@@ -111,7 +111,7 @@ def operation(
     """
 
     def register(view: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
-        # Ninja calls this before it reads parameters and body. It would run a plain function in a thread.
+        # Ninja calls this before it reads parameters and body. Ninja would run a plain function in a thread.
         async def check(request: AdminRequest) -> Principal:
             if action is not None:
                 request.broker.access.check(request.principal, action, _subject_of(request.path_names))

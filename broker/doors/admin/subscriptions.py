@@ -235,7 +235,7 @@ async def expire_through(
 async def expire_all(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, seconds: int
 ) -> None:
-    """Skip the messages older than this many seconds, on every subscription. The caller needs permission for each.
+    """Skip messages older than this many seconds, on every subscription. The caller needs permission for each of them.
 
     Answers 409 if a subscription has nothing to skip, after it has skipped messages on the other subscriptions.
     """
@@ -356,7 +356,7 @@ async def _expire_older(
 
 
 async def _expire_before(request: AdminRequest, name: TopicName, subscription: str, before_ms: int) -> None:
-    """Expire the messages of one topic or partition. Raises Refused if none is old enough."""
+    """Expire the messages of one topic or partition. Raises Refused if no message is old enough."""
     topic = await request.broker.topics.open(name, create=False)
     found = topic.subscriptions.get(subscription)
     if found is None:

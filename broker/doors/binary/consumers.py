@@ -263,7 +263,7 @@ class ConsumerSlot:
         """`on_closed` gets this slot and the reason when the broker has detached the consumer."""
         self.consumer_id = consumer_id
         self.partition = -1  # -1 = not a partition
-        self.consumer: ConsumerPort | None = None  # None while it is being opened
+        self.consumer: ConsumerPort | None = None  # None while the consumer is being opened
         self.turn = asyncio.Lock()  # a consumer's requests run in the order of arrival
         self.is_closed = False
         self._peer = peer

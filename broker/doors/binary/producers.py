@@ -207,7 +207,7 @@ class ProducerSlot:
         self.producer_id = event.producer_id
         self.request_id = event.request_id  # needed again: a producer that waited gets a second answer
         self.epoch = event.epoch
-        self.producer: ProducerPort | None = None  # None while it is being opened
+        self.producer: ProducerPort | None = None  # None while the producer is being opened
         self.turn = asyncio.Lock()  # a producer's requests run in the order of arrival
         self.is_closed = False
         self.is_waiting = False  # for exclusive access

@@ -46,7 +46,7 @@ class RequestRunner:
     def run(
         self, event: events.Event, work: Coroutine[Any, Any, None], refuse: Callable[[BrokerError], None]
     ) -> None:
-        """Run `work`, which answers the request `event`, as a task. Call `refuse` with the error if it fails."""
+        """Run `work`, which answers the request `event`, as a task. If the task fails, call `refuse` with the error."""
         self._peer.gate.request_begun()
         self._share.charge(REQUEST_NS)
         task = self._loop.create_task(self._run(event, work, refuse))

@@ -29,7 +29,7 @@ def application(broker: BrokerPort, pulls: PullAnswers, admin: Application | Non
     """Return an application that checks host and origin, then routes by protocol.
 
     WebSockets need `DaphneServer`, which puts their transport into the scope. `admin` serves /admin/, /lookup/ and
-    /topics/. Without it those paths answer 404.
+    /topics/. Without `admin`, those paths answer 404.
     """
     pages, pull_pages = HttpPages(broker), PullPages(broker, pulls)
 

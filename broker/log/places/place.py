@@ -20,7 +20,7 @@ class PlaceGone(PersistenceFailed):
 class LedgerPlace(Protocol):
     """The entries of one ledger. Two places are equal if they are the same segment or file.
 
-    Every method raises PlaceGone if the place does not exist any more. All are safe to repeat and to cancel.
+    Every method raises PlaceGone if the place does not exist any more. All methods are safe to repeat and to cancel.
     """
 
     async def read(self, first: int, last: int, *, more_bytes: int) -> list[StoredEntry]:

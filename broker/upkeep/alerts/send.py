@@ -70,6 +70,6 @@ def _failed(notification: store.Notification, error: str) -> None:
     store.failed(notification.id, error, retry_s=retry_s)
     logger.warning(
         "a notification of an alert was not delivered; %s: %s",
-        "Vela gives it up" if is_last else f"the next attempt follows in {retry_s} s",
+        "Vela gives up" if is_last else f"the next attempt follows in {retry_s} s",
         error,
     )

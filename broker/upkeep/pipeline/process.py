@@ -36,7 +36,7 @@ class JobProcess:
         self._log: list[str] = []
         self._log_characters = 0
         self._lock = threading.Lock()
-        self._process = subprocess.Popen(  # it can only run Vela's own module with this interpreter
+        self._process = subprocess.Popen(  # runs only Vela's own module, with this interpreter
             [sys.executable, "-m", "pipeline", "--supervised"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

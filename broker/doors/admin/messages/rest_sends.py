@@ -1,4 +1,4 @@
-"""The producers of one REST request: it opens one for each topic or partition to which it publishes."""
+"""The producers of one REST request, which opens a producer for each topic or partition to which it publishes."""
 
 from __future__ import annotations
 

@@ -127,7 +127,10 @@ def quota_map(found: Values) -> dict[str, BacklogQuota]:
 
 
 async def _set_quota(request: AdminRequest, holder: Holder, given: BacklogQuota, kind: str) -> None:
-    """Set one quota. Raises Refused(412) if its policy differs from the other quota's: both must have the same."""
+    """Set one quota.
+
+    Vela has one policy for both quotas. Raises Refused(412) if this quota asks for another policy than the other has.
+    """
     found = await values(request, holder, applied=False)
     others = [name for name, vela in _QUOTA_NAMES.items() if name != kind and found.get(vela, -1) >= 0]
     now = found.get("backlog_quota_policy", _DEFAULT_QUOTA_POLICY)

@@ -109,7 +109,7 @@ async def grant_topic_permission(
     role: str,
     actions: Body[_Permissions],
 ) -> None:
-    """Replace the permissions of a role on a topic, which need not exist."""
+    """Replace the permissions of a role on a topic. The topic need not exist."""
     await _set(request, await _topic(request, domain, tenant, namespace, topic), [role], actions)
 
 

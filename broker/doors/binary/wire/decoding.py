@@ -36,7 +36,7 @@ __all__ = [
     "decode_slices",
 ]
 
-SLICE_IDS: Final = 128  # the engine counts them as 16 short commands
+SLICE_IDS: Final = 128  # the engine counts a slice as 16 short commands
 
 _SIGN: Final = 1 << 63
 # Copied here because each read from the generated classes goes through a metaclass and takes 0.2 to 0.4 µs.

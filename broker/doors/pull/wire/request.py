@@ -31,7 +31,7 @@ class PullRequest:
     tags: Tags  # None = all
     property_filter: PropertyFilter | None  # None = all
     may_suspend: bool  # the broker may park the pull until a message arrives
-    suspend_timeout_ms: int  # for this long, unless the broker's settings say otherwise
+    suspend_timeout_ms: int  # how long the pull may be parked, unless the broker's settings say otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

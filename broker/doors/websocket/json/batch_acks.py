@@ -89,8 +89,9 @@ class BatchAcks:
     def cumulative(self, message_id: MessageId) -> EntryAck:
         """Return the ack of everything up to and including `message_id`.
 
-        Inside a batch, the members after it remain unacked. Without batch index acks all members of its entry remain
-        unacked, so only the entries before it are acked. Raises InvalidCommand for an impossible index or size.
+        If the id names a member of a batch, the members after it remain unacked. Without batch index acks, all members
+        of that batch remain unacked, so only the entries before the batch are acked. Raises InvalidCommand for an
+        impossible index or size.
         """
         position = (message_id.ledger_id, message_id.entry_id)
         remaining, size = 0, 0

@@ -98,7 +98,7 @@ def message_encryption(
     if codec is Compression.NONE and not uncompressed_bytes:
         return MessageEncryption(param=read)
     if codec is Compression.NONE or uncompressed_bytes is None:
-        raise ValueError("compressionType and uncompressedMessageSize need each other")
+        raise ValueError("send compressionType and uncompressedMessageSize together, or neither")
     if not 0 <= uncompressed_bytes <= _MOST_BYTES:
         raise ValueError(f"uncompressedMessageSize is a number from 0 to {_MOST_BYTES}")
     return MessageEncryption(param=read, compression=codec, uncompressed_bytes=uncompressed_bytes)

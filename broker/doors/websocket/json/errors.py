@@ -1,7 +1,8 @@
 """Errors on an open JSON socket, and the numbers that a peer sees for them.
 
-A `SessionError` closes the socket. A refused send is a value (`broker.doors.websocket.json.producer.SendError`),
-because it does not close the socket. `broker.doors.handshake_errors` has the errors that keep a socket from opening.
+A `SessionError` closes the socket. A refused send does not, so it is not an exception but a value,
+`broker.doors.websocket.json.producer.SendError`. `broker.doors.handshake_errors` has the errors that keep a socket from
+opening.
 """
 
 from __future__ import annotations

@@ -211,7 +211,7 @@ class ArrayAcks:
         self._waiting = messages
 
     def settle(self, index: int, answer: bytes) -> bytes | None:
-        """Record the answer (`ack_frame` or `SendError.to_frame`) to an item. Return the frame once all are recorded.
+        """Record the answer (`ack_frame` or `SendError.to_frame`) to an item. Return the frame after the last answer.
 
         Safe to repeat: an index that is settled already keeps its first answer.
         """

@@ -53,7 +53,7 @@ class DeliveryWindow:
         return frames
 
     def permit(self, messages: int) -> int:
-        """Carry out a `permit` command. Return the credit: `messages`, or 0 in push mode, which ignores it.
+        """Carry out a `permit` command. Return the credit: `messages`, or 0 in push mode, which ignores the command.
 
         Raises InvalidCommand in pull mode if `messages` is not positive, and then changes nothing. Pulsar
         subtracts such a number, and the client cannot see why no message arrives.
