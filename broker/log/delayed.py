@@ -85,7 +85,7 @@ class DelayedMessages:
         self._entries = DelayedEntries()
         self._last_row_ms = 0  # latest due time among the known rows
         self._pruned_through_ms = 0
-        self._has_released = False  # since rows were last deleted
+        self._has_released = False  # whether entries were released since rows were last deleted
         self._released_ms = 0
         self._is_looking_again = False
         self._first_ledger = 0  # the rows of older ledgers are deleted

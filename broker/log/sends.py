@@ -27,7 +27,7 @@ class Receipt(NamedTuple):
     """The receipt of a durable send. Receipts of one producer come in the order of its sends."""
 
     sequence_id: int
-    highest_sequence_id: int  # as the client sent it, 0 if it did not
+    highest_sequence_id: int  # as the client sent it; 0 if the client sent none
     ledger_id: int
     entry_id: int
     size_bytes: int  # of the entry; the transport subtracts it from the bytes that wait for a receipt

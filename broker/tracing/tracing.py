@@ -58,7 +58,7 @@ class Tracing:
         self._tracer = self._provider.get_tracer("vela", __version__)
         self._propagator = TraceContextTextMapPropagator()
         self._second = 0
-        self._spans = 0  # asked for in this second
+        self._spans = 0  # spans asked for in this second
         self._has_failed = False
         self._dropped = 0  # spans dropped since the last warning about it
 

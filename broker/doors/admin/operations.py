@@ -122,7 +122,7 @@ def operation(
             result = await view(*args, **kwargs)
             return HttpResponse(status=204) if result is None else result
 
-        # Ninja would look up the names of types in this module, and not in the one that declares the operation.
+        # Ninja would look up the names of types in this module, and not in the module that declares the operation.
         signature = inspect.signature(view, eval_str=True)
         vars(answer)["__signature__"] = signature
         extra: dict[str, Any] = {ACTION_KEY: _WORDS[action], **({REFUSAL_KEY: refused} if refused else {})}

@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 SERVER_VERSION: Final = f"Vela {__version__}"
 MAX_GREETING_BYTES: Final = 64 * 1024  # more than CONNECT needs; a larger frame is decoded in pieces
-TLS_HANDSHAKE: Final = b"\x16\x03"  # every version of TLS begins like this; a frame would have 369 MB
+TLS_HANDSHAKE: Final = b"\x16\x03"  # every version of TLS begins like this; such a frame would have 369 MB
 DECODED_AT_ONCE: Final = 32  # commands; decoding one takes 5 µs, so these take a fraction of a turn
 
 

@@ -34,7 +34,7 @@ STEPS_AT_ONCE: Final = 16
 MAX_UNPARSED_BYTES: Final = 16 * 1024  # with more than this, stop reading until the connection's turn comes
 BINARY_PATH: Final = b"/ws/binary"
 PRODUCER_PREFIX: Final = b"/ws/v2/producer/"
-COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # for all other sockets; an array of a thousand acks has a tenth
+COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # for all other sockets; a thousand acks take a tenth of it
 ENVELOPE_BYTES: Final = 64 * 1024  # of a JSON message besides its payload: properties, key, context
 FRAME_PADDING_BYTES: Final = 10 * 1024  # as in the binary protocol
 

@@ -62,7 +62,7 @@ class AckId(NamedTuple):
 
     ledger_id: int
     entry_id: int
-    ack_set: int | None  # bit i is set if index i is unacked; None or 0 = the whole entry is acked
+    ack_set: int | None  # bit i is set if message i is unacked; None or 0 = the whole entry is acked
 
 
 class Ack(NamedTuple):

@@ -27,7 +27,7 @@ class PullRequest:
     topic: str  # persistent://tenant/namespace/topic
     queue: int  # the partition; 0 if the topic has none
     offset: int  # of the first message wanted, counted in messages since the topic began
-    max_messages: int  # at most this many in the answer
+    max_messages: int  # the most messages in the answer
     tags: Tags  # None = all
     property_filter: PropertyFilter | None  # None = all
     may_suspend: bool  # the broker may park the pull until a message arrives

@@ -62,7 +62,7 @@ class _Letter:
     consumer: ConsumerPort
     position: Position
     ack: Callable[[Sequence[AckRequest]], None]  # works even after the consumer has left
-    batch_index: int = _WHOLE_ENTRY  # or the member to copy, -1 = the entry is not a batch
+    batch_index: int = _WHOLE_ENTRY  # or the index of the member to copy; -1 = the entry is not a batch
     is_retry: bool = False
     delay_ms: int = 0  # of a retry letter
     properties: Mapping[str, str] = field(default_factory=dict)  # added to those of a retry letter

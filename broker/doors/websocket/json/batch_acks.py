@@ -41,7 +41,7 @@ class BatchAcks:
     def __init__(self, *, batch_index_acks: bool = True, max_entries: int = 10_000) -> None:
         self._batch_index_acks = batch_index_acks
         self._max_entries = max_entries
-        self._partly: dict[tuple[int, int], int] = {}  # (ledger, entry) -> bits not yet acked here
+        self._partly: dict[tuple[int, int], int] = {}  # (ledger, entry) -> bits of unacked members
 
     @property
     def partly_acked(self) -> int:

@@ -40,7 +40,7 @@ class SendError(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The refusal of a message. The socket stays open."""
 
     error: WebSocketError  # 3, 7 or 8
-    message: str  # text for people
+    message: str  # why the message was refused, for a person to read
     context: str | None = None  # None if there is none, or if the JSON could not be read
 
     def to_frame(self) -> bytes:
