@@ -153,10 +153,10 @@ class Epochs:
     ) -> T | None:
         """Run one transaction under the epochs of all these logs, until its outcome is known.
 
-        Returns None if another broker has one of the logs. Nothing is stored then, and that log is closed. If the
-        connection is lost first, this broker cannot know whether the transaction was stored. It then closes all the
-        logs, and the next request loads them from PostgreSQL. The call must be safe to repeat. Raises psycopg.Error if
-        the server refuses, and any other error of the call. Not safe to cancel.
+        Returns None if another broker has one of the logs. Nothing is stored then, and that log is closed. If another
+        broker took a log while the connection was lost, this broker cannot know whether the transaction was stored. It
+        then closes all the logs, and the next request loads them from PostgreSQL. The call must be safe to repeat.
+        Raises psycopg.Error if the server refuses, and any other error of the call. Not safe to cancel.
         """
         while True:
             epochs: dict[TopicLog, int] = {}

@@ -62,7 +62,7 @@ class AppendBatch:
 
 
 class LogListener(Protocol):
-    """The interface through which a log tells its topic what became of sends, and that it has closed."""
+    """The interface through which a log tells its topic which sends are stored or refused, and that it has closed."""
 
     def stored(self, batch: AppendBatch) -> None:
         """Give receipts in the order of the sends and deliver the entries, because the batch is durable."""

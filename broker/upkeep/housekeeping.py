@@ -1,4 +1,4 @@
-"""The broker's work once a second: free memory, store deduplication, and run the duties of other packages."""
+"""The work that the broker does every second: free memory, store deduplication, run the duties of other packages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 _INTERVAL_S = 1.0
 _TOPICS_A_TURN = 1024  # visiting all 10,000 topics of a large broker each second takes 5% of a core
-TOPICS_AT_ONCE = 64  # tidied before the event loop serves others; takes less than half a millisecond
+TOPICS_AT_ONCE = 64  # tidied before the event loop does other work; takes less than half a millisecond
 INDEX_CHUNKS = 64  # kept for one topic; a full chunk takes 512 KiB and has the counts of 32,768 entries
 
 

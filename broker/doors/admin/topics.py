@@ -64,7 +64,7 @@ async def opened(request: AdminRequest, name: TopicName, what: str) -> Topic:
     require_persistent(name, what)
     if (await Catalogue(request.broker).require(name)).partitions:
         raise Refused(
-            405, f"{what} is not allowed on a partitioned topic: name a partition, {name}-partition-0"
+            405, f"{what} is not allowed on a partitioned topic: name a partition, such as {name}-partition-0"
         )
     return await request.broker.topics.open(name, create=False)
 
@@ -239,7 +239,7 @@ async def truncate_topic(request: AdminRequest, domain: str, tenant: str, namesp
 
 @operation(router, "POST", f"{TOPIC}/trim", Action.ADMINISTER)
 async def trim_topic(request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str) -> None:
-    """Free the acknowledged messages of a topic that retention no longer keeps."""
+    """Free a topic's acknowledged messages that retention no longer keeps."""
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Trim")
     await Catalogue(request.broker).require(name)

@@ -1,4 +1,4 @@
-"""The client at the other end of a binary connection: writing to it, and checking that it is still there."""
+"""The client at the other end of a binary connection. `Peer` writes to it and checks that it is still there."""
 
 from __future__ import annotations
 

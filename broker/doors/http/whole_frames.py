@@ -1,7 +1,7 @@
-"""Read the WebSocket frame that most clients send: one message, whole, masked and shorter than 64 KiB.
+"""Read the WebSocket frame that most clients send: a whole message, masked and shorter than 64 KiB.
 
-Autobahn takes 5 µs for such a frame, and copies all bytes that arrived after the frame twice. Autobahn still reads all
-other frames: fragments, control frames, longer and incomplete frames, and everything that a client may not send.
+Autobahn takes 5 µs for such a frame, and twice copies all bytes that arrived after it. Autobahn still reads all other
+frames: fragments, control frames, longer and incomplete frames, and everything that a client may not send.
 """
 
 from __future__ import annotations

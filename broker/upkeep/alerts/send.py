@@ -1,4 +1,4 @@
-"""Send stored notifications. Each is tried at most ATTEMPTS_MOST times, with growing pauses between the attempts.
+"""Send stored notifications. Each notification gets at most ATTEMPTS_MOST attempts, with growing pauses in between.
 
 A notification may arrive twice if a worker dies after it sent the notification and before it recorded that.
 """

@@ -224,7 +224,7 @@ class DeliverySource:
             self.consumer.ack([request], cumulative=True)
 
     def credit(self, messages: int) -> None:
-        """Grant permits to the broker, together with others of this turn of the event loop. Ignore 0 and less."""
+        """Grant permits to the broker, with all permits of this turn of the event loop at once. Ignore 0 and less."""
         if messages > 0:
             self._permits_due += messages
             self._schedule()

@@ -11,7 +11,7 @@ __all__ = ["PartitionChoice"]
 
 
 class PartitionChoice:
-    """Chooses by key. Messages without a key go to one partition, always the same, or to each in turn."""
+    """Chooses by key. Messages without a key all go to the same partition, or to each partition in turn."""
 
     def __init__(
         self,

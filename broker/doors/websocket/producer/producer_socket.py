@@ -101,7 +101,7 @@ class ProducerSocket(BrokerSocket):
             self._lanes[self._choice.of(message.key)].publish(message, reply)
 
     def answer(self, answers: Sequence[tuple[Reply, bytes]]) -> None:
-        """Send these acks or refusals with one write. The answer to an array waits until all its messages have one."""
+        """Send these acks or refusals with one write. The answer to an array waits for those of all its messages."""
         frames: list[bytes] = []
         for (_, array, index), frame in answers:
             whole = frame if array is None else array.settle(index, frame)
@@ -113,7 +113,7 @@ class ProducerSocket(BrokerSocket):
                 self._gate.output_stuck(stuck=True)
 
     def closed_by_broker(self, error: BrokerError | None) -> None:
-        """Close with 1012, so that the client connects again: sends without an ack have an unknown outcome."""
+        """Close with 1012, so that the client connects again. The outcome of sends without an ack is unknown."""
         reason = "connect again" if error is None else str(error)
         self.transport.close(CloseCode.SERVICE_RESTART, close_reason(reason))
         self.release()
