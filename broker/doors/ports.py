@@ -156,7 +156,7 @@ class ConsumerPort(Protocol):
         """Acknowledge. Safe to repeat.
 
         `on_durable` is called once: when the ack is stored, or with an error. `validation_error` says why the client
-        discards the entries. `permits_settled`: the door itself returns the permits of discarded entries.
+        discards the entries. `permits_settled`: the door itself grants the permits of discarded entries again.
         """
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
@@ -319,7 +319,7 @@ class PullsPort(StatusPort, PartitionsPort, Protocol):
         """Return the answer to a long-poll pull, or the pull itself if it was parked. Raises BrokerError."""
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """Answer a pull as `pull` does, from memory. None if PostgreSQL must be queried. Raises BrokerError."""
+        """Answer a pull as `pull` does, from memory. Return None if PostgreSQL must be queried. Raises BrokerError."""
 
     def forget_pull(self, parked: ParkedPull) -> None:
         """Drop a pull whose client is gone. Safe to repeat."""

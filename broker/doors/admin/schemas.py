@@ -145,7 +145,7 @@ async def post_schema(
 async def delete_schema(
     request: AdminRequest, tenant: str, namespace: str, topic: str, force: bool = False
 ) -> VersionResponse:
-    """Remove a topic's schema. Stored messages can still be read with their versions, even after force=true."""
+    """Remove a topic's schema. Stored messages can still be read with their schema versions, even after force=true."""
     name = TopicName.parse(named("persistent", tenant, namespace, topic).base)
     versions = await _stored(request, tenant, namespace, topic)
     await request.act("delete_schema", topic=name.full)

@@ -129,7 +129,7 @@ def quota_map(found: Values) -> dict[str, BacklogQuota]:
 async def _set_quota(request: AdminRequest, holder: Holder, given: BacklogQuota, kind: str) -> None:
     """Set one quota.
 
-    Vela has one policy for both quotas. Raises Refused(412) if this quota asks for another policy than the other has.
+    Vela has one policy for both quotas. Raises Refused(412) if the two quotas would have different policies.
     """
     found = await values(request, holder, applied=False)
     others = [name for name, vela in _QUOTA_NAMES.items() if name != kind and found.get(vela, -1) >= 0]
