@@ -360,7 +360,7 @@ class ProducerSlot:
             self._peer.written()
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """Tell the client, which then opens the producer again and resends every send without a receipt.
+        """Tell the client that the producer is closed. It opens the producer again and repeats the unanswered sends.
 
         A producer that still waits for exclusive access is refused instead, because its request has no answer yet. For
         a producer that is still being opened, do nothing: opening it fails with the reason.

@@ -22,7 +22,8 @@ __all__ = ["RequestRunner"]
 
 logger = logging.getLogger(__name__)
 
-# Charged when a request arrives. The request's task runs later, so without this one turn could start a thousand tasks.
+# Charged when a request arrives. The request's task runs later, so without this charge a single turn could start a
+# thousand tasks.
 REQUEST_NS: Final = 50_000
 
 
