@@ -1,7 +1,7 @@
 """`/admin/v2`, `/lookup/v2` and `/topics` as an ASGI application, with Django's requests and URLs but not its handler.
 
 Django's own handler sends signals whose receivers close ORM connections in a thread. The admin API needs none of that,
-so `AdminPages` calls the view itself, without middleware, signals and threads.
+so `AdminPages` calls the view itself, without middleware, signals or threads.
 """
 
 from __future__ import annotations

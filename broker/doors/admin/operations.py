@@ -103,7 +103,7 @@ def _responses(returned: Any) -> dict[int, Any]:
 def operation(
     router: Router, method: str, path: str, action: Action | None, *, refused: str = "", media_type: str = ""
 ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
-    """Register an asynchronous operation. A result of None is answered with 204 and no body, as Pulsar does.
+    """Register an asynchronous operation. A result of None is answered with 204 and no body, as in Pulsar.
 
     A call raises NotAuthorized unless the client has the permission for `action`. With None, every authenticated client
     may call. `refused`: why the operation always refuses, for the reference. `media_type`: the type of the content, for
@@ -146,7 +146,7 @@ def operation(
 
 
 def described(api: NinjaAPI) -> Iterator[Described]:
-    """Yield a line for each operation, in the order of their registration."""
+    """Yield a line for each operation, in the order of registration."""
     schema = api.get_openapi_schema(path_prefix="")
     for path, methods in schema["paths"].items():
         for method, each in methods.items():
