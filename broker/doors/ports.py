@@ -169,7 +169,7 @@ class ConsumerPort(Protocol):
         """Deliver these entries again at `due_ms` (ms since 1970), unless they are acked before then."""
 
     def filter_due(self, due_filter: DueFilter) -> None:
-        """Ask `due_filter` which entries to redeliver, each time some are overdue."""
+        """Ask `due_filter` which entries to redeliver, whenever entries are overdue."""
 
     def redelivery_count(self, position: Position) -> int:
         """Return the redelivery count of an entry."""
@@ -281,7 +281,7 @@ class LookupPort(StatusPort, PartitionsPort, Protocol):
 
 
 class PublishPort(StatusPort, PartitionsPort, Protocol):
-    """How doors open producers."""
+    """The interface through which doors open producers."""
 
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
@@ -290,7 +290,7 @@ class PublishPort(StatusPort, PartitionsPort, Protocol):
 
 
 class SubscribePort(StatusPort, PartitionsPort, Protocol):
-    """How doors attach consumers."""
+    """The interface through which doors attach consumers."""
 
     @property
     def rates(self) -> Rates:
