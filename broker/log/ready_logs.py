@@ -53,7 +53,10 @@ class ReadyLogs:
         return None
 
     def take_full(self, segment_id: int, now_ms: int, *, most: int) -> list[TopicLog]:
-        """Remove and return at most `most` logs that need a new ledger. Once the segment has closed, every log does."""
+        """Remove and return at most `most` logs that need a new ledger.
+
+        Once the segment has closed, every log needs a new ledger.
+        """
         while self._new:
             log = self._new.popleft()
             is_full = _has_sends(log) and log.needs_ledger(now_ms, segment_id)

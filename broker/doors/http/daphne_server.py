@@ -105,7 +105,7 @@ class DaphneServer(LimitedServer):
     def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
         """Start the application of a connection, and return its queue; None if the connection is gone.
 
-        The application of a WebSocket gets a bounded queue, and its transport in the scope.
+        The application of a WebSocket gets a bounded queue, and finds its transport in the scope.
         """
         queue: asyncio.Queue[Mapping[str, Any]] | InboundQueue
         application = self.application

@@ -169,7 +169,8 @@ class _Watch:
     def _beat(self) -> str | None:
         """Report, and return the name of the user who cancelled the run; "" if nobody did.
 
-        Return None if the run was ended elsewhere, or PostgreSQL has not answered for _GIVE_UP_S: the job must end.
+        Return None if the job must end, because the run was ended elsewhere or PostgreSQL has not answered for
+        _GIVE_UP_S.
         """
         report = self._report()
         try:

@@ -30,7 +30,7 @@ _EARLIEST: Final = ("earliestMsgPublishTimeInBacklog", "earliestMsgPublishTimeIn
 
 
 def merged(parts: Sequence[TopicStats]) -> TopicStats:
-    """Add up amounts and rates, and merge clients and subscriptions by name. Without parts, return defaults."""
+    """Add up amounts and rates, and merge clients and subscriptions by name. If `parts` is empty, return defaults."""
     if not parts:
         return TopicStats()
     whole = _merged(parts)
