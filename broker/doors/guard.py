@@ -54,7 +54,7 @@ class GuardedBroker:
 
     @property
     def connections(self) -> ConnectionLimits:
-        """The limits on connections, which count how often a client reached one."""
+        """The limits on connections, and how often clients have reached each limit."""
         return self._broker.connections
 
     @property

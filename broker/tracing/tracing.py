@@ -126,7 +126,10 @@ class Tracing:
         stored_ns: int = 0,
         attributes: dict[str, str | int],
     ) -> None:
-        """Make and end one span. `stored_ns` 0 = no event. Drop the span if this second already has the maximum."""
+        """Make and end one span. `stored_ns` 0 = no event.
+
+        Drop the span if this second already has MOST_SPANS_PER_S spans.
+        """
         if not self._has_room():
             return
         try:

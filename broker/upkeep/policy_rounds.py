@@ -60,9 +60,9 @@ class PolicyRounds:
         self._idle_after = 0  # id of the last topic, not in memory, that a round has checked
 
     async def turn(self) -> None:
-        """Start a round when one is due. While VELA_WHEEL is off, do nothing: only beat starts rounds then."""
+        """Start a round when one is due. While VELA_WHEEL is off, do nothing, because only beat starts rounds."""
         if self._wheel_enabled and self._clock.now_ms() - self._last_ms >= ROUND_MS:
-            self.ask()  # not waited for: housekeeping has other duties
+            self.ask()  # do not wait, because housekeeping has other duties
 
     def ask(self) -> None:
         """Start a round and return at once."""

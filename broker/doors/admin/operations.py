@@ -105,9 +105,9 @@ def operation(
 ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
     """Register an asynchronous operation. A result of None is answered with 204 and no body, as in Pulsar.
 
-    A call raises NotAuthorized unless the client has the permission for `action`. With None, every authenticated client
-    may call. `refused`: why the operation always refuses, for the reference. `media_type`: the type of the content, for
-    an operation that returns an HttpResponse.
+    A call raises NotAuthorized unless the client has the permission for `action`. If `action` is None, every
+    authenticated client may call the operation. `refused` tells the reference why the operation always refuses.
+    `media_type` is the type of the content, for an operation that returns an HttpResponse.
     """
 
     def register(view: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:

@@ -200,7 +200,7 @@ async def expire_older(
 ) -> None:
     """Skip the messages that are older than this many seconds, separately on each partition.
 
-    Answers 409 if a partition has nothing to skip, after it has skipped messages on the other partitions.
+    Skips messages on all partitions first. Then answers 409 if a partition had nothing to skip.
     """
     name = named(domain, tenant, namespace, topic)
     await _require(request, name, subscription, "Expire messages")
@@ -237,7 +237,7 @@ async def expire_all(
 ) -> None:
     """Skip messages older than this many seconds, on every subscription. The caller needs permission for each of them.
 
-    Answers 409 if a subscription has nothing to skip, after it has skipped messages on the other subscriptions.
+    Skips messages on all subscriptions first. Then answers 409 if a subscription had nothing to skip.
     """
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Expire messages")

@@ -231,7 +231,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self.application_queue.put_nowait(event, len(payload))
 
     def onPong(self, payload: bytes) -> None:  # noqa: N802 - Autobahn's name
-        """Answer the probes: the peer is alive."""
+        """Answer the probes, because the peer is alive."""
         self._settle_probes(alive=True)
 
     def onClose(self, wasClean: bool, code: int | None, reason: str | None) -> None:  # noqa: N802, N803

@@ -196,7 +196,7 @@ async def get_topic_backlog_quotas(
 ) -> dict[str, BacklogQuota]:
     """Return the backlog quotas that are set on a topic.
 
-    With applied=true, return those in force there.
+    With applied=true, return the quotas in force there.
     """
     holder = await of_topic(request, named(domain, tenant, namespace, topic))
     return quota_map(await values(request, holder, applied=applied))

@@ -65,7 +65,7 @@ class ConsumerSocket(PushSocket):
 
     @property
     def prefetched(self) -> int:
-        """The permits at the start: the window, or 0 in pull mode with one source, where the peer grants them."""
+        """The permits at the start: the window, or 0 in pull mode with one source, where the peer grants permits."""
         return 0 if self.options.pull_mode and self.has_one_source else self.options.window
 
     def read_address(self) -> Sequence[str]:

@@ -63,7 +63,10 @@ class ReaderSocket(PushSocket):
         )
 
     def _start(self, topic: TopicName) -> tuple[Position, int | None]:
-        """Return the first entry to send, and which of its messages (None = all). `messageId` itself is not sent."""
+        """Return the first entry to send, and the ack set of its messages to send (None = all).
+
+        `messageId` itself is not sent.
+        """
         message_id = self._options.start
         position = Position(message_id.ledger_id, message_id.entry_id)
         if message_id in (EARLIEST, LATEST):
