@@ -84,7 +84,7 @@ class ProducerPort(Protocol):
 
     @property
     def topic_epoch(self) -> int | None:
-        """The topic epoch of an exclusive producer, None for others."""
+        """The topic epoch of an exclusive producer, None for other producers."""
 
     @property
     def is_open(self) -> bool:
@@ -232,7 +232,7 @@ class StatusPort(Protocol):
 
     @property
     def connections(self) -> ConnectionLimits:
-        """The limits on connections, and how often each was reached."""
+        """The limits on connections, and how often each limit was reached."""
 
     @property
     def settings(self) -> BrokerSettings:
@@ -266,7 +266,7 @@ class LookupPort(StatusPort, PartitionsPort, Protocol):
         """Return the URLs of the broker that serves a topic: without TLS and with it."""
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
-        """Return full names of topics, with partitions instead of their topic. Raises InvalidTopicName."""
+        """Return the full names of topics. Partitions are listed instead of their topic. Raises InvalidTopicName."""
 
     async def watch_topics(
         self,

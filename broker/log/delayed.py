@@ -50,7 +50,10 @@ class ReplayTarget(Protocol):
         """Send these entries now on every subscription that passed them over."""
 
     def has_room_for_replays(self) -> bool:
-        """Return whether some Shared subscription has sent every entry released so far, or none of them can send."""
+        """Return whether some Shared subscription has sent every entry released so far.
+
+        Also return True if no Shared subscription can send.
+        """
 
 
 class DelayedMessages:
@@ -146,7 +149,7 @@ class DelayedMessages:
         self._watch()
 
     def keep_back(self, entry: StoredEntry) -> None:
-        """Add an entry that was read too early: the clock was set back, or the policy was off at the append."""
+        """Add an entry that was read too early, because the clock was set back or the policy was off at the append."""
         self._entries.add(DueEntry(entry.deliver_at_ms, entry.ledger_id, entry.entry_id), stored=False)
         self._watch()
 
@@ -204,7 +207,10 @@ class DelayedMessages:
         return self._target.has_room_for_replays() or now_ms - self._released_ms >= _LONGEST_WAIT_MS
 
     def _look_again(self) -> None:
-        """Run again soon, without the timer of `Deadlines`: when it is off, Celery's tick alone must be enough."""
+        """Run again soon, without the timer of `Deadlines`.
+
+        If that timer is off, Celery's tick alone must be enough.
+        """
         if not self._is_looking_again:
             self._is_looking_again = True
             asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self._look)

@@ -33,7 +33,7 @@ _RETRY_S = 0.2
 
 
 class Epochs:
-    """The epochs of the logs that this process owns. `token` tells them from the epochs of other processes."""
+    """The epochs of the logs that this process owns. `token` distinguishes them from the epochs of other processes."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool

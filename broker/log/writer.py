@@ -1,8 +1,8 @@
 """Group commit: one statement stores the ready sends of many topics. Receipts follow after COMMIT, in send order.
 
-While a commit is in flight, new sends are gathered; there is no timer when idle. At most one commit is in flight per
-topic, so receipts cannot overtake each other. With two lanes, the server's fsync of one statement overlaps with the
-next statement.
+While a commit is in flight, the writer gathers new sends. An idle writer stores a send at once, without waiting for a
+timer. At most one commit is in flight per topic, so receipts cannot overtake each other. With two lanes, the server's
+fsync of one statement overlaps with the next statement.
 
 No failure leaves a topic with a batch in flight. After an unknown outcome the writer advances the epochs and reads the
 log. It refuses sends that are not stored and cannot be stored. Their producers are closed, so that they send again.
@@ -45,8 +45,8 @@ MAX_ROLLS = 1000  # topics whose next ledgers one statement opens
 MAX_ENTRIES = 1000  # a statement of 1,000 rows of 1 KB takes about 15 ms; more only adds latency
 # Half of the unanswered bytes that one connection may have, so that one half is gathered while the other commits.
 MAX_BYTES = 2 * 1024 * 1024
-# The most that one topic may add to a statement while other topics publish. They wait until the event loop has bound
-# this topic's rows and written its receipts, which takes about 15 µs for each entry.
+# The most that one topic may add to a statement while other topics publish. The other topics wait until the event loop
+# has bound this topic's rows and written its receipts, which takes about 15 µs for each entry.
 SHARED_ENTRIES = 100
 SHARED_BYTES = 256 * 1024
 SHARED_S = 0.1  # topics share the writer for this long after two of them submitted in turn

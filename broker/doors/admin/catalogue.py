@@ -98,9 +98,10 @@ class Catalogue:
     async def topics(
         self, tenant: str, namespace: str, *, domain: str, partitioned: bool = False
     ) -> list[str]:
-        """Return the full names of the partitioned topics, or else of the partitions and the topics without partitions.
+        """Return the full names of a namespace's partitions and of its topics without partitions.
 
-        The names in the domain `non-persistent` include topics that are in use but not stored.
+        If `partitioned` is True, return the full names of its partitioned topics instead. The names in the domain
+        `non-persistent` include topics that are in use but not stored.
         """
         full = await self.require_namespace(tenant, namespace)
         stored = await repeat_until_done(

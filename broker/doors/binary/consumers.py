@@ -291,7 +291,7 @@ class ConsumerSlot:
         return self._peer.is_writable()
 
     def on_end_of_topic(self) -> None:
-        """Send REACHED_END_OF_TOPIC, but only to clients that do not close the connection on it."""
+        """Send REACHED_END_OF_TOPIC, but not to clients that would close the connection when they get this command."""
         self._peer.engine.send_reached_end_of_topic(self.consumer_id)
         self._peer.written()
 
@@ -347,7 +347,7 @@ class ConsumerSlot:
         self._peer.written()
 
     def redeliver(self, event: events.Redeliver) -> None:
-        """Redeliver the messages with these ids, or all pending messages if there are none."""
+        """Redeliver the messages with these ids, or all pending messages if the client sent no ids."""
         if self.consumer is not None:
             positions = [Position(ledger, entry) for ledger, entry in event.positions]
             self.consumer.redeliver(positions or None, epoch=event.epoch)

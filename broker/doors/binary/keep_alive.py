@@ -46,7 +46,7 @@ class KeepAlive:
         self._timer = call_later(handshake_timeout_s, self._check_handshake)
 
     def heard(self) -> None:
-        """Note that bytes arrived: the peer is alive."""
+        """Note that bytes arrived, which shows that the peer is alive."""
         self._ping_is_out = False
         if self._probes:
             self._settle_probes(alive=True)

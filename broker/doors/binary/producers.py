@@ -286,7 +286,7 @@ class ProducerSlot:
         )
 
     def _allows(self, plain: PlainHead, payload_bytes: int, producer: ProducerPort) -> bool:
-        """Return whether a plain entry keeps to every limit. If not, `_request` says which one it exceeds."""
+        """Return whether a plain entry keeps to every limit. If not, `_request` says which limit it exceeds."""
         return (
             payload_bytes <= self._max_message_bytes
             and plain.uncompressed_size <= self._max_uncompressed_bytes
@@ -342,7 +342,7 @@ class ProducerSlot:
         self._peer.gate.sends_answered(1, size_bytes)
 
     def answer_open(self, producer: ProducerPort) -> None:
-        """Send PRODUCER_SUCCESS: the producer is open, or waits for exclusive access."""
+        """Send PRODUCER_SUCCESS, because the producer is open or waits for exclusive access."""
         self.is_waiting = not producer.is_ready
         self._peer.engine.send_producer_success(
             self.request_id,
@@ -372,7 +372,7 @@ class ProducerSlot:
         self.forget_pending()
 
     def forget_pending(self) -> None:
-        """Stop counting the unanswered sends against the connection: this slot will not answer them."""
+        """Stop counting the unanswered sends against the connection, because this slot will not answer them."""
         pending = self._queued - self._answered
         if pending:
             self._peer.gate.sends_answered(pending, self._unanswered_bytes)

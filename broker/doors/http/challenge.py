@@ -1,4 +1,4 @@
-"""The WWW-Authenticate header, which names the ways to prove an identity, in answers with status 401."""
+"""Add the WWW-Authenticate header, which names the ways to prove an identity, to answers with status 401."""
 
 from __future__ import annotations
 

@@ -92,5 +92,5 @@ class _WebSocketLink:
         self._transport.close(CloseCode.POLICY_VIOLATION, "the last frame says why")
 
     def abort(self) -> None:
-        """Close as `close` does: the server drops a WebSocket whose peer does not answer."""
+        """Close as `close` does, because the server drops a WebSocket whose peer does not answer."""
         self.close()

@@ -1,6 +1,6 @@
 """Send stored notifications. Each notification gets at most ATTEMPTS_MOST attempts, with growing pauses in between.
 
-A notification may arrive twice if a worker dies after it sent the notification and before it recorded that.
+A notification may arrive twice if a worker sends the notification and dies before it records the attempt.
 """
 
 from __future__ import annotations

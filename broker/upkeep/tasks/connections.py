@@ -13,5 +13,8 @@ __all__ = ["keep"]
 @worker_process_init.connect  # or in a process of the pool
 @beat_init.connect
 def keep(**_: object) -> None:
-    """Keep connections from now on. If this began earlier, a process of the pool could inherit an open connection."""
+    """Keep connections from now on.
+
+    Do not call this before the pool forks a process, or that process could inherit an open connection.
+    """
     keep_connections()

@@ -55,7 +55,7 @@ async def get_subscription_permissions(request: AdminRequest, tenant: str, names
 async def grant_subscription_permission(
     request: AdminRequest, tenant: str, namespace: str, subscription: str, roles: Body[list[str]]
 ) -> None:
-    """Let roles use a subscription. From then on no other role may use it."""
+    """Let roles use a subscription. After that, no other role may use the subscription."""
     subject = await _namespace(request, tenant, namespace)
     if not roles:
         raise Refused(412, "name at least one role: an empty list changes nothing")
@@ -66,7 +66,7 @@ async def grant_subscription_permission(
 async def revoke_subscription_permission(
     request: AdminRequest, tenant: str, namespace: str, subscription: str, role: str
 ) -> None:
-    """Forbid a role to use a subscription. Once no role is left, every consumer of the topic may use it."""
+    """Forbid a role to use a subscription. If no role is left, every consumer of the topic may use the subscription."""
     subject = await _namespace(request, tenant, namespace)
     await _set(request, replace(subject, subscription=subscription), [role], [])
 

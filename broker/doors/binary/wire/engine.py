@@ -424,7 +424,10 @@ class ServerEngine:
             self._write(answers.active_consumer_change(consumer_id, is_active=is_active))
 
     def send_reached_end_of_topic(self, consumer_id: int) -> None:
-        """Send REACHED_END_OF_TOPIC, but only to Java's and Vela's clients: others close the connection on it."""
+        """Send REACHED_END_OF_TOPIC, but only to Java's and Vela's clients.
+
+        Other clients close the connection when they get this command.
+        """
         if (
             self.client_version.startswith(_END_OF_TOPIC_CLIENTS)
             and self.protocol_version >= _END_OF_TOPIC_VERSION

@@ -194,7 +194,7 @@ class DeliverySource:
         self.is_ended = True
 
     def on_consumer_closed(self, reason: str) -> None:
-        """End the socket, because the broker detached the consumer, for example for a seek, a reset or an unload."""
+        """End the socket, because the broker detached the consumer, for example after a seek, a reset or an unload."""
         self.consumer = None
         self._owner.source_closed(reason)
 

@@ -23,7 +23,10 @@ class Fragment(NamedTuple):
 
 
 class FragmentCache:
-    """Keeps the latest decoded entries, with at most `max_bytes` of fragments, and no entry above a quarter of that."""
+    """Keeps the latest decoded entries, with at most `max_bytes` of fragments.
+
+    Does not keep an entry whose fragments take more than a quarter of `max_bytes`.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes

@@ -1,4 +1,4 @@
-"""Dead letters and retry letters of one JSON socket. Clients of the binary protocol write their own.
+"""Dead letters and retry letters of one JSON socket. Clients of the binary protocol write such letters themselves.
 
 The socket writes a letter, waits for its receipt, and then acks the original. If it cannot write the letter, the broker
 delivers the original again. So no message is lost: the application acks it, or a letter topic stores it, or both. While
@@ -252,7 +252,10 @@ class Letters:
             self._failed(letter, error)
 
     def _failed(self, letter: _Letter, error: Exception) -> None:
-        """Deliver the message again: at once the first time, then after ever longer delays until a letter succeeds."""
+        """Deliver the message again: at once the first time, then after longer and longer delays.
+
+        The delays begin again at zero once a letter has been written.
+        """
         delay_ms = _AFTER_FAILURE.delay_ms(self._failures - 1) if self._failures else 0
         self._failures += 1
         logger.warning(

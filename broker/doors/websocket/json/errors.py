@@ -1,8 +1,8 @@
 """Errors on an open JSON socket, and the numbers that a peer sees for them.
 
-A `SessionError` closes the socket. A refused send does not, so it is not an exception but a value,
-`broker.doors.websocket.json.producer.SendError`. `broker.doors.handshake_errors` has the errors that keep a socket from
-opening.
+A `SessionError` closes the socket. A refused send does not close the socket, so the refusal is not an exception but a
+value, `broker.doors.websocket.json.producer.SendError`. `broker.doors.handshake_errors` has the errors that keep a
+socket from opening.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = [
     "close_reason",
 ]
 
-MAX_CLOSE_REASON_BYTES = 123  # a control frame has at most 125 bytes, two of them the code (RFC 6455, 5.5)
+MAX_CLOSE_REASON_BYTES = 123  # a control frame has at most 125 bytes; the code takes two (RFC 6455, 5.5)
 
 
 class WebSocketError(IntEnum):
