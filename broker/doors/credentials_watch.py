@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 
 __all__ = ["CredentialsWatch"]
 
-_LONGEST_WAIT_S: Final = 60.0  # the watch reads the clock at least this often, because somebody may set it
+_LONGEST_WAIT_S: Final = 60.0  # the watch reads the clock at least this often: somebody may set the clock
 
 
 class CredentialsWatch:
     """Calls `on_expired` once when the credentials expire, and `on_refused` when a check after a change fails.
 
-    Permissions and revocations are checked again after each change of either. Without authentication it does nothing.
+    The watch checks permissions and revocations again after each change of either. If the broker does not authenticate
+    clients, the watch does nothing.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class CredentialsWatch:
             self._wait()
 
     def stop(self) -> None:
-        """Stop watching: the connection is gone. Safe to repeat."""
+        """Stop watching, because the connection is gone. Safe to repeat."""
         self._unwatch()
         if self._timer is not None:
             self._timer.cancel()

@@ -14,7 +14,7 @@ __all__ = ["check_chunk", "entry_flags"]
 
 
 def entry_flags(header: EntryHeader) -> int:
-    """Return the flags of an entry with this header. A last chunk gets both flags of chunks."""
+    """Return the flags of an entry with this header. The last chunk of a message gets both chunk flags."""
     flags = FLAG_BATCH if header.is_batch else 0
     if header.marker_type is not None:
         flags |= FLAG_MARKER
@@ -34,4 +34,4 @@ def check_chunk(header: EntryHeader) -> None:
     if header.chunk_uuid is None:
         raise NotAllowed("a chunk needs the uuid of its message")
     if not 0 <= header.chunk_id < header.num_chunks:
-        raise NotAllowed(f"chunk {header.chunk_id} of {header.num_chunks}: they are numbered from 0")
+        raise NotAllowed(f"chunk {header.chunk_id} of {header.num_chunks}: chunks are numbered from 0")

@@ -31,12 +31,12 @@ _Open: TypeAlias = (
 
 
 class GuardedBroker:
-    """The broker as one client may use it. Connections and pulls get this instead of the broker itself.
+    """The broker as one client may use it. Connections and pulls get this object instead of the broker itself.
 
     Without a `principal` it refuses every request that needs a permission, so a door that forgets to authenticate
-    serves nobody. Sends, acks and seeks are not checked one by one: they need a producer or consumer, which is checked
-    when it is opened, and by `recheck` after each change of permissions. The admin API checks its requests itself, in
-    `doors/admin/operations.py`.
+    serves nobody. Sends, acks and seeks are not checked one by one. They need a producer or consumer. The guard checks
+    the permission when the producer or consumer is opened, and `recheck` checks it again after each change of
+    permissions. The admin API checks its requests itself, in `doors/admin/operations.py`.
     """
 
     __slots__ = ("_broker", "_open", "principal")
@@ -44,7 +44,7 @@ class GuardedBroker:
     def __init__(self, broker: BrokerPort, principal: Principal | None = None) -> None:
         self.principal = principal
         self._broker = broker
-        # Made when the first producer, consumer or watch is opened. The guard of a pull never opens one.
+        # Created with the first producer, consumer or watch, which the guard of a pull never opens.
         self._open: _Open | None = None
 
     @property
@@ -54,7 +54,7 @@ class GuardedBroker:
 
     @property
     def connections(self) -> ConnectionLimits:
-        """The limits on connections, which count how often a client reached one."""
+        """The limits on connections, and how often clients have reached each limit."""
         return self._broker.connections
 
     @property
@@ -67,9 +67,9 @@ class GuardedBroker:
         return self._broker.is_ready()
 
     def check_topic(self, action: Action, topic: TopicName, subscription: str = "") -> None:
-        """Check that the client may do this.
+        """Check that the client may take this action.
 
-        Raises NotAuthorized, or AuthenticationFailed if it has not authenticated.
+        Raises NotAuthorized, or AuthenticationFailed if the client has not authenticated.
         """
         if self.is_locked():
             self._check(action, Subject.of_topic(topic, subscription))
@@ -77,8 +77,8 @@ class GuardedBroker:
     def recheck(self) -> None:
         """Check again after a change of permissions or revocations.
 
-        Raises AuthenticationFailed if the token was revoked or the password was changed, NotAuthorized if the client
-        has an open producer, consumer or topic watch that it is no longer allowed to have.
+        Raises AuthenticationFailed if the token was revoked or the password was changed, and NotAuthorized if the
+        client has an open producer, consumer or topic watch that it is no longer allowed to have.
         """
         if self.principal is not None:
             self._broker.access.check_revoked(self.principal)
@@ -111,7 +111,7 @@ class GuardedBroker:
         self._open[client] = (action, subject)
 
     # -- requests ------------------------------------------------------------------------------------------------
-    # Each also raises AuthenticationFailed if the client has not authenticated.
+    # Each request also raises AuthenticationFailed if the client has not authenticated.
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
         """Pass the request on, as `PartitionsPort` describes it. Raises NotAuthorized."""
@@ -186,7 +186,7 @@ class GuardedBroker:
     def check_answer(self, topic: TopicName) -> None:
         """Check again before a parked pull is answered.
 
-        Raises AuthenticationFailed if the credentials have expired meanwhile, NotAuthorized if the permission was
+        Raises AuthenticationFailed if the credentials have expired meanwhile, and NotAuthorized if the permission was
         revoked.
         """
         if self.principal is not None and self.is_locked():

@@ -12,12 +12,12 @@ class HandshakeRefused(RemoteProtocolError):
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
-        self.status = status  # HTTP status
+        self.status = status
         self.reason = reason  # the body of the answer
 
 
 class InvalidQuery(HandshakeRefused):
-    """400 in Pulsar's wording, for every illegal argument in the path or the query."""
+    """Refuses an illegal argument in the path or the query with status 400, in Pulsar's wording."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(400, f"Invalid query params: {detail}")

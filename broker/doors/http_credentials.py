@@ -31,10 +31,10 @@ _BASIC_FIELD: Final = (b"WWW-Authenticate", b'Basic realm="Vela", charset="UTF-8
 async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = "") -> Principal:
     """Return the client that sent a request, identified by its headers or by its connection's client certificate.
 
-    `token` comes from the query of the address. It is used only if the request has no header Authorization.
+    `token` comes from the URL's query. It is used only if the request has no Authorization header.
 
-    Raises AuthenticationFailed for wrong credentials, NotAuthorized if a proxy names no client or another proxy, or if
-    a client that is not a proxy names another role, and TooManyRequests if the role sends too many requests.
+    Raises AuthenticationFailed for wrong credentials, and TooManyRequests if the role sends too many requests. Raises
+    NotAuthorized if a proxy names no client or another proxy, or if a client that is not a proxy names another role.
     """
     if not broker.access.is_on:
         return ANONYMOUS
@@ -43,7 +43,7 @@ async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = ""
     for name, value in headers:
         if name == b"authorization":
             if authorization is not None:
-                raise AuthenticationFailed("the request has several headers Authorization: send one")
+                raise AuthenticationFailed("the request has several Authorization headers: send one")
             authorization = value
         elif name == CHOSEN_METHOD:
             chosen = value.decode("latin-1")
@@ -67,10 +67,10 @@ async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = ""
 def principal_now(
     broker: CredentialsPort, authorization: bytes | None, *, certificate: ClientCertificate | None, host: str
 ) -> Principal | None:
-    """Return the client that sent a request with this header Authorization; None if only `principal_of` can find out.
+    """Return the client that sent a request with this Authorization header; None if only `principal_of` can find out.
 
-    `certificate` is the client's, which the TLS handshake has checked; None = the client presented none. Raises the
-    errors of `principal_of`.
+    `certificate` is the client certificate that the TLS handshake has checked; None = the client presented none.
+    Raises the errors of `principal_of`.
     """
     if not broker.access.is_on:
         return ANONYMOUS
@@ -84,8 +84,8 @@ def principal_now(
 def challenge_fields(access: AccessPort) -> tuple[tuple[bytes, bytes], ...]:
     """Return the header fields of an answer with status 401. They name the schemes that the broker accepts.
 
-    There is one field for each scheme. A broker that accepts only client certificates names Bearer, because HTTP
-    requires the answer to name a scheme, and certificates have none.
+    There is one field for each scheme. A broker that accepts only client certificates names Bearer: HTTP requires the
+    answer to name a scheme, and there is none for certificates.
     """
     fields = []
     if access.takes_tokens or not access.takes_passwords:
@@ -125,5 +125,5 @@ def _proof(authorization: bytes) -> tuple[str, bytes]:
         except binascii.Error:
             pass
     raise AuthenticationFailed(
-        "the header Authorization takes: Bearer ⟨token⟩, or Basic ⟨user:password in base64⟩"
+        "the Authorization header takes: Bearer ⟨token⟩, or Basic ⟨user:password in base64⟩"
     )

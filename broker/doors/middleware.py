@@ -16,7 +16,7 @@ __all__ = ["CheckingMiddleware"]
 
 
 class CheckingMiddleware(BaseMiddleware):  # type: ignore[misc]  # Channels has no types
-    """Passes a request on, or answers with the refusal if `check` raises one."""
+    """Passes a request on, or answers with the refusal that `check` raises."""
 
     def check(self, scope: Scope) -> None:
         """Check the scope, which is the inner application's own copy. Raises HandshakeRefused."""

@@ -68,11 +68,11 @@ __all__ = [
 
 
 class ProducerPort(Protocol):
-    """`broker.producers.producer.Producer`."""
+    """One open producer. `broker.producers.producer.Producer` implements it."""
 
     @property
     def name(self) -> str:
-        """The name that the client gave, or that the broker made."""
+        """The name that the client gave, or that the broker generated."""
 
     @property
     def last_sequence_id(self) -> int:
@@ -84,11 +84,11 @@ class ProducerPort(Protocol):
 
     @property
     def topic_epoch(self) -> int | None:
-        """The topic epoch of an exclusive producer, None for others."""
+        """The topic epoch of an exclusive producer, None for other producers."""
 
     @property
     def is_open(self) -> bool:
-        """False once the client or the broker has closed it."""
+        """False once the client or the broker has closed the producer."""
 
     @property
     def is_ready(self) -> bool:
@@ -112,15 +112,15 @@ class ProducerPort(Protocol):
         """Wait until every send has its answer, then detach."""
 
     def detach(self) -> None:
-        """Detach at once: the connection is lost. Safe to repeat."""
+        """Detach at once, because the connection is lost. Safe to repeat."""
 
 
 class ConsumerPort(Protocol):
-    """`broker.subscription.consumer.Consumer`."""
+    """One attached consumer. `broker.subscription.consumer.Consumer` implements it."""
 
     @property
     def is_open(self) -> bool:
-        """False once the client or the broker has closed it."""
+        """False once the client or the broker has closed the consumer."""
 
     @property
     def name(self) -> str:
@@ -132,7 +132,7 @@ class ConsumerPort(Protocol):
 
     @property
     def subscription_type(self) -> SubscriptionType:
-        """The subscription type that it attached with."""
+        """The subscription type that the consumer attached with."""
 
     @property
     def epoch(self) -> int | None:
@@ -156,17 +156,20 @@ class ConsumerPort(Protocol):
         """Acknowledge. Safe to repeat.
 
         `on_durable` is called once: when the ack is stored, or with an error. `validation_error` says why the client
-        discards the entries. `permits_settled`: the door itself returns the permits of discarded entries.
+        discards the entries. `permits_settled`: the door itself grants the permits of discarded entries again.
         """
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
-        """Deliver these again, or with None everything unacked. `epoch` is the new consumer epoch, None = unchanged."""
+        """Deliver these entries again. If `positions` is None, deliver everything unacked again.
+
+        `epoch` is the new consumer epoch; None = no change.
+        """
 
     def redeliver_at(self, positions: Sequence[Position], due_ms: int) -> None:
-        """Deliver these again at `due_ms` (ms since 1970), unless they are acked before."""
+        """Deliver these entries again at `due_ms` (ms since 1970), unless they are acked before then."""
 
     def filter_due(self, due_filter: DueFilter) -> None:
-        """Ask `due_filter` which entries to redeliver, each time some are overdue."""
+        """Ask `due_filter` which entries to redeliver, whenever entries are overdue."""
 
     def redelivery_count(self, position: Position) -> int:
         """Return the redelivery count of an entry."""
@@ -178,7 +181,7 @@ class ConsumerPort(Protocol):
         """Read an entry again, with its unacked members (None = all). Raises BrokerError."""
 
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
-        """Return a function that acks for this consumer, even after it has left."""
+        """Return a function that acks for this consumer, even after the consumer has left."""
 
     def letter_written(self, position: Position, topic: str, *, is_retry: bool) -> None:
         """Record in the delivery story that the door wrote a letter of an entry to this topic."""
@@ -186,8 +189,8 @@ class ConsumerPort(Protocol):
     async def seek_position(self, position: Position, remaining: int | None) -> None:
         """Move the cursor so that the entry at `position` comes next. Raises BrokerError.
 
-        `remaining` has a bit for each member of the entry to deliver, None = all. The broker first closes the
-        subscription's consumers, which their clients open again.
+        `remaining` has a bit for each message of the entry that is to be delivered, None = all. The broker first closes
+        the subscription's consumers, which their clients open again.
         """
 
     async def seek_time(self, publish_time_ms: int) -> None:
@@ -197,17 +200,20 @@ class ConsumerPort(Protocol):
         """Return the last message that this consumer can get, and the subscription's mark-delete position."""
 
     async def unsubscribe(self, *, force: bool) -> None:
-        """Delete the subscription. Raises BrokerError, for example if other consumers are attached, unless `force`."""
+        """Delete the subscription.
+
+        Raises BrokerError, for example if other consumers are attached and `force` is False.
+        """
 
     def writable_again(self) -> None:
-        """Resume delivery: the peer can receive bytes again."""
+        """Resume delivery, because the peer can receive bytes again."""
 
     def detach(self, cause: DepartureCause = DepartureCause.LOST) -> None:
-        """Detach: the connection is lost, or the client closed the consumer. Safe to repeat."""
+        """Detach, because the connection is lost or the client has closed the consumer. Safe to repeat."""
 
 
 class TopicListPort(Protocol):
-    """`broker.topics.lists.topic_lists.TopicListWatch`."""
+    """One watched list of topics. `broker.topics.lists.topic_lists.TopicListWatch` implements it."""
 
     @property
     def is_open(self) -> bool:
@@ -226,7 +232,7 @@ class StatusPort(Protocol):
 
     @property
     def connections(self) -> ConnectionLimits:
-        """The limits on connections, and how often each was reached."""
+        """The limits on connections, and how often each limit was reached."""
 
     @property
     def settings(self) -> BrokerSettings:
@@ -260,7 +266,7 @@ class LookupPort(StatusPort, PartitionsPort, Protocol):
         """Return the URLs of the broker that serves a topic: without TLS and with it."""
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
-        """Return full names of topics, with partitions instead of their topic. Raises InvalidTopicName."""
+        """Return the full names of topics. Partitions are listed instead of their topic. Raises InvalidTopicName."""
 
     async def watch_topics(
         self,
@@ -275,7 +281,7 @@ class LookupPort(StatusPort, PartitionsPort, Protocol):
 
 
 class PublishPort(StatusPort, PartitionsPort, Protocol):
-    """How doors open producers."""
+    """The interface through which doors open producers."""
 
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
@@ -284,7 +290,7 @@ class PublishPort(StatusPort, PartitionsPort, Protocol):
 
 
 class SubscribePort(StatusPort, PartitionsPort, Protocol):
-    """How doors attach consumers."""
+    """The interface through which doors attach consumers."""
 
     @property
     def rates(self) -> Rates:
@@ -310,10 +316,10 @@ class PullsPort(StatusPort, PartitionsPort, Protocol):
     """The requests of pull clients."""
 
     async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
-        """Return the answer to a long-poll pull, or the parked pull. Raises BrokerError."""
+        """Return the answer to a long-poll pull, or the pull itself if it was parked. Raises BrokerError."""
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """Answer a pull as `pull` does, from memory. None if PostgreSQL must be queried. Raises BrokerError."""
+        """Answer a pull as `pull` does, from memory. Return None if PostgreSQL must be queried. Raises BrokerError."""
 
     def forget_pull(self, parked: ParkedPull) -> None:
         """Drop a pull whose client is gone. Safe to repeat."""
@@ -360,13 +366,13 @@ class AccessPort(Protocol):
         """Check credentials again. Raises AuthenticationFailed if they have expired or were revoked meanwhile."""
 
     def check_revoked(self, principal: Principal) -> None:
-        """Check for changes.
+        """Check that the credentials are still accepted.
 
-        Raises AuthenticationFailed if somebody revoked the client's token or changed its password.
+        Raises AuthenticationFailed if somebody has revoked the client's token or changed its password.
         """
 
     def check(self, principal: Principal, action: Action, subject: Subject) -> None:
-        """Check a permission. Raises NotAuthorized unless the client may do this."""
+        """Check a permission. Raises NotAuthorized unless the client may take this action."""
 
     async def load(self) -> None:
         """Read the stored permissions and revocations into memory. Raises psycopg.Error."""
@@ -405,7 +411,7 @@ class BrokerPort(MetricsPort, ClientPort, CredentialsPort, Protocol):
 class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
     """The parts of the broker that the admin REST API uses.
 
-    Most of its changes are acts, which it requests through `own_requests`.
+    Most changes that the admin API makes are acts, which it requests through `own_requests`.
     """
 
     @property

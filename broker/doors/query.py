@@ -19,7 +19,7 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 def form_decode(text: str, what: str) -> str:
     """Decode `%xx` and `+`. Raises InvalidQuery on a broken escape or bytes that are not UTF-8."""
     if _BAD_ESCAPE.search(text):
-        raise InvalidQuery(f"{what} has a % that two hexadecimal digits do not follow; write %25 for a %")
+        raise InvalidQuery(f"{what} has a % without two hexadecimal digits after it; write %25 for a %")
     try:
         decoded = unquote_plus(text, errors="strict")
         decoded.encode()
@@ -29,9 +29,10 @@ def form_decode(text: str, what: str) -> str:
 
 
 def parse_query(query_string: str | bytes) -> Query:
-    """Return a query string such as `a=1&b=2` as a mapping. The first value of a repeated name is used.
+    """Return a query string such as `a=1&b=2` as a mapping, with the first value of a repeated name.
 
-    Leave out the question mark. A name without `=` has the value "". Raises InvalidQuery if the text cannot be decoded.
+    The string has no question mark in front. A name without `=` has the value "". Raises InvalidQuery if the text
+    cannot be decoded.
     """
     text = query_string.decode("latin-1") if isinstance(query_string, bytes) else query_string
     query: dict[str, str] = {}

@@ -1,8 +1,8 @@
 """Back-pressure on one peer: the broker stops reading from it while it owes the peer too much.
 
 The gate may close only for a reason that goes away without another frame from the peer, such as a commit that is not
-done, a missing answer or a full output buffer. If it waited for a frame that the peer still has to send, that would be
-a deadlock.
+done, a missing answer or a full output buffer. A gate that waited for a frame that the peer still has to send would
+never open again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_PENDING_REQUESTS: Final = 1000  # unanswered lookups, opens, seeks …
 
 
 class ReadGate:
-    """Counts the answers that the broker owes one connection. Closes above a limit and opens again at half of it."""
+    """Counts the answers that the broker owes one connection. Closes above a limit and opens at half the limit."""
 
     __slots__ = (
         "_bytes",
@@ -71,7 +71,7 @@ class ReadGate:
         self._open_if_possible()
 
     def output_stuck(self, *, stuck: bool) -> None:
-        """Close while the peer sends requests without reading the answers."""
+        """Close the gate while the peer sends requests without reading the answers."""
         self._output_is_stuck = stuck
         if stuck and self._open:
             self._close()
@@ -79,9 +79,9 @@ class ReadGate:
             self._open_if_possible()
 
     def throttled(self, is_throttled: bool) -> None:
-        """Close while a rate or the publish budget is used up, or the peer's credentials are checked.
+        """Close the gate while a rate or the publish budget is used up, or while the peer's credentials are checked.
 
-        Each call with True needs one with False later: several reasons may apply at once.
+        Each call with True needs a later call with False, because several reasons may apply at once.
         """
         self._throttles += 1 if is_throttled else -1
         if self._throttles and self._open:

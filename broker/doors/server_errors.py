@@ -1,6 +1,6 @@
 """The broker's errors as codes of the binary protocol, and as HTTP statuses of handshakes and pulls.
 
-The admin API has statuses of its own: `doors/admin/refusals.py`.
+`doors/admin/refusals.py` has the statuses of the admin API, which are different.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 __all__ = ["format_time", "parse_time"]
 
-# ISO_OFFSET_DATE_TIME: the seconds and the fraction are optional, the offset is not.
+# Java's ISO_OFFSET_DATE_TIME: the seconds and the fraction are optional, the offset is not.
 _PATTERN = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d)(?:(:\d\d)(?:\.(\d{1,9}))?)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
@@ -32,7 +32,7 @@ def format_time(time_ms: int) -> str:
 
 @lru_cache(maxsize=256)
 def _second_text(second: int) -> str:
-    # Messages of a backlog share their seconds: the cache makes this free on the push path.
+    # Many messages of a backlog were published in the same second, so the cache saves nearly all of this work.
     cycles, within = divmod(second, _CYCLE_S)
     moment = _EPOCH + timedelta(seconds=within)
     year = moment.year + 400 * cycles

@@ -3,8 +3,8 @@
 Without authentication, any page that a person on this machine or network opens could use the broker through the
 browser. The gate prevents that by checking headers that the browser sends and the page cannot change. `Origin` and
 `Sec-Fetch-Site` say where the page comes from. `Host` says by which name the browser reached the broker: a page whose
-own name resolves to the broker's address (DNS rebinding) still sends that name. Clients that are not browsers send only
-a `Host`.
+own name resolves to the broker's address (DNS rebinding) still sends its own name. Clients that are not browsers send
+only a `Host`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = ["HostAndOrigin", "WebGate"]
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _OWN_SITES: Final = (b"same-origin", b"none")  # none: a person typed the address
-_REMEMBERED: Final = 1024  # answers of `takes_host`
+_REMEMBERED: Final = 1024  # answers of `takes_host` that are kept
 _LONGEST_HOST: Final = 300  # bytes; a DNS name has at most 253, and a port follows
-_SHOWN: Final = 100  # characters of a caller's text, in a refusal
+_SHOWN: Final = 100  # characters of a caller's text that a refusal repeats
 
 
 class WebGate:
@@ -56,11 +56,11 @@ class WebGate:
         )
 
     def check(self, scope: Scope) -> None:
-        """Check a request or handshake. Raises HandshakeRefused: 400 or 421 for its host, 403 for its origin."""
+        """Check a request or handshake. Raises HandshakeRefused: 400 or 421 for the host, 403 for the origin."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) > 1 or not (hosts or scope.get("http_version") == "1.0"):
-            raise HandshakeRefused(400, "the request needs exactly one header Host")
+            raise HandshakeRefused(400, "the request needs exactly one Host header")
         local_address = scope["server"][0] if scope.get("server") else ""
         if hosts and not self.takes_host(hosts[0], local_address):
             raise HandshakeRefused(
@@ -73,12 +73,12 @@ class WebGate:
         for origin in origins:
             parsed = parse_origin(origin.decode("latin-1"))
             if parsed is None or (parsed != own and parsed not in self._origins):
-                raise _foreign(f"pages of {_shown(origin)} may not ask the broker")
+                raise _foreign(f"pages of {_shown(origin)} may not send requests to the broker")
         if not origins:
-            # For an image or a link, browsers send no Origin; Sec-Fetch-Site says whether the page is of another site.
+            # For an image or a link, browsers send no Origin. Sec-Fetch-Site says whether the page is of another site.
             sites = [value for name, value in headers if name == b"sec-fetch-site"]
             if any(site not in _OWN_SITES for site in sites):
-                raise _foreign("pages of another origin may not ask the broker")
+                raise _foreign("pages of another origin may not send requests to the broker")
 
 
 class HostAndOrigin(CheckingMiddleware):

@@ -1,4 +1,4 @@
-"""Pause a topic's appends, so that none is in flight while an operator's act terminates or deletes the topic."""
+"""Pause a topic's appends, so that none is in flight while the topic is terminated, unloaded or deleted."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 __all__ = ["appends_paused"]
 
-_LOOK_EVERY_S = 0.002  # polled, so that the append path need not signal an event for a rare act
+_LOOK_EVERY_S = 0.002  # polled, so that the path of every append need not signal an event for a rare pause
 
 
 @asynccontextmanager
 async def appends_paused(log: TopicLog, writer: Writer) -> AsyncIterator[None]:
-    """Pause a topic's appends: inside the block none is in flight and none starts. Sends that arrive wait in the queue.
+    """Pause a topic's appends: inside the block, no append is in flight and none starts. New sends wait in the queue.
 
-    Waits first for the commit in flight and its receipts. A producer that is closed before it has its receipts would
+    First waits for the commit in flight and its receipts. A producer that was closed before it got its receipts would
     send the same messages again.
     """
     log.is_paused = True

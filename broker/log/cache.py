@@ -1,9 +1,9 @@
-"""The newest and the recently read entries of all topics, within one budget of bytes.
+"""The newest and the recently read entries of all topics, cached up to a limit in bytes.
 
 New entries are added before any subscription is woken, so that consumers that keep up never read PostgreSQL. Entries
-that a subscription with a backlog reads ahead are added too, so that subscriptions at near positions share the read.
-The oldest arrivals are evicted first: an entry is wanted soon after it arrived, or by a subscription far behind, which
-reads a whole range anyway.
+that a subscription with a backlog reads ahead are added too, so that subscriptions at nearby positions share the read.
+The oldest arrivals are evicted first. Most entries are wanted soon after they arrive, and a subscription that is far
+behind reads a whole range from PostgreSQL anyway.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TopicEntries = dict[int, dict[int, StoredEntry]]  # ledger → entry id → entr
 
 
 class EntryCache:
-    """Entries by topic, ledger and entry id. `budget_bytes` limits the size of their data and its overhead."""
+    """Entries by topic, ledger and entry id. `budget_bytes` limits the size of their data and their overhead."""
 
     def __init__(self, budget_bytes: int) -> None:
         self._budget_bytes = budget_bytes

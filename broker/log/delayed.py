@@ -2,8 +2,8 @@
 
 The due time belongs to the entry, so one bitmap serves all subscriptions of the topic. No subscription needs its own
 tracker, and acks, skips, resets and restarts have nothing to update. The statement of the append writes due times to
-`vela_delayed_entry`; memory has the nearest ones. When an entry is due it becomes like any other, and housekeeping
-deletes its row soon after. The owner's timer and Celery's tick call the same `run_due`.
+`vela_delayed_entry`; memory holds the nearest ones. Once an entry is due, it is delivered like any other, and
+housekeeping deletes its row soon after. The owner's timer and Celery's tick call the same `run_due`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["DELAYING", "DelayedMessages", "ReplayTarget"]
 
 logger = logging.getLogger(__name__)
 
-RELEASE_ENTRIES: Final = 2000  # in one turn of the event loop, before other connections get theirs
+RELEASE_ENTRIES: Final = 2000  # in one turn of the event loop; then other connections get their turns
 DELAYING: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
 _FOR_EVER_MS: Final = 1 << 62
 _LOOK_AGAIN_S: Final = 0.005
@@ -50,7 +50,10 @@ class ReplayTarget(Protocol):
         """Send these entries now on every subscription that passed them over."""
 
     def has_room_for_replays(self) -> bool:
-        """Return whether a Shared subscription has sent all entries released before, or none can send."""
+        """Return whether some Shared subscription has sent every entry released so far.
+
+        Also return True if no Shared subscription can send.
+        """
 
 
 class DelayedMessages:
@@ -69,7 +72,7 @@ class DelayedMessages:
         deadlines: Deadlines,
         keep: Callable[[asyncio.Task[Any]], None],
     ) -> None:
-        """Take the parts that one topic needs. `keep` keeps a task until the task ends.
+        """Take the parts that one topic needs. `keep` holds a reference to a task until the task ends.
 
         Unless the policy is strict, an entry may be sent up to `tick_ms` before its due time.
         """
@@ -85,13 +88,13 @@ class DelayedMessages:
         self._entries = DelayedEntries()
         self._last_row_ms = 0  # latest due time among the known rows
         self._pruned_through_ms = 0
-        self._has_released = False  # since rows were last deleted
+        self._has_released = False  # whether entries were released since rows were last deleted
         self._released_ms = 0
         self._is_looking_again = False
-        self._first_ledger = 0  # rows of ledgers below it are deleted
+        self._first_ledger = 0  # the rows of older ledgers are deleted
 
     def load(self, waiting: Sequence[tuple[int, Sequence[int]]]) -> None:
-        """Set the entries that the table has when the topic is loaded. Call this before any read or append."""
+        """Record which entries the table holds when the topic is loaded. Call this before any read or append."""
         for ledger_id, entry_ids in waiting:
             self._entries.load(ledger_id, entry_ids)
         if waiting:
@@ -99,7 +102,7 @@ class DelayedMessages:
             self._refill_if_needed()
 
     def __len__(self) -> int:
-        """Return the number of entries that are not due."""
+        """Return the number of entries that are not due yet."""
         return len(self._entries)
 
     def __repr__(self) -> str:
@@ -107,11 +110,11 @@ class DelayedMessages:
 
     @property
     def near_entries(self) -> int:
-        """The number of due times in memory. The table has all others."""
+        """The number of due times in memory. All other due times are only in the table."""
         return self._entries.near_entries
 
     def passes_over(self, type_: SubscriptionType) -> bool:
-        """Return whether a subscription of this type skips entries now. Exclusive and Failover get them at once."""
+        """Return whether subscriptions of this type skip delayed entries now. Exclusive and Failover never do."""
         return bool(len(self._entries)) and type_ in DELAYING and self._policies.delayed_delivery
 
     def next_ready(self, cursor: Cursor, position: Position) -> Position:
@@ -146,7 +149,7 @@ class DelayedMessages:
         self._watch()
 
     def keep_back(self, entry: StoredEntry) -> None:
-        """Add an entry that was read too early: the clock was set back, or the policy was off when it was appended."""
+        """Add an entry that was read too early, because the clock was set back or the policy was off at the append."""
         self._entries.add(DueEntry(entry.deliver_at_ms, entry.ledger_id, entry.entry_id), stored=False)
         self._watch()
 
@@ -155,8 +158,8 @@ class DelayedMessages:
     def run_due(self, now_ms: int) -> int:
         """Release due entries and return how many. Safe to repeat.
 
-        Releases at most RELEASE_ENTRIES. While every Shared subscription still sends entries that earlier calls
-        released, it releases none, but for 250 ms at most. The rest follows in later turns of the event loop.
+        One call releases at most RELEASE_ENTRIES; later turns of the event loop release the rest. While every Shared
+        subscription is still sending entries released before, the next release waits, for at most 250 ms.
         """
         if not self._log.is_open:
             return 0
@@ -179,7 +182,8 @@ class DelayedMessages:
     def next_due_ms(self) -> int | None:
         """Return when `run_due` next has work, in Unix milliseconds. 0 = now, because the policy is off.
 
-        None = no due time is in memory, or the log is closed. After due times were read, `run_due` is called anyway.
+        None = no due time is in memory, or the log is closed. `run_due` is also called after due times were read from
+        the table.
         """
         if not self._log.is_open:
             return None
@@ -194,16 +198,19 @@ class DelayedMessages:
         asyncio.get_running_loop().call_soon(self._release_more)
 
     def _has_room(self, now_ms: int) -> bool:
-        """Return whether the entries released before have been sent as far as possible, or had enough time for it.
+        """Return whether the entries released before have been sent as far as possible, or have had enough time.
 
-        A replay set is served by position. If all entries were released at once under load, late ones would overtake
-        earlier ones, and high positions would wait for seconds (measured). In the heap they wait in the order of their
-        due times.
+        A replay set is served in the order of positions. If all entries were released at once under load, entries due
+        later would overtake those due earlier, and high positions would wait for seconds (measured). In the heap,
+        entries wait in the order of their due times.
         """
         return self._target.has_room_for_replays() or now_ms - self._released_ms >= _LONGEST_WAIT_MS
 
     def _look_again(self) -> None:
-        """Run again soon, without the timer of `Deadlines`: Celery's tick alone must be enough when that is off."""
+        """Run again soon, without the timer of `Deadlines`.
+
+        If that timer is off, Celery's tick alone must be enough.
+        """
         if not self._is_looking_again:
             self._is_looking_again = True
             asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self._look)

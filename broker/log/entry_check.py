@@ -27,10 +27,10 @@ def verified(entries: list[StoredEntry]) -> list[StoredEntry]:
 
 
 def _is_sound(data: bytes) -> bool:
-    """Return whether checksum and metadata are right.
+    """Return whether the checksum and the metadata are valid.
 
-    The broker parses the metadata of every entry that it appends. So if the checksum is right and the metadata is
-    wrong, something else wrote the row.
+    The broker parses the metadata of every entry that it appends. So if the checksum is valid and the metadata is not,
+    something else wrote the row.
     """
     if not checksum_ok(data):
         return False

@@ -1,8 +1,8 @@
 """Writes guarded by owner epochs: a statement of a former owner stores nothing.
 
 Every write to a topic's log and cursors names the epoch under which this process owns the topic. A broker that takes
-the topic advances the epoch. This process advances it too when it must be sure that an old statement has no more
-effect.
+the topic advances the epoch. This process also advances the epoch when it must be sure that an old statement can have
+no further effect.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RETRY_S = 0.2
 
 
 class Epochs:
-    """The epochs of the logs that this process owns. `token` distinguishes them from those of other processes."""
+    """The epochs of the logs that this process owns. `token` distinguishes them from the epochs of other processes."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
@@ -64,7 +64,7 @@ class Epochs:
     async def advance_or_fence(self, expected: Mapping[TopicLog, int]) -> set[TopicLog]:
         """Make sure that no statement sent under these epochs can have an effect any more. Return the logs still owned.
 
-        Fences the others: those that another broker took or, if the epochs cannot be advanced, all of them.
+        Fences each log that another broker took. If the epochs cannot be advanced, fences all the logs.
         """
         reason = TAKEN
         try:
@@ -95,8 +95,8 @@ class Epochs:
     ) -> T | None:
         """Run one write guarded by the log's epoch, `call(connection, epoch)`, until its outcome is known.
 
-        `call` returns None if it was fenced. This method returns None if the log is closed, usually because another
-        broker has it. Errors, repetition and cancellation are those of `write_all`.
+        `call` returns None if the write was fenced. This method returns None if the log is closed, usually because
+        another broker has it. Errors, repetition and cancellation are as in `write_all`.
         """
 
         async def write_one(connection: Connection, epochs: Mapping[TopicLog, int]) -> Mapping[TopicLog, T]:
@@ -116,8 +116,8 @@ class Epochs:
 
         A log missing from the call's answer was fenced. A log missing from the result is closed, because another broker
         has it or its epoch could not be advanced. The call must be safe to repeat. After a lost connection the epochs
-        are advanced first, so that a late statement cannot undo what was written since. Raises psycopg.Error if the
-        server refuses, and any other error of the call. Not safe to cancel.
+        are advanced first, so that a late statement cannot undo later writes. Raises psycopg.Error if the server
+        refuses, and any other error of the call. Not safe to cancel.
         """
         done: dict[TopicLog, T] = {}
         waiting = list(logs)
@@ -129,7 +129,7 @@ class Epochs:
                     results = await call(connection, epochs)
             except psycopg.Error as error:
                 if not is_away(error):
-                    raise  # the server refused it, and nothing of it is stored
+                    raise  # the server refused the write and stored nothing
                 logger.warning("%s: the database is unavailable (%s); trying again", what, first_line(error))
                 await asyncio.sleep(_RETRY_S)
                 if epochs:  # the statement may have been sent
@@ -137,7 +137,7 @@ class Epochs:
                     waiting = [log for log in waiting if log in kept]
                 continue
             except Exception:
-                if epochs:  # it may still be stored, even later
+                if epochs:  # the write may still take effect, even later
                     await self.advance_or_fence(epochs)
                 raise
             done.update(results)
@@ -151,12 +151,12 @@ class Epochs:
     async def write_together(
         self, logs: Sequence[TopicLog], call: Callable[[Connection], Awaitable[T]], *, what: str
     ) -> T | None:
-        """Run one transaction under the epochs of all these logs, until its outcome is known: all of it, or nothing.
+        """Run one transaction under the epochs of all these logs, until its outcome is known.
 
-        Returns None if another broker has one of the logs; nothing is stored then, and that log is closed. If this is
-        found out after a lost connection, nobody knows whether the transaction was stored. Then all the logs are
-        closed, and the next request loads them as PostgreSQL has them. The call must be safe to repeat. Raises
-        psycopg.Error if the server refuses, and any other error of the call. Not safe to cancel.
+        Returns None if another broker has one of the logs. Nothing is stored then, and that log is closed. If another
+        broker took a log while the connection was lost, this broker cannot know whether the transaction was stored. It
+        then closes all the logs, and the next request loads them from PostgreSQL. The call must be safe to repeat.
+        Raises psycopg.Error if the server refuses, and any other error of the call. Not safe to cancel.
         """
         while True:
             epochs: dict[TopicLog, int] = {}

@@ -1,4 +1,4 @@
-"""Seal ledgers and open the next ones. When a segment closes, one statement does this for many topics.
+"""Seal ledgers and open the next ledgers. When a segment closes, one statement does this for many topics.
 
 topic_log.py decides whether a ledger is full, by the rules of `broker.core.ledgers.rollover`.
 """
@@ -24,9 +24,9 @@ async def roll_ledgers(
 ) -> set[TopicLog]:
     """Seal the open ledger of each log and open its next one in `segment_id`.
 
-    Returns the logs that have a new ledger. The others were fenced and are closed. No append of these logs may be in
-    flight or start before this returns. Raises psycopg.Error if the server refuses, and then no log has a new ledger
-    in memory. Not safe to cancel.
+    Returns the logs that have a new ledger. The others were fenced and are closed. While this function runs, no append
+    of these logs may be in flight or start. Raises psycopg.Error if the server refuses, and then no log has a new
+    ledger in memory. Not safe to cancel.
     """
     rolls = {log: _roll_of(log) for log in logs}
 

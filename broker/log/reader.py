@@ -55,8 +55,8 @@ class TopicReader:
     async def read_ahead(self, position: Position) -> list[StoredEntry]:
         """Read `position` and the entries after it in its ledger, and cache them.
 
-        Returns none if `position` is not stored yet or was trimmed. Raises GapInLog if it should be stored but is
-        missing. Safe to cancel.
+        Returns an empty list if `position` is not stored yet or was trimmed. Raises GapInLog if it should be stored but
+        is missing. Safe to cancel.
         """
         whole = await self.read_once(position, most=READ_ENTRIES, more_bytes=READ_BYTES)
         self._log.remember(whole)
@@ -65,8 +65,9 @@ class TopicReader:
     async def read_once(self, position: Position, *, most: int, more_bytes: int) -> list[StoredEntry]:
         """Read `position` and the entries after it in its ledger without caching them.
 
-        Returns at most `most` entries, with at most `more_bytes` of data after the first. Returns none if `position`
-        is not stored yet or was trimmed. Raises GapInLog if it should be stored but is missing. Safe to cancel.
+        Returns at most `most` entries, with at most `more_bytes` of data after the first. Returns an empty list if
+        `position` is not stored yet or was trimmed. Raises GapInLog if it should be stored but is missing. Safe to
+        cancel.
         """
         ledger = self._log.ledgers.get(position.ledger_id)
         if ledger is None or position.entry_id >= ledger.entries:
@@ -86,9 +87,9 @@ class TopicReader:
         return whole  # up to a gap, if any: the next read begins there
 
     async def read_chosen(self, positions: Sequence[Position]) -> list[StoredEntry]:
-        """Read the first of these entries, as many as fit one read, and cache them. Return them in the log's order.
+        """Read these entries, up to the limits of one read, and cache them. Return them in the log's order.
 
-        Leaves out trimmed entries. Raises GapInLog if one of the others is missing. Safe to cancel.
+        Leaves out trimmed entries. Raises GapInLog if an entry is missing that was not trimmed. Safe to cancel.
         """
         found: list[StoredEntry] = []
         for ledger_id, group in groupby(sorted(self._within_one_read(positions)), key=lambda p: p.ledger_id):
@@ -108,9 +109,9 @@ class TopicReader:
         return found
 
     def _within_one_read(self, positions: Iterable[Position]) -> list[Position]:
-        """Return the first of these that fit one read, without trimmed ones.
+        """Return these positions, without trimmed ones, up to the limits of one read.
 
-        Sizes are those in the index, or else the average of the ledger.
+        The size of an entry comes from the index. If the index lacks the entry, the average size of its ledger is used.
         """
         wanted: list[Position] = []
         size_bytes = 0
@@ -155,7 +156,10 @@ class TopicReader:
         )
 
     async def messages_through(self, position: Position) -> int | None:
-        """Return the topic's messages up to and including an entry; None if it is not stored. Safe to repeat."""
+        """Return how many messages the topic has up to and including an entry; None if the entry is not stored.
+
+        Safe to repeat.
+        """
         return await self._ask(
             position.ledger_id,
             lambda place: place.messages_through(position.entry_id),
@@ -202,9 +206,10 @@ class TopicReader:
         *,
         is_whole: Callable[[T], bool],
     ) -> T | None:
-        """Ask the place of a ledger, and its new place if the ledger was moved during the read. None if it was trimmed.
+        """Ask the place of a ledger, and its new place if the ledger was moved during the read.
 
-        Returns an incomplete answer only if the ledger is still in the place that was asked.
+        Returns None if the ledger was trimmed. Returns an incomplete answer only if the ledger is still in the place
+        that was asked.
         """
         while (place := self._place(ledger_id)) is not None:
             try:
@@ -212,7 +217,7 @@ class TopicReader:
             except PlaceGone:
                 if self._place(ledger_id) == place:
                     self.failed_file_reads += isinstance(place, FilePlace)
-                    raise  # lost, and not moved
+                    raise  # the ledger was not moved: it is lost
                 continue
             except OffloadedUnreadable:
                 self.failed_file_reads += 1

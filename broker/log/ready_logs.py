@@ -1,7 +1,7 @@
 """The logs that wait for a lane of the writer.
 
-Each log is checked a limited number of times, whatever the number of waiting logs: it moves from `_new` to `_sound` or
-`_full`, perhaps from `_sound` to `_full`, and out.
+Each log is checked a limited number of times, however many logs wait. A log moves from `_new` to `_sound` or `_full`,
+later perhaps from `_sound` to `_full`, and then leaves.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ class ReadyLogs:
         return None
 
     def take_full(self, segment_id: int, now_ms: int, *, most: int) -> list[TopicLog]:
-        """Remove and return at most `most` logs that need a new ledger first. Once the segment has closed, all do."""
+        """Remove and return at most `most` logs that need a new ledger.
+
+        Once the segment has closed, every log needs a new ledger.
+        """
         while self._new:
             log = self._new.popleft()
             is_full = _has_sends(log) and log.needs_ledger(now_ms, segment_id)

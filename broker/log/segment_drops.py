@@ -24,7 +24,7 @@ __all__ = ["SegmentDrops"]
 
 logger = logging.getLogger(__name__)
 
-PIECE_BYTES = 512 * 1024  # not counting its first entry
+PIECE_BYTES = 512 * 1024  # not counting the first entry of a piece
 PIECE_ENTRIES = 1000
 _REST = 3  # the pause after a piece, in multiples of the time it took
 
@@ -51,8 +51,8 @@ class SegmentDrops:
     async def turn(self) -> bool:
         """Drop empty segments, then empty one more segment and drop it. Return whether anything was done.
 
-        Raises psycopg.Error if the database fails or refuses. Safe to repeat. Cancel it only when
-        the broker stops: after a cancellation, memory may have a ledger in the segment that it was moved out of.
+        Raises psycopg.Error if the database fails or refuses. Safe to repeat. Cancel it only when the broker stops:
+        after a cancellation, the log in memory may still look for a ledger in the segment that the ledger has left.
         """
         async with self._pool.use() as connection:
             uses = await store.segment_uses(connection)
@@ -82,7 +82,7 @@ class SegmentDrops:
         return done
 
     async def _empty(self, use: SegmentUse) -> bool:
-        """Move every sealed ledger out of a segment. Return False if one must be tried again later."""
+        """Move every sealed ledger out of a segment. Return False if a ledger must be tried again later."""
         async with self._pool.use() as connection:
             ledgers = await store.ledgers_in(connection, use.segment_id)
         logger.info(

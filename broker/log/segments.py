@@ -1,7 +1,7 @@
-"""Choose the segment for new ledgers, open the next segment, and find the long-lived one for copies.
+"""Choose the segment for new ledgers, open the next segment, and find the long-lived segment for copies.
 
-The table of a new segment is created first and can be appended to at once. The views over all segments are created
-again when no reader locks them. Neither step delays an append.
+`Segments` creates the table of a new segment first, and appends can use it at once. It creates the views over all
+segments again when no reader locks them. Neither step delays an append.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["Segments"]
 logger = logging.getLogger(__name__)
 
 VIEW_LOCK_TIMEOUT_MS = 200
-_EMPTY_BYTES = 32 * 1024  # two tables without rows: the index of each, and that of its TOAST table
+_EMPTY_BYTES = 32 * 1024  # two tables without rows: each has an index, and its TOAST table has another
 
 
 class Segments:
-    """The segment that is open now. The broker's housekeeping calls `turn` once a second.
+    """Keeps one segment open for new ledgers. The broker's housekeeping calls `turn` once a second.
 
     Every method raises psycopg.Error if the database cannot be reached or refuses.
     """
@@ -39,7 +39,7 @@ class Segments:
         self._read_role = read_role
         self._views_stale = True
         self._opened_ms = 0
-        # Without it, views made while a segment is created would lack the segment and count as up to date.
+        # Without this lock, views made while a segment is created would lack the segment and count as up to date.
         self._changing = asyncio.Lock()
         self.open_id = 0
 
@@ -58,7 +58,7 @@ class Segments:
         await self._refresh_views()
 
     async def turn(self) -> None:
-        """Open the next segment if this one is full or old, and create the views again if they are out of date."""
+        """Open the next segment if the open segment is full or old. Create the views again if they are out of date."""
         async with self._changing:
             await self._turn()
 
@@ -76,7 +76,7 @@ class Segments:
             await self._refresh_views()
 
     async def long_lived(self) -> int:
-        """Return the segment for copies. Creates one if there is none, or if the last one is full."""
+        """Return the segment for copies. Creates a segment if there is none, or if the last one is full."""
         async with self._changing, self._pool.use() as connection:
             found = await lifetime_store.open_long_lived(connection)
             if found is not None and found[1] >= self._settings.segment_max_bytes:

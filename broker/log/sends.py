@@ -11,7 +11,7 @@ __all__ = ["Receipt", "SendRequest"]
 
 
 class SendRequest(NamedTuple):
-    """One entry to append. `data` begins with the checksum magic and its CRC has been checked by the transport."""
+    """One entry to append. `data` begins with the checksum magic, and the transport has checked its CRC."""
 
     sequence_id: int
     highest_sequence_id: int  # 0 = not given
@@ -20,14 +20,14 @@ class SendRequest(NamedTuple):
     deliver_at_ms: int  # 0 = at once
     key_hash: int | None  # Murmur3 slot of the sticky key, None when the entry has no key
     data: bytes
-    outbox_id: int = 0  # its row in the outbox, which the same statement deletes; 0 = none
+    outbox_id: int = 0  # the outbox row that the append's statement deletes; 0 = none
 
 
 class Receipt(NamedTuple):
     """The receipt of a durable send. Receipts of one producer come in the order of its sends."""
 
     sequence_id: int
-    highest_sequence_id: int  # as the client sent it, 0 if it did not
+    highest_sequence_id: int  # as the client sent it; 0 if the client sent none
     ledger_id: int
     entry_id: int
-    size_bytes: int  # of the entry: the transport subtracts it from its bytes without a receipt
+    size_bytes: int  # of the entry; the transport subtracts it from the bytes that wait for a receipt

@@ -37,14 +37,14 @@ class AppendBatch:
 
     sends: list[Send] = field(default_factory=list)
     entries: list[StoredEntry] = field(default_factory=list)
-    delayed: list[StoredEntry] = field(default_factory=list)  # the entries among them that are not due
+    delayed: list[StoredEntry] = field(default_factory=list)  # the entries that are not due yet
     outbox_ids: list[int] = field(default_factory=list)  # outbox rows that these entries come from
     size_bytes: int = 0
     # Monotonic time when its first send was queued, or when the previous batch was taken.
     since_s: float = 0.0
 
     def receipts(self) -> dict[Any, tuple[list[Receipt], list[int]]]:
-        """Return, by producer, its receipts in the order of its sends, and their totals as [messages, bytes]."""
+        """Return each producer's receipts in the order of its sends, and their totals as [messages, bytes]."""
         found: dict[Any, tuple[list[Receipt], list[int]]] = {}
         for (producer, request), entry in zip(self.sends, self.entries, strict=True):
             share = found.get(producer)
@@ -62,22 +62,22 @@ class AppendBatch:
 
 
 class LogListener(Protocol):
-    """The interface through which a log notifies its topic about sends and ownership."""
+    """The interface through which a log tells its topic which sends are stored or refused, and that it has closed."""
 
     def stored(self, batch: AppendBatch) -> None:
-        """Give receipts in the order of the sends, and deliver: the batch is durable."""
+        """Give receipts in the order of the sends and deliver the entries, because the batch is durable."""
 
     def refused(self, sends: Sequence[Send], error: BrokerError) -> None:
         """Refuse these sends: they are not stored, and the log does not try again."""
 
     def given_up(self, error: BrokerError | None) -> None:
-        """Close every client: the log is closed permanently. `error` is None at a clean stop."""
+        """Close every client, because the log is closed permanently. `error` is None at a clean stop."""
 
 
 class TopicLog:
     """Ownership, ids, totals and the queue of sends of one topic. Used by the event loop only.
 
-    This process owns the topic under `owner_epoch` until `fence` or `close`. `Epochs` alone changes the epoch.
+    This process owns the topic under `owner_epoch` until `fence` or `close`. Only `Epochs` changes the epoch.
     """
 
     listener: LogListener
@@ -100,9 +100,9 @@ class TopicLog:
         self.is_open = True
         self.is_fenced = False  # closed by `fence`: nothing may be stored any more
         self.is_queued = False  # waits for a lane of the writer
-        self.is_taken = False  # a lane is opening a ledger for it
+        self.is_taken = False  # a lane of the writer connects or opens a ledger for it
         self.ledgers = ledgers
-        self.segments = segments  # ledger → segment, of those that are not offloaded
+        self.segments = segments  # ledger → segment, for ledgers that are not offloaded
         self.files = files  # offloaded ledger → its file's name
         self.index = MessageIndex(ledgers)
         self.cached: TopicEntries = {}
@@ -110,7 +110,7 @@ class TopicLog:
         self.queued_since_s = 0.0  # monotonic time; valid while the queue is not empty
         self.in_flight: AppendBatch | None = None
         self.is_paused = False  # queued sends wait: see log/append_pause.py
-        self.trimmed_through = 0  # ledger up to which rows are still to be removed from PostgreSQL; 0 = none
+        self.trimmed_through = 0  # ledgers up to this one still have rows to remove from PostgreSQL; 0 = none
         self._cache = cache
         self.policy = policy  # decides when the open ledger is full
         self._last_append_ms = max((info.last_append_ms for info in ledgers.infos()), default=0)
@@ -172,8 +172,8 @@ class TopicLog:
     def take_batch(self, *, max_entries: int, max_bytes: int, now_ms: int) -> AppendBatch:
         """Give the next sends their positions and return them as a batch, which is now in flight.
 
-        It stays in flight until `committed`, `give_back` or `refuse`. The last entry may exceed `max_bytes`. Raises
-        ValueError if no ledger is open.
+        The batch stays in flight until `committed`, `give_back` or `refuse`. Its last entry may exceed `max_bytes`.
+        Raises ValueError if no ledger is open.
         """
         ledger = self.ledgers.open_ledger()
         if ledger is None:
@@ -181,7 +181,7 @@ class TopicLog:
         append_ms = max(self._last_append_ms, now_ms)
         entry_id = ledger.entries
         messages, size_bytes = self.ledgers.total_messages, self.ledgers.total_bytes
-        # Set in flight before the first send leaves the queue, so that a fault in between loses none.
+        # Set `in_flight` before the first send leaves the queue, so that a fault in between loses no send.
         batch = self.in_flight = AppendBatch(since_s=self.queued_since_s)
         queue, sends, entries, ledger_id = self.queue, batch.sends, batch.entries, ledger.ledger_id
         while queue and len(entries) < max_entries and batch.size_bytes < max_bytes:
@@ -247,7 +247,7 @@ class TopicLog:
         self.queued_since_s = batch.since_s
 
     def remember(self, entries: list[StoredEntry]) -> None:
-        """Add entries that were read from their place to the cache and the index."""
+        """Add entries that were read from PostgreSQL or a file to the cache and the index."""
         if not entries:
             return
         self._cache.add(self.cached, entries)
@@ -287,7 +287,7 @@ class TopicLog:
         return dropped
 
     def oldest_cached(self) -> Position | None:
-        """Return roughly the oldest entry in memory: the first one cached of the oldest ledger in the cache."""
+        """Return roughly the oldest entry in memory: the first cached entry of the oldest cached ledger."""
         ledger_id = min((each for each, entries in self.cached.items() if entries), default=None)
         return None if ledger_id is None else Position(ledger_id, next(iter(self.cached[ledger_id])))
 
@@ -303,6 +303,6 @@ class TopicLog:
         return sum(each.size_bytes for each in ledgers if each is not None)
 
     def add_ledger(self, info: LedgerInfo, segment_id: int) -> None:
-        """Add a new open ledger. The one before must be sealed."""
+        """Add a new open ledger. The previous ledger must be sealed."""
         self.segments[info.ledger_id] = segment_id
         self.ledgers.add(info)

@@ -1,7 +1,8 @@
 """Group commit: one statement stores the ready sends of many topics. Receipts follow after COMMIT, in send order.
 
-While a commit is in flight, new sends are gathered; there is no timer when idle. At most one commit is in flight per
-topic, so receipts cannot overtake each other. Two lanes let the server's fsync of one statement overlap the next.
+While a commit is in flight, the writer gathers new sends. An idle writer stores a send at once, without waiting for a
+timer. At most one commit is in flight per topic, so receipts cannot overtake each other. With two lanes, the server's
+fsync of one statement overlaps with the next statement.
 
 No failure leaves a topic with a batch in flight. After an unknown outcome the writer advances the epochs and reads the
 log. It refuses sends that are not stored and cannot be stored. Their producers are closed, so that they send again.
@@ -44,8 +45,8 @@ MAX_ROLLS = 1000  # topics whose next ledgers one statement opens
 MAX_ENTRIES = 1000  # a statement of 1,000 rows of 1 KB takes about 15 ms; more only adds latency
 # Half of the unanswered bytes that one connection may have, so that one half is gathered while the other commits.
 MAX_BYTES = 2 * 1024 * 1024
-# The most that one topic may add to a statement while others publish too: the others wait until the event loop has
-# bound this topic's rows and written its receipts, which takes about 15 µs for each entry.
+# The most that one topic may add to a statement while other topics publish. The other topics wait until the event loop
+# has bound this topic's rows and written its receipts, which takes about 15 µs for each entry.
 SHARED_ENTRIES = 100
 SHARED_BYTES = 256 * 1024
 SHARED_S = 0.1  # topics share the writer for this long after two of them submitted in turn
@@ -106,7 +107,7 @@ class Writer:
         await asyncio.gather(*self._lanes, return_exceptions=True)
 
     def submit(self, log: TopicLog) -> None:
-        """Queue a log that has sends waiting. No effect while it is queued, taken by a lane, in flight or paused."""
+        """Queue a log that has sends waiting. No effect if the log is queued, taken by a lane, in flight or paused."""
         if log.is_queued or log.is_taken or log.in_flight is not None or log.is_paused:
             return
         if log.topic_id != self._latest_topic_id:
@@ -137,7 +138,7 @@ class Writer:
             await lane.close()
 
     async def _round(self, lane: _Lane) -> None:
-        """Gather the batches of one statement, store them, and answer. Every log taken is settled, whatever fails."""
+        """Gather the batches of one statement, store them, and answer. Settle every log taken, whatever fails."""
         log = self._ready.next()
         if not log.is_open or not log.has_sends():
             return
@@ -156,7 +157,7 @@ class Writer:
         if not log.is_open or not log.has_sends():
             return  # closed, paused, or emptied while the ledger was being opened
         if log.needs_ledger(now_ms, self._segments.open_id):
-            self.submit(log)  # its sends were refused and new ones came, or the segment was closed
+            self.submit(log)  # its sends were refused and new sends came, or the segment was closed
             return
         batches = self._gather(log, now_ms)
         try:
@@ -228,7 +229,7 @@ class Writer:
     def _take(self, log: TopicLog, max_entries: int, max_bytes: int, now_ms: int) -> AppendBatch | None:
         try:
             return log.take_batch(max_entries=max_entries, max_bytes=max_bytes, now_ms=now_ms)
-        except Exception as error:  # the other topics' sends are stored all the same
+        except Exception as error:  # the sends of the other topics are still stored
             self._refuse(log, error)
             return None
 
@@ -317,10 +318,9 @@ class Writer:
     async def _not_stored(
         self, lane: _Lane, batches: dict[TopicLog, AppendBatch]
     ) -> dict[TopicLog, AppendBatch]:
-        """Find out what a statement of unknown outcome stored: settle the batches that it stored, return the others.
+        """Find out what a statement of unknown outcome stored. Settle the stored batches, and return the others.
 
-        The epochs are advanced first, which waits until the old statement has ended. After that nothing changes any
-        more.
+        Advances the epochs first. The advance waits until the old statement has ended, so the answer cannot change.
         """
         self.unknown_outcomes += 1
         await lane.close()
@@ -349,7 +349,7 @@ class Writer:
     async def _is_stored(self, log: TopicLog, batch: AppendBatch) -> bool:
         """Return whether a batch of unknown outcome is in the log.
 
-        Call this after the epoch was advanced, because the answer cannot change from then on.
+        Call this only after the epoch was advanced: before that, the answer can still change.
         """
         last = batch.entries[-1]
         stored = await repeat_until_done(

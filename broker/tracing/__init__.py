@@ -1,1 +1,1 @@
-"""OpenTelemetry spans of traced messages. Only tracing.py imports it, and only with VELA_OTEL=1."""
+"""OpenTelemetry spans of traced messages. Only tracing.py imports OpenTelemetry; VELA_OTEL=1 loads tracing.py."""

@@ -13,7 +13,7 @@ __all__ = ["load_tracing"]
 
 
 def load_tracing(*, is_on: bool) -> Tracing | None:
-    """Return the tracing of a broker, whose exporter thread then runs; None if it is off.
+    """Return a broker's tracing and start its exporter thread. Return None if tracing is off.
 
     Raises SettingInvalid if the packages are not installed, or if OpenTelemetry refuses one of its own variables.
     """
@@ -28,7 +28,7 @@ def load_tracing(*, is_on: bool) -> Tracing | None:
         ) from None
     try:
         return Tracing()
-    except Exception as error:  # it reads OTEL_… variables, and its errors have no common class
+    except Exception as error:  # OpenTelemetry reads OTEL_… variables, and its errors have no common class
         raise SettingInvalid(
             f"VELA_OTEL is 1, and OpenTelemetry refuses its settings: {error}; check the OTEL_… variables"
         ) from error

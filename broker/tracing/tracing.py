@@ -1,4 +1,4 @@
-"""Spans for messages whose producer sampled their trace. Any other message costs a search in its metadata.
+"""Spans for messages whose producer sampled their trace. Any other message costs only a search in its metadata.
 
 OpenTelemetry's own thread exports the spans. Its queue is bounded: if the collector is slow, spans are dropped, and
 messages do not wait.
@@ -38,7 +38,7 @@ MOST_SPANS_PER_S: Final = 1000  # a span takes about 50 µs, so this many take 5
 STOP_TIMEOUT_S: Final = 2.0
 _PARENT: Final = "traceparent"
 _STATE: Final = "tracestate"
-# In characters. Version 00 has 55, and OpenTelemetry logs a line for each value that is far longer.
+# In characters. A value of version 00 has 55, and OpenTelemetry logs a line for each value that is far longer.
 _LONGEST_PARENT: Final = 128
 _METADATA_SIZE: Final = slice(6, 10)
 _METADATA: Final = 10
@@ -46,7 +46,7 @@ _NS_PER_S: Final = 1_000_000_000
 
 
 class Tracing:
-    """Makes the spans of one broker. Call it from one thread. `parent_of`, `published` and `span` raise nothing."""
+    """Makes the spans of one broker. Only one thread may use it. `parent_of`, `published` and `span` raise nothing."""
 
     def __init__(self) -> None:
         resource = Resource.create()  # from OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES
@@ -58,14 +58,14 @@ class Tracing:
         self._tracer = self._provider.get_tracer("vela", __version__)
         self._propagator = TraceContextTextMapPropagator()
         self._second = 0
-        self._spans = 0  # in this second
+        self._spans = 0  # spans asked for in this second
         self._has_failed = False
-        self._dropped = 0  # since the last line of the log about it
+        self._dropped = 0  # spans dropped since the last warning about it
 
     def parent_of(self, data: bytes) -> Context | None:
-        """Return the trace context in an entry's metadata; None if it has none, or if its producer did not sample it.
+        """Return the trace context in an entry's metadata; None if there is none or its producer did not sample it.
 
-        The members of a batch have their properties in the payload, which is not read.
+        The messages of a batch have their properties in the payload, which this method does not read.
         """
         end = _METADATA + int.from_bytes(data[_METADATA_SIZE], "big")
         if data.find(b"traceparent", _METADATA, end) < 0:
@@ -95,7 +95,7 @@ class Tracing:
     ) -> None:
         """Make the spans of entries that were stored at `stored_ms` and have their receipts now.
 
-        `waited_s` is the time since the first of them was received.
+        `waited_s` is the time since the broker received the first of these entries.
         """
         now_ns = time.time_ns()
         for entry in entries:
@@ -126,7 +126,10 @@ class Tracing:
         stored_ns: int = 0,
         attributes: dict[str, str | int],
     ) -> None:
-        """Make one span of the past. `stored_ns` 0 = no event. Above `MOST_SPANS_PER_S` it is dropped."""
+        """Make and end one span. `stored_ns` 0 = no event.
+
+        Drop the span if this second already has MOST_SPANS_PER_S spans.
+        """
         if not self._has_room():
             return
         try:

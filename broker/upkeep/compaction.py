@@ -1,4 +1,4 @@
-"""Compact the topics that are due by their policy `compaction_threshold_bytes`, and those that Spark has surveyed."""
+"""Compact topics that are due under their policy `compaction_threshold_bytes`, and those that Spark has surveyed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class CompactionDuty:
         self._under_way: set[int] = set()  # surveys
 
     def start_if_due(self, topic: Topic) -> None:
-        """Start to compact a topic if it is due. After each failed run in a row, the wait before the next is longer."""
+        """Start to compact a topic if it is due. Each failed run in a row lengthens the wait before the next run."""
         threshold_bytes = topic.policies.compaction_threshold_bytes
         stored = topic.compacted.stored
         if (
@@ -89,7 +89,10 @@ class CompactionDuty:
             await self._finish(survey_id, state="refused", error=str(error))
         except psycopg.Error as error:
             logger.warning(
-                "survey %s of %s stays, trying again: %s", survey_id, survey.topic_name, first_line(error)
+                "survey %s of %s is not done, trying again: %s",
+                survey_id,
+                survey.topic_name,
+                first_line(error),
             )
         finally:
             self._under_way.discard(survey_id)

@@ -29,7 +29,7 @@ __all__ = ["Disuse"]
 
 logger = logging.getLogger(__name__)
 
-_IDLE_AT_ONCE = 50  # topics that one round loads to look at them
+_IDLE_AT_ONCE = 50  # topics that one round loads and checks
 
 
 class Disuse:
@@ -51,9 +51,9 @@ class Disuse:
         self._defaults = defaults
 
     async def expire_subscriptions(self, topic: Topic) -> int:
-        """Remove expired durable subscriptions, each as an act in the act log; return how many were expired.
+        """Remove expired durable subscriptions, and record each removal as an act. Return how many had expired.
 
-        A subscription stays if a client comes before its removal.
+        A subscription stays if a client attaches before the removal.
         """
         if not topic.policies.subscription_expiry_ms:
             return 0
@@ -87,7 +87,7 @@ class Disuse:
         try:
             await self._endings.delete(name, force=False, with_subscriptions=with_subscriptions)
         except TopicBusy:
-            return False  # a client came at this moment
+            return False  # a client has connected meanwhile
         logger.warning(
             "%s is deleted: nobody used it for more than %s ms", name, topic.policies.inactive_topic_ms
         )
@@ -96,7 +96,7 @@ class Disuse:
     async def visit_idle_topics(self, after: int) -> int:
         """Check some topics that are not in memory and may have something to expire, with ids above `after`.
 
-        Returns the `after` of the next call; 0 = from the beginning.
+        Returns the `after` for the next call; 0 = from the beginning.
         """
         known = [topic.topic_id for topic in self._topics.all()]
         found = await repeat_until_done(
@@ -125,7 +125,7 @@ class Disuse:
     async def _remove(self, topic: Topic, subscription: Subscription) -> None:
         async with subscription.moves.moving(closes_consumers=True):
             if subscription.consumers or subscription.is_deleted:
-                return  # a client came while another move was under way
+                return  # a client attached while another move was under way
             backlog = subscription.cursor.backlog_messages
             act_id = await repeat_until_done(
                 self._pool,

@@ -1,4 +1,4 @@
-"""The broker's work of each second: free memory, store deduplication, and run the duties of other packages."""
+"""The work that the broker does every second: free memory, store deduplication, run the duties of other packages."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ logger = logging.getLogger(__name__)
 
 _INTERVAL_S = 1.0
 _TOPICS_A_TURN = 1024  # visiting all 10,000 topics of a large broker each second takes 5% of a core
-TOPICS_AT_ONCE = 64  # tidied before the event loop serves others; takes less than half a millisecond
+TOPICS_AT_ONCE = 64  # tidied before the event loop does other work; takes less than half a millisecond
 INDEX_CHUNKS = 64  # kept for one topic; a full chunk takes 512 KiB and has the counts of 32,768 entries
 
 
 class Housekeeping:
-    """One task that runs each duty once a second. It logs an error and continues with the other duties."""
+    """One task that runs each duty once a second. If a duty fails, the task logs the error and runs the next."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Housekeeping:
         *,
         may_store: Callable[[], bool],
     ) -> None:
-        """`duties` are those of other packages. `may_store` is false while the broker lock is lost."""
+        """`duties` are the duties of other packages. `may_store` is false while the broker lock is lost."""
         self._topics = topics
         self._deduplication = deduplication
         self._clock = clock
@@ -89,7 +89,7 @@ class Housekeeping:
             subscriptions = list(topic.subscriptions.values())
             needed = [each.cursor.mark_delete for each in subscriptions]
             if (cached := topic.log.oldest_cached()) is not None:
-                # Entries are delivered from memory, and their acks must not wait for a read.
+                # Entries in memory are delivered without a read, so their acks must not wait for one either.
                 needed.append(cached)
             topic.log.index.evict(min(needed, default=LATEST), INDEX_CHUNKS)
             for each in subscriptions:
@@ -97,9 +97,9 @@ class Housekeeping:
                     each.undo_is_over()
 
     async def _each_topic(self) -> AsyncIterator[Topic]:
-        """Yield this turn's share of the topics in memory; all, if there are at most `_TOPICS_A_TURN`.
+        """Yield this turn's share of the topics in memory, or all of them if there are at most `_TOPICS_A_TURN`.
 
-        Lets the event loop serve messages after every `TOPICS_AT_ONCE`.
+        Lets the event loop serve messages after every `TOPICS_AT_ONCE` topics.
         """
         topics = self._topics.all()
         begin = self._turns % max(1, ceil(len(topics) / _TOPICS_A_TURN)) * _TOPICS_A_TURN

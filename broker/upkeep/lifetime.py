@@ -1,8 +1,8 @@
-"""Trimming, expiry and unloading of topics, at the owner's own pace and when Celery's beat asks for it.
+"""Trim, expire and unload topics, at the owner's own pace and whenever Celery's beat asks for it.
 
 One task looks at a part of the topics each second, so that it looks at each topic once in `lifetime_check_ms`. Another
-task drops segments and copies the ledgers still in use out of them. It does no harm if either runs at any
-time, or twice.
+task drops segments, after copying the ledgers still in use out of them. Either task may run at any time, or twice,
+without harm.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ logger = logging.getLogger(__name__)
 
 _INTERVAL_S = 1.0
 _VISITS = 20  # topics that are not in memory, loaded in one second
-_VISIT_AGAIN_MS = 3_600_000  # at least, between two visits to a topic that is not in memory
+_VISIT_AGAIN_MS = 3_600_000  # the shortest time between two visits to a topic that is not in memory
 
 
 class Lifetime:
-    """Runs the two tasks. Start it only while this process has the broker lock."""
+    """Runs two tasks, one for topics and one for segments. Start it only while this process has the broker lock."""
 
     def __init__(
         self,
@@ -70,8 +70,8 @@ class Lifetime:
         self.offloads = offloads
         self._may_store = may_store
         self._segment_drops = SegmentDrops(pool, segments, epochs, self._open_log)
-        self._waiting: list[Topic] = []  # those that this round has not looked at yet
-        self._due = 0.0  # number of topics to look at now, with the fraction left over
+        self._waiting: list[Topic] = []  # topics that this round has not looked at yet
+        self._due = 0.0  # number of topics to look at now, with the fraction left over from before
         # For topics not in memory: the earliest time of the next visit.
         self._visit_at_ms: dict[int, int] = {}
         self._next_visits_ms = 0
@@ -106,7 +106,7 @@ class Lifetime:
         self._woken.set()
 
     async def look_at_topics(self, *, share: float = 1.0) -> None:
-        """Look at the next part of the topics in memory: `share` of all of them."""
+        """Look at the next topics in memory. `share` says how many of them, as a fraction of all."""
         if not self._waiting:
             self._waiting = self._topics.all()
         self._due = min(self._due + share * len(self._topics.loaded), float(len(self._waiting)))
@@ -153,7 +153,7 @@ class Lifetime:
         await self.look_at(await self._topics.open_named(name))
 
     async def look_at_segments(self) -> None:
-        """Take over offloaded ledgers, drop and copy segments, and find the subscription that keeps the oldest one."""
+        """Take over offloaded ledgers, empty and drop segments, and see which subscription keeps the oldest segment."""
         await self._guarded(self.offloads.turn(), "offloaded ledgers")
         while await self._segment_drops.turn():
             pass
@@ -172,7 +172,7 @@ class Lifetime:
     async def _run_segments(self) -> None:
         interval_s = self._settings.lifetime_check_ms / 1000
         while True:
-            # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
+            # Do not use wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
             with suppress(TimeoutError):
                 async with asyncio.timeout(interval_s if self._settings.wheel_enabled else None):
                     await self._woken.wait()

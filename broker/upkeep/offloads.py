@@ -1,8 +1,8 @@
 """Take over ledgers that a job has written into files, and delete files that nobody needs any more.
 
-Only the topic's owner attaches a file to its ledger, and only after it has read the whole file itself: the checksum
-must be the one that the job computed from the rows, and the totals those of the ledger in memory. The broker may
-stop at any point of a turn; the next turn continues.
+Only the topic's owner attaches a file to its ledger, and only after it has read the whole file itself. The checksum
+must be the one that the job computed from the rows, and the totals must be those of the ledger in memory. The broker
+may stop at any point of a turn; the next turn continues.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STALE_AFTER_S = 3600  # no run works longer on one file
 
 
 class Offloads:
-    """Takes over and deletes files in turns. The segments' task in lifetime.py runs one turn after the other."""
+    """Takes over and deletes files in turns. The segments' task in lifetime.py runs the turns, one at a time."""
 
     def __init__(self, topics: Topics, files: FileReads, epochs: Epochs, pool: ConnectionPool) -> None:
         self._topics = topics
@@ -40,10 +40,13 @@ class Offloads:
         self._epochs = epochs
         self._pool = pool
         self.ledgers = 0  # taken over since the start
-        self.size_bytes = 0  # of their data
+        self.size_bytes = 0  # of the data of these ledgers
 
     async def turn(self) -> None:
-        """Attach files that wait, then delete files that nobody needs. Raises psycopg.Error. Safe to repeat."""
+        """Attach the files that jobs have written, then delete files that nobody needs. Safe to repeat.
+
+        Raises psycopg.Error if the database fails or refuses.
+        """
         async with self._pool.use() as connection:
             waiting = await store.waiting(connection, limit=_FILES)
         for written in waiting:
@@ -113,9 +116,11 @@ class Offloads:
 
 
 def _problem(written: WrittenFile, manifest: Manifest, log: TopicLog) -> str:
-    """Return why the file is not a copy of the ledger; empty if it is one."""
+    """Return why the file is not a copy of the ledger; empty if the file is a copy."""
     if (manifest.ledger_id, manifest.checksum) != (written.ledger_id, written.checksum):
-        return f"it has ledger {manifest.ledger_id} with another checksum than the job computed"
+        return (
+            f"it has ledger {manifest.ledger_id}, and its checksum differs from the one that the job computed"
+        )
     ledger = log.ledgers.get(written.ledger_id)
     if ledger is None:
         return "retention has trimmed the ledger"

@@ -1,11 +1,11 @@
-"""Move the messages that Django code published inside its transactions into the log.
+"""Move the messages of the outbox, which Django code published inside its transactions, into the log.
 
 The visible rows of a topic are moved in the order of their ids. So the order is kept within a transaction, and between
 two transactions if the second began to publish after the first had committed. A transaction that is still open delays
 only its own rows.
 
 One statement stores the entry and deletes its row, so each row is moved once, even after a crash. A row is read again
-only after its topic was opened again, which waits for the end of every statement that may have moved the row.
+only after its topic was opened again. Opening a topic waits for the end of every statement that may have moved the row.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _IDENTITY = ClientIdentity(address="outbox", client_version="", face=INTERNAL_FA
 
 
 class OutboxMover:
-    """One task for all topics; a topic whose rows cannot be moved does not delay the others."""
+    """One task for all topics. A topic whose rows cannot be moved does not delay the other topics."""
 
     def __init__(self, opener: ProducerOpener, pool: ConnectionPool, *, is_ready: Callable[[], bool]) -> None:
         self._opener = opener
@@ -63,12 +63,12 @@ class OutboxMover:
         self.refused = 0
 
     def start(self) -> None:
-        """Begin with the rows that were published while no broker ran."""
+        """Start the task. It begins with the rows that were published while no broker ran."""
         self._work.set()
         self._task = asyncio.create_task(for_ever(self._turn, what="the outbox"), name="outbox")
 
     async def stop(self) -> None:
-        """Stop the task. The writer settles the rows on their way; the others stay in the table."""
+        """Stop the task. The writer settles the rows on their way; the other rows stay in the table."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -84,12 +84,12 @@ class OutboxMover:
 
     async def _refuse(self, row_ids: Sequence[int], error: BrokerError) -> None:
         self.refused += len(row_ids)
-        logger.warning("outbox: %s rows stay for %s s: %s", len(row_ids), RETRY_S, error)
+        logger.warning("outbox: %s rows were refused; trying again in %s s: %s", len(row_ids), RETRY_S, error)
         async with self._pool.use() as connection:
             await store.refuse(connection, row_ids, error=str(error), retry_s=RETRY_S)
 
     async def _turn(self) -> None:
-        # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
+        # Do not use wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
         with suppress(TimeoutError):
             async with asyncio.timeout(_POLL_S):
                 await self._work.wait()
@@ -117,12 +117,15 @@ class OutboxMover:
             if is_away(fault):
                 raise
             logger.exception(
-                "outbox: the reason why row %s stays was not stored; the row will be refused again", row_id
+                "outbox: the refusal of row %s was not stored; the row will be read and refused again", row_id
             )
         self._refusals.popleft()
 
     async def _move(self, name: str) -> None:
-        """Send one topic's next rows. Opens the producers before it reads rows: see the module's last paragraph."""
+        """Send one topic's next rows.
+
+        Opens the producers before it reads rows: opening a topic waits for every statement that may have moved a row.
+        """
         topic = self._topics.setdefault(name, _Topic())
         topic.last_used_s = asyncio.get_running_loop().time()
         try:
@@ -135,7 +138,7 @@ class OutboxMover:
             return
         most = min(_ROWS, _MOST_ON_THE_WAY - len(topic.taken))
         if most <= 0:
-            return  # its receipts wake this task
+            return  # the receipts of rows already sent wake this task
         async with self._pool.use() as connection:
             rows = await store.waiting(connection, name, taken=sorted(topic.taken), most=most)
         for row in rows:
@@ -198,7 +201,7 @@ class _Lane:
             self._next_sequence_id = max(self._next_sequence_id, self._producer.last_sequence_id + 1)
 
     def send(self, row: store.OutboxRow) -> None:
-        """Send one row, unless the lane was closed meanwhile: the row then stays where it is."""
+        """Send one row. If the lane was closed meanwhile, the row stays in the table."""
         if self._producer is None:
             return
         sequence_id = self._next_sequence_id
@@ -218,7 +221,7 @@ class _Lane:
         self.on_producer_closed(None)
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """Forget the rows of entries that are stored; the same statement deleted them."""
+        """Forget the rows of stored entries. The statement that stored an entry also deleted its row."""
         for receipt in receipts:
             row_id = self._rows.pop(receipt.sequence_id, None)
             if row_id is not None:
@@ -236,13 +239,13 @@ class _Lane:
             self._mover.refused_later(row_id, error)
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """Forget the producer. Rows on their way may still be moved; others are read again once the topic is loaded."""
+        """Forget the producer. Rows on their way may still be moved; rows that are not moved will be read again."""
         self._producer = None
         self._taken.difference_update(self._rows.values())
         self._rows.clear()
 
     async def is_alive(self) -> bool:
-        """Return True: no other producer may take the name."""
+        """Return True, so that no other producer can take the name."""
         return True
 
 

@@ -28,7 +28,7 @@ __all__ = ["PolicyRounds"]
 logger = logging.getLogger(__name__)
 
 ROUND_MS = 5_000  # between two rounds that the owner starts itself
-_IDLE_EVERY_MS = 60_000  # between two looks at topics that are not in memory
+_IDLE_EVERY_MS = 60_000  # between two checks of topics that are not in memory
 _COMPACTION_EVERY_MS = 60_000  # so that a topic that cannot be compacted is not tried in every round
 
 
@@ -57,19 +57,19 @@ class PolicyRounds:
         self._last_ms = 0
         self._last_idle_ms = 0
         self._last_compaction_ms = 0
-        self._idle_after = 0  # id of the last topic out of memory that was looked at
+        self._idle_after = 0  # id of the last topic, not in memory, that a round has checked
 
     async def turn(self) -> None:
-        """Start a round when one is due. Does nothing while VELA_WHEEL is off, because then beat asks."""
+        """Start a round when one is due. While VELA_WHEEL is off, do nothing, because only beat starts rounds."""
         if self._wheel_enabled and self._clock.now_ms() - self._last_ms >= ROUND_MS:
-            self.ask()  # not waited for: housekeeping has other duties
+            self.ask()  # do not wait, because housekeeping has other duties
 
     def ask(self) -> None:
         """Start a round and return at once."""
         self._tasks.keep(asyncio.create_task(self.run(), name="policy round"))
 
     async def run(self) -> None:
-        """Run a round, or wait for the end of the one under way."""
+        """Run a round. If one is under way, wait for its end instead."""
         if self._running is None:
             self._running = asyncio.create_task(self._round(), name="policy round")
             self._running.add_done_callback(self._ended)

@@ -1,6 +1,6 @@
 """The owner's part of Celery's tick: run the work that the tick's notification names, and all other work that is due.
 
-`broker.deadlines` does the work. An empty notification names nothing, but due work still runs.
+`broker.deadlines` does the work. If a notification names nothing, due work still runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Paths of Pulsar's admin API that Vela does not have, and why. A request for one gets the reason."""
+"""Paths of Pulsar's admin API that Vela does not have, each with the reason that a client gets."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ ABSENT: Final[dict[str, str]] = {
     "GET /admin/v2/broker-stats/allocator-stats/{rest}": "Vela does not run on a JVM",
     "PUT /admin/v2/namespaces/{tenant}/{namespace}/{bundle}/split": _ONE_BROKER,
     "POST /admin/v2/namespaces/{tenant}/{namespace}/{bundle}/clearBacklog": _ONE_BROKER,
-    "PUT, DELETE /admin/v2/{domain}/{tenant}/{namespace}/{topic}/properties": "they are set at creation",
+    "PUT, DELETE /admin/v2/{domain}/{tenant}/{namespace}/{topic}/properties": "properties are set at creation",
     "GET /admin/v2/{domain}/{tenant}/{namespace}/{topic}/internal-info": "read internalStats",
-    "GET /admin/v2/{domain}/{tenant}/{namespace}/{topic}/backlog": "read stats: they are exact",
+    "GET /admin/v2/{domain}/{tenant}/{namespace}/{topic}/backlog": "read stats, whose backlogs are exact",
     "GET /admin/v2/resource-quotas/{rest}": _ONE_BROKER,
     "GET /admin/v2/resourcegroups/{rest}": "Vela has no resource groups",
     "GET /admin/v2/bookies/{rest}": "Vela stores messages in PostgreSQL",

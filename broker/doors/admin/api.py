@@ -85,7 +85,7 @@ class _Api(NinjaAPI):
         return "application/json"
 
     def get_openapi_schema(self, *args: Any, **named: Any) -> OpenAPISchema:
-        """Describe the operations. Adds the refusals, which ninja does not know about."""
+        """Describe the operations, and add the refusals, which ninja does not know about."""
         schema = super().get_openapi_schema(*args, **named)
         for operations in schema["paths"].values():
             for each in operations.values():

@@ -1,7 +1,7 @@
 """`/admin/v2`, `/lookup/v2` and `/topics` as an ASGI application, with Django's requests and URLs but not its handler.
 
-Django's own handler sends signals whose receivers close ORM connections in a thread. Nothing here needs that, so this
-class calls the view itself: no middleware, no signal, no thread.
+Django's own handler sends signals whose receivers close ORM connections in a thread. The admin API needs none of that,
+so `AdminPages` calls the view itself, without middleware, signals or threads.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RESOLVER: Final = URLResolver(
 
 
 _OPENAPI_PATH: Final = "/admin/v2/openapi.json"
-# Made when the module is imported. Making it for a request would block the event loop for a tenth of a second.
+# Computed on import. Computing the description for a request would block the event loop for a tenth of a second.
 _OPENAPI: Final = json.dumps(API.get_openapi_schema(path_prefix=""), cls=NinjaJSONEncoder).encode()
 
 
@@ -66,7 +66,7 @@ class AdminPages:
             if name.lower() not in ("content-type", "content-length")
         ]
         if answer.status_code == 204:
-            # Without a type and a length: Java's client waits for a body of the announced type.
+            # Send no type and no length: Java's client would wait for a body of the announced type.
             await send({"type": "http.response.start", "status": 204, "headers": headers})
             await send({"type": "http.response.body", "body": b""})
             return
@@ -75,7 +75,7 @@ class AdminPages:
         await respond(scope, send, answer.status_code, body, content_type=content_type, headers=headers)
 
     async def _answer(self, request: AdminRequest, scope: Scope) -> HttpResponseBase:
-        # The raw path: in the decoded one, a slash inside a topic's name looks like a separator.
+        # Use the raw path: in the decoded path, a slash inside a topic's name looks like a separator.
         raw = scope.get("raw_path")
         path = raw.decode("ascii") if raw else quote(scope["path"])
         if path == _OPENAPI_PATH and request.method == "GET":

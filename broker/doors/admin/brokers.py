@@ -1,4 +1,4 @@
-"""Clusters and brokers: there is one of each. Pulsar's tools ask for them first."""
+"""The one cluster and its one broker. Pulsar's tools ask for clusters and brokers first."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _require_cluster(cluster: str) -> None:
 
 @operation(router, "GET", "/admin/v2/clusters", None)
 async def get_clusters(request: AdminRequest) -> list[str]:
-    """List the clusters: one."""
+    """List the clusters. There is one."""
     return [CLUSTER]
 
 
@@ -74,28 +74,28 @@ async def get_cluster(request: AdminRequest, cluster: str) -> ClusterData:
 
 @operation(router, "GET", f"{_CLUSTER}/peers", Action.RULE)
 async def get_peer_clusters(request: AdminRequest, cluster: str) -> list[str]:
-    """List the peers of the cluster: none."""
+    """List the peers of the cluster. There are none."""
     _require_cluster(cluster)
     return []
 
 
 @operation(router, "GET", f"{_CLUSTER}/failureDomains", Action.RULE)
 async def get_failure_domains(request: AdminRequest, cluster: str) -> dict[str, Any]:
-    """Return the failure domains of the cluster: none."""
+    """Return the failure domains of the cluster. There are none."""
     _require_cluster(cluster)
     return {}
 
 
 @operation(router, "GET", f"{_CLUSTER}/namespaceIsolationPolicies", Action.RULE)
 async def get_isolation_policies(request: AdminRequest, cluster: str) -> dict[str, Any]:
-    """Return the isolation policies of the cluster: none."""
+    """Return the isolation policies of the cluster. There are none."""
     _require_cluster(cluster)
     return {}
 
 
 @operation(router, "GET", _BROKERS, Action.RULE)
 async def get_brokers(request: AdminRequest) -> list[str]:
-    """List the brokers: this one."""
+    """List the brokers. There is only this one."""
     return [_broker_id(request)]
 
 
@@ -122,25 +122,25 @@ async def get_ready(request: AdminRequest) -> HttpResponse:
 
 @operation(router, "GET", f"{_BROKERS}/version", None, media_type="text/plain")
 async def get_version(request: AdminRequest) -> HttpResponse:
-    """Return the version of Pulsar whose API this is."""
+    """Return the version of Pulsar whose API Vela provides."""
     return _text(_API_VERSION)
 
 
 @operation(router, "GET", f"{_BROKERS}/configuration", Action.RULE)
 async def get_dynamic_configuration(request: AdminRequest) -> list[str]:
-    """List the settings that can change while the broker runs: none."""
+    """List the settings that can change while the broker runs. There are none."""
     return []
 
 
 @operation(router, "GET", f"{_BROKERS}/configuration/values", Action.RULE)
 async def get_dynamic_values(request: AdminRequest) -> dict[str, str]:
-    """Return the settings that were changed while the broker runs: none."""
+    """Return the settings that were changed while the broker runs. There are none."""
     return {}
 
 
 @operation(router, "GET", f"{_BROKERS}/{{segment:cluster}}", Action.RULE)
 async def get_brokers_of_cluster(request: AdminRequest, cluster: str) -> list[str]:
-    """List the brokers of the cluster: this one."""
+    """List the brokers of the cluster. There is only this one."""
     _require_cluster(cluster)
     return [_broker_id(request)]
 

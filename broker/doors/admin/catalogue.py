@@ -1,4 +1,4 @@
-"""Reads of names from PostgreSQL, and the refusals for names that do not exist."""
+"""Read names from PostgreSQL, and refuse names that do not exist."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def named(domain: str, tenant: str, namespace: str, topic: str) -> TopicName:
 class Catalogue:
     """Looks up names for one request.
 
-    Methods that need a tenant or a namespace raise Refused(404) if it does not exist. `has_…` and `granted_admins` do
-    not need one.
+    Methods that need a tenant or a namespace raise Refused(404) if it does not exist. `has_…` and `granted_admins` need
+    neither.
     """
 
     def __init__(self, broker: AdminPort) -> None:
@@ -65,8 +65,8 @@ class Catalogue:
         if not granted:
             return "Tenant does not exist"
         return (
-            f"Tenant does not exist: only permissions to administer it do, of {', '.join(granted)}."
-            f" PUT /admin/v2/tenants/{tenant} creates it and keeps them"
+            f"Tenant does not exist, but these roles have permission to administer it: {', '.join(granted)}."
+            f" PUT /admin/v2/tenants/{tenant} creates the tenant and keeps the permissions"
         )
 
     async def has_tenant(self, tenant: str) -> bool:
@@ -98,9 +98,10 @@ class Catalogue:
     async def topics(
         self, tenant: str, namespace: str, *, domain: str, partitioned: bool = False
     ) -> list[str]:
-        """Return full names: of partitioned topics, or else of partitions and topics that are not partitioned.
+        """Return the full names of a namespace's partitions and of its topics without partitions.
 
-        Those of the domain `non-persistent` include topics that are only in use, not stored.
+        If `partitioned` is True, return the full names of its partitioned topics instead. The names in the domain
+        `non-persistent` include topics that are in use but not stored.
         """
         full = await self.require_namespace(tenant, namespace)
         stored = await repeat_until_done(
@@ -122,7 +123,7 @@ class Catalogue:
         )
 
     async def require(self, name: TopicName) -> store.TopicDetails:
-        """Return the stored details of a topic, empty for a non-persistent one in use. Raises TopicNotFound."""
+        """Return a topic's stored details; empty details for a non-persistent topic in use. Raises TopicNotFound."""
         found = await self.details(name)
         if found is None:
             if any(each.name == name for each in self._broker.non_persistent.all()):
@@ -137,7 +138,7 @@ class Catalogue:
         )
 
     async def subscription_properties(self, name: TopicName, subscription: str) -> dict[str, str]:
-        """Return a subscription's properties; on a partitioned topic those of the first partition that has any."""
+        """Return a subscription's properties. For a partitioned topic, the first partition that has any decides."""
         found = await repeat_until_done(
             self._broker.pool,
             lambda c: store.properties_of(c, name.full, subscription),

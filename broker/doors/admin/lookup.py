@@ -23,7 +23,7 @@ router = Router()
 
 
 class LookupData(BaseModel):
-    """The URLs of the broker that serves a topic, "" for a closed port. Apache's C++ client needs every member."""
+    """The URLs of the broker that serves a topic; "" for a port that is not open. The C++ client needs every member."""
 
     broker_url: str = Field(serialization_alias="brokerUrl")
     broker_url_tls: str = Field(serialization_alias="brokerUrlTls")
@@ -41,7 +41,7 @@ async def lookup_topic(
     topic: str,
     listenerName: str = "",  # noqa: N803 - Pulsar's name
 ) -> LookupData:
-    """Return the URLs of the broker that serves a topic, which need not exist."""
+    """Return the URLs of the broker that serves a topic. The topic need not exist."""
     named(domain, tenant, namespace, topic)
     ready, why_not = request.broker.is_ready()
     if not ready:
@@ -63,6 +63,6 @@ async def lookup_topic(
 async def lookup_bundle(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str
 ) -> HttpResponse:
-    """Return the bundle of a topic: Vela has one for everything."""
+    """Return the bundle of a topic. Vela has one bundle for everything."""
     named(domain, tenant, namespace, topic)
     return HttpResponse(BUNDLE, content_type="text/plain")

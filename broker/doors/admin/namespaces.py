@@ -1,6 +1,6 @@
-"""List namespaces and their topics, and act on all topics of one.
+"""List namespaces and their topics, and act on all topics of a namespace.
 
-policies/document.py creates and deletes namespaces.
+`policies/document.py` creates and deletes namespaces.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ router = Router()
 
 
 class Bundles(BaseModel):
-    """The bundles of a namespace: one, since Vela does not split namespaces."""
+    """The bundles of a namespace. There is one, because Vela does not split namespaces."""
 
     boundaries: list[str]
     numBundles: int  # noqa: N815 - Pulsar's name
@@ -95,7 +95,7 @@ async def clear_backlog_of(request: AdminRequest, tenant: str, namespace: str, s
 
 @operation(router, "POST", f"{NAMESPACE}/unsubscribe/{{segment:subscription}}", Action.ADMINISTER)
 async def unsubscribe(request: AdminRequest, tenant: str, namespace: str, subscription: str) -> None:
-    """Delete the subscriptions of this name in a namespace. None may have consumers."""
+    """Delete the subscriptions of this name in a namespace. None of them may have consumers."""
     for name, found in await _subscriptions(request, tenant, namespace):
         if found == subscription:
             await request.act("delete_subscription", topic=name, subscription=subscription)

@@ -91,9 +91,9 @@ register_converter(_Number, "number")
 
 
 def _responses(returned: Any) -> dict[int, Any]:
-    """Return the types that an operation answers with, by status: 204 if it may return None."""
+    """Return the types of an operation's answers by status, with 204 among them if the operation may return None."""
     if returned is HttpResponse:
-        return {200: None}  # ninja sends it as it is
+        return {200: None}  # ninja sends the response unchanged
     kinds = [each for each in get_args(returned) if each is not NoneType] or [returned]
     may_be_none = returned in (None, Any) or NoneType in get_args(returned)
     responses = {} if returned is None else {200: Union[*kinds] if may_be_none else returned}
@@ -103,15 +103,15 @@ def _responses(returned: Any) -> dict[int, Any]:
 def operation(
     router: Router, method: str, path: str, action: Action | None, *, refused: str = "", media_type: str = ""
 ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
-    """Register an asynchronous operation. A result of None is answered with 204 and no body, as Pulsar does.
+    """Register an asynchronous operation. A result of None is answered with 204 and no body, as in Pulsar.
 
-    Before each call the client's permission for `action` is checked, which raises NotAuthorized. With None, every
-    authenticated client may call. `refused`: why the operation always refuses, for the reference. `media_type`: the
-    type of the content, for an operation that returns an HttpResponse.
+    A call raises NotAuthorized unless the client has the permission for `action`. If `action` is None, every
+    authenticated client may call the operation. `refused` tells the reference why the operation always refuses.
+    `media_type` is the type of the content, for an operation that returns an HttpResponse.
     """
 
     def register(view: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
-        # Ninja calls this before it reads parameters and body. It would run a plain function in a thread.
+        # Ninja calls this before it reads parameters and body. Ninja would run a plain function in a thread.
         async def check(request: AdminRequest) -> Principal:
             if action is not None:
                 request.broker.access.check(request.principal, action, _subject_of(request.path_names))
@@ -122,7 +122,7 @@ def operation(
             result = await view(*args, **kwargs)
             return HttpResponse(status=204) if result is None else result
 
-        # Ninja would look up the names of types in this module, and not in the one that declares the operation.
+        # Ninja would look up the names of types in this module, and not in the module that declares the operation.
         signature = inspect.signature(view, eval_str=True)
         vars(answer)["__signature__"] = signature
         extra: dict[str, Any] = {ACTION_KEY: _WORDS[action], **({REFUSAL_KEY: refused} if refused else {})}
@@ -146,7 +146,7 @@ def operation(
 
 
 def described(api: NinjaAPI) -> Iterator[Described]:
-    """Yield a line for each operation, in the order of their registration."""
+    """Yield a line for each operation, in the order of registration."""
     schema = api.get_openapi_schema(path_prefix="")
     for path, methods in schema["paths"].items():
         for method, each in methods.items():

@@ -47,7 +47,7 @@ async def get_partitions(
     except TopicNotFound:
         if not checkAllowAutoCreation:
             raise
-        # As in the binary protocol, create the topic if policies give it partitions: the client connects to those.
+        # As in the binary protocol, create the topic if policies give it partitions: the client connects to them next.
         return PartitionedMetadata(partitions=await request.broker.partition_count(name, create=True))
     return PartitionedMetadata(partitions=found.partitions, properties=dict(found.properties))
 
@@ -103,7 +103,7 @@ async def delete_partitioned_topic(
 async def create_missed_partitions(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str
 ) -> None:
-    """Do nothing: a topic and its partitions are stored in one transaction, so none can be missing."""
+    """Do nothing: a topic and its partitions are stored in one transaction, so no partition can be missing."""
     name = named(domain, tenant, namespace, topic)
     if not (await Catalogue(request.broker).require(name)).partitions:
         raise Refused(404, "Topic is not partitioned")

@@ -40,7 +40,7 @@ class PulsarObject(BaseModel):
 
 
 class AdminRequest(ASGIRequest):
-    """Django's request. `AdminPages` makes it and sets the broker, the client and the names in the path."""
+    """Django's request. `AdminPages` creates it and sets the broker, the client and the names in the path."""
 
     broker: AdminPort
     principal: Principal

@@ -1,4 +1,4 @@
-"""The schemas of topics. Partitions share those of their topic."""
+"""The schemas of topics. All partitions of a topic share its schemas."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ router = Router()
 
 
 def type_named(name: str) -> SchemaType:
-    """Return the schema type that a client names, in upper or lower case. Raises Refused(422) for an unknown one."""
+    """Return the schema type that a client names, in upper or lower case. Raises Refused(422) for an unknown type."""
     upper = name.upper()
     type_ = SchemaType.__members__.get(_NAMES.get(upper, upper))
     if type_ is None:
@@ -100,7 +100,7 @@ class VersionResponse(BaseModel):
 
 
 class Compatibility(BaseModel):
-    """Whether a schema could be the next version, and by which compatibility strategy."""
+    """Whether a schema could be the next version, and the compatibility strategy that decides."""
 
     compatibility: bool
     schemaCompatibilityStrategy: str  # noqa: N815 - Pulsar's name
@@ -145,7 +145,7 @@ async def post_schema(
 async def delete_schema(
     request: AdminRequest, tenant: str, namespace: str, topic: str, force: bool = False
 ) -> VersionResponse:
-    """Remove a topic's schema. Stored messages can still be read with their versions, even after force=true."""
+    """Remove a topic's schema. Stored messages can still be read with their schema versions, even after force=true."""
     name = TopicName.parse(named("persistent", tenant, namespace, topic).base)
     versions = await _stored(request, tenant, namespace, topic)
     await request.act("delete_schema", topic=name.full)

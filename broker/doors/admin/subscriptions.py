@@ -26,7 +26,8 @@ __all__ = ["SUBSCRIPTION", "found_subscription", "router"]
 SUBSCRIPTION: Final = f"{TOPIC}/subscription/{{segment:subscription}}"
 _EARLIEST: Final = -1
 _LATEST: Final = 2**63 - 1
-# Entries. With a smaller backlog and consumers connected, Pulsar refuses unless the oldest message has expired.
+# Entries. If the backlog is smaller and consumers are connected, Pulsar refuses to expire messages unless the oldest
+# message is old enough.
 _NEARLY_CAUGHT_UP: Final = 1000
 
 router = Router()
@@ -58,7 +59,7 @@ class ResetCursorData(PulsarObject):
 
 
 class BacklogAnalysis(BaseModel):
-    """A subscription's backlog. Entry filters run only at delivery, so all of it counts as accepted."""
+    """A subscription's backlog. Entry filters run only at delivery, so the whole backlog counts as accepted."""
 
     entries: int
     messages: int
@@ -86,8 +87,8 @@ async def found_subscription(
 ) -> tuple[Topic, Subscription]:
     """Return a topic and its subscription.
 
-    Raises Refused, 405 for a partitioned or non-persistent topic and 404 without the subscription, and TopicNotFound.
-    `what` names the operation.
+    Raises Refused(405) for a partitioned or non-persistent topic, Refused(404) if the subscription does not exist, and
+    TopicNotFound. `what` names the operation.
     """
     topic = await opened(request, name, what)
     found = topic.subscriptions.get(subscription)
@@ -151,7 +152,7 @@ async def delete_subscription(
     subscription: str,
     force: bool = False,
 ) -> None:
-    """Delete a subscription. With consumers connected this needs force=true."""
+    """Delete a subscription. If consumers are connected, this needs force=true."""
     name = named(domain, tenant, namespace, topic)
     await _require(request, name, subscription, "Delete subscription")
     await request.act(
@@ -197,9 +198,9 @@ async def expire_older(
     subscription: str,
     seconds: int,
 ) -> None:
-    """Skip the messages that are older than this many seconds, on each partition by itself.
+    """Skip the messages that are older than this many seconds, separately on each partition.
 
-    Answers 409 if a partition has nothing to skip, after skipping on the others.
+    Skips messages on all partitions first. Then answers 409 if a partition had nothing to skip.
     """
     name = named(domain, tenant, namespace, topic)
     await _require(request, name, subscription, "Expire messages")
@@ -234,9 +235,9 @@ async def expire_through(
 async def expire_all(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, seconds: int
 ) -> None:
-    """Skip the messages older than this many seconds, on every subscription. The caller must be allowed to use each.
+    """Skip messages older than this many seconds, on every subscription. The caller needs permission for each of them.
 
-    Answers 409 if a subscription has nothing to skip, after skipping on the others.
+    Skips messages on all subscriptions first. Then answers 409 if a subscription had nothing to skip.
     """
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Expire messages")
@@ -325,7 +326,7 @@ async def analyze_backlog(
     subscription: str,
     at: Body[ResetCursorData | None] = None,
 ) -> BacklogAnalysis:
-    """Count the backlog in entries and messages. The place in the body is ignored: the counts are exact anyway."""
+    """Count the backlog in entries and messages. The counts are exact, so the place in the body is ignored."""
     name = named(domain, tenant, namespace, topic)
     _, found = await found_subscription(request, name, subscription, "Analyze backlog")
     entries, messages = found.cursor.backlog_entries, found.cursor.backlog_messages
@@ -340,7 +341,7 @@ async def analyze_backlog(
 async def _expire_older(
     request: AdminRequest, name: TopicName, subscriptions: Sequence[str], seconds: int
 ) -> None:
-    """Expire each subscription of each partition by itself, then raise the first refusal, as Pulsar does."""
+    """Expire messages of each subscription on each partition, then raise the first refusal, as Pulsar does."""
     count = (await Catalogue(request.broker).require(name)).partitions
     names = [name.with_partition(index) for index in range(count)] if count else [name]
     before_ms = request.broker.clock.now_ms() - max(0, seconds) * 1000
@@ -355,7 +356,7 @@ async def _expire_older(
 
 
 async def _expire_before(request: AdminRequest, name: TopicName, subscription: str, before_ms: int) -> None:
-    """Expire the messages of one topic or partition. Raises Refused if none is old enough."""
+    """Expire the messages of one topic or partition. Raises Refused if no message is old enough."""
     topic = await request.broker.topics.open(name, create=False)
     found = topic.subscriptions.get(subscription)
     if found is None:

@@ -1,4 +1,4 @@
-"""Tenants: the roles that administer them. All tenants live in the one cluster."""
+"""Tenants, and the roles that administer them. All tenants live in the one cluster."""
 
 from __future__ import annotations
 

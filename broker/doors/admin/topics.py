@@ -1,4 +1,4 @@
-"""Topics: list, create, delete, and acts on a whole topic."""
+"""List, create and delete topics, and act on a whole topic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["NAMESPACE", "TOPIC", "MessageIdData", "opened", "require_persistent"
 NAMESPACE: Final = "/admin/v2/{domain:domain}/{segment:tenant}/{segment:namespace}"
 TOPIC: Final = f"{NAMESPACE}/{{segment:topic}}"
 
-_UNENDED: Final = ("waiting", "running")  # states of a run
+_UNENDED: Final = ("waiting", "running")  # states of a run that has not ended
 
 router = Router()
 
@@ -51,7 +51,7 @@ class LongRunningStatus(BaseModel):
 
 
 class OffloadStatus(LongRunningStatus):
-    """The state of the latest offload, and after a success the first message that is not offloaded."""
+    """The state of the latest offload. After a success, it names the first message that is not offloaded."""
 
     firstUnoffloadedMessage: MessageIdData | None = None  # noqa: N815
 
@@ -64,15 +64,15 @@ async def opened(request: AdminRequest, name: TopicName, what: str) -> Topic:
     require_persistent(name, what)
     if (await Catalogue(request.broker).require(name)).partitions:
         raise Refused(
-            405, f"{what} is not allowed on a partitioned topic: name a partition, {name}-partition-0"
+            405, f"{what} is not allowed on a partitioned topic: name a partition, such as {name}-partition-0"
         )
     return await request.broker.topics.open(name, create=False)
 
 
 def require_persistent(name: TopicName, what: str, status: int = 405) -> None:
-    """Raise Refused with this status for a non-persistent topic. `what` names the operation, which needs a log."""
+    """Raise Refused with this status for a non-persistent topic, which has no log. `what` names the operation."""
     if name.domain != "persistent":
-        raise Refused(status, f"{what} on a non-persistent topic is not allowed: it stores nothing")
+        raise Refused(status, f"{what} on a non-persistent topic is not allowed: such a topic stores nothing")
 
 
 @operation(router, "GET", NAMESPACE, Action.ADMINISTER)
@@ -105,7 +105,7 @@ async def create_topic(
 async def make_topic(
     request: AdminRequest, name: TopicName, partitions: int, properties: Mapping[str, str]
 ) -> None:
-    """Create a topic. Raises Refused: 404 without its namespace, 409 if it exists."""
+    """Create a topic. Raises Refused(404) if its namespace does not exist, and Refused(409) if the topic exists."""
     catalogue = Catalogue(request.broker)
     full = await catalogue.require_namespace(name.tenant, name.namespace)
     if await catalogue.details(name) is not None:
@@ -133,8 +133,8 @@ async def delete_topic(
 async def remove_topic(request: AdminRequest, name: TopicName, *, force: bool) -> None:
     """Delete a topic with its subscriptions. `force` disconnects its clients first.
 
-    Raises Refused(412) for a non-persistent topic with clients, even with `force`, and TopicBusy for a persistent one
-    with clients unless `force`.
+    Raises Refused(412) for a non-persistent topic with clients, even with `force`. Raises TopicBusy for a persistent
+    topic with clients, unless `force` is True.
     """
     for each in request.broker.non_persistent.all():
         if name.full in (each.name.full, each.name.base):
@@ -239,7 +239,7 @@ async def truncate_topic(request: AdminRequest, domain: str, tenant: str, namesp
 
 @operation(router, "POST", f"{TOPIC}/trim", Action.ADMINISTER)
 async def trim_topic(request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str) -> None:
-    """Free the acknowledged messages of a topic that retention no longer keeps."""
+    """Free a topic's acknowledged messages that retention no longer keeps."""
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Trim")
     await Catalogue(request.broker).require(name)

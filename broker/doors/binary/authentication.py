@@ -58,7 +58,8 @@ class ConnectionAuthentication:
     def on_connect(self, event: events.Connect) -> None:
         """Answer CONNECTED, at once or after a thread has checked the credentials.
 
-        Raises AuthenticationFailed or NotAuthorized. Either error closes the connection, even after the thread's check.
+        Raises AuthenticationFailed or NotAuthorized, which closes the connection. An error in the thread's check also
+        closes it.
         """
         self._can_refresh = event.supports_auth_refresh
         self._credentials = replace(
@@ -75,14 +76,14 @@ class ConnectionAuthentication:
         """Check the client's new credentials. Raises the errors of `on_connect`, which close the connection."""
         data = event.auth_data or b""
         if self._credentials.original_data and self._broker.settings.authenticate_original_auth_data:
-            # A proxy passes the challenge on to its client, and the client's answer back.
+            # The proxy has passed the challenge on to its client, so these are the client's credentials.
             self._credentials = replace(self._credentials, original_method=_method(event), original_data=data)
         else:
             self._credentials = replace(self._credentials, method=_method(event), data=data)
         self._authenticate(event, self._renewed)
 
     def stop(self) -> None:
-        """Stop all timers and checks: the connection is lost."""
+        """Stop all timers and checks, because the connection is lost."""
         self._stop_refresh()
         self._watch.stop()
         if self._check is not None:

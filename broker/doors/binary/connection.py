@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 SERVER_VERSION: Final = f"Vela {__version__}"
 MAX_GREETING_BYTES: Final = 64 * 1024  # more than CONNECT needs; a larger frame is decoded in pieces
-TLS_HANDSHAKE: Final = b"\x16\x03"  # every version of TLS begins like this; as a frame's size it means 369 MB
+TLS_HANDSHAKE: Final = b"\x16\x03"  # every version of TLS begins like this; such a frame would have 369 MB
 DECODED_AT_ONCE: Final = 32  # commands; decoding one takes 5 µs, so these take a fraction of a turn
 
 
@@ -103,8 +103,8 @@ class BinaryConnection:
         self._consumers = ConsumerTable(guard, self.peer, self._requests)
         self._unread: deque[bytes] = deque()  # pieces received while the gate was closed, or out of turn
         self._events: deque[events.Event] = deque()  # decoded but not handled yet
-        self._failure: RemoteProtocolError | None = None  # reported once those events are handled
-        self._is_out_of_turn = False  # `_continue` is called when the connection's turn comes
+        self._failure: RemoteProtocolError | None = None  # reported once `_events` is empty
+        self._is_out_of_turn = False  # True until the connection's turn comes and `_continue` is called
         self._greeting: bytearray | None = bytearray()  # the first frame so far; None once complete
         lookups = LookupAnswers(guard, self._engine, self._requests)
         self._topic_watchers = TopicWatchers(guard, self.peer, self._requests)
@@ -145,7 +145,7 @@ class BinaryConnection:
     # -- bytes in ------------------------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
-        """Handle bytes from the peer, cut anywhere. Raises nothing: invalid bytes close the connection."""
+        """Handle bytes from the peer, which may be cut anywhere. Raises nothing: invalid bytes close the connection."""
         if self.peer.is_closing:
             return
         self.peer.heard()
@@ -183,7 +183,7 @@ class BinaryConnection:
         If the frame is larger than MAX_GREETING_BYTES, return the part that has arrived, up to that many bytes.
 
         Commands in the same piece as CONNECT are legal only after the broker has answered CONNECT. The broker decodes
-        them after its answer, so a client that does not wait for CONNECTED is served too.
+        them after its answer, so it also serves a client that does not wait for CONNECTED.
         """
         greeting = self._greeting or bytearray()
         greeting += piece
@@ -255,7 +255,7 @@ class BinaryConnection:
             self._link.resume_reading()
 
     def writable_again(self) -> None:
-        """Resume deliveries: the peer has received most of the written bytes."""
+        """Resume deliveries, because the peer has received most of the written bytes."""
         self.gate.output_stuck(stuck=False)
         self._consumers.writable_again()
         self._topic_watchers.writable_again()
@@ -267,7 +267,7 @@ class BinaryConnection:
         self.peer.close(reason)
 
     def lost(self) -> None:
-        """Release everything: the connection is gone. Other consumers get the pending messages. Safe to repeat.
+        """Release everything, because the connection is gone. Other consumers get the pending messages. Safe to repeat.
 
         This frees the buffers at once. The connection's objects refer to each other, so the objects themselves stay in
         memory until the garbage collector finds them.

@@ -49,13 +49,13 @@ class ConsumerTable:
         self._slots: dict[int, ConsumerSlot] = {}
 
     def writable_again(self) -> None:
-        """Resume deliveries: the peer can receive bytes again."""
+        """Resume deliveries, because the peer can receive bytes again."""
         for slot in list(self._slots.values()):
             if slot.consumer is not None:
                 slot.consumer.writable_again()
 
     def lost(self) -> None:
-        """Detach every consumer: the connection is gone. Consumers elsewhere get the pending messages."""
+        """Detach every consumer, because the connection is gone. Consumers elsewhere get the pending messages."""
         slots = list(self._slots.values())
         self._slots.clear()
         for slot in slots:
@@ -128,7 +128,7 @@ class ConsumerTable:
             self._requests.refusal(event.request_id)(error)
 
     def _closed_by_broker(self, slot: ConsumerSlot, reason: str) -> None:
-        """Tell the client with CLOSE_CONSUMER. It subscribes again."""
+        """Send CLOSE_CONSUMER. The client then subscribes again."""
         if self._slots.get(slot.consumer_id) is not slot:
             return
         self._forget_consumer(slot)
@@ -150,7 +150,7 @@ class ConsumerTable:
             del self._slots[slot.consumer_id]
 
     def on_close_consumer(self, event: events.CloseConsumer) -> None:
-        """Close a consumer. Answer SUCCESS for an unknown consumer too."""
+        """Close a consumer. Also answer SUCCESS for an unknown consumer."""
         slot = self._slots.pop(event.consumer_id, None)
         if slot is not None:
             slot.is_closed = True
@@ -263,7 +263,7 @@ class ConsumerSlot:
         """`on_closed` gets this slot and the reason when the broker has detached the consumer."""
         self.consumer_id = consumer_id
         self.partition = -1  # -1 = not a partition
-        self.consumer: ConsumerPort | None = None  # None while it is being opened
+        self.consumer: ConsumerPort | None = None  # None while the consumer is being opened
         self.turn = asyncio.Lock()  # a consumer's requests run in the order of arrival
         self.is_closed = False
         self._peer = peer
@@ -291,7 +291,7 @@ class ConsumerSlot:
         return self._peer.is_writable()
 
     def on_end_of_topic(self) -> None:
-        """Send REACHED_END_OF_TOPIC, but only to clients that do not close the connection on it."""
+        """Send REACHED_END_OF_TOPIC, but not to clients that would close the connection when they get this command."""
         self._peer.engine.send_reached_end_of_topic(self.consumer_id)
         self._peer.written()
 
@@ -302,7 +302,7 @@ class ConsumerSlot:
             self._on_closed(self, reason)
 
     def close_connection(self, reason: str) -> None:
-        """Close the connection: the client is too old for the messages it would get."""
+        """Close the connection, because the client is too old for the messages that it would get."""
         self.is_closed = True
         self._peer.close(reason)
 
@@ -347,7 +347,7 @@ class ConsumerSlot:
         self._peer.written()
 
     def redeliver(self, event: events.Redeliver) -> None:
-        """Redeliver the messages with these ids, or all pending messages if there are none."""
+        """Redeliver the messages with these ids, or all pending messages if the client sent no ids."""
         if self.consumer is not None:
             positions = [Position(ledger, entry) for ledger, entry in event.positions]
             self.consumer.redeliver(positions or None, epoch=event.epoch)

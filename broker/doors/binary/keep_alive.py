@@ -33,7 +33,7 @@ class KeepAlive:
         handshake_timeout_s: float,
         on_slow_handshake: Callable[[], None],
     ) -> None:
-        """`give_up` gets the reason. `on_slow_handshake` is called before it if the handshake took too long."""
+        """`give_up` gets the reason. `on_slow_handshake` is called before `give_up` if the handshake took too long."""
         self._call_later = call_later
         self._ping = ping
         self._give_up = give_up
@@ -46,13 +46,13 @@ class KeepAlive:
         self._timer = call_later(handshake_timeout_s, self._check_handshake)
 
     def heard(self) -> None:
-        """Note that bytes arrived: the peer is alive."""
+        """Note that bytes arrived, which shows that the peer is alive."""
         self._ping_is_out = False
         if self._probes:
             self._settle_probes(alive=True)
 
     def stop(self) -> None:
-        """Stop all timers: the connection is lost."""
+        """Stop all timers, because the connection is lost."""
         self._timer.cancel()
         self._settle_probes(alive=False)
 

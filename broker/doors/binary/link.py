@@ -19,7 +19,7 @@ class ByteLink(Protocol):
         """Return an upper bound on the written bytes that still wait in this process."""
 
     def is_writable(self) -> bool:
-        """Return False from the write that passed the high-water mark until the peer has received most of the bytes."""
+        """Return False after a write has passed the high-water mark, until the peer has received most of the bytes."""
 
     def pause_reading(self) -> None:
         """Stop reading from the peer until `resume_reading`."""

@@ -31,7 +31,7 @@ class LookupAnswers:
         self._unanswered = 0
 
     def on_partition_metadata(self, event: PartitionMetadata) -> None:
-        """Answer with the number of partitions, 0 for a topic without any. May create the topic."""
+        """Answer with the number of partitions, 0 for a topic without partitions. May create the topic."""
         self._run(
             event,
             lambda: self._partition_metadata(event),
@@ -89,7 +89,7 @@ class LookupAnswers:
             engine.send_lookup(event.request_id, url=url, url_tls=url_tls)
 
     def on_topics_of_namespace(self, event: GetTopicsOfNamespace) -> None:
-        """Answer with a namespace's topics: an empty list, not an error, for an unknown namespace."""
+        """Answer with a namespace's topics. For an unknown namespace, answer with an empty list, not with an error."""
         self._run(
             event,
             lambda: self._topics_of_namespace(event),
@@ -110,7 +110,7 @@ class LookupAnswers:
 
 
 def _pattern(event: GetTopicsOfNamespace) -> TopicPattern | None:
-    """Return the client's pattern; None if there is none, or if the broker cannot apply it: the client filters too."""
+    """Return the client's pattern; None if there is none, or if the broker cannot apply it and only the client can."""
     try:
         return TopicPattern(event.pattern) if event.pattern else None
     except NotAllowed:

@@ -1,4 +1,4 @@
-"""The client at the other end of a binary connection: writing to it, and checking that it is still there."""
+"""The client at the other end of a binary connection. `Peer` writes to it and checks that it is still there."""
 
 from __future__ import annotations
 
@@ -115,6 +115,6 @@ class Peer:
         self._link.close()
 
     def lost(self) -> None:
-        """Stop writing and pinging: the connection is gone."""
+        """Stop writing and pinging, because the connection is gone."""
         self.is_lost = self.is_closing = True
         self._keep_alive.stop()

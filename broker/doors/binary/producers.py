@@ -53,10 +53,10 @@ class ProducerTable:
         self._requests = requests
         self._loop = asyncio.get_running_loop()
         self._slots: dict[int, ProducerSlot] = {}
-        self._closed: dict[int, float] = {}  # producer id -> loop time when forgotten
+        self._closed: dict[int, float] = {}  # producer id -> loop time until which its SENDs are ignored
 
     def lost(self) -> None:
-        """Detach every producer: the connection is gone. The broker still stores the sends it has accepted."""
+        """Detach every producer, because the connection is gone. The broker still stores the sends it has accepted."""
         slots = list(self._slots.values())
         self._slots.clear()
         for slot in slots:
@@ -67,7 +67,7 @@ class ProducerTable:
     def on_send(self, event: events.Send) -> None:
         """Publish an entry. Close the connection on a SEND for a producer that is not open here.
 
-        Ignore a SEND for a producer that was closed within the last 30 s: the client may not have known.
+        Ignore a SEND for a producer that was closed within the last 30 s: the client may not know that yet.
         """
         slot = self._slots.get(event.producer_id)
         if slot is not None and slot.producer is not None:
@@ -139,7 +139,7 @@ class ProducerTable:
             self._requests.refusal(event.request_id)(error)
 
     def on_close_producer(self, event: events.CloseProducer) -> None:
-        """Close a producer once its sends have their answers. Answer SUCCESS for an unknown id too."""
+        """Close a producer once its sends have their answers. Also answer SUCCESS for an unknown id."""
         slot = self._slots.get(event.producer_id)
         if slot is None or slot.producer is None:
             if slot is not None:
@@ -157,7 +157,7 @@ class ProducerTable:
             self._peer.engine.send_success(event.request_id)
 
     def _closed_by_broker(self, slot: ProducerSlot, error: BrokerError | None) -> None:
-        """Send CLOSE_PRODUCER. The client looks the topic up and opens the producer again.
+        """Send CLOSE_PRODUCER. The client then looks the topic up and opens the producer again.
 
         If the producer still waited for exclusive access, refuse the request that opened it instead.
         """
@@ -207,7 +207,7 @@ class ProducerSlot:
         self.producer_id = event.producer_id
         self.request_id = event.request_id  # needed again: a producer that waited gets a second answer
         self.epoch = event.epoch
-        self.producer: ProducerPort | None = None  # None while it is being opened
+        self.producer: ProducerPort | None = None  # None while the producer is being opened
         self.turn = asyncio.Lock()  # a producer's requests run in the order of arrival
         self.is_closed = False
         self.is_waiting = False  # for exclusive access
@@ -286,7 +286,7 @@ class ProducerSlot:
         )
 
     def _allows(self, plain: PlainHead, payload_bytes: int, producer: ProducerPort) -> bool:
-        """Return whether a plain entry keeps to every limit. If not, `_request` says which one it exceeds."""
+        """Return whether a plain entry keeps to every limit. If not, `_request` says which limit it exceeds."""
         return (
             payload_bytes <= self._max_message_bytes
             and plain.uncompressed_size <= self._max_uncompressed_bytes
@@ -309,7 +309,7 @@ class ProducerSlot:
             self._write_refusal(refusal.sequence_id, refusal.error)
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """Send receipts: these sends are durable."""
+        """Send receipts, because these sends are durable."""
         if not self._refusals:
             self._peer.engine.send_receipts(self.producer_id, receipts)
             self._answered += len(receipts)
@@ -342,7 +342,7 @@ class ProducerSlot:
         self._peer.gate.sends_answered(1, size_bytes)
 
     def answer_open(self, producer: ProducerPort) -> None:
-        """Send PRODUCER_SUCCESS: the producer is open, or waits for exclusive access."""
+        """Send PRODUCER_SUCCESS, because the producer is open or waits for exclusive access."""
         self.is_waiting = not producer.is_ready
         self._peer.engine.send_producer_success(
             self.request_id,
@@ -360,7 +360,7 @@ class ProducerSlot:
             self._peer.written()
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """Tell the client, which then opens the producer again and resends every send without a receipt.
+        """Tell the client that the producer is closed. It opens the producer again and repeats the unanswered sends.
 
         A producer that still waits for exclusive access is refused instead, because its request has no answer yet. For
         a producer that is still being opened, do nothing: opening it fails with the reason.
@@ -372,7 +372,7 @@ class ProducerSlot:
         self.forget_pending()
 
     def forget_pending(self) -> None:
-        """Remove the unanswered sends from the connection's account: they get no answer from this slot."""
+        """Stop counting the unanswered sends against the connection, because this slot will not answer them."""
         pending = self._queued - self._answered
         if pending:
             self._peer.gate.sends_answered(pending, self._unanswered_bytes)
@@ -384,9 +384,9 @@ class ProducerSlot:
 
 
 def _answered_as(sequence_id: int, highest: int | None) -> int:
-    """Return the sequence id of a send's SEND_ERROR: the highest one that the client gave, as Pulsar's broker does.
+    """Return the sequence id of a send's SEND_ERROR. Like Pulsar's broker, use the highest id that the client gave.
 
-    Java's client compares it with the last message of its batch. C++ and Go compare it with the first message, and send
-    no highest id.
+    Java's client compares this id with the last message of its batch. The C++ and Go clients compare it with the first
+    message, and send no highest id.
     """
     return sequence_id if highest is None else max(sequence_id, highest)

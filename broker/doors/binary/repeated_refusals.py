@@ -53,7 +53,7 @@ class RepeatedRefusals:
             )
 
     def ended(self) -> None:
-        """Log the totals of the requests that the client repeated: the connection is gone."""
+        """Log the totals of the requests that the client repeated, because the connection is gone."""
         for request, refused in self._refused.items():
             if refused.count > REPEATED:
                 logger.warning(

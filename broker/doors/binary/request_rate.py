@@ -30,7 +30,7 @@ class RequestRate:
         self._limits = broker.connections
         self._peer = peer
         self._call_later = call_later
-        self._requests = 0  # in the second that began with the first of them
+        self._requests = 0  # of the current second, which began with the first of these requests
         self._is_pausing = False
 
     def limited(self, handle: Callable[[Any], None]) -> Callable[[Any], None]:

@@ -22,7 +22,8 @@ __all__ = ["RequestRunner"]
 
 logger = logging.getLogger(__name__)
 
-# Charged when a request arrives. Its task runs later, so without this charge one turn could start a thousand tasks.
+# Charged when a request arrives. The request's task runs later, so without this charge a single turn could start a
+# thousand tasks.
 REQUEST_NS: Final = 50_000
 
 
@@ -46,7 +47,7 @@ class RequestRunner:
     def run(
         self, event: events.Event, work: Coroutine[Any, Any, None], refuse: Callable[[BrokerError], None]
     ) -> None:
-        """Run `work`, which answers the request `event`, as a task. Call `refuse` with the error if it fails."""
+        """Run `work`, which answers the request `event`, as a task. If the task fails, call `refuse` with the error."""
         self._peer.gate.request_begun()
         self._share.charge(REQUEST_NS)
         task = self._loop.create_task(self._run(event, work, refuse))
@@ -79,5 +80,5 @@ class RequestRunner:
         self._refusals.add(request, getattr(event, "topic", ""), why)
 
     def ended(self) -> None:
-        """Log the totals of repeated refusals: the connection is gone. Running requests still finish."""
+        """Log the totals of repeated refusals, because the connection is gone. Running requests still finish."""
         self._refusals.ended()

@@ -21,7 +21,7 @@ __all__ = ["TcpListener"]
 logger = logging.getLogger(__name__)
 
 HIGH_WATER_BYTES: Final = 1024 * 1024  # above this many unsent bytes, send nothing more to consumers
-LOW_WATER_BYTES: Final = 256 * 1024  # at this many, send to them again
+LOW_WATER_BYTES: Final = 256 * 1024  # at this many unsent bytes, send to consumers again
 LINGER_S: Final = 5.0  # time for the peer to read the written bytes before the connection is aborted
 
 
@@ -52,7 +52,7 @@ class _TcpLink:
             self._transport.resume_reading()
 
     def close(self) -> None:
-        # Without this, a peer that never reads would keep its connection open.
+        # Without this timer, a peer that never reads would keep its connection open.
         asyncio.get_running_loop().call_later(LINGER_S, self._transport.abort)
         self._transport.close()
 
@@ -101,7 +101,7 @@ class _TcpProtocol(asyncio.Protocol):
             self._on_lost()
 
     def pause_reading(self) -> None:
-        """Stop reading permanently: the broker is stopping."""
+        """Stop reading permanently, because the broker is stopping."""
         self._link.is_stopping = True
         self._link.pause_reading()
 

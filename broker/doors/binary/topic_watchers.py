@@ -27,7 +27,7 @@ class TopicWatchers:
         self._watchers: dict[int, _Watcher] = {}
 
     def on_watch(self, event: events.WatchTopicList) -> None:
-        """Watch a list. Replace a watcher that has this id: a client opens it again to compare its list."""
+        """Watch a list. Replace a watcher that has this id, because the client has asked again to compare its list."""
         known = self._watchers.pop(event.watcher_id, None)
         if known is not None:
             known.close()
@@ -64,19 +64,19 @@ class TopicWatchers:
         self._peer.engine.send_error(event.request_id, server_error(error), str(error))
 
     def on_close(self, event: events.CloseTopicWatcher) -> None:
-        """End a watcher. Answer SUCCESS for an unknown id too."""
+        """End a watcher. Also answer SUCCESS for an unknown id."""
         watcher = self._watchers.pop(event.watcher_id, None)
         if watcher is not None:
             watcher.close()
         self._peer.engine.send_success(event.request_id)
 
     def writable_again(self) -> None:
-        """Send the updates that waited: the peer can receive bytes again."""
+        """Send the updates that waited, because the peer can receive bytes again."""
         for watcher in list(self._watchers.values()):
             watcher.tell()
 
     def lost(self) -> None:
-        """End every watcher: the connection is gone."""
+        """End every watcher, because the connection is gone."""
         watchers, self._watchers = self._watchers, {}
         for watcher in watchers.values():
             watcher.close()

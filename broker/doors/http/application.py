@@ -1,4 +1,4 @@
-"""The ASGI application of the broker's process: WebSocket endpoints, long-poll pull, the admin API and three pages.
+"""The ASGI application of the broker's process: WebSockets, long-poll pull, the admin API, metrics and health checks.
 
 It does not use Django's handler, so a message passes through no ORM, no Django middleware and no other thread.
 """
@@ -29,7 +29,7 @@ def application(broker: BrokerPort, pulls: PullAnswers, admin: Application | Non
     """Return an application that checks host and origin, then routes by protocol.
 
     WebSockets need `DaphneServer`, which puts their transport into the scope. `admin` serves /admin/, /lookup/ and
-    /topics/. Without it those paths answer 404.
+    /topics/. Without `admin`, those paths answer 404.
     """
     pages, pull_pages = HttpPages(broker), PullPages(broker, pulls)
 

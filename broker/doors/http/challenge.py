@@ -1,4 +1,4 @@
-"""The header WWW-Authenticate of answers with status 401: the ways in which a client may prove its identity."""
+"""Add the WWW-Authenticate header, which names the ways to prove an identity, to answers with status 401."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Challenge"]
 
 
 class Challenge(BaseMiddleware):  # type: ignore[misc]  # Channels has no types
-    """Adds the header to each answer with status 401, of a request or of a WebSocket handshake."""
+    """Adds the header to each answer with status 401, whether to a request or to a WebSocket handshake."""
 
     def __init__(self, inner: Application, *, fields: Sequence[tuple[bytes, bytes]]) -> None:
         super().__init__(inner)

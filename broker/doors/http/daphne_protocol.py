@@ -1,8 +1,8 @@
 """Daphne's WebSocket protocol with flow control in both directions.
 
-Stock Daphne buffers without bound either way: 90 MB pushed to a client that does not read took 94 MB of memory, and
-60,000 frames for a slow consumer took 98 MB. Here Twisted's producer interface reports when the peer stops receiving
-bytes, and a bounded queue stops the socket's reading.
+Stock Daphne buffers without limit in both directions: 90 MB pushed to a client that does not read took 94 MB of memory,
+and 60,000 frames for a slow consumer took 98 MB. Here Twisted's producer interface reports when the peer stops
+receiving bytes, and a bounded queue stops reading from the socket when it is full.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 __all__ = ["FlowControlledFactory", "FlowControlledProtocol"]
 
 HIGH_WATER_BYTES: Final = 1024 * 1024  # with this many unsent bytes, the socket is not writable
-FRAMES_AT_ONCE: Final = 8  # of those that arrive whole, a few µs each
+FRAMES_AT_ONCE: Final = 8  # frames that arrived whole; each takes a few µs
 # Steps of Autobahn's parser, a few µs each. A frame takes two: for its head and for its payload.
 STEPS_AT_ONCE: Final = 16
 MAX_UNPARSED_BYTES: Final = 16 * 1024  # with more than this, stop reading until the connection's turn comes
 BINARY_PATH: Final = b"/ws/binary"
 PRODUCER_PREFIX: Final = b"/ws/v2/producer/"
-COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # for all other sockets: ten times an array of a thousand acks
+COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # for all other sockets; a thousand acks take a tenth of it
 ENVELOPE_BYTES: Final = 64 * 1024  # of a JSON message besides its payload: properties, key, context
 FRAME_PADDING_BYTES: Final = 10 * 1024  # as in the binary protocol
 
@@ -45,7 +45,7 @@ _LARGE: Final = struct.Struct("!BBQ")
 
 @implementer(IPushProducer)
 class _Producer:
-    """Twisted's transport calls this when its buffer passes its mark, and when the buffer is empty again."""
+    """Twisted's transport calls this when its buffer passes the high-water mark, and when the buffer is empty again."""
 
     def __init__(self, protocol: FlowControlledProtocol) -> None:
         self._protocol = protocol
@@ -77,7 +77,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._probes: list[asyncio.Future[bool]] = []
         self._refusal: Mapping[str, Any] | None = None
         self._is_reading_paused = False  # by the queue, or because the broker stops
-        self._is_out_of_turn = False  # `_continue` is called when the connection's turn comes
+        self._is_out_of_turn = False  # True until the connection's turn comes and `_continue` is called
         self._is_finishing = False
 
     def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
@@ -106,7 +106,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def handle_reply(self, message: Mapping[str, Any]) -> None:
         """Carry out an ASGI event.
 
-        Daphne itself cannot refuse with a status, accept with headers or close with a reason.
+        This method adds what Daphne cannot do: refuse with a status, accept with headers, and close with a reason.
         """
         match message["type"]:
             case "websocket.http.response.start":
@@ -173,7 +173,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
             self.transport.pauseProducing()
 
     def _parses_more(self) -> bool:
-        """Parse a few frames. Return whether the next ones should be parsed now."""
+        """Parse a few frames. Return whether more frames should be parsed now."""
         for _ in range(STEPS_AT_ONCE):
             took_frames = self._takes_whole_frames()
             has_more = bool(self.data) if took_frames else self.processData()
@@ -184,7 +184,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return True
 
     def _takes_whole_frames(self) -> bool:
-        """Handle a few messages that arrived whole, each in a frame of its own. Return whether there was one."""
+        """Handle a few messages, each of which arrived whole in a single frame. Return whether there were any."""
         if self.current_frame is not None or self.inside_message or self.state != self.STATE_OPEN:
             return False
         data, at = self.data, 0
@@ -215,7 +215,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self.message_data = None
 
     def onMessage(self, payload: bytes, isBinary: bool) -> None:  # noqa: N802, N803 - Autobahn's names
-        """Put one message of the peer into the queue."""
+        """Put one message from the peer into the queue."""
         if self._probes:
             self._settle_probes(alive=True)
         if self._is_finishing:
@@ -231,14 +231,14 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self.application_queue.put_nowait(event, len(payload))
 
     def onPong(self, payload: bytes) -> None:  # noqa: N802 - Autobahn's name
-        """Answer the probes: the peer is alive."""
+        """Answer the probes, because the peer is alive."""
         self._settle_probes(alive=True)
 
     def onClose(self, wasClean: bool, code: int | None, reason: str | None) -> None:  # noqa: N802, N803
-        """Answer the probes and wake the writers that wait: the connection is gone."""
+        """Answer the probes and wake the writers that wait, because the connection is gone."""
         self._settle_probes(alive=False)
         self.output_drained()
-        self.data = b""  # the garbage collector may find this object much later
+        self.data = b""  # freed now, because the garbage collector may find this object much later
         if hasattr(self, "server"):  # else the connection was lost before its handshake was read
             super().onClose(wasClean, code, reason)
 
@@ -253,7 +253,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._continue()
 
     def check_timeouts(self) -> None:
-        """Check as Daphne does, but do not blame a peer for missing pongs while nothing is read from it."""
+        """Check as Daphne does, but do not blame a peer for missing pongs while the broker reads nothing from it."""
         if not self._is_reading_paused:
             super().check_timeouts()
 
@@ -311,7 +311,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._on_writable.append(callback)
 
     def output_paused(self) -> None:
-        """Note that Twisted's buffer has passed its mark."""
+        """Note that Twisted's buffer has passed its high-water mark."""
         self._is_output_paused = True
 
     def output_drained(self) -> None:
@@ -351,7 +351,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def close(self, code: int, reason: str) -> None:
         """Send the written frames, then the close frame. Safe to repeat."""
         if self.state == self.STATE_OPEN:
-            # Autobahn's sendClose accepts only 1000 and codes from 3000 on.
+            # Autobahn's sendClose accepts only 1000 and codes of at least 3000.
             self.sendCloseFrame(code=int(code), reasonUtf8=close_reason(reason).encode(), isReply=False)
 
     def finish(self) -> None:
@@ -363,6 +363,6 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
 
 
 class FlowControlledFactory(WebSocketFactory):  # type: ignore[misc]  # Daphne has no types
-    """Builds `FlowControlledProtocol`."""
+    """Builds a `FlowControlledProtocol` for each WebSocket."""
 
     protocol = FlowControlledProtocol

@@ -78,7 +78,7 @@ class DaphneServer(LimitedServer):
     async def stop(self, timeout_s: float = 1.0) -> None:
         """Stop accepting connections, close every WebSocket with 1001, and wait for pulls and for applications.
 
-        Wait at most `timeout_s` for each of the two, then cancel those that still run.
+        Waits at most `timeout_s` for the pulls and again for the applications, then cancels those that still run.
         """
         await self.stop_accepting()
         running: list[asyncio.Future[None]] = []
@@ -105,7 +105,7 @@ class DaphneServer(LimitedServer):
     def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
         """Start the application of a connection, and return its queue; None if the connection is gone.
 
-        The application of a WebSocket gets a bounded queue, and its transport in the scope.
+        The application of a WebSocket gets a bounded queue, and finds its transport in the scope.
         """
         queue: asyncio.Queue[Mapping[str, Any]] | InboundQueue
         application = self.application
@@ -134,7 +134,7 @@ class DaphneServer(LimitedServer):
         return queue
 
     async def handle_reply(self, protocol: Any, message: Mapping[str, Any]) -> None:
-        """Send an ASGI event. Waits while the peer does not receive the earlier ones."""
+        """Send an ASGI event. Waits while too many earlier bytes wait for the peer."""
         await super().handle_reply(protocol, message)
         if isinstance(protocol, FlowControlledProtocol):
             await protocol.drained()

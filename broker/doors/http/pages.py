@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["HttpPages"]
 
 PROMETHEUS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
-# The pause between two slices of /metrics. A slice takes a millisecond. A message passes the loop several times on its
-# way, and should seldom meet more than one slice.
+# The pause between two slices of /metrics. A slice takes a millisecond. A message needs several turns of the event loop
+# on its way, and should seldom wait for more than one slice.
 _PAUSE_S: Final = 0.002
 EVERYBODY: Final = "*"  # in VELA_METRICS_ROLES
 
@@ -29,11 +29,11 @@ class HttpPages:
 
     def __init__(self, broker: BrokerPort) -> None:
         self._broker = broker
-        self._making_metrics = asyncio.Lock()  # a second request waits: two at once would leave no pause
+        self._making_metrics = asyncio.Lock()  # two requests at once would leave no pause between slices
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
-        if path == "/metrics/":  # where Pulsar's brokers have it
+        if path == "/metrics/":  # the path at which Pulsar's brokers serve metrics
             path = "/metrics"
         if path == "/metrics":
             try:

@@ -1,7 +1,7 @@
-"""Read the WebSocket frame that most clients send: one message, whole, masked and shorter than 64 KiB.
+"""Read the WebSocket frame that most clients send: a whole message, masked and shorter than 64 KiB.
 
-Autobahn takes 5 µs for such a frame, and makes two copies of all bytes that arrived behind it. Autobahn still reads all
-other frames: fragments, control frames, longer and incomplete frames, and everything that a client may not send.
+Autobahn takes 5 µs for such a frame, and twice copies all bytes that arrived after it. Autobahn still reads all other
+frames: fragments, control frames, longer and incomplete frames, and everything that a client may not send.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from autobahn.websocket.xormasker import create_xor_masker  # type: ignore[attr-
 
 __all__ = ["whole_frame"]
 
-_TEXT: Final = 0x81  # with FIN, and without the bits of extensions
+_TEXT: Final = 0x81  # FIN is set, and no extension bit is
 _BINARY: Final = 0x82
 _MASKED: Final = 0x80
 _TWO_BYTES_OF_LENGTH: Final = 126
@@ -26,8 +26,8 @@ _LENGTH: Final = struct.Struct("!H")
 def whole_frame(data: bytes, at: int, most_bytes: int) -> tuple[int, bool, bytes] | None:
     """Return where the frame at `at` ends, whether it is binary, and its payload.
 
-    Return None if Autobahn must read it: it is another kind of frame, not all of it has arrived, or its payload has
-    more than `most_bytes`.
+    Return None if Autobahn must read the frame, because it is of another kind, has not arrived whole, or has a payload
+    of more than `most_bytes`.
     """
     if len(data) - at < 2 + _MASK_BYTES:
         return None

@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 PULL_PREFIX: Final = "/pull/v1/"
 
-_REMEMBERED: Final = 1024  # this many parsed requests
+_REMEMBERED: Final = 1024  # the number of parsed requests kept
 _REMEMBERED_CHARACTERS: Final = 512  # a longer request is not remembered but parsed each time
 _CODES: Final = {
     PullStatus.FOUND: PullCode.SUCCESS,
@@ -48,7 +48,7 @@ _CODES: Final = {
 
 
 class MustWait(Exception):
-    """A thread must check the credentials of a pull's client first: let a task answer the pull."""
+    """Only a thread can check the credentials of a pull's client, so a task must answer the pull."""
 
 
 Respond: TypeAlias = Callable[[int, bytes], None]  # HTTP status, JSON body
@@ -78,9 +78,9 @@ class PullAnswers:
         address: str,
         certificate: ClientCertificate | None,
     ) -> PullInProgress | None:
-        """Do what `begin` does, for the client that the header Authorization or the certificate identifies.
+        """Do what `begin` does, for the client that the Authorization header or the certificate identifies.
 
-        Raises MustWait if only a thread can check who the client is. Nothing has been answered then.
+        Raises MustWait, before it answers anything, if only a thread can check who the client is.
         """
         try:
             host = address.rpartition(":")[0]
@@ -98,7 +98,7 @@ class PullAnswers:
         """Answer a pull now and return None, or return the pull in progress. Raises nothing.
 
         `path` and `query` are percent-encoded, as the client sent them. The pull calls `respond` exactly once, unless
-        `leave` is called first or `stop` cancels it. `address` is the client's, for the console.
+        `leave` is called first or `stop` cancels it. `address` is the client's address, which the console shows.
         """
         broker = GuardedBroker(self._broker, principal)
         try:
@@ -136,7 +136,7 @@ class PullAnswers:
             pull.recheck()
 
     def body(self, answer: PullAnswer) -> bytes:
-        """Return an answer as JSON. Remember the latest, because pulls woken by one message share an answer."""
+        """Return an answer as JSON. Remember the latest JSON, because pulls woken by one message share an answer."""
         encoded, body = self._encoded
         if encoded is not answer:
             body = _encode(answer)
@@ -145,7 +145,7 @@ class PullAnswers:
 
 
 class PullInProgress:
-    """A pull without an answer yet: it is parked, or reads from the database."""
+    """A pull without an answer yet: either it is parked, or the broker reads from the database for it."""
 
     __slots__ = ("_address", "_answers", "_broker", "_parked", "_respond", "_task", "_topic")
 
@@ -175,7 +175,7 @@ class PullInProgress:
         task.add_done_callback(self._answers.reading.discard)
 
     def leave(self) -> None:
-        """Give up the pull: the peer is gone. Safe to repeat."""
+        """Give up the pull, because the peer is gone. Safe to repeat."""
         self._respond = None
         self._answers.parked.discard(self)
         if self._parked is not None:

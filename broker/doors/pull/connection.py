@@ -1,10 +1,10 @@
 """The HTTP connection that answers `GET /pull/v1/…` itself, below Daphne and ASGI.
 
-Thousands of parked pulls come and go at once. With Twisted's request, Daphne's request and an ASGI task, each would
-cost four times as much (docs/decisions/0015-pulls-below-asgi.md). This connection answers only simple requests: a whole
-head in one piece, HTTP/1.1, one host that the broker answers to, no headers of a web page, no body, keep-alive. It
-passes every other request unchanged to Twisted and Daphne, and so to the gate in front of the application. A request
-with two headers Authorization, with X-Pulsar-Auth-Method-Name or X-Original-Principal, or with credentials that a
+Thousands of parked pulls come and go at once. With Twisted's request, Daphne's request and an ASGI task, each pull
+would cost four times as much (docs/decisions/0015-pulls-below-asgi.md). This connection answers only simple requests: a
+whole head in one piece, HTTP/1.1, one host that the broker answers to, no headers of a web page, no body, keep-alive.
+It passes every other request unchanged to Twisted and Daphne, and so to the gate in front of the application. A request
+with two Authorization headers, with X-Pulsar-Auth-Method-Name or X-Original-Principal, or with credentials that a
 thread must check, is not simple.
 """
 
@@ -58,8 +58,9 @@ class PullConnection(LimitedConnection):
     def __init__(self) -> None:
         super().__init__()
         self._pull: PullInProgress | None = None
-        self._waiting = b""  # bytes of later requests: a pull has no answer yet, or this connection must wait
-        self._is_out_of_turn = False  # `_turn_came` is called when the connection's turn comes
+        # Bytes of later requests, kept while a pull has no answer or this connection waits for its turn.
+        self._waiting = b""
+        self._is_out_of_turn = False  # True until the connection's turn comes and `_turn_came` is called
         self._is_output_full = False
         self._local_address = ""
         self._address = ""  # of the client, with its port
@@ -73,7 +74,7 @@ class PullConnection(LimitedConnection):
         self._address = f"{client.host}:{client.port}"
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Handle bytes of requests, cut anywhere."""
+        """Handle bytes of requests. The pieces may be cut anywhere."""
         if self.requests or self._is_refused:  # Twisted is reading a request, or its answer is not finished
             super().dataReceived(data)
         elif self._pull is not None or self._is_output_full or self._is_out_of_turn:
@@ -109,7 +110,7 @@ class PullConnection(LimitedConnection):
             super().dataReceived(data[at:])
 
     def _begin(self, head: re.Match[bytes], data: bytes) -> None:
-        """Begin or refuse the pull with this head. Raises MustWait before anything is answered."""
+        """Begin or refuse the pull with this head. Raises MustWait before it answers anything."""
         try:
             self.factory.limits.rates.check_request(self._address)
         except TooManyRequests as error:
@@ -159,12 +160,12 @@ class PullConnection(LimitedConnection):
             self._read(waiting)
 
     def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Stop reading requests: the peer does not read its answers."""
+        """Stop reading requests, because the peer does not read its answers."""
         self._is_output_full = True
         super().pauseProducing()
 
     def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Continue with the next request: the peer has received everything."""
+        """Continue with the next request, because the peer has received everything."""
         self._is_output_full = False
         super().resumeProducing()
         if self._pull is None and not self._is_out_of_turn:
@@ -173,8 +174,8 @@ class PullConnection(LimitedConnection):
     def timeoutConnection(self) -> None:  # noqa: N802 - Twisted's name
         """Close the connection after one to two idle times without a parked pull and without an answer.
 
-        Twisted calls this when its parser saw no data for one idle time. Pulls bypass that parser, so that a pull does
-        not have to move a timer.
+        Twisted calls this when its parser has seen no data for one idle time. Pulls bypass that parser, so they need
+        not restart its timer.
         """
         if self._pull is None and not self._was_active:
             super().timeoutConnection()
@@ -183,7 +184,7 @@ class PullConnection(LimitedConnection):
             self.setTimeout(self.timeOut)
 
     def connectionLost(self, reason: Any = connectionDone) -> None:  # noqa: N802 - Twisted's name
-        """Give up the pull in progress: the peer is gone."""
+        """Give up the pull in progress, because the peer is gone."""
         pull, self._pull = self._pull, None
         self._waiting = b""
         if pull is not None:

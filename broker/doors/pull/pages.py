@@ -1,4 +1,4 @@
-"""`/pull/…` over ASGI: group offsets, numbers of queues, and the pulls that `PullConnection` does not answer."""
+"""`/pull/…` over ASGI: offsets of groups, counts of queues, and the pulls that `PullConnection` does not answer."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class PullPages:
             request = parse_offset_request(topic, query, is_commit=method == "PUT")
             return 200, await _offset(broker, request, scope["client"])
         if method != "GET":
-            return 405, json_reason("pulls and numbers of queues take GET")
+            return 405, json_reason("pulls and counts of queues take GET")
         if raw_path.startswith(QUEUES_PREFIX):
             name = TopicName.parse(parse_pull_topic(raw_path, QUEUES_PREFIX))
             queues = max(1, await broker.partition_count(name, create=False))

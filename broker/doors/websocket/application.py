@@ -20,7 +20,7 @@ __all__ = ["websocket_application"]
 def websocket_application(broker: BrokerPort, clock: Clock | None = None) -> Application:
     """Return an ASGI application for `websocket` scopes whose host and origin have been checked.
 
-    No middleware here authenticates the client: `BrokerSocket.opening` does that, and CONNECT on `/ws/binary`.
+    The middleware does not authenticate the client. `BrokerSocket.opening` does; on `/ws/binary`, CONNECT does.
     """
     router = URLRouter(socket_routes(broker, clock or SystemClock()))
     return ConnectionLimit(

@@ -24,7 +24,7 @@ class BinarySocket(BrokerSocket):
 
     def __init__(self, *, broker: BrokerPort, clock: Clock) -> None:
         super().__init__(broker=broker, clock=clock)
-        self._whole_broker = broker  # BinaryConnection makes a guard of its own, which CONNECT unlocks
+        self._whole_broker = broker  # BinaryConnection creates its own guard, which CONNECT unlocks
         self._connection: BinaryConnection | None = None  # None until the handshake is accepted
         self._may_read = asyncio.Event()
         self._may_read.set()
@@ -92,5 +92,5 @@ class _WebSocketLink:
         self._transport.close(CloseCode.POLICY_VIOLATION, "the last frame says why")
 
     def abort(self) -> None:
-        """Close as `close` does: the server drops a WebSocket whose peer does not answer."""
+        """Close as `close` does, because the server drops a WebSocket whose peer does not answer."""
         self.close()

@@ -59,8 +59,8 @@ class QueryParameters(CheckingMiddleware):
 class RawPath(CheckingMiddleware):
     """Lets URLRouter match the path as the client wrote it, so that `%2F` in a name is not a separator.
 
-    URLRouter matches the decoded path, removes every slash at its beginning, and fails if a client sends a
-    `Daphne-Root-Path` that its path does not begin with.
+    URLRouter matches the decoded path, removes every slash at its beginning, and fails if the path does not begin with
+    the `Daphne-Root-Path` that the client sent.
     """
 
     def check(self, scope: Scope) -> None:

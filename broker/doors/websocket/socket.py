@@ -59,11 +59,11 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     `scope["url_route"]["kwargs"]`, and `accept`, `send` and `close` are Channels' own. Callbacks of the broker, which
     cannot await, write to `transport`.
 
-    Only the receive loop is not Channels' own. Channels makes a task for each message and goes to a thread to close old
-    database connections before it calls `receive`: one connection then handles 3,000 messages a second, and 26,500 with
-    this loop, nine times as many. Channels has no back-pressure either: Daphne's queue in front of it has no limit.
-    Here nothing stands between the server's bounded queue and `receive`. While `receive` waits, that queue fills, and
-    the server stops reading from the peer. docs/decisions/0023-channels-for-the-websocket-doors.md has the figures.
+    Only the receive loop is not Channels' own. Before Channels calls `receive`, it makes a task for each message and
+    closes old database connections in a thread. One connection then handles 3,000 messages a second; with this loop it
+    handles 26,500, nine times as many. Channels has no back-pressure either, because Daphne's queue has no limit. Here
+    nothing stands between the server's bounded queue and `receive`. While `receive` waits, that queue fills, and the
+    server stops reading from the peer. docs/decisions/0023-channels-for-the-websocket-doors.md has the figures.
     """
 
     scope: Scope
@@ -133,7 +133,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             self.transport.share.close()
 
     def _refused(self, error: BrokerError) -> None:
-        """Close the socket: the credentials have expired or were revoked, or a permission was revoked."""
+        """Close the socket, because the credentials have expired or were revoked, or a permission was revoked."""
         number = (
             WebSocketError.AUTHENTICATION_ERROR
             if isinstance(error, AuthenticationFailed)
@@ -170,7 +170,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
                 raise
 
     async def _keep_to_rates(self, messages: int, size_bytes: int) -> None:
-        """Wait, and so read nothing from the peer, while its address or its role has sent too much."""
+        """Wait while the peer's address or role has sent too much. Meanwhile, nothing is read from the peer."""
         principal = self.guard.principal
         role = "" if principal is None or principal is ANONYMOUS else principal.role
         while wait_s := self._rates.wait_s(self.address, role, messages=messages, size_bytes=size_bytes):
@@ -180,7 +180,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def connect(self) -> None:
         """Accept when the broker is ready. Raises HandshakeRefused.
 
-        The guard stays locked. That suits a socket that asks nothing of the broker, or authenticates later.
+        The guard stays locked. This suits a socket that requests nothing from the broker, or authenticates later.
         """
         self._require_ready()
         await self.accept()
@@ -222,17 +222,17 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Handle one frame. Raises SessionError to close the socket.
 
-        Nothing is read from the peer while this waits. It must wait inside `transport.share.away`, so that the work of
-        others meanwhile is not charged to this connection.
+        Nothing is read from the peer while this method waits. It must wait inside `transport.share.away`, so that the
+        work of other connections is not charged to this one.
         """
         only_text(text_data)
 
     async def disconnect(self, code: int) -> None:
-        """Release everything: the connection is gone, or was never accepted."""
+        """Release everything, because the connection is gone or was never accepted."""
         self.release()
 
     def release(self) -> None:
-        """Detach from the broker. Callbacks of the broker may call this too. Safe to repeat."""
+        """Detach from the broker. Callbacks of the broker may also call this. Safe to repeat."""
 
 
 class PingPongSocket(BrokerSocket):

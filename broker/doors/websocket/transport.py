@@ -37,13 +37,13 @@ class FrameTransport(Protocol):
         """Bytes that were written but that the peer has not received yet (an upper bound)."""
 
     def is_writable(self) -> bool:
-        """Return False from a write past the high-water mark until the peer is gone or has received everything."""
+        """Return False after a write passed the high-water mark, until the peer is gone or has received everything."""
 
     def on_writable(self, callback: Callable[[], None]) -> None:
         """Call `callback` whenever the socket becomes writable again."""
 
     async def is_alive(self, timeout_ms: int) -> bool:
-        """Ping the peer. Return True as soon as it sends anything, False if it does not in time. Safe to cancel."""
+        """Ping the peer. Return True as soon as it sends anything, False if nothing comes in time. Safe to cancel."""
 
     def close(self, code: int, reason: str) -> None:
         """Send the written frames, then the close frame. Safe to repeat."""

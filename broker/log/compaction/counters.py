@@ -1,4 +1,4 @@
-"""Counts of a topic's compactions since it was loaded, for /metrics."""
+"""Counts of a topic's compactions since the topic was loaded, for /metrics."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Read entries for compaction, and rewrite batches from which messages are removed.
 
-A removed message stays in its batch as a mark without content, so that the indexes of the others do not change.
-Clients skip marks, and give back the permits for them.
+A removed message stays in its batch as a mark without content, so that the indexes of the other messages do not change.
+Clients skip a mark and grant its permit again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _REMOVED: Final = _group(SingleMessageMetadata(payload_size=0, compacted_out=Tru
 
 
 def compaction_entry(entry: StoredEntry, *, max_message_bytes: int) -> CompactionEntry:
-    """Return the facts that compaction needs about an entry: the key of each message, and whether it deletes that key.
+    """Return the facts that compaction needs about an entry: each message's key, and whether the message deletes it.
 
     An entry that cannot be read, such as an encrypted batch, has no messages.
     """
@@ -59,7 +59,7 @@ def compaction_entry(entry: StoredEntry, *, max_message_bytes: int) -> Compactio
 
 
 def _of_batch(data: bytes, max_message_bytes: int) -> tuple[CompactionMessage | None, ...]:
-    """Return the messages of a batch; () if it cannot be read."""
+    """Return the messages of a batch; () if the batch cannot be read."""
     try:
         opened = open_entry(data, max_message_bytes=max_message_bytes)
         return tuple(

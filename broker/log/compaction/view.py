@@ -35,9 +35,10 @@ class ReadPage(NamedTuple):
 
 
 class CompactedView:
-    """The compaction of one topic, as PostgreSQL has it. `stored` None = the topic was never compacted.
+    """The compaction of one topic, as stored in PostgreSQL. `stored` None = the topic was never compacted.
 
-    Only the compactor changes it. Readers get the entries of a run only after the statement that published them.
+    Only the compactor changes this object. Readers get the entries that a run kept only after the statement that
+    published them.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class CompactedView:
 
     @property
     def horizon(self) -> Position | None:
-        """The last position that this view covers; None = readers get the log alone."""
+        """The last position that this view covers; None = readers get only the log."""
         stored = self.stored
         return None if stored is None or not stored.generation else stored.horizon.position
 
@@ -62,10 +63,10 @@ class CompactedView:
         return None if self.stored is None else self.stored.horizon.position
 
     async def read(self, first: Position) -> ReadPage:
-        """Read the next kept entries from `first` on.
+        """Read the next kept entries, beginning at `first`.
 
-        An empty page ends after the horizon if no kept entry is left, or at `first` if the compaction was deleted: the
-        caller reads the log from there. Safe to cancel.
+        An empty page ends after the horizon if no kept entry is left, or at `first` if the compaction was deleted. In
+        both cases the caller continues in the log at the page's `end`. Safe to cancel.
         """
         found = await repeat_until_done(
             self._pool,
@@ -73,7 +74,7 @@ class CompactedView:
             what="reading a compacted topic",
         )
         if found is None:
-            return ReadPage(first, (), first)  # deleted since: the log is read instead
+            return ReadPage(first, (), first)  # the compaction was deleted meanwhile
         if not found.entries:
             return ReadPage(first, (), _after(found.horizon))
         last = found.entries[-1]
@@ -81,9 +82,9 @@ class CompactedView:
         return ReadPage(first, verified(found.entries), end)
 
     async def last_message(self) -> tuple[StoredEntry, int] | None:
-        """Return the last kept entry and the index of the last kept message in it, -1 if it is not a batch.
+        """Return the last kept entry and the index of the last kept message in it, or -1 if the entry is not a batch.
 
-        None if nothing was kept.
+        Returns None if compaction kept nothing.
         """
         entry = await repeat_until_done(
             self._pool,

@@ -1,4 +1,4 @@
-"""A ledger in a file. Files are read in a few threads, so that a slow storage does not stop the event loop."""
+"""A ledger in a file. A few threads read the files, so that slow storage does not block the event loop."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class OffloadedUnreadable(PersistenceFailed):
 
 
 class FileReads:
-    """The files of all offloaded ledgers, for the event loop."""
+    """The files of all offloaded ledgers. Threads do the work, so that the event loop never waits for the storage."""
 
     def __init__(self, url: str, *, cache_bytes: int) -> None:
-        """Pass VELA_OFFLOAD_URL as `url`; it may be empty as long as no ledger is offloaded. Opens nothing yet."""
+        """`url` is VELA_OFFLOAD_URL, which may be empty while no ledger is offloaded. Opens nothing yet."""
         self._files = LedgerFiles(url, cache_bytes=cache_bytes)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ledger files")
 
     @property
     def cached_bytes(self) -> int:
-        """Bytes of the cache of row groups."""
+        """The size of the cache of row groups, in bytes."""
         return self._files.size_bytes
 
     async def run(self, call: Callable[[LedgerFiles], T]) -> T:

@@ -1,4 +1,4 @@
-"""The reads that a topic's log needs, wherever a ledger is."""
+"""The reads that a topic's log needs, whether a ledger is in PostgreSQL or in a file."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class PlaceGone(PersistenceFailed):
 class LedgerPlace(Protocol):
     """The entries of one ledger. Two places are equal if they are the same segment or file.
 
-    Every method raises PlaceGone if the place does not exist any more. All are safe to repeat and to cancel.
+    Every method raises PlaceGone if the place does not exist any more. All methods are safe to repeat and to cancel.
     """
 
     async def read(self, first: int, last: int, *, more_bytes: int) -> list[StoredEntry]:
-        """Return entries `first` to `last`, with at most `more_bytes` of data after the first one.
+        """Return entries `first` to `last`, with at most `more_bytes` of data after the first entry.
 
-        Returns none if entry `first` is not stored.
+        Returns an empty list if entry `first` is not stored.
         """
 
     async def read_some(self, entry_ids: Sequence[int]) -> list[StoredEntry]:
@@ -39,4 +39,4 @@ class LedgerPlace(Protocol):
         """Return when an entry was appended, in Unix milliseconds; None if it is not stored."""
 
     async def messages_through(self, entry_id: int) -> int | None:
-        """Return the topic's messages up to and including an entry; None if it is not stored."""
+        """Return how many messages the topic has up to and including an entry; None if the entry is not stored."""

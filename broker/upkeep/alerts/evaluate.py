@@ -13,7 +13,7 @@ from broker.storage.alerts import AlertRound, Found, OpenAlert, StoredRule, aler
 
 __all__ = ["evaluate", "notification_body"]
 
-_NAMED = 20  # subjects that one notification names; it counts the others
+_NAMED = 20  # subjects that one notification names; it only counts further subjects
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class _Changes:
 
 
 def evaluate(now_ms: int) -> None:
-    """Evaluate every rule once, in at most ten statements. Do nothing if another process is in a round."""
+    """Evaluate every rule once, in at most ten statements. Do nothing if another process is running a round."""
     with alert_round() as statements:
         if statements is None:
             return
@@ -146,7 +146,7 @@ def notification_body(
     names: Mapping[Subject, tuple[str, str]],
     now_ms: int,
 ) -> dict[str, Any]:
-    """Return a notification's body, as the webhook gets it. It names at most 20 firing and 20 cleared subjects."""
+    """Return a notification's body for the webhook. The body names at most 20 firing and 20 cleared subjects."""
     nouns = [(len(firing), "firing"), (len(cleared), "cleared")]
     counts = ", ".join(f"{number:,} {word}" for number, word in nouns if number)
     lines = [

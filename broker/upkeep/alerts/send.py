@@ -1,6 +1,6 @@
-"""Send stored notifications. One that fails is sent again, with growing pauses, at most ATTEMPTS_MOST times in all.
+"""Send stored notifications. Each notification gets at most ATTEMPTS_MOST attempts, with growing pauses in between.
 
-A notification may arrive twice if a worker dies between sending it and recording that.
+A notification may arrive twice if a worker sends the notification and dies before it records the attempt.
 """
 
 from __future__ import annotations
@@ -70,6 +70,6 @@ def _failed(notification: store.Notification, error: str) -> None:
     store.failed(notification.id, error, retry_s=retry_s)
     logger.warning(
         "a notification of an alert was not delivered; %s: %s",
-        "Vela gives it up" if is_last else f"the next attempt follows in {retry_s} s",
+        "Vela gives up" if is_last else f"the next attempt follows in {retry_s} s",
         error,
     )

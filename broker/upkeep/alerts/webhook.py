@@ -25,8 +25,8 @@ class WebhookFailed(Exception):
 def post(url: str, body: Mapping[str, Any], *, allows_local: bool, timeout_s: float = _TIMEOUT_S) -> None:
     """Send the body. Raises WebhookFailed unless the webhook answers with a status from 200 to 299.
 
-    `allows_local` lets it connect to this machine and to link-local addresses. `timeout_s` is for connecting, and again
-    for the request.
+    `allows_local` permits connections to this machine and to link-local addresses. `timeout_s` limits the time to
+    connect and, separately, the time of the request.
     """
     parts = urlsplit(url)
     host = parts.hostname
@@ -36,11 +36,11 @@ def post(url: str, body: Mapping[str, Any], *, allows_local: bool, timeout_s: fl
     address = _address(host, port, allows_local=allows_local)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
-        # Connect to the address that was checked: a second lookup of the name could give another one.
+        # Connect to the address that was checked: a second lookup of the name could return another address.
         plain = socket.create_connection((address, port), timeout=timeout_s)
     except OSError as error:
         raise WebhookFailed(f"{host}:{port} does not answer: {error}") from None
-    # A timer ends the request too: a server that sends a byte now and then never reaches the socket's time limit.
+    # The timer ends the request if the server sends a byte now and then and so never reaches the socket's time limit.
     sockets = [plain]
     watchdog = threading.Timer(timeout_s, _cut, [sockets])
     watchdog.daemon = True
@@ -80,7 +80,7 @@ def _cut(sockets: list[socket.socket]) -> None:
 
 
 def _address(host: str, port: int, *, allows_local: bool) -> str:
-    """Return an address of the host. Raises WebhookFailed if it has none, or a local one that is not allowed."""
+    """Return an address of the host. Raises WebhookFailed if there is none, or if a local address is not allowed."""
     try:
         found = [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     except (OSError, UnicodeError) as error:

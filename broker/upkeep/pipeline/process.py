@@ -27,7 +27,7 @@ class JobProcess:
     """Starts the job in a separate process group, with Java and the Python workers, and ends all of them.
 
     The request goes through standard input, not through arguments or the environment, because it contains the
-    password of the database. Standard input then stays open: if this process dies, the job ends itself.
+    password of the database. Standard input then stays open, so that the job ends if this process dies.
     """
 
     def __init__(self, request: Mapping[str, Any], environment: Mapping[str, str]) -> None:
@@ -36,7 +36,7 @@ class JobProcess:
         self._log: list[str] = []
         self._log_characters = 0
         self._lock = threading.Lock()
-        self._process = subprocess.Popen(  # our own module with our own interpreter
+        self._process = subprocess.Popen(  # runs only Vela's own module, with this interpreter
             [sys.executable, "-m", "pipeline", "--supervised"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -80,7 +80,7 @@ class JobProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code; negative if a signal ended the process, None before its end was noticed."""
+        """The exit code; negative if a signal ended the process, None before `has_ended` or `end` saw it end."""
         return self._process.returncode
 
     @property

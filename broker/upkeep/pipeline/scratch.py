@@ -1,4 +1,4 @@
-"""Make the temporary folder of a job, and remove the folders that killed workers left."""
+"""Make the temporary folder of a job, and remove the folders that killed workers left behind."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _PREFIX: Final = "vela-pipeline-"
 def scratch_folder() -> Iterator[Path]:
     """Make a folder for one job, and remove it at the end.
 
-    First remove the folders that killed workers of this user left. The folder is locked until the worker ends, so that
-    no other worker removes it.
+    First removes the folders that killed workers of this user left behind. The new folder is locked until the worker
+    ends, so that no other worker removes it.
     """
     sweep(Path(tempfile.gettempdir()))
     folder, handle = _locked()
@@ -36,7 +36,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def _locked() -> tuple[Path, int]:
-    """Make a folder and lock it. Another worker's sweep may remove it in between: then make another one."""
+    """Make a folder and lock it. If another worker's sweep removes it in between, make another folder."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         try:
@@ -50,13 +50,13 @@ def _locked() -> tuple[Path, int]:
 
 
 def sweep(parent: Path) -> int:
-    """Remove the folders whose worker is gone, and return how many. Safe to run while other workers work."""
+    """Remove the folders whose worker is gone, and return how many. Safe to run while other workers run jobs."""
     removed = 0
     for folder in parent.glob(f"{_PREFIX}*"):
         try:
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError:
-            continue  # removed a moment ago, or of another user
+            continue  # removed a moment ago, or owned by another user
         try:
             if os.fstat(handle).st_uid != os.geteuid():
                 continue

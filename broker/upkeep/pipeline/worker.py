@@ -32,9 +32,9 @@ logger = logging.getLogger(__name__)
 
 SILENT_S: Final = 60  # after this silence, a run's worker counts as dead
 _BEAT_S: Final = 1.0
-_STOP_S: Final = 3.0  # how long a worker that stops tries to store how its run ended
-_GIVE_UP_S: Final = SILENT_S / 2  # so that the job has ended before another run of its subject can begin
-_STAGES: Final = 100  # stored of one run
+_STOP_S: Final = 3.0  # how long a stopping worker tries to store how its run ended
+_GIVE_UP_S: Final = SILENT_S / 2  # so that the job has ended before another run can replace this one
+_STAGES: Final = 100  # the most stages stored for one run
 _stopping = threading.Event()
 
 
@@ -44,9 +44,9 @@ def stop_running() -> None:
 
 
 def run_waiting() -> int | None:
-    """Carry out the run that has waited longest, and return its number. None if none waits or may begin now.
+    """Carry out the run that has waited longest, and return its number. Return None if no run waits or may begin now.
 
-    Blocks until the run has ended. If this process is killed, the job ends itself and its run fails after SILENT_S.
+    Blocks until the run has ended. If this process is killed, the job ends by itself, and the run fails after SILENT_S.
     """
     settings = broker_settings()
     worker = f"{socket.gethostname()} process {os.getpid()}"
@@ -56,7 +56,7 @@ def run_waiting() -> int | None:
     if run is None:
         return None
     logger.info("pipeline run %s begins: %s of %s", run.id, run.job, run.topic_name)
-    # Java removes nothing when it is killed, and the files that Spark spills contain messages.
+    # The worker removes the folder: a killed Java process cannot, and the files that Spark spills contain messages.
     with scratch_folder() as scratch:
         environment = {**os.environ, "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
         try:
@@ -98,9 +98,12 @@ def _request(run: ClaimedRun, settings: BrokerSettings) -> dict[str, Any]:
 
 
 def folder_of(base: Path, topic_name: str) -> Path:
-    """Return the folder of a topic's namespace. Namespaces share none, so that no user imports another's exports."""
+    """Return the folder of a topic's namespace.
+
+    No two namespaces share a folder, so that users of one cannot import the exports of the other.
+    """
     name = TopicName.parse(topic_name)
-    # Hadoop reads the text before a colon as a scheme.
+    # Quoted, because Hadoop reads the text before a colon as a scheme.
     return base / quote(name.tenant, safe="") / quote(name.namespace, safe="")
 
 
@@ -128,7 +131,7 @@ class _Watch:
             cancelled_by = self._beat()
             if cancelled_by is None:
                 logger.warning(
-                    "pipeline run %s was ended elsewhere, or PostgreSQL was away too long; its job is stopped",
+                    "pipeline run %s was ended elsewhere, or PostgreSQL was unavailable too long; its job is stopped",
                     self._run.id,
                 )
                 self._process.end()
@@ -136,7 +139,7 @@ class _Watch:
             if cancelled_by:
                 self._end("cancelled", f"cancelled by {cancelled_by}")
                 return
-        self._process.end()  # waits until all its reports were read
+        self._process.end()  # waits until all the reports have been read
         self._take(self._process.reports(0.0))
         if self._result is not None and self._process.exit_code == 0:
             self._store("done")
@@ -166,7 +169,8 @@ class _Watch:
     def _beat(self) -> str | None:
         """Report, and return the name of the user who cancelled the run; "" if nobody did.
 
-        None if the run was ended elsewhere, or PostgreSQL has not answered for _GIVE_UP_S: then the job must end.
+        Return None if the job must end, because the run was ended elsewhere or PostgreSQL has not answered for
+        _GIVE_UP_S.
         """
         report = self._report()
         try:
@@ -219,4 +223,4 @@ def _how_it_ended(exit_code: int | None) -> str:
             if name == "SIGKILL"
             else f"the job's process was ended by {name}"
         )
-    return f"the job's process ended with status {exit_code} without a reason; the end of the log may have it"
+    return f"the job's process ended with status {exit_code} and gave no reason; see the end of its log"

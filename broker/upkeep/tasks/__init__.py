@@ -1,4 +1,4 @@
-"""Celery's tasks. Importing this module registers them all: autodiscovery imports only this one."""
+"""Celery's tasks. Importing this module registers all of them, because autodiscovery imports no other module."""
 
 from broker.upkeep.tasks import (
     alerts,

@@ -18,7 +18,10 @@ _SEND_BUDGET_S = 5.0
 
 @shared_task(name="broker.upkeep.tasks.check_alerts")
 def check_alerts() -> None:
-    """Evaluate the rules, then delete old history. Safe to run twice or late; of two at once, one evaluates."""
+    """Evaluate the rules, then delete old history.
+
+    Safe to run twice or late. If two run at once, only one of them evaluates the rules.
+    """
     now_ms = time.time_ns() // 1_000_000
     evaluate(now_ms)
     store.trim(now_ms - _KEPT_MS)
@@ -26,5 +29,5 @@ def check_alerts() -> None:
 
 @shared_task(name="broker.upkeep.tasks.send_alerts")
 def send_alerts() -> None:
-    """Send the notifications that are due. Two at once send different ones."""
+    """Send the notifications that are due. Two tasks at once send different notifications."""
     send_due(budget_s=_SEND_BUDGET_S)

@@ -1,4 +1,4 @@
-"""Keep the connections of tasks in the processes that run them, and in beat."""
+"""Keep database connections open between tasks, in beat and in the processes that run tasks."""
 
 from __future__ import annotations
 
@@ -13,5 +13,8 @@ __all__ = ["keep"]
 @worker_process_init.connect  # or in a process of the pool
 @beat_init.connect
 def keep(**_: object) -> None:
-    """Keep connections from now on. Before this, a process of the pool could inherit one."""
+    """Keep connections from now on.
+
+    Do not call this before the pool forks a process, or that process could inherit an open connection.
+    """
     keep_connections()

@@ -33,7 +33,7 @@ def roll_up_history() -> None:
 
 @shared_task(name="broker.upkeep.tasks.expire_stories")
 def expire_stories() -> None:
-    """Remove the rows of delivery stories whose time is over, and the oldest beyond VELA_DELIVERY_STORY_ROWS.
+    """Remove the rows of delivery stories that have expired, and the oldest rows beyond VELA_DELIVERY_STORY_ROWS.
 
     Safe to run twice or late.
     """

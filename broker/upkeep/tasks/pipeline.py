@@ -1,4 +1,4 @@
-"""Jobs of the pipeline: beat sends a task that looks for them, and a worker of the queue `pipeline` runs them."""
+"""Jobs of the pipeline. Beat sends a task that looks for waiting runs; a worker of the queue `pipeline` runs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remove the rows that a dead broker left, and old acts."""
+"""Remove old acts, and the rows that a dead broker left behind."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def sweep_dead_sessions() -> None:
 def sweep_acts() -> None:
     """Expire plans that nobody applied. Remove acts older than VELA_ACT_LOG_DAYS, and surplus acts of clients.
 
-    VELA_ACT_LOG_CLIENT_ROWS is the number of clients' acts that stay. Safe to repeat.
+    VELA_ACT_LOG_CLIENT_ROWS is the number of clients' acts that are kept. Safe to repeat.
     """
     settings = broker_settings()
     expired = sweep.expire_plans(settings.plan_expiry_s, second_person_s=SECOND_PERSON_S)

@@ -13,7 +13,7 @@ __all__ = ["tick"]
 
 @shared_task(name="broker.upkeep.tasks.tick")
 def tick() -> int:
-    """Notify the owner of subscriptions with overdue deliveries and topics with due messages; return how many.
+    """Notify the owner of subscriptions with overdue deliveries and topics with due messages; return their number.
 
     The owner redelivers and releases: `broker.upkeep.tick` handles the notification, `broker.deadlines` runs the due
     work. Safe to repeat. If a run is late or missing, the next one finds the same work.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["entry_answer"]
 
-_SIGNED: Final = 1 << 63  # from here on Java writes an unsigned 64-bit number as a negative one
+_SIGNED: Final = 1 << 63  # Java writes an unsigned 64-bit number that is at least this as a negative number
 _FLAGS: Final = ("null_value", "null_partition_key", "partition_key_b64_encoded")
 _CODECS: Final = {each.value: each.name for each in Compression}
 

@@ -43,7 +43,7 @@ async def peek(
     subscription: str,
     position: int,
 ) -> HttpResponse:
-    """Return an entry of a backlog; 1 is the first that is not acknowledged."""
+    """Return an entry of a backlog; position 1 is the first unacknowledged entry."""
     name = named(domain, tenant, namespace, topic)
     found_topic, found = await found_subscription(request, name, subscription, "Peek messages")
     if position < 1:
@@ -141,7 +141,7 @@ async def get_message_id_by_time(
 async def get_backlog_size(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, since: Body[MessageIdData]
 ) -> int:
-    """Return the bytes that are stored from a message id on."""
+    """Return how many bytes are stored at and after a message id."""
     found = await opened(request, named(domain, tenant, namespace, topic), "Get backlog size")
     ledgers = found.log.ledgers
     is_whole = since.ledgerId == _EARLIEST_LEDGER

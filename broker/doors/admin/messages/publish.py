@@ -59,7 +59,7 @@ class RestMessage(PulsarObject):
     key: _Text | None = None
     properties: dict[_Text, _Text] = Field(default_factory=dict)
     eventTime: str | None = None  # ms since 1970, or ISO 8601
-    # The largest 64-bit number is left out, so that another id can follow.
+    # The largest 64-bit number is not allowed, because no further id could follow.
     sequenceId: Annotated[Number, Field(ge=0, lt=_MAX_INT64)] | None = None
     deliverAt: _Time = 0  # ms since 1970
     deliverAfterMs: _Time = 0
@@ -95,7 +95,7 @@ class RestResults(BaseModel):
 async def publish_messages(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, given: RestMessages
 ) -> RestResults:
-    """Publish messages. On a partitioned topic the key chooses the partition; messages without a key share one."""
+    """Publish messages. A key chooses the partition, and all messages without a key go to one partition."""
     name = named(domain, tenant, namespace, topic)
     count = await request.broker.partition_count(name, create=True)
     return await _published(request, name, _by_key(name, count, given.messages), given)

@@ -1,4 +1,4 @@
-"""The schema of REST messages: which one a request names, and how it turns their text into bytes."""
+"""The schema of REST messages: find the schema that a request names, and encode the text of messages with it."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _BOOLEANS: Final = {"true": b"\x01", "false": b"\x00"}
 class RestSchema:
     """The schema of a request's messages."""
 
-    stored: SchemaDefinition | None = None  # the topic's
+    stored: SchemaDefinition | None = None  # the topic's schema
     version: bytes = b""  # of `stored`
-    new: SchemaDefinition | None = None  # the one in the request; opening the producer stores it
+    new: SchemaDefinition | None = None  # the schema in the request; opening the producer stores it
 
     def encoded(self, text: str) -> bytes:
         """Return the bytes of one payload.
@@ -78,7 +78,7 @@ async def schema_of(
 ) -> RestSchema:
     """Return the schema that a request names, or else the topic's latest, if it has one.
 
-    Raises Refused for a schema or version that cannot be read, SchemaNotFound for a version that the topic lacks.
+    Raises Refused for a schema or version that cannot be read, and SchemaNotFound for a version that the topic lacks.
     """
     if key_schema:
         raise Refused(422, "keySchema: REST has no KeyValue messages; publish them with a client")

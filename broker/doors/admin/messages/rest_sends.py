@@ -1,4 +1,4 @@
-"""A producer that one REST request opens: one for each topic or partition to which it publishes."""
+"""The producers of one REST request, which opens a producer for each topic or partition to which it publishes."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class RestSends(AwaitedSends):
     ) -> Receipt:
         """Store one message and wait for its receipt.
 
-        Messages are stored in the order of the calls. If `sequence_id` is None, the message gets the previous message's
-        plus one. `deliver_at_ms` is 0 for a message without delay. Raises SendOutcomeUnknown if there is no receipt,
-        and any other BrokerError if the message is not stored.
+        Messages are stored in the order of the calls. If `sequence_id` is None, the message gets the id after that of
+        the previous message. `deliver_at_ms` is 0 for a message without delay. Raises SendOutcomeUnknown if there is no
+        receipt, and any other BrokerError if the message is not stored.
         """
         producer = self._producer
         if producer is None:
@@ -98,7 +98,7 @@ class RestSends(AwaitedSends):
     # -- The rest of ProducerSink; AwaitedSends has the other methods ----------------------------------------
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """The broker closed the producer: fail every send that has no receipt yet with SendOutcomeUnknown."""
+        """Fail every send that has no receipt yet with SendOutcomeUnknown, because the broker closed the producer."""
         self._producer = None
         why = "" if error is None else f": {error}"
         self.give_up(f"the broker closed {self._request.topic}, the message may be stored{why}")

@@ -1,4 +1,4 @@
-"""Reads and changes of the policies of a namespace or a topic. A change is an act."""
+"""Read and change the policies of a namespace or a topic. A change is an act."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def of_topic(request: AdminRequest, name: TopicName) -> Holder:
 
 
 async def values(request: AdminRequest, holder: Holder, *, applied: bool) -> Values:
-    """Return the policies of Vela that are set on a holder, or with `applied` all that are in force there."""
+    """Return Vela's policies that are set on a holder, or with `applied` all policies that are in force there."""
     state = await request.broker.policies.documents.read(holder)
     return asdict(state.in_force) if applied else state.document
 

@@ -57,7 +57,7 @@ async def get_policies(request: AdminRequest, tenant: str, namespace: str) -> di
 async def create_namespace(
     request: AdminRequest, tenant: str, namespace: str, policies: Body[dict[str, Any] | None] = None
 ) -> None:
-    """Create a namespace. The body may have policies; those that Vela has are set, unless their value means none."""
+    """Create a namespace. The body may have policies; those that Vela has are set, unless they are empty, 0 or -1."""
     parse_namespace(f"{tenant}/{namespace}")
     catalogue = Catalogue(request.broker)
     await catalogue.admin_roles(tenant)

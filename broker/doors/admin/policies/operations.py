@@ -1,4 +1,4 @@
-"""The operations on single policies: most are made from the table, and quotas and replication are written out."""
+"""The operations on single policies. The table gives most of them; those on quotas and replication are written out."""
 
 from __future__ import annotations
 
@@ -127,7 +127,10 @@ def quota_map(found: Values) -> dict[str, BacklogQuota]:
 
 
 async def _set_quota(request: AdminRequest, holder: Holder, given: BacklogQuota, kind: str) -> None:
-    """Set one quota. Raises Refused(412) if its policy differs from the other quota's: Vela has one for both."""
+    """Set one quota.
+
+    Vela has one policy for both quotas. Raises Refused(412) if the two quotas would have different policies.
+    """
     found = await values(request, holder, applied=False)
     others = [name for name, vela in _QUOTA_NAMES.items() if name != kind and found.get(vela, -1) >= 0]
     now = found.get("backlog_quota_policy", _DEFAULT_QUOTA_POLICY)
@@ -193,7 +196,7 @@ async def get_topic_backlog_quotas(
 ) -> dict[str, BacklogQuota]:
     """Return the backlog quotas that are set on a topic.
 
-    With applied=true, return those in force there.
+    With applied=true, return the quotas in force there.
     """
     holder = await of_topic(request, named(domain, tenant, namespace, topic))
     return quota_map(await values(request, holder, applied=applied))
@@ -230,7 +233,7 @@ async def remove_topic_backlog_quota(
 
 @operation(router, "GET", f"{NAMESPACE}/replication", Action.ADMINISTER)
 async def get_replication_clusters(request: AdminRequest, tenant: str, namespace: str) -> list[str]:
-    """List the clusters that a namespace is replicated to: one."""
+    """List the clusters that a namespace is replicated to. There is one."""
     await of_namespace(request, tenant, namespace)
     return [CLUSTER]
 
@@ -239,7 +242,7 @@ async def get_replication_clusters(request: AdminRequest, tenant: str, namespace
 async def set_replication_clusters(
     request: AdminRequest, tenant: str, namespace: str, clusters: Body[list[str]]
 ) -> None:
-    """Accept the list of the one cluster, and refuse any other."""
+    """Accept the list with Vela's one cluster, and refuse any other list."""
     await of_namespace(request, tenant, namespace)
     if clusters != [CLUSTER]:
         raise Refused(412, f"Vela does not replicate: the only cluster is {CLUSTER}")

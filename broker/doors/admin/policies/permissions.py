@@ -1,4 +1,4 @@
-"""Permissions of roles on namespaces, topics and subscriptions. A change is in force before it is answered."""
+"""Permissions of roles on namespaces, topics and subscriptions. A change is in force before the answer is sent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OF_SUBSCRIPTION: Final = f"{_OF_NAMESPACE}/subscription/{{segment:subscription}
 _OF_TOPIC: Final = f"{TOPIC}/permissions"
 
 _Roles = dict[str, list[str]]  # what each role may do
-_Permissions = Annotated[list[Permission], FailFast()]  # the first wrong one is enough, and lists may be long
+_Permissions = Annotated[list[Permission], FailFast()]  # stop at the first wrong item: lists may be long
 
 router = Router()
 
@@ -55,10 +55,10 @@ async def get_subscription_permissions(request: AdminRequest, tenant: str, names
 async def grant_subscription_permission(
     request: AdminRequest, tenant: str, namespace: str, subscription: str, roles: Body[list[str]]
 ) -> None:
-    """Let roles use a subscription. From then on no other role may use it."""
+    """Let roles use a subscription. After that, no other role may use the subscription."""
     subject = await _namespace(request, tenant, namespace)
     if not roles:
-        raise Refused(412, "name a role: without any, the subscription stays as it is")
+        raise Refused(412, "name at least one role: an empty list changes nothing")
     await _set(request, replace(subject, subscription=subscription), roles, [Permission.CONSUME])
 
 
@@ -66,7 +66,7 @@ async def grant_subscription_permission(
 async def revoke_subscription_permission(
     request: AdminRequest, tenant: str, namespace: str, subscription: str, role: str
 ) -> None:
-    """Forbid a role to use a subscription. Once no role is left, every consumer of the topic may use it."""
+    """Forbid a role to use a subscription. If no role is left, every consumer of the topic may use the subscription."""
     subject = await _namespace(request, tenant, namespace)
     await _set(request, replace(subject, subscription=subscription), [role], [])
 
@@ -109,7 +109,7 @@ async def grant_topic_permission(
     role: str,
     actions: Body[_Permissions],
 ) -> None:
-    """Replace the permissions of a role on a topic, which need not exist."""
+    """Replace the permissions of a role on a topic. The topic need not exist."""
     await _set(request, await _topic(request, domain, tenant, namespace, topic), [role], actions)
 
 
@@ -117,7 +117,7 @@ async def grant_topic_permission(
 async def revoke_topic_permission(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, role: str
 ) -> None:
-    """Revoke the permissions of a role on a topic. Those on its namespace stay."""
+    """Revoke the permissions of a role on a topic. The role keeps its permissions on the namespace."""
     subject = await _topic(request, domain, tenant, namespace, topic)
     if role not in (await _granted(request, f"{tenant}/{namespace}")).topics.get(subject.topic, {}):
         raise Refused(412, "Permissions are not set at the topic level")
@@ -125,7 +125,7 @@ async def revoke_topic_permission(
 
 
 async def auth_policies(request: AdminRequest, tenant: str, namespace: str) -> dict[str, object]:
-    """Return all permissions of a namespace, as the member `auth_policies` of Pulsar's policies object has them."""
+    """Return all permissions of a namespace in the shape of `auth_policies` in Pulsar's policies object."""
     granted = await _granted(request, f"{tenant}/{namespace}")
     subject = Subject.of_namespace(tenant, namespace)
     return {

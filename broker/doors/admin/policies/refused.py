@@ -35,7 +35,7 @@ class _Refused:
     default: Any = None  # what a GET answers; None becomes 204
 
 
-_BOOKIES: Final = "Vela stores messages in PostgreSQL: its replication is set there"
+_BOOKIES: Final = "Vela stores messages in PostgreSQL: set up replication in PostgreSQL"
 _NO_REPLICATION: Final = "Vela has one cluster and does not replicate topics"
 _NO_OFFLOAD: Final = "set Vela's policies offload_after_ms and offload_threshold_bytes instead"
 _NO_SUCH_POLICY: Final = "Vela has no such policy"

@@ -31,7 +31,7 @@ class BacklogQuota(PulsarObject):
 
     limitSize: int | None = None  # bytes
     limitTime: int | None = None  # seconds
-    limit: int | None = None  # what older clients call limitSize
+    limit: int | None = None  # older clients send this instead of limitSize
     policy: Literal["producer_request_hold", "producer_exception", "consumer_backlog_eviction"] | None = None
 
 
@@ -60,7 +60,7 @@ class AutoTopicCreation(PulsarObject):
 
 
 class AutoSubscriptionCreation(PulsarObject):
-    """Whether subscribing creates subscriptions."""
+    """Whether a subscribing client creates a missing subscription."""
 
     allowAutoSubscriptionCreation: bool
 

@@ -1,4 +1,4 @@
-"""The table of Pulsar's policies that Vela has: the policies of Vela that each one sets, and how to convert values."""
+"""The table of Pulsar's policies that Vela has: which policies of Vela each of them sets, and how to convert values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MIB: Final = 1024 * 1024
 class AdminPolicy:
     """One policy of Pulsar, in terms of Vela's."""
 
-    names: tuple[str, ...]  # of Vela's policies that it sets
+    names: tuple[str, ...]  # of the policies of Vela that this one sets
     body: Any  # the type of its JSON value
     read: Callable[[Values], Any]  # from Vela's values; called only if one of `names` is set
     write: Callable[[Any], dict[str, object]]  # to Vela's values. Raises Refused
@@ -40,7 +40,7 @@ class AdminPolicy:
     namespace_verb: str = "POST"
     topic_verb: str = "POST"
     member: str = ""  # its name in the object of all policies of a namespace
-    by_cluster: bool = False  # in that object its value is a map by cluster
+    by_cluster: bool = False  # in that object, its value is a map from cluster names to values
 
 
 def _number(
@@ -163,7 +163,7 @@ def _write_delayed_delivery(given: DelayedDelivery) -> dict[str, object]:
     if given.tickTime < BUCKET_MS:
         raise Refused(
             412,
-            f"tickTime is {given.tickTime}: Vela keeps delivery times to {BUCKET_MS} ms, so it takes at least that",
+            f"tickTime is {given.tickTime}: Vela's delivery times are precise to {BUCKET_MS} ms, so give at least that",
         )
     return {"delayed_delivery": given.active, "max_delay_ms": given.maxDeliveryDelayInMillis}
 

@@ -39,7 +39,7 @@ def consumer_stats(
 ) -> ConsumerStats:
     """Return the statistics of a consumer.
 
-    `ranges` are the consumer's hash slots, None unless it is on a Key_Shared subscription.
+    `ranges` are the consumer's hash slots. They are None unless the subscription is Key_Shared.
     """
     figures = consumer.statistics(rates)
     return ConsumerStats(

@@ -105,7 +105,7 @@ def _state(topic: Topic) -> str:
 
 
 def _ledger(info: LedgerInfo, topic: Topic, *, is_open: bool) -> LedgerStats:
-    """Return one ledger. As in Pulsar, the open one has zeros; see currentLedgerEntries and currentLedgerSize."""
+    """Return one ledger. As in Pulsar, the open ledger has zeros; see currentLedgerEntries and currentLedgerSize."""
     if is_open:
         return LedgerStats(ledgerId=info.ledger_id, entries=0, size=0)
     return LedgerStats(
@@ -119,7 +119,7 @@ def _ledger(info: LedgerInfo, topic: Topic, *, is_open: bool) -> LedgerStats:
 def _cursor(each: Subscription) -> CursorStats:
     cursor, ledgers = each.cursor, each.log.ledgers
     holes = list(cursor.holes(_HOLES_SHOWN))
-    # Pulsar's intervals exclude their start, so each begins one entry before the first that is acked.
+    # Pulsar's intervals exclude their start, so each begins one entry before its first acked entry.
     intervals = ",".join(f"({ledger}:{first - 1}..{ledger}:{last}]" for ledger, first, last in holes)
     at_end = each.read_position >= ledgers.end()
     return CursorStats(

@@ -13,7 +13,7 @@ __all__ = ["merged"]
 
 M = TypeVar("M", bound=BaseModel)
 
-# Endings of names. These values are not amounts, so they are not added: the largest is shown.
+# Endings of the names of values that are not amounts and cannot be added. The largest value is shown instead.
 _LARGEST: Final = (
     "Timestamp",
     "TimeStamp",
@@ -30,7 +30,7 @@ _EARLIEST: Final = ("earliestMsgPublishTimeInBacklog", "earliestMsgPublishTimeIn
 
 
 def merged(parts: Sequence[TopicStats]) -> TopicStats:
-    """Add up amounts and rates, and merge clients and subscriptions of the same name. Without parts, all is zero."""
+    """Add up amounts and rates, and merge clients and subscriptions by name. If `parts` is empty, return defaults."""
     if not parts:
         return TopicStats()
     whole = _merged(parts)

@@ -42,7 +42,7 @@ class Asked:
 async def topic_stats(broker: AdminPort, topic: Topic, asked: Asked, *, created_ms: int) -> TopicStats:
     """Return the statistics of a topic in memory.
 
-    PostgreSQL is asked for properties, compaction and offloads, and for the ages of backlogs if the caller wants them.
+    Asks PostgreSQL for properties, compaction and offloads, and for the ages of backlogs if the caller wants them.
     `created_ms` is when the topic was created, 0 = not known. Raises psycopg.Error.
     """
     pool, topic_id = broker.pool, topic.topic_id

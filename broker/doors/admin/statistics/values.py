@@ -1,8 +1,8 @@
 """The statistics of a topic, with Pulsar's names. Rates are per second.
 
-Counters of a topic or subscription count since the topic was loaded, those of a client since it connected. The
-bytesOutCounter of a topic or subscription adds up only the consumers that are connected now. Members that Vela does
-not fill in keep their defaults.
+Counters of a topic or subscription count from the time when the topic was loaded. Counters of a client count from the
+time when it connected. The bytesOutCounter of a topic or subscription adds up only the consumers that are connected
+now. Members that Vela does not fill in keep their defaults.
 """
 # ruff: noqa: N815 - the names are Pulsar's
 
@@ -131,7 +131,7 @@ class CompactionStats(BaseModel):
 
 
 class TopicStats(BaseModel):
-    """A topic, or all partitions of one."""
+    """A topic, or all partitions of a topic."""
 
     msgRateIn: float = 0.0
     msgThroughputIn: float = 0.0
@@ -184,7 +184,7 @@ class PartitionedMetadata(BaseModel):
 
 
 class PartitionedTopicStats(TopicStats):
-    """The merged statistics of all partitions, and those of each."""
+    """The merged statistics of all partitions, and the statistics of each partition."""
 
     metadata: PartitionedMetadata
     partitions: dict[str, TopicStats] = {}

@@ -1,1 +1,1 @@
-"""The broker's end of Pulsar's binary protocol: bytes to events, answers to bytes. No I/O, no clock."""
+"""The broker's end of Pulsar's binary protocol. It turns bytes into events, and answers into bytes, without any I/O."""

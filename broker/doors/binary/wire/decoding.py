@@ -1,7 +1,7 @@
 """Decode a client's commands into events. The engine decides whether a command is allowed now.
 
 An ACK may have as many ids as a frame has room for: hundreds of thousands, which take half a second to decode. Long
-commands are therefore decoded in slices, each an event of its own, and other connections get turns in between.
+commands are therefore decoded in slices, each of which is a separate event. Other connections get turns in between.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
     "decode_slices",
 ]
 
-SLICE_IDS: Final = 128  # the engine counts them as 16 short commands
+SLICE_IDS: Final = 128  # the engine counts a slice as 16 short commands
 
 _SIGN: Final = 1 << 63
 # Copied here because each read from the generated classes goes through a metaclass and takes 0.2 to 0.4 µs.
@@ -57,9 +57,9 @@ HAVE_SLICES: Final = frozenset({_ACK, pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_ME
 
 
 def decode_plain_send(frame: Frame) -> events.Send | None:
-    """Return the event of a SEND that has only the usual fields, without protobuf. Return None for any other command.
+    """Decode a SEND that has only the usual fields, without protobuf. Return None for any other command.
 
-    It takes half the time of `decode_event`, which decodes all other commands.
+    This takes half the time of `decode_event`, which decodes all other commands.
     """
     command, entry = frame
     found = _PLAIN_SEND.fullmatch(command)
@@ -131,7 +131,7 @@ def _ack(command: pb.BaseCommand) -> events.Ack:
     complete(body, command)
     ids: Sequence[pb.MessageIdData] = body.message_id
     if body.ack_type == _CUMULATIVE:
-        ids = ids[:2]  # more than one is a mistake, and two show it
+        ids = ids[:2]  # more than one id is a mistake, and two are enough to show it
     return _ack_of(body, ids, is_last=True)
 
 
@@ -393,7 +393,7 @@ DECODERS: Final[dict[int, Callable[[pb.BaseCommand], events.Event]]] = {
 
 _NO_TRANSACTIONS: Final = "there are no transactions"
 _NO_SCALABLE_TOPICS: Final = (
-    "there are no scalable topics: their messages and their answers are not final in Pulsar"
+    "there are no scalable topics: Pulsar has not finished their part of the protocol"
 )
 UNBUILT: Final[dict[int, str]] = {
     pb.BaseCommand.NEW_TXN: _NO_TRANSACTIONS,
@@ -411,7 +411,7 @@ UNBUILT: Final[dict[int, str]] = {
     pb.BaseCommand.WATCH_TC_ASSIGNMENTS: _NO_TRANSACTIONS,
     pb.BaseCommand.WATCH_TC_ASSIGNMENTS_CLOSE: _NO_TRANSACTIONS,
 }
-"""Commands that the protocol allows a client to send and that Vela refuses, and why."""
+"""Commands that the protocol allows a client to send and that Vela refuses, with the reason."""
 
 
 def _unsupported(command: pb.BaseCommand) -> events.Unsupported:

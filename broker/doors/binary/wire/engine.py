@@ -35,10 +35,10 @@ from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
 __all__ = ["ServerEngine"]
 
-_EVERY_COMMAND: Final = 1 << 62  # more than any piece has
-_LONG_COMMAND_BYTES: Final = 1024  # longer ones may have many ids
-_BYTES_LIKE_A_COMMAND: Final = 128  # decoding them takes as long as another short command
-_IDS_LIKE_A_COMMAND: Final = 8  # of a slice; together they count as another short command
+_EVERY_COMMAND: Final = 1 << 62  # more commands than any piece has
+_LONG_COMMAND_BYTES: Final = 1024  # longer commands may have many ids
+_BYTES_LIKE_A_COMMAND: Final = 128  # decoding this many bytes takes as long as another short command
+_IDS_LIKE_A_COMMAND: Final = 8  # this many ids of a slice count as another short command
 _ACTIVE_CHANGE_VERSION: Final = 12  # older clients close the connection on ACTIVE_CONSUMER_CHANGE
 _CLOSE_VERSION: Final = 5  # older clients close the connection on CLOSE_PRODUCER and CLOSE_CONSUMER
 # The clients that understand REACHED_END_OF_TOPIC. All others close the connection when they get it.
@@ -80,7 +80,7 @@ class ServerEngine:
         self._out: list[bytes] = []
         self._out_bytes = 0
         self.client_version = ""
-        """The client's free text from CONNECT; "" before it."""
+        """The client's free text from CONNECT; "" before CONNECT."""
         self.protocol_version = 0
         """The lower of the two peers' versions; 0 before CONNECT."""
 
@@ -101,11 +101,11 @@ class ServerEngine:
     def receive(self, data: bytes | bytearray | memoryview, *, most: int = _EVERY_COMMAND) -> list[Event]:
         """Decode bytes from the peer and return the events of the commands that they complete, in order.
 
-        Decode at most `most` short commands; a longer one counts as several. If `has_more` is then True, call
-        again, with new bytes or with none.
+        Decodes at most `most` short commands; a longer command counts as several. If `has_more` is then True, call this
+        method again, with new bytes or with none.
 
         Raises RemoteProtocolError (FrameTooLarge, MalformedFrame, MalformedCommand, UnexpectedCommand) and enters state
-        FAILED. The error's `events` are those before the violation. Raises LocalProtocolError if called in that state.
+        FAILED. The error's `events` are those before the violation. Raises LocalProtocolError in state FAILED.
         """
         if self._state is ConnectionState.FAILED:
             raise LocalProtocolError("the connection has failed: close it and pass it no more bytes")
@@ -123,7 +123,7 @@ class ServerEngine:
         return events
 
     def drop_input(self) -> None:
-        """Free bytes that were received but not decoded: the connection is gone, and `receive` is not called again."""
+        """Free the bytes that were received but not decoded. After this, `receive` must not be called again."""
         self._frames.clear()
         self._slices = None
         self._decoder = FrameDecoder(self._max_message_bytes + FRAME_PADDING_BYTES)
@@ -199,7 +199,7 @@ class ServerEngine:
         self._out_bytes += len(data)
 
     def send_connected(self) -> None:
-        """Send CONNECTED, which admits the client. Raises LocalProtocolError unless a CONNECT waits for it."""
+        """Send CONNECTED, which admits the client. Raises LocalProtocolError unless a CONNECT waits for its answer."""
         if self._state is not ConnectionState.CONNECTING:
             raise LocalProtocolError(f"no CONNECT waits for an answer: the connection is {self._state.value}")
         self._enter(ConnectionState.CONNECTED)
@@ -343,7 +343,7 @@ class ServerEngine:
         topic_epoch: int | None = None,
         ready: bool = True,
     ) -> None:
-        """Send PRODUCER_SUCCESS. A queued producer (`ready` False) gets a second one when its turn comes."""
+        """Send PRODUCER_SUCCESS. A queued producer (`ready` False) gets a second answer when its turn comes."""
         self._write(
             answers.producer_success(
                 request_id,
@@ -364,17 +364,17 @@ class ServerEngine:
     def send_send_error(self, producer_id: int, sequence_id: int, code: ServerError, message: str) -> None:
         """Send SEND_ERROR. Prefer `send_close_producer`.
 
-        The C++ client closes the connection on every code but CHECKSUM_ERROR.
+        The C++ client closes the connection when it gets any code but CHECKSUM_ERROR.
         """
         self._write(answers.send_error(producer_id, sequence_id, code, message))
 
     def send_close_producer(self, producer_id: int) -> None:
-        """Send CLOSE_PRODUCER. Raises LocalProtocolError if the client is too old: close its connection."""
+        """Send CLOSE_PRODUCER. Raises LocalProtocolError if the client is too old; then close its connection."""
         self._require_close_version()
         self._write(commands.close_producer(producer_id, request_id=NO_REQUEST))
 
     def send_close_consumer(self, consumer_id: int) -> None:
-        """Send CLOSE_CONSUMER. Raises LocalProtocolError if the client is too old: close its connection."""
+        """Send CLOSE_CONSUMER. Raises LocalProtocolError if the client is too old; then close its connection."""
         self._require_close_version()
         self._write(commands.close_consumer(consumer_id, request_id=NO_REQUEST))
 
@@ -424,7 +424,10 @@ class ServerEngine:
             self._write(answers.active_consumer_change(consumer_id, is_active=is_active))
 
     def send_reached_end_of_topic(self, consumer_id: int) -> None:
-        """Send REACHED_END_OF_TOPIC, but only to Java's and Vela's clients: others close the connection on it."""
+        """Send REACHED_END_OF_TOPIC, but only to Java's and Vela's clients.
+
+        Other clients close the connection when they get this command.
+        """
         if (
             self.client_version.startswith(_END_OF_TOPIC_CLIENTS)
             and self.protocol_version >= _END_OF_TOPIC_VERSION

@@ -1,4 +1,4 @@
-"""The events that `ServerEngine.receive` returns: one class for each command of a client.
+"""The events that `ServerEngine.receive` returns: one class for each command that a client can send.
 
 Entry ids and sequence ids are signed 64-bit numbers: -1 is sent as 2^64-1. The client chooses producer, consumer and
 request ids; they are unsigned. The frequent events are named tuples, because these cost a third of a frozen dataclass
@@ -49,8 +49,8 @@ class Send(NamedTuple):
     """SEND: one entry to store."""
 
     producer_id: int
-    sequence_id: int  # echo it exactly in the receipt
-    highest_sequence_id: int | None  # None if the SEND has none; echo it too
+    sequence_id: int  # the receipt must repeat it exactly
+    highest_sequence_id: int | None  # None if the SEND has none; the receipt must repeat it
     messages: int  # the command's count; the entry's metadata overrides it
     is_chunk: bool
     in_transaction: bool
@@ -62,7 +62,7 @@ class AckId(NamedTuple):
 
     ledger_id: int
     entry_id: int
-    ack_set: int | None  # bit i is set if index i is unacked; None or 0 = the whole entry is acked
+    ack_set: int | None  # bit i is set if message i is unacked; None or 0 = the whole entry is acked
 
 
 class Ack(NamedTuple):
@@ -71,7 +71,7 @@ class Ack(NamedTuple):
     consumer_id: int
     cumulative: bool
     ids: Sequence[AckId]
-    validation_error: ValidationError | None  # why the client discarded the message; it is still an ack
+    validation_error: ValidationError | None  # why the client discarded the messages that it acks
     request_id: int | None  # None = the client wants no answer
     in_transaction: bool
 
@@ -101,9 +101,9 @@ class Connect:
     auth_data: bytes | None
     proxy_to_broker_url: str | None  # the host:port to which a proxy should connect; a broker ignores it
     supports_auth_refresh: bool
-    original_role: str = ""  # of the client for which a proxy connects; "" = the client itself
+    original_role: str = ""  # the role of the client for which a proxy connects; "" = none given
     original_method: str | None = None
-    original_data: bytes = b""  # that client's own credentials
+    original_data: bytes = b""  # the credentials of the client for which a proxy connects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +150,7 @@ class GetTopicsOfNamespace:
     request_id: int
     namespace: str  # "tenant/namespace"
     mode: TopicsMode
-    pattern: str | None  # the broker may apply it; clients filter again
+    pattern: str | None  # the broker may filter by it; clients filter in any case
     topics_hash: str | None  # the hash of the list that the client has
 
 

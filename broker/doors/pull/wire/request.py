@@ -27,11 +27,11 @@ class PullRequest:
     topic: str  # persistent://tenant/namespace/topic
     queue: int  # the partition; 0 if the topic has none
     offset: int  # of the first message wanted, counted in messages since the topic began
-    max_messages: int  # at most this many in the answer
+    max_messages: int  # the most messages in the answer
     tags: Tags  # None = all
     property_filter: PropertyFilter | None  # None = all
     may_suspend: bool  # the broker may park the pull until a message arrives
-    suspend_timeout_ms: int  # for this long, unless the broker's settings say otherwise
+    suspend_timeout_ms: int  # how long the pull may be parked, unless the broker's settings say otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ def parse_pull_topic(raw_path: str, prefix: str) -> str:
 
 
 def parse_pull_request(topic: str, query_string: str | bytes) -> PullRequest:
-    """Read and check every parameter. Raises InvalidPull, which names the first invalid one."""
+    """Read and check every parameter. Raises InvalidPull, which names the first invalid parameter."""
     query = _query(query_string)
     if "commit_offset" in query:
         raise InvalidPull("a pull does not commit: commit with PUT /pull/v1-offset/…")
@@ -80,7 +80,7 @@ def parse_pull_request(topic: str, query_string: str | bytes) -> PullRequest:
 
 
 def parse_offset_request(topic: str, query_string: str | bytes, *, is_commit: bool) -> OffsetRequest:
-    """Read and check every parameter. Raises InvalidPull, which names the first invalid one."""
+    """Read and check every parameter. Raises InvalidPull, which names the first invalid parameter."""
     query = _query(query_string)
     _known(query, _COMMIT_PARAMETERS if is_commit else _OFFSET_PARAMETERS)
     subscription = query.get("subscription")

@@ -1,4 +1,4 @@
-"""Run work in a limited number of tasks, while the rest waits in order."""
+"""Run work in a limited number of tasks. Further work waits in order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 __all__ = ["BoundedTasks"]
 
-_ROOM = 1000  # pieces that may wait; above that `has_room` waits
+_ROOM = 1000  # pieces of work that may wait; while more wait, `has_room` waits too
 
 
 class BoundedTasks:
@@ -23,14 +23,14 @@ class BoundedTasks:
         self._room.set()
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run `work` now or when its turn comes, however many pieces wait."""
+        """Run `work` now or when its turn comes, however many pieces already wait."""
         self._waiting.append(work)
         if len(self._waiting) > _ROOM:
             self._room.clear()
         self._begin()
 
     async def has_room(self) -> None:
-        """Wait while too many pieces wait for their turn. Safe to cancel."""
+        """Wait while more than `_ROOM` pieces of work wait for their turn. Safe to cancel."""
         await self._room.wait()
 
     def drop_waiting(self) -> None:

@@ -1,4 +1,4 @@
-"""Consumers of the WebSocket API: `/ws/v2/consumer/…` for one topic. `multi_topic_socket` has those for several."""
+"""Consumers of one topic in the WebSocket API, `/ws/v2/consumer/…`. For several topics, see `multi_topic_socket`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ConsumerSocket(PushSocket):
 
     @property
     def prefetched(self) -> int:
-        """The permits at the start: 0 in pull mode with one source, where the peer grants them; else the window."""
+        """The permits at the start: the window, or 0 in pull mode with one source, where the peer grants permits."""
         return 0 if self.options.pull_mode and self.has_one_source else self.options.window
 
     def read_address(self) -> Sequence[str]:
@@ -87,7 +87,7 @@ class ConsumerSocket(PushSocket):
                 retry=options.retry,
             )
             await letters.resolve(topics)
-            for each in letters.topics:  # now, rather than when the first letter is written
+            for each in letters.topics:  # check now, and not only when the first letter is written
                 self.guard.check_topic(Action.PRODUCE, each)
             if letters.retry_topic is not None:
                 topics.append(letters.retry_topic.full)
@@ -102,7 +102,7 @@ class ConsumerSocket(PushSocket):
             if self.letters is not None:
                 self.letters.attend(source)
             if source.consumer is not None and self._is_retry_topic(source.consumer.topic_name):
-                # Retry topics are not terminated, and isEndOfTopic asks about the others.
+                # `isEndOfTopic` asks about the other topics: a retry topic is never terminated.
                 source.is_ended = True
 
     def _request(self, topic: TopicName, partitions: int) -> SubscribeRequest:
@@ -194,7 +194,7 @@ class ConsumerSocket(PushSocket):
         await self.transport.share.away(self.letters.has_room())
 
     def release(self) -> None:
-        """Apply the received acks, finish letters that are being written, and leave the rest to other consumers."""
+        """Apply the received acks, finish letters being written, and leave the other messages to other consumers."""
         super().release()
         if self.letters is not None:
             self.letters.lost()

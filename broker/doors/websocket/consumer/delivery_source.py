@@ -43,16 +43,16 @@ class SourceOwner(Protocol):
     """The socket, as its sources see it."""
 
     def push(self, source: DeliverySource, entry: Outgoing) -> None:
-        """Push the messages of an entry. They may be written only with the next `flush`."""
+        """Push the messages of an entry. The socket may delay writing them until the next `flush`."""
 
     def flush(self) -> None:
-        """Write the pushed messages: the delivery is complete."""
+        """Write the pushed messages, because the delivery is complete."""
 
     def is_writable(self) -> bool:
         """Return whether the socket can send more."""
 
     def source_closed(self, reason: str) -> None:
-        """End the socket: the broker detached a consumer."""
+        """End the socket, because the broker detached a consumer."""
 
     async def is_alive(self) -> bool:
         """Return whether the peer answers a ping."""
@@ -65,7 +65,7 @@ class LetterBox(Protocol):
         """Return whether a delivery with this count goes to the dead letter topic without being pushed."""
 
     def take(self, source: DeliverySource, position: Position, permits: int) -> None:
-        """Write a dead letter for a delivery that is not pushed, then give its permits back."""
+        """Write a dead letter for a delivery that is not pushed, then grant its permits again."""
 
 
 class Outgoing(NamedTuple):
@@ -80,7 +80,7 @@ class Outgoing(NamedTuple):
 class DeliverySource:
     """Does for a JSON client what a client library does: decode entries, track acks, grant permits.
 
-    It is its consumer's `ConsumerSink`.
+    Implements `ConsumerSink` for its consumer.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class DeliverySource:
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
         """Decode the entries and pass them to the socket.
 
-        Discard damaged entries and give their permits back.
+        Discard damaged entries and grant their permits again.
         """
         for entry, redelivery_count, remaining in deliveries:
             charged = entry.messages if remaining is None else remaining.bit_count()
@@ -139,9 +139,10 @@ class DeliverySource:
     def _pass_over(
         self, entry: StoredEntry, redelivery_count: int, charged: int, error: EntryCorrupt
     ) -> None:
-        """Handle an entry that was not decoded: discard a damaged one, and leave one that other clients can read.
+        """Handle an entry that was not decoded.
 
-        For an encrypted entry, the crypto failure action decides.
+        Discard a damaged entry. Leave an entry unacked if other clients can read it. For an encrypted entry, the crypto
+        failure action decides.
         """
         position = Position(entry.ledger_id, entry.entry_id)
         if isinstance(error, EntryEncrypted):
@@ -193,7 +194,7 @@ class DeliverySource:
         self.is_ended = True
 
     def on_consumer_closed(self, reason: str) -> None:
-        """End the socket: the broker detached the consumer, for example for a seek, a reset or an unload."""
+        """End the socket, because the broker detached the consumer, for example after a seek, a reset or an unload."""
         self.consumer = None
         self._owner.source_closed(reason)
 
@@ -223,7 +224,7 @@ class DeliverySource:
             self.consumer.ack([request], cumulative=True)
 
     def credit(self, messages: int) -> None:
-        """Grant permits to the broker, together with those of this turn of the event loop. Ignore 0 and less."""
+        """Grant permits to the broker, with all permits of this turn of the event loop at once. Ignore 0 and less."""
         if messages > 0:
             self._permits_due += messages
             self._schedule()
@@ -236,7 +237,7 @@ class DeliverySource:
             self.consumer.redeliver_at([position], due_ms)
 
     def detach(self, cause: DepartureCause) -> None:
-        """Apply the acks received so far, then leave the rest to other consumers. Safe to repeat."""
+        """Apply the acks received so far, then leave the unacked messages to other consumers. Safe to repeat."""
         self._permits_due = 0
         self._settle()
         if self.consumer is not None:

@@ -15,7 +15,7 @@ __all__ = ["Fragment", "FragmentCache"]
 
 
 class Fragment(NamedTuple):
-    """The part of a message that is the same in every push of it."""
+    """The part of a message that is the same in every push."""
 
     batch_index: int  # -1 when the entry is not a batch
     batch_size: int  # 0 when the entry is not a batch
@@ -23,7 +23,10 @@ class Fragment(NamedTuple):
 
 
 class FragmentCache:
-    """Keeps the entries that were decoded last: at most `max_bytes` of fragments, and none above a quarter of that."""
+    """Keeps the latest decoded entries, with at most `max_bytes` of fragments.
+
+    Does not keep an entry whose fragments take more than a quarter of `max_bytes`.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes

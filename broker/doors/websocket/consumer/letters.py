@@ -1,8 +1,8 @@
-"""Dead letters and retry letters of one JSON socket. Clients of the binary protocol write their own.
+"""Dead letters and retry letters of one JSON socket. Clients of the binary protocol write such letters themselves.
 
-The socket writes a letter, waits for its receipt, and then acks the original. If it cannot write the letter, the
-original is delivered again. So no message is lost: the application acks it, or a letter topic stores it, or both.
-While a letter waits for its turn, only the position is in memory; the entry is read again when it is written.
+The socket writes a letter, waits for its receipt, and then acks the original. If it cannot write the letter, the broker
+delivers the original again. So no message is lost: the application acks it, or a letter topic stores it, or both. While
+a letter waits for its turn, only the position is in memory; to write the letter, the socket reads the entry again.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class _Letter:
     consumer: ConsumerPort
     position: Position
     ack: Callable[[Sequence[AckRequest]], None]  # works even after the consumer has left
-    batch_index: int = _WHOLE_ENTRY  # or the member to copy, -1 = the entry is not a batch
+    batch_index: int = _WHOLE_ENTRY  # or the index of the member to copy; -1 = the entry is not a batch
     is_retry: bool = False
     delay_ms: int = 0  # of a retry letter
-    properties: Mapping[str, str] = field(default_factory=dict)  # added to a retry letter's
-    permits: int = 0  # to give back when the letter is settled, for messages that were not pushed
+    properties: Mapping[str, str] = field(default_factory=dict)  # added to those of a retry letter
+    permits: int = 0  # of messages that were not pushed; granted again when the letter is settled
 
 
 class Letters:
@@ -82,7 +82,7 @@ class Letters:
         dead_letter: DeadLetterPolicy | None,
         retry: RetryPolicy | None,
     ) -> None:
-        self.retry_topic: TopicName | None = None  # the socket consumes it too
+        self.retry_topic: TopicName | None = None  # the socket also consumes this topic
         self._broker = broker
         self._clock = clock
         self._subscription = subscription
@@ -153,7 +153,7 @@ class Letters:
         return self._dead_letter is not None and self._dead_letter.bypasses(redeliveries)
 
     def take(self, source: DeliverySource, position: Position, permits: int) -> None:
-        """Write a dead letter for a delivery that is not pushed, then give its permits back."""
+        """Write a dead letter for a delivery that is not pushed, then grant its permits again."""
         consumer = source.consumer
         if consumer is not None:
             self._begin(
@@ -201,7 +201,7 @@ class Letters:
         wanted: list[Position] = []
         for position, is_nack in due:
             if position in busy:
-                # A letter of some members is being written. Redeliver the other members once it is settled.
+                # A letter of some members is being written. Redeliver the other members once that letter is settled.
                 consumer.redeliver_at([position], self._clock.now_ms() + _AFTER_FAILURE.min_ms)
                 continue
             is_dead = self._dead_letter is not None and self._dead_letter.ends(
@@ -252,7 +252,10 @@ class Letters:
             self._failed(letter, error)
 
     def _failed(self, letter: _Letter, error: Exception) -> None:
-        """Deliver the message again: at once the first time, then less and less often while no letter succeeds."""
+        """Deliver the message again: at once the first time, then after longer and longer delays.
+
+        The delays begin again at zero once a letter has been written.
+        """
         delay_ms = _AFTER_FAILURE.delay_ms(self._failures - 1) if self._failures else 0
         self._failures += 1
         logger.warning(

@@ -28,8 +28,9 @@ logger = logging.getLogger(__name__)
 class MultiTopicConsumerSocket(ConsumerSocket):
     """One consumer of several topics. With a pattern it also consumes matching topics as soon as they are created.
 
-    With a pattern, topics that the client's role may not consume are left out. The handshake is refused if the client
-    names such a topic. When a topic is deleted or unloaded, the socket closes with 1012, and the client connects again.
+    A pattern leaves out topics that the client's role may not consume. If the client names such a topic, the broker
+    refuses the handshake. When a topic is deleted or unloaded, the socket closes with 1012, and the client connects
+    again.
     """
 
     def __init__(self, *, broker: BrokerPort, clock: Clock, fragments: FragmentCache) -> None:
@@ -41,7 +42,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
         self._joins: set[asyncio.Task[None]] = set()
 
     def read_address(self) -> Sequence[str]:
-        """Set the subscription and return the named topics, none if there is a pattern. Raises InvalidQuery."""
+        """Set the subscription and return the named topics, or () if there is a pattern. Raises InvalidQuery."""
         self.subscription = subscription_name(self.path_arguments["subscription"])
         found = requested_topics(self.query)
         if not isinstance(found, RequestedPattern):
@@ -50,7 +51,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
         return ()
 
     async def attach(self, asked: Sequence[str]) -> None:
-        """Attach to the named topics, or to those that the pattern chooses now. Raises as the base class does."""
+        """Attach to the named topics, or to those that the pattern chooses now. Raises the errors of the base class."""
         if self._requested is None:
             await super().attach(asked)
             return
@@ -65,7 +66,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
             await super().attach(self._permitted(self._list.names))
 
     def _permitted(self, names: frozenset[str]) -> list[str]:
-        """Return the topics that the client may consume, without those of this socket's own letters."""
+        """Return the topics that the client may consume, without the topics of this socket's own letters."""
         left_out = {each.full for each in self.letters.topics} if self.letters is not None else set()
         consumed = {each.consumer.topic_name.full for each in self.sources if each.consumer is not None}
         permitted = []
@@ -88,7 +89,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
             join.add_done_callback(self._joins.discard)
 
     async def _join(self, added: frozenset[str]) -> None:
-        """Consume new topics. If one cannot be consumed the socket closes, because it must not miss messages."""
+        """Consume new topics. If one of them cannot be consumed, close the socket, so that it misses no messages."""
         async with self._joining:
             before = len(self.sources)
             try:

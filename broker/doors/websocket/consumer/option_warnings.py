@@ -1,6 +1,6 @@
 """Warnings about options of a consumer that do not work as their names suggest.
 
-The handshake's answer has them, and the broker gets them with the subscribe request.
+The client gets the warnings in the answer to its handshake, and the broker gets them with the subscribe request.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PushSocket"]
 
-KNOWN_IDS: Final = 2_000  # ids that need no parsing when they are sent back: two of the largest windows
+KNOWN_IDS: Final = 2_000  # ids that need no parsing when the peer sends them back; twice the largest window
 MAX_READY_BYTES: Final = 1024 * 1024
 
 
@@ -40,12 +40,12 @@ class _Ready(NamedTuple):
 
 
 class PushSocket(BrokerSocket):
-    """Pushes messages of one source or several.
+    """Pushes messages of one source or of several.
 
-    A socket with one source writes each delivery at once, because the broker's permits are its window. With several
-    sources (partitions, v3) it does not know which of them have messages. So each source gets a share of the window as
-    permits, at least one, and its deliveries wait here until the window has room. Above 1 MiB of waiting messages, the
-    broker stops delivering.
+    A socket with one source writes each delivery at once, because the broker's permits are its window. A socket with
+    several sources (partitions, v3) does not know which of them have messages. So each source gets a share of the
+    window as permits, at least one, and its deliveries wait here until the window has room. Above 1 MiB of waiting
+    messages, the broker stops delivering.
     """
 
     window: DeliveryWindow  # `connect` sets it
@@ -95,7 +95,7 @@ class PushSocket(BrokerSocket):
                 )
 
     def start(self, permits: int) -> None:
-        """Begin to deliver. A single source gets all permits; several get a share each."""
+        """Begin to deliver. A single source gets all permits; several sources share the permits."""
         self.transport.on_writable(self._writable_again)
         self.credit_share(self.sources, permits)
 
@@ -137,7 +137,7 @@ class PushSocket(BrokerSocket):
         self._frames.append(push_frame(text, data, redelivery_count))
 
     def flush(self) -> None:
-        """Write the pushed messages: the delivery is complete."""
+        """Write the pushed messages, because the delivery is complete."""
         if self._ready:
             self.drain_soon()
         self._write()
@@ -186,7 +186,7 @@ class PushSocket(BrokerSocket):
             self.drain_soon()
 
     def source_of(self, message_id: MessageId) -> DeliverySource:
-        """Return the source that delivered this id. If none did, return that of the id's partition, or else the first.
+        """Return the source that delivered this id; else the source of the id's partition, or else the first source.
 
         Raises InvalidCommand while no topic matches the socket's pattern.
         """
@@ -202,7 +202,7 @@ class PushSocket(BrokerSocket):
 
     @property
     def is_end_of_topic(self) -> bool:
-        """Whether every topic and partition is terminated and all of it is acked. False while there is none."""
+        """Whether every topic and partition is terminated and fully acked. False while there are no topics."""
         return bool(self.sources) and all(source.is_ended for source in self.sources)
 
     # -- the end -------------------------------------------------------------------------------------------------
@@ -218,13 +218,13 @@ class PushSocket(BrokerSocket):
         return await self.transport.is_alive(PROBE_TIMEOUT_MS)
 
     async def disconnect(self, code: int) -> None:
-        """Release everything, and record whether the peer closed or its connection was lost."""
+        """Release everything, and record whether the peer closed the socket or the connection was lost."""
         if code != NO_CLOSE_FRAME:
             self._departure = DepartureCause.CLOSED
         await super().disconnect(code)
 
     def release(self) -> None:
-        """Apply the acks received so far, and leave the rest to other consumers. Safe to repeat."""
+        """Apply the acks received so far, and leave the unacked messages to other consumers. Safe to repeat."""
         self.is_letting_go = True
         self._ready.clear()
         self._ready_bytes = 0

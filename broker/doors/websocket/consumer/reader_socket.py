@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ReaderSocket"]
 
-_OWN_STATUS = (401, 403)  # these are not answered with 500
+_OWN_STATUS = (401, 403)  # `refusal` answers with these unchanged
 
 
 class ReaderSocket(PushSocket):
@@ -63,7 +63,10 @@ class ReaderSocket(PushSocket):
         )
 
     def _start(self, topic: TopicName) -> tuple[Position, int | None]:
-        """Return the first entry to send, and which of its messages (None = all). The named message is not sent."""
+        """Return the first entry to send, and the ack set of its messages to send (None = all).
+
+        `messageId` itself is not sent.
+        """
         message_id = self._options.start
         position = Position(message_id.ledger_id, message_id.entry_id)
         if message_id in (EARLIEST, LATEST):
@@ -77,7 +80,7 @@ class ReaderSocket(PushSocket):
         return Position(position.ledger_id, position.entry_id + 1), None
 
     def refusal(self, status: int, reason: str) -> HandshakeRefused:
-        """Return 500, as Pulsar does for a refused reader, unless credentials or a permission are missing."""
+        """Return a refusal with 500, as Pulsar does for readers, unless credentials or a permission are missing."""
         return HandshakeRefused(
             status if status in _OWN_STATUS else 500, f"Failed to create reader: {reason}"
         )

@@ -10,15 +10,15 @@ from vela.wire.message_id import MessageId
 
 __all__ = ["MAX_BATCH_SIZE", "BatchAcks", "EntryAck"]
 
-# More members than an entry of 5 MiB can have (a member takes 6 bytes at least). A bit set is as long as the batch size
+# More members than an entry of 5 MiB can have (a member takes at least 6 bytes). A bit set is as long as the batch size
 # that an id claims, so without this limit an invented id could make the broker allocate gigabytes.
 MAX_BATCH_SIZE = 1 << 20
 
 
 class EntryAck(NamedTuple):
-    """The ack of one entry. The cursor ANDs `remaining` with the members that it still has as unacked.
+    """The ack of one entry. The cursor ANDs `remaining` with the members that are still unacked.
 
-    A named tuple because every ack makes one, and a dataclass would cost more than the rest of the work.
+    A named tuple, because every ack needs one and a dataclass would cost more than the rest of the work.
     """
 
     ledger_id: int
@@ -30,10 +30,10 @@ class EntryAck(NamedTuple):
 class BatchAcks:
     """Turns acked ids of one topic, as one socket sends them, into entry acks.
 
-    With `batch_index_acks` (Vela's default) every member is acked by itself and nothing is kept between calls. Without
-    it an entry is acked when this socket has acked all its members since the last delivery. Until then a bit set is
-    kept for each partly acked entry, for at most `max_entries`. Above that the oldest is forgotten, so its entry is
-    redelivered; no message is lost.
+    With `batch_index_acks` (Vela's default) every member is acked separately and nothing is kept between calls. Without
+    it, an entry is acked when this socket has acked all its members since the last delivery. Until then a bit set is
+    kept for each partly acked entry, for at most `max_entries`. Above that number the oldest bit set is forgotten, and
+    the broker redelivers its entry; no message is lost.
     """
 
     __slots__ = ("_batch_index_acks", "_max_entries", "_partly")
@@ -41,11 +41,11 @@ class BatchAcks:
     def __init__(self, *, batch_index_acks: bool = True, max_entries: int = 10_000) -> None:
         self._batch_index_acks = batch_index_acks
         self._max_entries = max_entries
-        self._partly: dict[tuple[int, int], int] = {}  # (ledger, entry) -> bits not yet acked here
+        self._partly: dict[tuple[int, int], int] = {}  # (ledger, entry) -> bits of unacked members
 
     @property
     def partly_acked(self) -> int:
-        """Entries kept because some of their members are not acked yet."""
+        """The number of entries of which only some members are acked so far."""
         return len(self._partly)
 
     def individual(self, ids: Iterable[MessageId]) -> list[EntryAck]:
@@ -89,8 +89,9 @@ class BatchAcks:
     def cumulative(self, message_id: MessageId) -> EntryAck:
         """Return the ack of everything up to and including `message_id`.
 
-        Inside a batch, the members after it remain. Without batch index acks all members of its entry remain, so
-        only the entries before it are acked. Raises InvalidCommand for an impossible index or size.
+        If the id names a member of a batch, the members after it remain unacked. Without batch index acks, all members
+        of that batch remain unacked, so only the entries before the batch are acked. Raises InvalidCommand for an
+        impossible index or size.
         """
         position = (message_id.ledger_id, message_id.entry_id)
         remaining, size = 0, 0

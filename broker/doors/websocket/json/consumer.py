@@ -44,7 +44,7 @@ _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class Acknowledge(msgspec.Struct, frozen=True, gc=False):
-    """Acknowledge one message, or all up to and including it."""
+    """Acknowledge one message, or all messages up to and including this one."""
 
     message_id: MessageId
     cumulative: bool  # True only for the extension ackType=cumulative
@@ -67,7 +67,7 @@ class ReconsumeLater(msgspec.Struct, frozen=True, gc=False):
 
     message_id: MessageId
     delay_ms: int  # >= 0
-    properties: dict[str, str]  # added to the copy's
+    properties: dict[str, str]  # added to those of the copy
 
 
 class Unsubscribe(msgspec.Struct, frozen=True, gc=False):
@@ -130,14 +130,14 @@ _END_OF_TOPIC = {True: b'{"endOfTopic":true}', False: b'{"endOfTopic":false}'}
 
 
 def decode_commands(frame: Frame, known: Mapping[str, MessageId] = _NONE_KNOWN) -> list[ConsumerCommand]:
-    """Return the commands of a text frame in order: one, unless the frame is an array.
+    """Return the commands of a text frame in order. There is one command unless the frame is an array.
 
     `known` maps the base64 text of ids that were sent to this socket to the ids, which saves parsing them (4 µs each).
     Any other id is parsed, so a client may ack on one socket a message that it received on another.
 
     Raises InvalidJson (not JSON, wrong types, empty or oversized array) and InvalidCommand (an id that is
     missing, not base64 or not a MessageIdData; `permit` without a number; unknown `ackType`; `reconsumeLater`
-    without a delay or with wrong properties). A `type` that is absent or unknown acknowledges, as in Pulsar.
+    without a delay or with wrong properties). A command whose `type` is absent or unknown acknowledges, as in Pulsar.
     """
     fields = guarded_decode(_decode, frame)
     if type(fields) is _Fields:
@@ -172,7 +172,7 @@ def _command(fields: _Fields, known: Mapping[str, MessageId]) -> ConsumerCommand
 def _message_id(fields: _Fields, known: Mapping[str, MessageId]) -> MessageId:
     text = fields.messageId
     if text is None:
-        raise InvalidCommand("messageId is missing; send back the one the message came with")
+        raise InvalidCommand("messageId is missing; send back the id that the message came with")
     message_id = known.get(text)
     if message_id is not None:
         return message_id
@@ -208,8 +208,8 @@ def _properties(value: object) -> dict[str, str]:
 def push_fragment(message: Message) -> bytes:
     """Return the part of a push that is the same for every delivery of `message`, so that it can be cached.
 
-    It has payload, properties, publishTime, eventTime (unless 0), key (if there is one) and the closing brace. Pass it
-    to `push_frame`.
+    The part has payload, properties, publishTime, eventTime (unless 0), key (if there is one) and the closing brace.
+    Pass it to `push_frame`.
     """
     return _fragment(
         _Push(message.payload, message.properties, format_time(message.publish_time_ms)), message

@@ -1,6 +1,6 @@
 """Messages that the client has encrypted: the keys in the address, and the fields of each message about encryption.
 
-The broker stores an encrypted payload as it is, and writes the fields that consumers need to decrypt it into the
+The broker stores an encrypted payload unchanged. It writes the fields that consumers need for decryption into the
 entry's metadata.
 """
 
@@ -60,14 +60,14 @@ class _GivenKey(msgspec.Struct):
 def encryption_keys(query: Query) -> tuple[EncryptionKey, ...]:
     """Read `encryptionKeys`: base64 of `{"⟨name⟩": {"keyValue": base64, "metadata": {}}}`. () if there are none.
 
-    Raises HandshakeRefused (500) for anything else, such as names of keys, with which Pulsar encrypts in the broker.
+    Raises HandshakeRefused (500) for anything else, such as names of keys with which Pulsar's broker would encrypt.
     """
     text = query.get("encryptionKeys")
     if not text:
         return ()
     try:
         given = msgspec.json.decode(base64.b64decode(text, validate=True), type=dict[str, _GivenKey])
-    except ValueError:  # msgspec's errors too
+    except ValueError:  # msgspec's errors are ValueErrors
         given = {}
     if not given:
         raise HandshakeRefused(
@@ -98,7 +98,7 @@ def message_encryption(
     if codec is Compression.NONE and not uncompressed_bytes:
         return MessageEncryption(param=read)
     if codec is Compression.NONE or uncompressed_bytes is None:
-        raise ValueError("compressionType and uncompressedMessageSize need each other")
+        raise ValueError("send compressionType and uncompressedMessageSize together, or neither")
     if not 0 <= uncompressed_bytes <= _MOST_BYTES:
         raise ValueError(f"uncompressedMessageSize is a number from 0 to {_MOST_BYTES}")
     return MessageEncryption(param=read, compression=codec, uncompressed_bytes=uncompressed_bytes)

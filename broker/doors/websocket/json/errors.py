@@ -1,7 +1,8 @@
 """Errors on an open JSON socket, and the numbers that a peer sees for them.
 
-A `SessionError` closes the socket. A refused send is a value (`broker.doors.websocket.json.producer.SendError`),
-because it does not close the socket. `broker.doors.handshake_errors` has the errors that keep a socket from opening.
+A `SessionError` closes the socket. A refused send does not close the socket, so the refusal is not an exception but a
+value, `broker.doors.websocket.json.producer.SendError`. `broker.doors.handshake_errors` has the errors that keep a
+socket from opening.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ __all__ = [
     "close_reason",
 ]
 
-MAX_CLOSE_REASON_BYTES = 123  # a control frame has at most 125 bytes, two of them the code (RFC 6455, 5.5)
+MAX_CLOSE_REASON_BYTES = 123  # a control frame has at most 125 bytes; the code takes two (RFC 6455, 5.5)
 
 
 class WebSocketError(IntEnum):
     """Pulsar's error numbers.
 
     At the handshake Vela answers with HTTP statuses instead. It sends 5 when it closes a socket because the credentials
-    have expired or were revoked, and 6 because a permission was revoked. It never sends 1, 2 and 4.
+    have expired or were revoked, and 6 when a permission was revoked. It never sends 1, 2 or 4.
     """
 
     FAILED_TO_CREATE_PRODUCER = 1
@@ -42,7 +43,7 @@ class WebSocketError(IntEnum):
 
     @property
     def text(self) -> str:
-        """Pulsar's own wording of the number."""
+        """Pulsar's text for the number."""
         return _TEXTS[self]
 
 
@@ -66,17 +67,17 @@ class CloseCode(IntEnum):
     UNSUPPORTED_DATA = 1003  # a binary frame on a JSON endpoint
     INVALID_DATA = 1007  # not UTF-8, not JSON, or JSON of the wrong types (error 3)
     # A command that cannot be carried out, such as a bad id or permits <= 0 (error 3); credentials that have expired or
-    # were revoked (error 5); a revoked permission (error 6); on /ws/binary, the end of the protocol.
+    # were revoked (error 5); a revoked permission (error 6); on /ws/binary, every close by BinaryConnection.
     POLICY_VIOLATION = 1008
     MESSAGE_TOO_BIG = 1009  # a frame above the limit
     INTERNAL_ERROR = 1011  # a fault of the broker
-    SERVICE_RESTART = 1012  # the broker closed the consumer or producer, as for a seek: connect again
+    SERVICE_RESTART = 1012  # the broker closed the consumer or producer, for example to seek: connect again
 
 
 class SessionError(RemoteProtocolError):
     """Closes the socket with `close_code` and `reason`. You may show `str()` to the peer.
 
-    If the frame is an array, commands before the wrong one may have been applied.
+    If the frame is an array, the commands before the wrong command may have been applied.
     """
 
     close_code: ClassVar[CloseCode] = CloseCode.POLICY_VIOLATION

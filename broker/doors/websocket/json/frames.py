@@ -1,4 +1,4 @@
-"""The parts that decoders of client frames share: the limit of an array, and errors of msgspec as InvalidJson."""
+"""The parts that decoders of client frames share: the limit on arrays, and msgspec's errors turned into InvalidJson."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 # msgspec raises MsgspecError, UnicodeError for bytes that are not UTF-8, and RecursionError for deep nesting.
 DECODE_ERRORS: tuple[type[Exception], ...] = (msgspec.MsgspecError, UnicodeError, RecursionError)
-_TRUNCATED: Final = "Input data was truncated"  # msgspec's words; they do not say what to change
+_TRUNCATED: Final = "Input data was truncated"  # msgspec's words, which do not say what to change
 
 
 def guarded_decode(decode: Callable[[Frame], _T], frame: Frame) -> _T:

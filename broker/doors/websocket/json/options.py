@@ -1,6 +1,6 @@
 """The query parameters of the handshake as options, with Pulsar's names, defaults and refusals.
 
-Unknown parameters are ignored. So is `token`, which `BrokerSocket` reads.
+These functions ignore unknown parameters, and `token`, which `BrokerSocket` reads.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class HashingScheme(StrEnum):
 
 
 class RoutingMode(StrEnum):
-    """How the broker chooses a partition for a message without a key. Custom is accepted and acts as Single."""
+    """How the broker chooses a partition for a message without a key. CustomPartition acts as SinglePartition."""
 
     SINGLE = "SinglePartition"
     ROUND_ROBIN = "RoundRobinPartition"
@@ -105,8 +105,8 @@ class CryptoFailureAction(StrEnum):
 class ProducerOptions:
     """Options of a producer. `batching_max_…` and `max_pending_messages` have an effect only with batching."""
 
-    producer_name: str | None = None  # None = the broker makes one
-    initial_sequence_id: int | None = None  # the last id already used; None = the last one stored, if known
+    producer_name: str | None = None  # None = the broker generates one
+    initial_sequence_id: int | None = None  # the last id already used; None = the last stored id, if known
     hashing_scheme: HashingScheme = HashingScheme.JAVA_STRING_HASH
     send_timeout_ms: int = 30_000  # 0 = never
     routing_mode: RoutingMode = RoutingMode.SINGLE
@@ -115,7 +115,7 @@ class ProducerOptions:
     batching_max_publish_delay_ms: int = 1
     max_pending_messages: int = 0  # messages without a receipt, 0 = unbounded
     compression: CompressionType = CompressionType.NONE
-    encryption_keys: tuple[EncryptionKey, ...] = ()  # the client encrypts with them; () = it does not
+    encryption_keys: tuple[EncryptionKey, ...] = ()  # the client's keys; () = the client does not encrypt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,14 +126,14 @@ class ConsumerOptions:
     subscription_mode: SubscriptionMode = SubscriptionMode.DURABLE
     initial_position: InitialPosition = InitialPosition.LATEST
     receiver_queue_size: int = MAX_RECEIVER_QUEUE  # messages, 0 … 1000
-    consumer_name: str | None = None  # None = the broker makes one
+    consumer_name: str | None = None  # None = the broker generates one
     priority_level: int = 0  # 0 is served first
     ack_timeout_ms: int = 0  # 0 = off, else >= 1000
-    ack_timeout_tick_ms: int = MIN_TICK_MS  # timeouts fall on multiples of it; never above the timeout
+    ack_timeout_tick_ms: int = MIN_TICK_MS  # timeouts fall on multiples of this; never above the timeout
     ack_timeout_backoff: RedeliveryBackoff | None = None  # added to the timeout, by redelivery count
     negative_ack_redelivery_delay_ms: int = 60_000  # >= 100
     negative_ack_backoff: RedeliveryBackoff | None = None  # instead of the delay, by redelivery count
-    batch_index_acks: bool = True  # members of a batch are acked by themselves
+    batch_index_acks: bool = True  # members of a batch are acked separately
     dead_letter: DeadLetterPolicy | None = None
     retry: RetryPolicy | None = None
     pull_mode: bool = False
@@ -149,9 +149,9 @@ class ConsumerOptions:
 class ReaderOptions:
     """Options of a reader."""
 
-    start: MessageId = LATEST  # exclusive: the first message sent is the one after it
+    start: MessageId = LATEST  # exclusive: reading begins after this message
     receiver_queue_size: int = MAX_RECEIVER_QUEUE  # messages, 0 … 1000
-    reader_name: str | None = None  # None = the broker makes one
+    reader_name: str | None = None  # None = the broker generates one
     crypto_failure_action: CryptoFailureAction = CryptoFailureAction.FAIL
 
     @property
@@ -161,11 +161,11 @@ class ReaderOptions:
 
 
 def producer_options(query: Query) -> ProducerOptions:
-    """Read the options of a producer. Raises InvalidQuery (400), and HandshakeRefused (500) for names of keys.
+    """Read the options of a producer. Raises InvalidQuery (400).
 
-    A client that encrypts its messages sends the keys; then batching and compression have no effect. Names of keys are
-    refused, as Pulsar refuses them without a key reader: a client that expects the broker to encrypt must not publish
-    in plain text.
+    A client that encrypts its messages sends the keys; then batching and compression have no effect. If the client
+    sends only the names of keys, this function raises HandshakeRefused (500), as Pulsar does without a key reader: a
+    client that expects the broker to encrypt must not publish in plain text.
     """
     keys = encryption_keys(query)
     defaults = ProducerOptions()
@@ -334,7 +334,7 @@ def _backoff(query: Query, name: str) -> RedeliveryBackoff | None:
         except ValueError:
             pass
     raise InvalidQuery(
-        f"{name} is the shortest and the longest wait in ms and a multiplier from 1 on, such as 1000,60000,2"
+        f"{name} is the shortest and the longest wait in ms and a multiplier of at least 1, such as 1000,60000,2"
     )
 
 

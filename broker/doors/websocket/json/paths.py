@@ -15,7 +15,7 @@ __all__ = ["RequestedPattern", "full_topic", "requested_topics", "subscription_n
 
 
 def full_topic(pieces: Mapping[str, str]) -> str:
-    """Return `domain://tenant/namespace/topic` from the undecoded pieces of a path, which have these four names.
+    """Return `domain://tenant/namespace/topic` from the undecoded pieces of a path, by their names.
 
     Empty segments inside the topic are left out. The broker checks later whether the name is legal. Raises InvalidQuery
     for an unknown domain, and for a piece that is empty or cannot be decoded.

@@ -1,8 +1,8 @@
 """A producer's frames: messages in, acks out.
 
 Extension: a text frame may be a JSON array of message objects. The answer is exactly one frame: an array of
-acks in the same order, sent when the last of its messages is settled (`ArrayAcks`). Each item succeeds or
-fails by itself, as if it had been sent alone. The answer to an array that is empty or above the limit is one
+acks in the same order, sent when the last of the messages is settled (`ArrayAcks`). Each item succeeds or
+fails as if it had been sent alone. The answer to an array that is empty or above the limit is one
 `send-error:3` object.
 """
 
@@ -40,7 +40,7 @@ class SendError(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The refusal of a message. The socket stays open."""
 
     error: WebSocketError  # 3, 7 or 8
-    message: str  # text for people
+    message: str  # why the message was refused, for a person to read
     context: str | None = None  # None if there is none, or if the JSON could not be read
 
     def to_frame(self) -> bytes:
@@ -95,11 +95,12 @@ _decode_raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 def decode_frame(
     frame: Frame, now_ms: int, *, is_encrypted: bool = False
 ) -> DecodedMessage | list[DecodedMessage]:
-    """Return the message of a text frame, or a list of them if the frame is an array. Never raises.
+    """Return the message of a text frame, or a list of messages if the frame is an array. Never raises.
 
-    `now_ms` is the broker's clock, for `deliverAfterMs`. `is_encrypted`: the socket has encryptionKeys. Errors are
-    values: 3 if the frame is not JSON or a field has the wrong type; 7 for a payload that is missing, null or not
-    base64, for a time that cannot be read or stored, and for fields that an encrypted message lacks.
+    `now_ms` is the broker's clock, for `deliverAfterMs`. `is_encrypted`: the socket has encryptionKeys. A refused
+    message becomes a SendError: 3 if the frame is not JSON or a field has the wrong type; 7 for a payload that is
+    missing, null or not base64, for a time that cannot be read or stored, and for fields that an encrypted message
+    lacks.
     """
     try:
         fields = _decode(frame)
@@ -151,7 +152,7 @@ def _message(fields: _Fields, now_ms: int, is_encrypted: bool) -> DecodedMessage
 def _refused(
     frame: Frame, now_ms: int, error: Exception, is_encrypted: bool
 ) -> DecodedMessage | list[DecodedMessage]:
-    """Decode the objects of a refused frame one by one, so that good ones are published and contexts are echoed."""
+    """Decode the objects of a refused frame one by one, so that valid messages are published and contexts echoed."""
     try:
         items = array_items(_decode_raw_items(frame))
     except DECODE_ERRORS:
@@ -185,9 +186,9 @@ def _bad_field(message: str, fields: _Fields) -> SendError:
 
 
 def ack_frame(message_id_base64: str, context: str | None) -> bytes:
-    """Return `{"result":"ok","messageId":…,"context":…,"errorCode":0,"schemaVersion":0}`, context if there is one.
+    """Return `{"result":"ok","messageId":…,"context":…,"errorCode":0,"schemaVersion":0}`.
 
-    `message_id_base64` is `MessageId.to_base64()`: base64 needs no escaping.
+    Leaves out a `context` of None. `message_id_base64` is `MessageId.to_base64()`: base64 needs no escaping.
     """
     if context is None:
         return (
@@ -210,7 +211,7 @@ class ArrayAcks:
         self._waiting = messages
 
     def settle(self, index: int, answer: bytes) -> bytes | None:
-        """Record the answer (`ack_frame` or `SendError.to_frame`) to an item. Return the frame after the last one.
+        """Record the answer (`ack_frame` or `SendError.to_frame`) to an item. Return the frame after the last answer.
 
         Safe to repeat: an index that is settled already keeps its first answer.
         """

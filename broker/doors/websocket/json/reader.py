@@ -30,7 +30,7 @@ class ReaderFrame:
 def decode_reader_frame(frame: Frame) -> ReaderFrame:
     """Decode a reader's frame. A JSON object, even `{}`, reports one message as processed, unless it is `isEndOfTopic`.
 
-    The ids in it are not read. Extension: an array of such objects. Raises InvalidJson for anything else.
+    The ids in the frame are not read. Extension: an array of such objects. Raises InvalidJson for anything else.
     """
     fields = guarded_decode(_decode, frame)
     items = [fields] if type(fields) is _Fields else array_items(fields)

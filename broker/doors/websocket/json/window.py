@@ -14,9 +14,9 @@ class DeliveryWindow:
 
     In push mode, and for every reader, at most `window` messages are pushed and not settled. Each ack or nack
     frees one place, whatever id it names, so a client that acks twice widens its window. Pull mode starts with
-    no room: `permit` grants it, acks free none, and unused permits stay.
+    no room: `permit` makes room, acks free no places, and unused permits stay.
 
-    The balance falls below 0 when a batch has more messages than the socket has room; the next credits make up for it.
+    The balance falls below 0 when a batch has more messages than there is room for; the next credits make up for it.
     `settled` and `permit` return their credit in messages, which the socket grants to the broker as permits.
     """
 
@@ -46,14 +46,14 @@ class DeliveryWindow:
         self._balance -= messages
 
     def settled(self, frames: int = 1) -> int:
-        """Free places for this many acks or nacks (a reader: any object). Return the credit, 0 in pull mode."""
+        """Free places for this many acks or nacks (for a reader: any objects). Return the credit, 0 in pull mode."""
         if self._pull:
             return 0
         self._balance += frames
         return frames
 
     def permit(self, messages: int) -> int:
-        """Carry out a `permit` command. Return the credit: `messages`, or 0 in push mode, which ignores it.
+        """Carry out a `permit` command. Return the credit: `messages`, or 0 in push mode, which ignores the command.
 
         Raises InvalidCommand in pull mode if `messages` is not positive, and then changes nothing. Pulsar
         subtracts such a number, and the client cannot see why no message arrives.

@@ -11,7 +11,7 @@ __all__ = ["PartitionChoice"]
 
 
 class PartitionChoice:
-    """Chooses by key. Messages without a key go to one partition, always the same, or to each in turn."""
+    """Chooses by key. Messages without a key all go to the same partition, or to each partition in turn."""
 
     def __init__(
         self,
@@ -21,7 +21,7 @@ class PartitionChoice:
         hashing: HashingScheme,
         first: int | None = None,
     ) -> None:
-        """`partitions` >= 1. `first` is the partition to begin with, by default a random one."""
+        """`partitions` >= 1. `first` is the partition to begin with, by default a random partition."""
         self._partitions = partitions
         self._takes_turns = routing is RoutingMode.ROUND_ROBIN
         self._hashing = hashing

@@ -51,7 +51,7 @@ class ProducerSocket(BrokerSocket):
             len(self._lanes), routing=options.routing_mode, hashing=options.hashing_scheme
         )
         await self.accept()
-        # `answer` closes the gate if the peer does not read its acks. This opens it once the peer has read them.
+        # `answer` closes the gate if the peer does not read its acks. This opens the gate once the peer has read them.
         self.transport.on_writable(lambda: self._gate.output_stuck(stuck=False))
 
     async def _open_lanes(self, topic: TopicName, options: ProducerOptions) -> None:
@@ -101,7 +101,7 @@ class ProducerSocket(BrokerSocket):
             self._lanes[self._choice.of(message.key)].publish(message, reply)
 
     def answer(self, answers: Sequence[tuple[Reply, bytes]]) -> None:
-        """Send these acks or refusals with one write. Those of an array wait until all its messages have one."""
+        """Send these acks or refusals with one write. The answer to an array waits for those of all its messages."""
         frames: list[bytes] = []
         for (_, array, index), frame in answers:
             whole = frame if array is None else array.settle(index, frame)
@@ -113,13 +113,13 @@ class ProducerSocket(BrokerSocket):
                 self._gate.output_stuck(stuck=True)
 
     def closed_by_broker(self, error: BrokerError | None) -> None:
-        """Close with 1012, so that the client connects again: sends without an ack have an unknown outcome."""
+        """Close with 1012, so that the client connects again. The outcome of sends without an ack is unknown."""
         reason = "connect again" if error is None else str(error)
         self.transport.close(CloseCode.SERVICE_RESTART, close_reason(reason))
         self.release()
 
     async def is_alive(self) -> bool:
-        """Return whether the peer answers a ping. The broker asks if another client wants this producer's name."""
+        """Return whether the peer answers a ping. The broker asks when another client wants this producer's name."""
         return await self.transport.is_alive(PROBE_TIMEOUT_MS)
 
     def release(self) -> None:

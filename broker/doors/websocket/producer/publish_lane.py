@@ -29,7 +29,7 @@ __all__ = ["LaneOwner", "PublishLane", "Reply"]
 MAX_BATCH_BYTES: Final = 128 * 1024  # of payloads; Pulsar's clients close a batch at this size
 
 Reply: TypeAlias = tuple[str | None, ArrayAcks | None, int]
-"""Where an answer goes: the message's context, the array that it came in (None = alone), its index there."""
+"""Where an answer goes: the message's context, the array that it came in (None = alone), and its index in the array."""
 
 
 class LaneOwner(Protocol):
@@ -39,7 +39,7 @@ class LaneOwner(Protocol):
         """Send these acks or refusals."""
 
     def closed_by_broker(self, error: BrokerError | None) -> None:
-        """End the socket: the broker closed a producer."""
+        """End the socket, because the broker closed a producer."""
 
     async def is_alive(self) -> bool:
         """Return whether the peer answers a ping."""
@@ -60,7 +60,7 @@ class _Pending:
 
 
 class PublishLane:
-    """Publishes to one topic or partition, in the order of the calls. It is its producer's `ProducerSink`."""
+    """Publishes to one topic or partition, in the order of the calls. Implements `ProducerSink` for its producer."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class PublishLane:
             self._next_sequence_id = producer.last_sequence_id + 1
 
     def detach(self) -> None:
-        """Send the open batch and detach the producer: the socket is gone. Safe to repeat."""
+        """Send the open batch and detach the producer, because the socket is gone. Safe to repeat."""
         self._flush_batch()
         if self._timeout_timer is not None:
             self._timeout_timer.cancel()
@@ -110,9 +110,9 @@ class PublishLane:
             producer.detach()
 
     def publish(self, message: ProducerMessage, reply: Reply) -> None:
-        """Hand one message to the broker, alone or in the open batch.
+        """Pass one message to the broker, alone or in the open batch.
 
-        Refuse one that is too large, or that exceeds the limit of pending messages.
+        Refuse a message that is too large, or that exceeds the limit of pending messages.
         """
         options = self._options
         size_bytes = len(message.payload)
@@ -246,7 +246,7 @@ class PublishLane:
         self._gate.sends_answered(1, len(request.data))
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """End the socket: the broker closed the producer."""
+        """End the socket, because the broker closed the producer."""
         self._producer = None
         self._owner.closed_by_broker(error)
 

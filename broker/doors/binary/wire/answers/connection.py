@@ -39,7 +39,7 @@ def auth_challenge(
 
 
 def success(request_id: int) -> bytes:
-    """Build SUCCESS, the answer to a request that needs no data."""
+    """Build SUCCESS, the answer to a request that asks for no data."""
     body = pb.CommandSuccess(request_id=request_id)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.SUCCESS, success=body))
 

@@ -52,13 +52,13 @@ def last_message_id(request_id: int, *, last: MessageId, mark_delete: MessageId)
 
 
 def active_consumer_change(consumer_id: int, *, is_active: bool) -> bytes:
-    """Build ACTIVE_CONSUMER_CHANGE: this Failover consumer is, or is not, the active one."""
+    """Build ACTIVE_CONSUMER_CHANGE, which says whether this Failover consumer is active."""
     body = pb.CommandActiveConsumerChange(consumer_id=consumer_id, is_active=is_active)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.ACTIVE_CONSUMER_CHANGE, active_consumer_change=body))
 
 
 def reached_end_of_topic(consumer_id: int) -> bytes:
-    """Build REACHED_END_OF_TOPIC. Only Java's and Vela's clients know it; others close their connection."""
+    """Build REACHED_END_OF_TOPIC. Only Java's and Vela's clients know the command; others close their connection."""
     body = pb.CommandReachedEndOfTopic(consumer_id=consumer_id)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.REACHED_END_OF_TOPIC, reachedEndOfTopic=body))
 

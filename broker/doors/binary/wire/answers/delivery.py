@@ -1,4 +1,4 @@
-"""Builder for MESSAGE, the most frequent frame. Its head is encoded by hand; the entry's bytes stay unchanged."""
+"""Builder for MESSAGE, the most frequent frame: the head, encoded without protobuf, precedes the entry's own bytes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def message_head(
 ) -> bytes:
     """Build the bytes in front of an entry of `entry_bytes`: the frame's sizes and the command.
 
-    `partition` is -1 if the topic has no partitions. `ack_set` is None if all messages of the entry are unacked.
-    `epoch` is None, and is not sent, if the client never sent one.
+    `partition` is -1 if the topic is not a partition. `ack_set` is None if all messages of the entry are unacked.
+    `epoch` is None, and is not sent, if the client never sent an epoch.
     """
     encode = varint.encode
     where = b"\x08%b\x10%b" % (encode(ledger_id), encode(entry_id))

@@ -25,7 +25,7 @@ def producer_success(
     topic_epoch: int | None = None,
     ready: bool = True,
 ) -> bytes:
-    """Build PRODUCER_SUCCESS. `last_sequence_id` is -1 if the broker does not know the last one that this name stored.
+    """Build PRODUCER_SUCCESS. `last_sequence_id` is -1 if the broker knows no id that was stored under this name.
 
     `ready` is False while the producer waits for exclusive access.
     """
@@ -41,7 +41,7 @@ def producer_success(
 
 
 def send_receipts(producer_id: int, receipts: Iterable[ReceiptFields]) -> list[bytes]:
-    """Build SEND_RECEIPT for each of these, by hand. Their sequence ids must be exactly those of the SENDs.
+    """Build a SEND_RECEIPT for each receipt, without protobuf. The sequence ids must be exactly those of the SENDs.
 
     Ledger and entry are -1 if the message was a duplicate and was not stored again.
     """
