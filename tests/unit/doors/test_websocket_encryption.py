@@ -85,8 +85,8 @@ async def test_a_reader_gets_an_encrypted_message_if_it_asks_for_it(
         ({}, "encryptionParam is missing"),
         ({"encryptionParam": "?"}, "not base64"),
         ({"encryptionParam": "aXY=", "compressionType": "RAR"}, "compressionType is one of"),
-        ({"encryptionParam": "aXY=", "compressionType": "LZ4"}, "need each other"),
-        ({"encryptionParam": "aXY=", "uncompressedMessageSize": 7}, "need each other"),
+        ({"encryptionParam": "aXY=", "compressionType": "LZ4"}, "together, or neither"),
+        ({"encryptionParam": "aXY=", "uncompressedMessageSize": 7}, "together, or neither"),
         (
             {"encryptionParam": "aXY=", "compressionType": "LZ4", "uncompressedMessageSize": -1},
             "a number from 0",
