@@ -96,6 +96,14 @@ def test_the_page_lists_jobs_runs_and_schedules(operator: Client, shop: Shop) ->
     assert "No run matches" in text_of(operator.get("/pipeline?job=nothing"))
 
 
+def test_the_api_refuses_a_job_that_does_not_exist(operator: Client, shop: Shop) -> None:
+    a_run(shop)
+    assert len(operator.get("/api/v1/pipeline/runs?job=export").json()["runs"]) == 1
+    refused = operator.get("/api/v1/pipeline/runs?job=nosuch")
+    assert (refused.status_code, refused.json()["code"]) == (400, "BadQuery")
+    assert "there is no job 'nosuch': the jobs are export, import," in refused.json()["detail"]
+
+
 def test_a_topic_leads_to_its_jobs(operator: Client, looker: Client, shop: Shop) -> None:
     a_run(shop)
     a_run(shop, topic_name="persistent://public/default/other", subject="other")
