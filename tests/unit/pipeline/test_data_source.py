@@ -60,10 +60,21 @@ def test_a_process_that_only_plans_does_not_import_what_decodes(module: str, unn
     assert done.stdout == "\n"
 
 
-def test_a_url_that_libpq_refuses_is_not_quoted() -> None:
-    options = ReadOptions.parse({"topic": "orders", "url": "postgresql://u:secret@h/d?nonsense=1"})
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("postgresql://u:secret@[h/d", "is not a PostgreSQL URL"),
+        (
+            "postgresql://u:secret@h/d?sslmoed=require",
+            "has the parameter 'sslmoed', which PostgreSQL does not know",
+        ),
+        ("host=h password=secret bd=x", "has the parameter 'bd', which PostgreSQL does not know"),
+    ],
+)
+def test_a_url_that_libpq_refuses_is_not_quoted(url: str, says: str) -> None:
+    options = ReadOptions.parse({"topic": "orders", "url": url})
     with (
-        pytest.raises(InvalidOption, match="option url is not a PostgreSQL URL") as refused,
+        pytest.raises(InvalidOption, match=f"option url {says}") as refused,
         reading(options, "planning"),
     ):
         pass
