@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -142,6 +143,36 @@ def test_a_file_that_was_deleted_is_missing(write: Write, files: LedgerFiles) ->
     assert files.size_bytes == 0
     with pytest.raises(LedgerFileMissing):
         files.read(NAME, 0, 2, more_bytes=100)
+
+
+def test_the_folder_of_a_topic_goes_with_its_last_file(
+    write: Write, files: LedgerFiles, url: str, tmp_path: Path
+) -> None:
+    write(ledger(3))
+    write_ledger(FileStorage(url), "7/13-b.parquet", ledger(1), topic_id=7, ledger_id=13)
+    files.delete(NAME)
+    assert (tmp_path / "off load" / "7").is_dir()
+    files.delete("7/13-b.parquet")
+    assert list((tmp_path / "off load").iterdir()) == []
+    files.delete("7/13-b.parquet")
+    assert (tmp_path / "off load").is_dir()
+
+
+def test_a_file_is_written_although_its_folder_is_removed_meanwhile(
+    write: Write, files: LedgerFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, removed = os.makedirs, []
+
+    def make_and_lose(path: str, *, exist_ok: bool) -> None:
+        make(path, exist_ok=exist_ok)
+        if not removed:
+            os.rmdir(path)  # another process has deleted the topic's last file
+            removed.append(path)
+
+    monkeypatch.setattr(os, "makedirs", make_and_lose)
+    write(ledger(3))
+    assert removed
+    assert len(files.read(NAME, 0, 2, more_bytes=100)) == 3
 
 
 def test_without_pyarrow_the_error_says_what_to_install(
