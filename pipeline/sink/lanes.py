@@ -11,7 +11,7 @@ from pipeline.sink.options import WriteOptions
 from pipeline.sink.rows import Row
 from vela.aio import Client, Producer
 from vela.core.producing.key_hash import boost_hash
-from vela.errors import MessageTooBig, ProducerBusy, VelaError
+from vela.errors import MessageTooBig, NotAllowedError, ProducerBusy, VelaError
 from vela.message import MessageId
 from vela.options import CompressionType
 
@@ -23,6 +23,9 @@ _BUSY_TIMEOUT_S: Final = 60.0  # how long a task waits for an earlier attempt th
 _BUSY_PAUSE_S: Final = 0.5
 _NEVER_MS: Final = 86_400_000  # a day, in effect no limit: the rows alone decide where entries end
 _BLOCK_ROWS: Final = 1_000  # consecutive rows without a key that go to one partition
+# With this property the broker refuses the producer if the topic does not deduplicate, and says so in these words.
+_REQUIRES_DEDUPLICATION: Final = {"vela.requires": "deduplication"}
+_NOT_DEDUPLICATING: Final = "does not deduplicate"
 _Answer = asyncio.Future[MessageId]
 _COMPRESSIONS: Final = {
     "none": CompressionType.NONE,
@@ -88,11 +91,6 @@ class Lanes:
         """The options of the write."""
         return self._options
 
-    @property
-    def must_deduplicate(self) -> bool:
-        """Whether topics must deduplicate."""
-        return self._must_deduplicate
-
     async def entry_limit_bytes(self, topic: str) -> int:
         """Return how large an entry may be so that the client does not send it in several pieces at once.
 
@@ -121,12 +119,20 @@ class Lanes:
                     batching_max_messages=2 * self._options.batch_rows,
                     batching_max_allowed_size_in_bytes=1 << 30,  # `entry_limit_bytes` is lower
                     batching_max_publish_delay_ms=_NEVER_MS,
+                    properties=_REQUIRES_DEDUPLICATION if self._must_deduplicate else None,
                 )
             except ProducerBusy as error:
                 if loop.time() > deadline:
                     raise _refused(topic, error) from None
                 logger.info("%s: %s; the task tries again", topic, error)
                 await asyncio.sleep(_BUSY_PAUSE_S)
+            except NotAllowedError as error:
+                if self._must_deduplicate and _NOT_DEDUPLICATING in str(error):
+                    raise DeduplicationOff(
+                        f"{topic} does not deduplicate, so rows would be stored twice after a failure: set its policy"
+                        f" deduplication{OR_TWICE}. Nothing was stored in it"
+                    ) from None
+                raise _refused(topic, error) from None
             except VelaError as error:
                 raise _refused(topic, error) from None
 
@@ -175,11 +181,10 @@ class _Lane:
         if self._producer is not None:
             await self._producer.close()
 
-    async def _open(self) -> Producer:
-        producer = self._producer = await self._lanes.open_producer(self._topic)
+    async def _open(self) -> None:
+        self._producer = await self._lanes.open_producer(self._topic)
         self._limit_bytes = await self._lanes.entry_limit_bytes(self._topic)
-        self._stored = producer.last_sequence_id()
-        return producer
+        self._stored = self._producer.last_sequence_id()
 
     async def _send_entry(self) -> None:
         """Send the added rows as one entry when the one before it is stored."""
@@ -188,11 +193,7 @@ class _Lane:
             await self._flushing
         rows, self._rows, self._size_bytes = self._rows, [], 0
         self._flushing = asyncio.create_task(self._flush(self._producer, rows))
-        if self._lanes.must_deduplicate and self._stored < 0:
-            await self._flushing
-            await self._require_deduplication(sent=rows[-1][1])
-        else:
-            await asyncio.sleep(0)  # the entry is sent now, while the task's next rows are added
+        await asyncio.sleep(0)  # the entry is sent now, while the task's next rows are added
 
     async def _flush(self, producer: Producer, rows: list[tuple[Row, int]]) -> None:
         answers: list[_Answer] = []
@@ -207,22 +208,6 @@ class _Lane:
                 if answer.done() and not answer.cancelled():
                     answer.exception()  # otherwise asyncio logs each of them
             raise _refused(self._topic, error) from None
-
-    async def _require_deduplication(self, *, sent: int) -> None:
-        """Open the producer again: a topic that deduplicates then returns the last sequence id stored under its name.
-
-        Raises DeduplicationOff if that is before `sent`.
-        """
-        assert self._producer is not None
-        await self._producer.close()
-        self._producer = None
-        producer = await self._open()
-        if producer.last_sequence_id() < sent:
-            raise DeduplicationOff(
-                f"{self._topic} does not deduplicate, so rows would be stored twice after a failure: set its policy"
-                f" deduplication{OR_TWICE}. Its first rows are stored already, and will be stored again: clear the"
-                " topic, or write to a new one"
-            )
 
 
 def _sent(producer: Producer, row: Row, sequence_id: int) -> _Answer:

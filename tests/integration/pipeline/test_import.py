@@ -123,6 +123,7 @@ def test_a_topic_that_does_not_deduplicate_is_refused(job: JobRunner, broker: Br
     (tmp_path / "one.json").write_text('{"value": "a"}\n')
     with pytest.raises(PipelineError, match="does not deduplicate"):
         job("import", target, options={"from": "one.json"})
+    assert broker.stored(target) == []
 
 
 def test_files_of_your_own_need_only_values(job: JobRunner, broker: Broker, tmp_path: Path) -> None:

@@ -52,6 +52,8 @@ class FakeBroker:
         if self.busy:
             self.busy -= 1
             raise ProducerBusy("the name is taken")
+        if options["properties"] and not self.deduplicates:
+            raise NotAllowedError(f"{topic} does not deduplicate, and the producer requires it")
         self._producers.append(FakeProducer(self, topic, name))
         return self._producers[-1]
 
@@ -231,13 +233,13 @@ def test_the_client_never_cuts_an_entry(texts: list[str], has_properties: bool, 
     assert broker.stored == [row.value for row in rows]
 
 
-def test_a_topic_without_deduplication_is_noticed_after_one_entry() -> None:
+def test_a_topic_without_deduplication_is_refused_before_the_first_row() -> None:
     broker = FakeBroker(deduplicates=False)
-    with pytest.raises(DeduplicationOff, match=r"set its policy deduplication.* will be stored again"):
+    with pytest.raises(DeduplicationOff, match=r"set its policy deduplication.* Nothing was stored in it"):
         write(broker, rows_of(30), batchRows="10")
-    assert len(broker.entries) == 1
+    assert broker.entries == []
     write(broker, rows_of(30), batchRows="10", must_deduplicate=False)
-    assert len(broker.entries) == 4
+    assert len(broker.entries) == 3
 
 
 def test_a_task_waits_for_an_earlier_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
