@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.checksum import Checksum, checksum_of_frame
-from pipeline.errors import InvalidOption, PipelineError, sentence_of
+from pipeline.errors import InvalidOption, PipelineError, counted, sentence_of
 from pipeline.jobs.failures import SPARK_ERRORS, failed, reason_of
 from pipeline.jobs.files import MANIFEST, SUFFIXES, data_files, read_files
 from pipeline.jobs.folders import place_in
@@ -63,8 +63,8 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
         for name in _ONE_TASK:
             spark.conf.unset(name)
     words = (
-        f"the {found.messages} messages of {place} are in {request.topic}; those already stored by an earlier attempt"
-        " were left out"
+        f"{counted(found.messages, 'message', 'messages')} of {place} {'is' if found.messages == 1 else 'are'} in"
+        f" {request.topic}; what an earlier attempt had stored already was left out"
     )
     return {
         "messages": found.messages,
@@ -114,8 +114,8 @@ def _compare_with_manifest(place: Path, found: Checksum) -> None:
         ) from None
     if checksum != str(found):
         raise PipelineError(
-            f"{place} has {found.messages} messages with checksum {found}, but {MANIFEST} in it says"
-            f" {messages} with {checksum}, and nothing was published: a file is missing"
+            f"{place} has {counted(found.messages, 'message', 'messages')} with checksum {found}, but"
+            f" {MANIFEST} in it says {messages} with {checksum}, and nothing was published: a file is missing"
             " or was changed; if you changed them, remove the manifest"
         )
 

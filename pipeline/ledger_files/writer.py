@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow.parquet as pq
 
-from pipeline.errors import EntriesMissing, LedgerFileDamaged
+from pipeline.errors import EntriesMissing, LedgerFileDamaged, counted
 from pipeline.ledger_files.columns import SCHEMA, ColumnsChecksum, batch_of
 from pipeline.ledger_files.rows import FORMAT_VERSION, EntryRow, Manifest
 
@@ -82,8 +82,8 @@ def verify(storage: FileStorage, name: str) -> Manifest:
                 count += len(batch)
     if (count, checksum.hexdigest()) != (manifest.entries, manifest.checksum):
         raise LedgerFileDamaged(
-            f"ledger file {name} has {count} entries with checksum {checksum.hexdigest()}, but was written with"
-            f" {manifest.entries} and {manifest.checksum}"
+            f"ledger file {name} has {counted(count, 'entry', 'entries')} with checksum"
+            f" {checksum.hexdigest()}, but was written with {manifest.entries} and {manifest.checksum}"
         )
     return manifest
 

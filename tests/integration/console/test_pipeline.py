@@ -308,3 +308,25 @@ def test_insights_of_a_topic_are_charts_and_a_table_of_hours(
     )
     page = text_of(operator.get(address))
     assert ("40 ms" in page, "hot" in page) == (True, False)
+
+
+def test_one_hour_without_numbers_is_counted_as_one(operator: Client, shop: Shop) -> None:
+    now_ms = int(datetime.now(UTC).timestamp() * 1000)
+    InsightHour.objects.bulk_create(
+        InsightHour(
+            topic_id=shop.topic.pk,
+            hour_ms=now_ms - now_ms % 3_600_000 - hours * 3_600_000,
+            messages=1,
+            size_bytes=1,
+            keyed_messages=0,
+            keys=0,
+            top_keys=[],
+            letters=[],
+            subscriptions=[],
+            poison=[],
+            computed_at=datetime.now(UTC),
+        )
+        for hours in range(47)
+    )
+    html = operator.get("/t/persistent/public/default/orders?tab=insights").content.decode()
+    assert "1 hour has no numbers." in html
