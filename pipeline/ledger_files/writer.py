@@ -9,14 +9,13 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import EntriesMissing, LedgerFileDamaged, counted
 from pipeline.ledger_files.columns import SCHEMA, ColumnsChecksum, batch_of
-from pipeline.ledger_files.rows import FORMAT_VERSION, EntryRow, Manifest
+from pipeline.ledger_files.rows import FORMAT_VERSION, MANIFEST_KEY, EntryRow, Manifest
 
 if TYPE_CHECKING:
     from pipeline.ledger_files.storage import FileStorage
 
-__all__ = ["MANIFEST_KEY", "verify", "write_ledger"]
+__all__ = ["verify", "write_ledger"]
 
-MANIFEST_KEY: Final = b"vela.ledger"
 # A reader needs memory for one row group at a time. A larger entry is a group of its own.
 GROUP_BYTES: Final = 1 << 20
 GROUP_ENTRIES: Final = 4096

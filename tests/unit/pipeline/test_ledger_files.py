@@ -127,6 +127,14 @@ def test_damage_is_found(write: Write, files: LedgerFiles, tmp_path: Path) -> No
         files.read(NAME, 0, 9, more_bytes=10_000)
 
 
+def test_the_file_of_another_ledger_is_not_read(write: Write, files: LedgerFiles, tmp_path: Path) -> None:
+    write(ledger(3))
+    folder = tmp_path / "off load" / "7"
+    (folder / "13-b.parquet").write_bytes((tmp_path / "off load" / NAME).read_bytes())
+    with pytest.raises(LedgerFileDamaged, match=r"7/13-b\.parquet has the entries of ledger 12"):
+        files.read("7/13-b.parquet", 0, 2, more_bytes=100)
+
+
 def test_a_checksum_of_other_rows_is_found(write: Write, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ColumnsChecksum, "hexdigest", lambda _: "0" * 64)
     write(ledger(3))
@@ -161,7 +169,8 @@ def test_the_folder_of_a_topic_goes_with_its_last_file(
 def test_a_file_is_written_although_its_folder_is_removed_meanwhile(
     write: Write, files: LedgerFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make, removed = os.makedirs, []
+    make = os.makedirs
+    removed: list[str] = []
 
     def make_and_lose(path: str, *, exist_ok: bool) -> None:
         make(path, exist_ok=exist_ok)
