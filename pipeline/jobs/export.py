@@ -16,6 +16,7 @@ from pipeline.jobs.files import MANIFEST, data_files, read_files, write_files
 from pipeline.jobs.folders import finished_folder, place_in, require_shared
 from pipeline.jobs.reporting import counted_tasks
 from pipeline.option_values import OptionValues
+from pipeline.schemas import sink_schemas
 from pipeline.source.offsets import Offsets, offsets_from_json, offsets_to_json
 from pipeline.source.options import ReadOptions
 from pipeline.source.plan import plan_read
@@ -86,6 +87,7 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
             "skipped_messages": skipped,
             "checksum": str(written),
             "until": json.loads(pinned["endingOffsets"]),
+            "schemas": json.loads(sink_schemas(url=request.url, topic=request.topic)),
             "exported_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
@@ -94,7 +96,8 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
         words = f"no messages in {target}: {request.topic} has none {_range(options)}"
     elif skipped:
         words += f", {skipped} skipped as unreadable"
-    return {**manifest, "folder": str(target), "words": words}
+    result = {name: value for name, value in manifest.items() if name != "schemas"}
+    return {**result, "folder": str(target), "words": words}
 
 
 def pin(source: dict[str, str], *, starts: bool = False) -> tuple[dict[str, str], int]:

@@ -14,6 +14,7 @@ from pipeline.jobs.failures import SPARK_ERRORS, failed, reason_of
 from pipeline.jobs.files import MANIFEST, SUFFIXES, data_files, read_files
 from pipeline.jobs.folders import place_in
 from pipeline.jobs.reporting import counted_tasks
+from pipeline.sink.stored_schemas import stored_schemas
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,11 +54,11 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
         with counted_tasks(spark, reporter):
             reporter.stage("read all files", len(files))
             found = _checked(spark, files, format_, reporter)
-            _compare_with_manifest(place, found)
+            schemas = _compare_with_manifest(place, found)
         reporter.stage("publish files", len(files))
         for number, file in enumerate(files):
             reporter.progress(number, len(files))
-            _publish(spark, request, file, format_, _write_id(options["import_id"], place, file))
+            _publish(spark, request, file, format_, _write_id(options["import_id"], place, file), schemas)
         reporter.progress(len(files), len(files))
     finally:
         for name in _ONE_TASK:
@@ -101,13 +102,16 @@ def _checked(spark: SparkSession, files: list[Path], format_: str, reporter: Rep
     return found
 
 
-def _compare_with_manifest(place: Path, found: Checksum) -> None:
+def _compare_with_manifest(place: Path, found: Checksum) -> str:
+    """Return the sink's option `schemas`, which the export has kept in the manifest."""
     try:
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
         checksum, messages = manifest["checksum"], manifest["messages"]
+        schemas = json.dumps(manifest["schemas"])
+        stored_schemas(schemas)
     except (FileNotFoundError, NotADirectoryError):
-        return  # not every file comes from an export
-    except (ValueError, KeyError, TypeError):
+        return ""  # not every file comes from an export
+    except (ValueError, KeyError, TypeError, InvalidOption):
         raise PipelineError(
             f"{place / MANIFEST} is damaged, and nothing was published: restore it, or remove it to publish what is in"
             " the files"
@@ -118,11 +122,15 @@ def _compare_with_manifest(place: Path, found: Checksum) -> None:
             f" {MANIFEST} in it says {messages} with {checksum}, and nothing was published: a file is missing"
             " or was changed; if you changed them, remove the manifest"
         )
+    return schemas
 
 
-def _publish(spark: SparkSession, request: JobRequest, file: Path, format_: str, write_id: str) -> None:
+def _publish(
+    spark: SparkSession, request: JobRequest, file: Path, format_: str, write_id: str, schemas: str
+) -> None:
     rate = int(request.options["messages_per_s"])
     target = request.target(request.topic, write_id=write_id, messages_per_s=rate)
+    target["schemas"] = schemas
     frame = read_files(spark, [file], format_).coalesce(1)
     try:
         frame.write.format("vela").mode("append").options(**target).save()

@@ -12,7 +12,7 @@ from pipeline.sink.rows import Row
 from pipeline.sink.stored_schemas import EncodedSchema
 from vela.aio import Client, Producer
 from vela.core.producing.key_hash import boost_hash
-from vela.errors import MessageTooBig, NotAllowedError, ProducerBusy, VelaError
+from vela.errors import AuthenticationError, MessageTooBig, NotAllowedError, ProducerBusy, VelaError
 from vela.message import MessageId
 from vela.options import CompressionType
 
@@ -255,4 +255,7 @@ def _refused(topic: str, error: VelaError) -> BrokerUnavailable:
             f"cannot write to {topic}: {what}: make the row smaller, set option compression, or raise the broker's"
             " VELA_MAX_MESSAGE_BYTES"
         )
-    return BrokerUnavailable(f"cannot write to {topic}: {type(error).__name__}: {error}")
+    advice = ""
+    if isinstance(error, AuthenticationError):
+        advice = "; set option token or tokenFile, or VELA_TOKEN_FILE for the driver, which for a job is the worker"
+    return BrokerUnavailable(f"cannot write to {topic}: {type(error).__name__}: {error}{advice}")

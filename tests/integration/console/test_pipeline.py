@@ -201,6 +201,11 @@ def test_a_run_that_ended_says_why_and_can_go_on(operator: Client, shop: Shop, b
     assert ("the topic was deleted" in page, "Continue…" in page, "Cancel…" in page) == (True, True, False)
     operator.post(f"/pipeline/runs/{run.pk}/continue")
     assert broker.asked[0][1][0] == "continue_job"
+    stopped = a_run(
+        shop, state="cancelled", cancelled_by="ada", error="cancelled by ada", ended_at=datetime.now(UTC)
+    )
+    page = text_of(operator.get(f"/pipeline/runs/{stopped.pk}"))
+    assert ("Cancelled by ada." in page, page.lower().count("cancelled by")) == (True, 1)
     part = operator.get(f"/pipeline/runs/{run.pk}?part=run")
     assert part["HX-Refresh"] == "true"
     done = a_run(shop, state="done", result={"words": "5 messages"}, ended_at=datetime.now(UTC))

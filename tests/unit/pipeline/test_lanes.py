@@ -22,7 +22,7 @@ from pipeline.sink.stored_schemas import EncodedSchema
 from vela.aio import Client
 from vela.core.producing.batching import Batch, Batching, BatchLimits, SequenceIds
 from vela.core.producing.outgoing import Outgoing
-from vela.errors import AlreadyClosed, IncompatibleSchema, NotAllowedError, ProducerBusy
+from vela.errors import AlreadyClosed, AuthenticationError, IncompatibleSchema, NotAllowedError, ProducerBusy
 from vela.wire.binary.schema import Schema
 
 Sent = tuple[bytes, asyncio.Future[None]]
@@ -297,6 +297,16 @@ def test_a_schema_that_the_topic_refuses_stores_nothing() -> None:
     with pytest.raises(BrokerUnavailable, match="IncompatibleSchema: it cannot read version 0"):
         write(broker, rows, schemas=SCHEMAS)
     assert broker.entries == []
+
+
+def test_a_broker_that_asks_for_credentials_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_: object) -> list[str]:
+        raise AuthenticationError("this broker asks for credentials")
+
+    broker = FakeBroker()
+    monkeypatch.setattr(broker, "get_topic_partitions", refuse)
+    with pytest.raises(BrokerUnavailable, match="asks for credentials; set option token or tokenFile"):
+        write(broker, rows_of(1))
 
 
 def test_a_task_waits_for_an_earlier_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
