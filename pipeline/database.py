@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
@@ -24,6 +25,8 @@ _CONNECT: Final = {
     "keepalives_count": "3",
     "application_name": "vela pipeline",
 }
+# How libpq names a parameter that it does not know, in a URL and in a text of keywords and values.
+_UNKNOWN: Final = re.compile(r'invalid (?:URI query parameter:|connection option) "(?P<name>[^"]*)"')
 
 
 class DatabaseOptions(Protocol):
@@ -81,8 +84,13 @@ def _connected(options: DatabaseOptions, what: str, read_only: str) -> Iterator[
 def _conninfo(options: DatabaseOptions, read_only: str) -> str:
     try:
         given = str(conninfo_to_dict(options.url).get("options") or "")
-    except psycopg.ProgrammingError:
-        # libpq's own text quotes the URL, and with it the password.
+    except psycopg.ProgrammingError as error:
+        if unknown := _UNKNOWN.match(str(error)):
+            raise InvalidOption(
+                f"option url has the parameter {unknown['name']!r}, which PostgreSQL does not know: remove or"
+                " correct it"
+            ) from None
+        # libpq's other texts quote the URL, and with it the password.
         raise InvalidOption(
             "option url is not a PostgreSQL URL of the form postgresql://user@host:5432/database"
         ) from None

@@ -9,6 +9,7 @@ __all__ = [
     "OR_TWICE",
     "SKIP_CORRUPT",
     "BrokerUnavailable",
+    "CheckpointDamaged",
     "DataLost",
     "DatabaseUnavailable",
     "DeduplicationOff",
@@ -24,6 +25,7 @@ __all__ = [
     "SchemaUnusable",
     "SubscriptionNotFound",
     "TopicNotFound",
+    "counted",
     "sentence_of",
 ]
 
@@ -61,6 +63,10 @@ class EntriesMissing(PipelineError):
 
 class SchemaUnusable(PipelineError):
     """A topic has no schema with which Spark can read payloads."""
+
+
+class CheckpointDamaged(PipelineError):
+    """A stream cannot continue from its checkpoint."""
 
 
 class DataLost(PipelineError):
@@ -102,6 +108,11 @@ class LedgerFileMissing(OffloadUnavailable):
 
 class LedgerFileDamaged(OffloadUnavailable):
     """A file of an offloaded ledger does not have the content with which it was written."""
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """Return the number with `one` or `many` after it: "1 message is", "2 messages are"."""
+    return f"{number} {one if number == 1 else many}"
 
 
 _DISK_FULL: Final = "No space left on device"  # in Linux's words, which Java and Python pass on

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,9 +20,10 @@ from vela.wire.topic_name import TopicName
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["TopicSchema", "expand", "json_payload", "topic_schema"]
+__all__ = ["TopicSchema", "expand", "json_payload", "sink_schemas", "topic_schema"]
 
 _TYPES: Final = {2: "json", 4: "avro"}  # the protocol's Schema.Type
+_KEY_VALUE: Final = 15
 _PRIMITIVES: Final[Mapping[str, DataType]] = {
     "null": spark_types.StringType(),
     "boolean": spark_types.BooleanType(),
@@ -74,16 +76,8 @@ def topic_schema(*, url: str, topic: str, version: int | None = None) -> TopicSc
 
     Raises SchemaUnusable if there is no such version or Spark cannot use it, InvalidOption and DatabaseUnavailable.
     """
-    database = _Database(
-        url=OptionValues({"url": url}, ["url"]).database_url("url"),
-        statement_timeout_ms=_STATEMENT_TIMEOUT_MS,
-    )
-    name = TopicName.parse(full_topic_name(topic)).base
-    with reading(database, f"reading the schema of {name}") as connection:
-        rows = connection.execute(query("schemas"), (name,)).fetchall()
-    versions = {
-        found: (_TYPES.get(type_), bytes(data).decode(errors="replace")) for found, type_, data in rows
-    }
+    name, rows = _stored(url, topic)
+    versions = {found: (_TYPES.get(type_), data.decode(errors="replace")) for found, type_, data in rows}
     wanted = max(versions, default=0) if version is None else version
     if wanted not in versions:
         which = "schema" if version is None else f"version {version} of a schema"
@@ -95,6 +89,34 @@ def topic_schema(*, url: str, topic: str, version: int | None = None) -> TopicSc
         )
     writers = {number: text for number, (of, text) in versions.items() if of == kind == "avro"}
     return TopicSchema(topic=name, version=wanted, kind=kind, definition=definition, writers=writers)
+
+
+def sink_schemas(*, url: str, topic: str, versions: Collection[int] | None = None) -> str:
+    """Return the sink's option `schemas` for rows that were read from a topic, by default with all its versions.
+
+    Versions of a KeyValue schema are left out: their definition has a part that readers of the database do not see.
+    Raises InvalidOption and DatabaseUnavailable.
+    """
+    _, rows = _stored(url, topic)
+    return json.dumps(
+        {
+            version: {"type": type_, "definition": base64.b64encode(data).decode()}
+            for version, type_, data in sorted(rows)
+            if type_ != _KEY_VALUE and (versions is None or version in versions)
+        }
+    )
+
+
+def _stored(url: str, topic: str) -> tuple[str, list[tuple[int, int, bytes]]]:
+    """Return the name that a topic's schemas have, and their versions, types and definitions."""
+    database = _Database(
+        url=OptionValues({"url": url}, ["url"]).database_url("url"),
+        statement_timeout_ms=_STATEMENT_TIMEOUT_MS,
+    )
+    name = TopicName.parse(full_topic_name(topic)).base
+    with reading(database, f"reading the schema of {name}") as connection:
+        rows = connection.execute(query("schemas"), (name,)).fetchall()
+    return name, [(version, type_, bytes(data)) for version, type_, data in rows]
 
 
 def expand(frame: DataFrame, schema: TopicSchema) -> DataFrame:

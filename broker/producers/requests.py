@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from broker.core.errors import NotAllowed
 from broker.core.producers.access import AccessMode
 
 if TYPE_CHECKING:
@@ -33,6 +34,16 @@ class ProducerRequest:
     schema: SchemaDefinition | None = None
     on_ready: Callable[[], None] | None = None  # called when a producer that had to wait may send
     on_throttled: Callable[[bool], None] | None = None  # True: stop reading; False: read again
+
+    def require_deduplication(self, *, is_on: bool) -> None:
+        """Raise NotAllowed if the topic does not deduplicate and the producer's property `vela.requires` asks for it.
+
+        So a producer knows before its first message that repeats would be stored twice.
+        """
+        if not is_on and self.properties.get("vela.requires") == "deduplication":
+            raise NotAllowed(
+                f"{self.topic} does not deduplicate, and the producer requires it: set the topic's policy deduplication"
+            )
 
 
 class ProducerSink(Protocol):

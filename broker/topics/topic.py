@@ -254,6 +254,7 @@ class Topic:
         if self.is_terminated:
             raise TopicTerminated(f"{self.name} is terminated: it takes no more messages")
         await self.quota.require_room()
+        request.require_deduplication(is_on=self.deduplication is not None and self.deduplication.is_enabled)
         if request.initial_subscription:
             await self.subscriptions.find_or_create(
                 request.initial_subscription, SubscriptionType.SHARED, EARLIEST, {}

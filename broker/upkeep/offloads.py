@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from broker.core.counted import counted
 from broker.core.errors import BrokerError
 from broker.storage.log import offload as store
 from pipeline.errors import LedgerFileDamaged, LedgerFileMissing, OffloadUnavailable
@@ -126,5 +127,5 @@ def _problem(written: WrittenFile, manifest: Manifest, log: TopicLog) -> str:
         return "retention has trimmed the ledger"
     stored = (ledger.entries, ledger.messages, ledger.size_bytes)
     if not ledger.sealed or stored != (manifest.entries, manifest.messages, manifest.size_bytes):
-        return f"it has {manifest.entries} entries, and the ledger has {ledger.entries}"
+        return f"it has {counted(manifest.entries, 'entry', 'entries')}, and the ledger has {ledger.entries}"
     return ""

@@ -15,6 +15,7 @@ from psycopg import sql
 from psycopg.errors import UndefinedTable
 
 from console.queries.stores import FileStore, Store, rows_in_file
+from pipeline.errors import LedgerFileMissing
 
 __all__ = [
     "READ_ALIAS",
@@ -39,6 +40,11 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Table:
     segment_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ledger:
+    ledger_id: int
 
 
 @cache
@@ -81,12 +87,21 @@ def fetch_entries(
     """Run a query of log.sql over segments, in one statement, and over files. Empty without stores.
 
     Leaves out the rows of a file that retention has deleted since its ledger was read, and those of a segment whose
-    table was dropped since then. Raises pipeline.errors.OffloadUnavailable if a file cannot be read.
+    table was dropped since then. Raises pipeline.errors.OffloadUnavailable if a file cannot be read or was lost.
     """
     segments = sorted(each for each in stores if isinstance(each, int))
     files = [each for each in stores if isinstance(each, FileStore)]
     rows = _in_segments(row_type, name, segments, parameters) if segments else []
-    return rows + [row_type(**row) for each in files for row in rows_in_file(name, each, parameters)]
+    return rows + [row_type(**row) for each in files for row in _in_file(name, each, parameters)]
+
+
+def _in_file(name: str, store: FileStore, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+    try:
+        return rows_in_file(name, store, parameters)
+    except LedgerFileMissing:
+        if fetch(_Ledger, "log", "of_file", {"file_name": store.name}):
+            raise  # lost, and not trimmed
+        return []
 
 
 def _in_segments(

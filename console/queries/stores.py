@@ -45,9 +45,10 @@ def store_of(*, ledger_id: int, segment_id: int | None, file_name: str | None) -
 
 
 def rows_in_file(name: str, store: FileStore, parameters: Mapping[str, Any]) -> list[Row]:
-    """Answer the query `name` of log.sql for one ledger. Empty if retention has deleted the file.
+    """Answer the query `name` of log.sql for one ledger.
 
-    Raises pipeline.errors.OffloadUnavailable if the file cannot be read. If the storage did not answer, further calls
+    Raises pipeline.errors.OffloadUnavailable if the file cannot be read, and its subclass LedgerFileMissing if there is
+    no such file. If the storage did not answer, further calls
     raise at once for 5 s: each attempt takes seconds, and pages that try again and again would use up all threads.
     """
     files = _files()
@@ -56,9 +57,7 @@ def rows_in_file(name: str, store: FileStore, parameters: Mapping[str, Any]) -> 
         raise OffloadUnavailable(trouble)
     try:
         return [{"ledger_id": store.ledger_id, **row} for row in _QUERIES[name](files, store, parameters)]
-    except LedgerFileMissing:
-        return []
-    except LedgerFileDamaged:
+    except (LedgerFileDamaged, LedgerFileMissing):
         raise  # the storage answered, so do not pause
     except OffloadUnavailable as error:
         _away[files] = (time.monotonic() + _PAUSE_S, str(error))

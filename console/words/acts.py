@@ -186,7 +186,11 @@ def _asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str
     if kind == "run_job":
         return _("run {job}").format(job=given("job"))
     if kind == "schedule_job":
-        return _("run {job} every {minutes} minutes").format(job=given("job"), minutes=given("every_minutes"))
+        every = given("every_minutes")
+        words = ngettext(
+            "run {job} every minute", "run {job} every {minutes} minutes", 1 if every == 1 else 2
+        )
+        return words.format(job=given("job"), minutes=every)
     if kind == "continue_job":
         return _("continue run {run}").format(run=given("run"))
     if kind == "cancel_job":

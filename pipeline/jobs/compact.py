@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pipeline.database import storing
-from pipeline.errors import BrokerUnavailable, PipelineError, TopicNotFound
+from pipeline.errors import BrokerUnavailable, PipelineError, TopicNotFound, counted
 from pipeline.jobs.export import pin
 from pipeline.jobs.failures import SPARK_ERRORS, failed
 from pipeline.jobs.reporting import counted_tasks
@@ -92,7 +92,8 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
         "messages": messages,
         "kept_messages": kept,
         "removed_messages": removed,
-        "words": f"{messages} messages read: {kept} stay for readers of the compacted topic, {removed} are left out",
+        "words": f"{counted(messages, 'message', 'messages')} read: {counted(kept, 'stays', 'stay')} for readers of the"
+        f" compacted topic, {counted(removed, 'is', 'are')} left out",
     }
 
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.checksum import Checksum, checksum_of_frame
 from pipeline.database import reading
-from pipeline.errors import DataLost, EntriesMissing, InvalidOption, PipelineError
+from pipeline.errors import DataLost, EntriesMissing, InvalidOption, PipelineError, counted
 from pipeline.jobs.files import MANIFEST, data_files, read_files, write_files
 from pipeline.jobs.folders import finished_folder, place_in, require_shared
 from pipeline.jobs.reporting import counted_tasks
 from pipeline.option_values import OptionValues
+from pipeline.schemas import sink_schemas
 from pipeline.source.offsets import Offsets, offsets_from_json, offsets_to_json
 from pipeline.source.options import ReadOptions
 from pipeline.source.plan import plan_read
@@ -76,7 +77,8 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
         skipped = stored_messages - written.messages
         if skipped and options["on_corrupt"] != "skip":
             raise EntriesMissing(
-                f"the topic had {stored_messages} messages, but the files have {written.messages}: they were removed"
+                f"the topic had {counted(stored_messages, 'message', 'messages')}, but the files have"
+                f" {written.messages}: they were removed"
             )
         manifest = {
             "topic": request.topic,
@@ -85,15 +87,17 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
             "skipped_messages": skipped,
             "checksum": str(written),
             "until": json.loads(pinned["endingOffsets"]),
+            "schemas": json.loads(sink_schemas(url=request.url, topic=request.topic)),
             "exported_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-    words = f"{written.messages} messages in {target}, checksum {written}"
+    words = f"{counted(written.messages, 'message', 'messages')} in {target}, checksum {written}"
     if not stored_messages:
         words = f"no messages in {target}: {request.topic} has none {_range(options)}"
     elif skipped:
         words += f", {skipped} skipped as unreadable"
-    return {**manifest, "folder": str(target), "words": words}
+    result = {name: value for name, value in manifest.items() if name != "schemas"}
+    return {**result, "folder": str(target), "words": words}
 
 
 def pin(source: dict[str, str], *, starts: bool = False) -> tuple[dict[str, str], int]:

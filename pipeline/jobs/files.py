@@ -23,7 +23,15 @@ __all__ = ["MANIFEST", "SUFFIXES", "data_files", "read_files", "write_files"]
 MANIFEST: Final = "_vela_export.manifest"  # Spark ignores names that begin with _
 SUFFIXES: Final = {"parquet": ".parquet", "ndjson": ".json", "csv": ".csv"}
 
-_READ_COLUMNS: Final = ("value", "valueBase64", "key", "keyBase64", "properties", "eventTime")
+_READ_COLUMNS: Final = (
+    "value",
+    "valueBase64",
+    "key",
+    "keyBase64",
+    "properties",
+    "eventTime",
+    "schemaVersion",
+)
 _READ_FROM_JSON: Final = ", ".join(
     f"{name} {'MAP<STRING, STRING>' if name == 'properties' else 'STRING'}" for name in _READ_COLUMNS
 )
@@ -54,7 +62,7 @@ def write_files(frame: DataFrame, folder: Path, format_: str) -> None:
 
 
 def read_files(spark: SparkSession, paths: Sequence[Path], format_: str) -> DataFrame:
-    """Return the columns that the sink writes: value, key, properties, event time.
+    """Return the columns that the sink writes: value, key, properties, event time, schema version.
 
     Raises InvalidOption if the files have no column for values. If Spark cannot read them, this or the first query
     raises PySparkException.
@@ -70,7 +78,7 @@ def read_files(spark: SparkSession, paths: Sequence[Path], format_: str) -> Data
         return _messages(
             *(
                 sf.col(name) if name in frame.columns else sf.lit(None)
-                for name in ("value", "__key", "__messageProperties", "__eventTime")
+                for name in ("value", "__key", "__messageProperties", "__eventTime", "__schemaVersion")
             ),
             of=frame,
         )
@@ -93,6 +101,7 @@ def read_files(spark: SparkSession, paths: Sequence[Path], format_: str) -> Data
         sf.coalesce(texts["key"].cast("binary"), sf.unbase64(texts["keyBase64"])),
         properties,
         sf.to_timestamp(texts["eventTime"]),
+        texts["schemaVersion"].try_cast("bigint"),
         of=frame,
     )
 
@@ -146,6 +155,7 @@ def _as_text(frame: DataFrame, format_: str) -> DataFrame:
         ),
         sf.col("__producerName").alias("producerName"),
         sf.col("__sequenceId").alias("sequenceId"),
+        sf.col("__schemaVersion").alias("schemaVersion"),
         *_text_columns("__key", "key"),
         (sf.to_json(properties) if format_ == "csv" else properties).alias("properties"),
         *_text_columns("value", "value"),
@@ -165,7 +175,13 @@ def _text_columns(source: str, name: str) -> tuple[Column, Column]:
 
 
 def _messages(
-    value: Column, key: Column, properties: Column, event_time: Column, *, of: DataFrame
+    value: Column,
+    key: Column,
+    properties: Column,
+    event_time: Column,
+    schema_version: Column,
+    *,
+    of: DataFrame,
 ) -> DataFrame:
     from pyspark.sql import functions as sf
 
@@ -175,4 +191,5 @@ def _messages(
         key.cast("binary").alias("__key"),
         sf.coalesce(properties.cast(map_type), sf.create_map().cast(map_type)).alias("__messageProperties"),
         event_time.cast("timestamp").alias("__eventTime"),
+        schema_version.cast("bigint").alias("__schemaVersion"),
     )

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.checksum import Checksum, checksum_of_frame
-from pipeline.errors import InvalidOption, PipelineError, sentence_of
+from pipeline.errors import InvalidOption, PipelineError, counted, sentence_of
 from pipeline.jobs.failures import SPARK_ERRORS, failed, reason_of
 from pipeline.jobs.files import MANIFEST, SUFFIXES, data_files, read_files
 from pipeline.jobs.folders import place_in
 from pipeline.jobs.reporting import counted_tasks
+from pipeline.sink.stored_schemas import stored_schemas
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,18 +54,18 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
         with counted_tasks(spark, reporter):
             reporter.stage("read all files", len(files))
             found = _checked(spark, files, format_, reporter)
-            _compare_with_manifest(place, found)
+            schemas = _compare_with_manifest(place, found)
         reporter.stage("publish files", len(files))
         for number, file in enumerate(files):
             reporter.progress(number, len(files))
-            _publish(spark, request, file, format_, _write_id(options["import_id"], place, file))
+            _publish(spark, request, file, format_, _write_id(options["import_id"], place, file), schemas)
         reporter.progress(len(files), len(files))
     finally:
         for name in _ONE_TASK:
             spark.conf.unset(name)
     words = (
-        f"the {found.messages} messages of {place} are in {request.topic}; those already stored by an earlier attempt"
-        " were left out"
+        f"{counted(found.messages, 'message', 'messages')} of {place} {'is' if found.messages == 1 else 'are'} in"
+        f" {request.topic}; what an earlier attempt had stored already was left out"
     )
     return {
         "messages": found.messages,
@@ -101,28 +102,35 @@ def _checked(spark: SparkSession, files: list[Path], format_: str, reporter: Rep
     return found
 
 
-def _compare_with_manifest(place: Path, found: Checksum) -> None:
+def _compare_with_manifest(place: Path, found: Checksum) -> str:
+    """Return the sink's option `schemas`, which the export has kept in the manifest."""
     try:
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
         checksum, messages = manifest["checksum"], manifest["messages"]
+        schemas = json.dumps(manifest["schemas"])
+        stored_schemas(schemas)
     except (FileNotFoundError, NotADirectoryError):
-        return  # not every file comes from an export
-    except (ValueError, KeyError, TypeError):
+        return ""  # not every file comes from an export
+    except (ValueError, KeyError, TypeError, InvalidOption):
         raise PipelineError(
             f"{place / MANIFEST} is damaged, and nothing was published: restore it, or remove it to publish what is in"
             " the files"
         ) from None
     if checksum != str(found):
         raise PipelineError(
-            f"{place} has {found.messages} messages with checksum {found}, but {MANIFEST} in it says"
-            f" {messages} with {checksum}, and nothing was published: a file is missing"
+            f"{place} has {counted(found.messages, 'message', 'messages')} with checksum {found}, but"
+            f" {MANIFEST} in it says {messages} with {checksum}, and nothing was published: a file is missing"
             " or was changed; if you changed them, remove the manifest"
         )
+    return schemas
 
 
-def _publish(spark: SparkSession, request: JobRequest, file: Path, format_: str, write_id: str) -> None:
+def _publish(
+    spark: SparkSession, request: JobRequest, file: Path, format_: str, write_id: str, schemas: str
+) -> None:
     rate = int(request.options["messages_per_s"])
     target = request.target(request.topic, write_id=write_id, messages_per_s=rate)
+    target["schemas"] = schemas
     frame = read_files(spark, [file], format_).coalesce(1)
     try:
         frame.write.format("vela").mode("append").options(**target).save()

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.database import reading, storing
-from pipeline.errors import TopicNotFound
+from pipeline.errors import TopicNotFound, counted
 from pipeline.jobs.export import pin
 from pipeline.jobs.failures import SPARK_ERRORS, failed
 from pipeline.jobs.reporting import counted_tasks
@@ -102,7 +102,8 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
     return {
         "hours": len(hours),
         "messages": messages,
-        "words": f"{len(hours)} hours of {request.topic} computed from {messages} messages",
+        "words": f"{counted(len(hours), 'hour', 'hours')} of {request.topic} computed from"
+        f" {counted(messages, 'message', 'messages')}",
     }
 
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.database import Connection, storing
-from pipeline.errors import EntriesMissing, OffloadUnavailable, TopicNotFound
+from pipeline.errors import EntriesMissing, OffloadUnavailable, TopicNotFound, counted
 from pipeline.ledger_files.rows import EntryRow
 from pipeline.pace import Pace
 from pipeline.queries import query
@@ -102,7 +102,8 @@ def run(request: JobRequest, reporter: Reporter, _session: Callable[[], Any]) ->
     }
     if not names:
         return {**result, "words": "the options choose no sealed ledger in PostgreSQL: nothing to offload"}
-    words = f"{len(names)} ledgers, {total_bytes} bytes, in files of {file_bytes} bytes"
+    words = f"{counted(len(names), 'ledger', 'ledgers')} of {counted(total_bytes, 'byte', 'bytes')}, in"
+    words += f" {'a file' if len(names) == 1 else 'files'} of {file_bytes} bytes"
     if attached < len(names):
         words += (
             f"; the broker has taken over {attached} of them so far, and its log says why if it refuses one"
@@ -170,8 +171,8 @@ def _write(
         stored = (ledger.entries, ledger.messages, ledger.size_bytes)
         if (manifest.entries, manifest.messages, manifest.size_bytes) != stored:
             raise EntriesMissing(
-                f"ledger {ledger.ledger_id} has {ledger.entries} entries, but {manifest.entries} were read: check the"
-                " database for lost rows"
+                f"ledger {ledger.ledger_id} has {counted(ledger.entries, 'entry', 'entries')}, but"
+                f" {manifest.entries} came when it was read: check the database for lost rows"
             )
         if verify(storage, name) != manifest:
             raise OffloadUnavailable(f"the file {name} was changed while it was written")

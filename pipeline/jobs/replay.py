@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from pipeline.errors import DataLost, InvalidOption, PipelineError
+from pipeline.errors import DataLost, InvalidOption, PipelineError, counted
 from pipeline.jobs.conditions import UNREADABLE, matching
 from pipeline.jobs.export import pin
 from pipeline.jobs.failures import SPARK_ERRORS, failed, reason_of
 from pipeline.jobs.reporting import counted_tasks
+from pipeline.schemas import sink_schemas
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,7 +57,7 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
         is_fresh = f"{_REPLAYS} < {int(options['max_replays'])}"
         fresh = chosen.where(is_fresh)
         reporter.stage("count messages")
-        messages, left_out, samples = _counted(chosen, fresh, is_fresh)
+        messages, left_out, versions, samples = _counted(chosen, fresh, is_fresh)
         unreadable = payloads.get[UNREADABLE] if payloads is not None else 0
         result = {
             "messages": messages,
@@ -65,9 +66,10 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
             "samples": samples,
             "to": options["to"],
         }
-        about = f"{messages} messages of {request.topic} fit"
+        fit = "fits" if messages == 1 else "fit"
+        about = f"{counted(messages, 'message', 'messages')} of {request.topic} {fit}"
         if left_out:
-            about += f", besides {left_out} that were replayed before"
+            about += f", besides {counted(left_out, 'that was', 'that were')} replayed before"
         note = f"; {_READ_AS_NULL}: {unreadable}" if unreadable else ""
         is_over = messages > int(options["limit"])
         if options["preview"] == "true":
@@ -79,8 +81,8 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
             )
         if messages:
             reporter.stage("publish messages")
-            _publish(request, fresh)
-    return {**result, "words": f"{about} and are in {options['to']}{note}"}
+            _publish(request, fresh, versions)
+    return {**result, "words": f"{about} and {'is' if messages == 1 else 'are'} in {options['to']}{note}"}
 
 
 def _require_stored(source: dict[str, str]) -> None:
@@ -95,13 +97,17 @@ def _require_stored(source: dict[str, str]) -> None:
 _REPLAYS: Final = f"greatest(coalesce(try_cast(__messageProperties['{REPLAYS_PROPERTY}'] AS int), 0), 0)"
 
 
-def _counted(chosen: DataFrame, fresh: DataFrame, is_fresh: str) -> tuple[int, int, list[dict[str, Any]]]:
-    """Return how many messages are fresh, how many are left out, and some of the fresh ones.
+def _counted(
+    chosen: DataFrame, fresh: DataFrame, is_fresh: str
+) -> tuple[int, int, list[int], list[dict[str, Any]]]:
+    """Return how many messages are fresh and how many are left out, the fresh ones' schema versions, and some of them.
 
-    Counts both in one query: each query reads the whole range from the database again.
+    Counts all in one query: each query reads the whole range from the database again.
     """
     try:
-        ((all_messages, messages),) = chosen.selectExpr("count(*)", f"count_if({is_fresh})").collect()
+        ((all_messages, messages, versions),) = chosen.selectExpr(
+            "count(*)", f"count_if({is_fresh})", f"collect_set(__schemaVersion) FILTER (WHERE {is_fresh})"
+        ).collect()
         rows = fresh.selectExpr(
             "concat_ws(':', __ledgerId, __entryId) AS id",
             "__batchIndex AS batch_index",
@@ -113,15 +119,16 @@ def _counted(chosen: DataFrame, fresh: DataFrame, is_fresh: str) -> tuple[int, i
         raise failed(error) or PipelineError(
             f"option where fails on a message: {reason_of(error)}; functions such as try_cast give null"
         ) from error
-    return messages, all_messages - messages, [row.asDict() for row in rows]
+    return messages, all_messages - messages, versions, [row.asDict() for row in rows]
 
 
-def _publish(request: JobRequest, fresh: DataFrame) -> None:
+def _publish(request: JobRequest, fresh: DataFrame, versions: list[int]) -> None:
     options = request.options
     again = fresh.selectExpr(
         "value",
         "__key",
         "__eventTime",
+        "__schemaVersion",
         f"""map_concat(
             map_filter(__messageProperties, (name, v) -> name NOT IN ('{REPLAYS_PROPERTY}', '{FROM_PROPERTY}')),
             map('{REPLAYS_PROPERTY}', CAST({_REPLAYS} + 1 AS string),
@@ -134,6 +141,8 @@ def _publish(request: JobRequest, fresh: DataFrame) -> None:
         write_id=f"replay-{request.write_id}",
         messages_per_s=int(options["messages_per_s"]),
     )
+    if versions:
+        target["schemas"] = sink_schemas(url=request.url, topic=request.topic, versions=versions)
     target["exactlyOnce"] = "false"  # a topic without deduplication accepts a replay too
     try:
         # One task, so that messages keep their order and the rate is exact.

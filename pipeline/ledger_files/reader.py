@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from pipeline.errors import OffloadUnavailable
-from pipeline.ledger_files.rows import EntryRow, Manifest
+from pipeline.errors import LedgerFileDamaged, OffloadUnavailable
+from pipeline.ledger_files.rows import MANIFEST_KEY, EntryRow, Manifest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -153,7 +153,13 @@ class LedgerFiles:
         import pyarrow.parquet as pq
 
         with storage.reading(name) as source:
-            footer = _Footer(pq.read_metadata(source))
+            metadata = pq.read_metadata(source)
+        manifest = Manifest.from_json((metadata.metadata or {}).get(MANIFEST_KEY, b""), name)
+        if not name.startswith(f"{manifest.topic_id}/{manifest.ledger_id}-"):
+            raise LedgerFileDamaged(
+                f"ledger file {name} has the entries of ledger {manifest.ledger_id}: restore the file of this name"
+            )
+        footer = _Footer(metadata)
         with self._lock:
             self._footers[name] = footer
             while len(self._footers) > _FOOTERS:

@@ -8,9 +8,10 @@ from typing import Final, NamedTuple
 
 from pipeline.errors import LedgerFileDamaged
 
-__all__ = ["FORMAT_VERSION", "EntryRow", "Manifest"]
+__all__ = ["FORMAT_VERSION", "MANIFEST_KEY", "EntryRow", "Manifest"]
 
 FORMAT_VERSION: Final = 1
+MANIFEST_KEY: Final = b"vela.ledger"  # of the manifest among the metadata of a file's footer
 
 
 class EntryRow(NamedTuple):

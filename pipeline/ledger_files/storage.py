@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -16,6 +16,7 @@ from pipeline.errors import LedgerFileDamaged, LedgerFileMissing, OffloadUnavail
 __all__ = ["FileStorage"]
 
 _RETRY_S: Final = 10
+_FOLDER_ATTEMPTS: Final = 10
 
 
 class FileStorage:
@@ -49,9 +50,7 @@ class FileStorage:
         """Open a new file for writing. It is durable after the block; a block that fails may leave a part of it."""
         path = self._path(name)
         with self._errors("write", name):
-            if self._is_local:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-            with self._filesystem.open_output_stream(path) as stream:
+            with self._new_file(path) as stream:
                 yield stream
             if self._is_local:
                 for each in (path, os.path.dirname(path), self._root):
@@ -69,12 +68,21 @@ class FileStorage:
             return int(file.size())
 
     def delete(self, name: str) -> None:
-        """Delete a file. Safe to repeat."""
-        try:
-            with self._errors("delete", name):
-                self._filesystem.delete_file(self._path(name))
-        except LedgerFileMissing:
-            return
+        """Delete a file, and its topic's folder if that was the last one. Safe to repeat."""
+        path = self._path(name)
+        with suppress(LedgerFileMissing), self._errors("delete", name):
+            self._filesystem.delete_file(path)
+        if self._is_local and "/" in name:
+            with suppress(OSError):
+                os.rmdir(os.path.dirname(path))  # refuses a folder that has a file
+
+    def _new_file(self, path: str) -> Any:
+        """Open a new file for writing, and make its folder, which `delete` of another process may remove meanwhile."""
+        for _ in range(_FOLDER_ATTEMPTS if self._is_local else 0):
+            with suppress(FileNotFoundError, FileExistsError):
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                return self._filesystem.open_output_stream(path)
+        return self._filesystem.open_output_stream(path)
 
     def _has_root(self) -> bool:
         """Return whether the folder or bucket exists; False if the storage does not answer."""

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow.parquet as pq
 
-from pipeline.errors import EntriesMissing, LedgerFileDamaged
+from pipeline.errors import EntriesMissing, LedgerFileDamaged, counted
 from pipeline.ledger_files.columns import SCHEMA, ColumnsChecksum, batch_of
-from pipeline.ledger_files.rows import FORMAT_VERSION, EntryRow, Manifest
+from pipeline.ledger_files.rows import FORMAT_VERSION, MANIFEST_KEY, EntryRow, Manifest
 
 if TYPE_CHECKING:
     from pipeline.ledger_files.storage import FileStorage
 
-__all__ = ["MANIFEST_KEY", "verify", "write_ledger"]
+__all__ = ["verify", "write_ledger"]
 
-MANIFEST_KEY: Final = b"vela.ledger"
 # A reader needs memory for one row group at a time. A larger entry gets a separate group.
 GROUP_BYTES: Final = 1 << 20
 GROUP_ENTRIES: Final = 4096
@@ -82,8 +81,8 @@ def verify(storage: FileStorage, name: str) -> Manifest:
                 count += len(batch)
     if (count, checksum.hexdigest()) != (manifest.entries, manifest.checksum):
         raise LedgerFileDamaged(
-            f"ledger file {name} has {count} entries with checksum {checksum.hexdigest()}, but was written with"
-            f" {manifest.entries} and {manifest.checksum}"
+            f"ledger file {name} has {counted(count, 'entry', 'entries')} with checksum"
+            f" {checksum.hexdigest()}, but was written with {manifest.entries} and {manifest.checksum}"
         )
     return manifest
 

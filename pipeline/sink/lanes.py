@@ -1,17 +1,18 @@
-"""A producer for each topic or partition to which a task writes, each with one entry on its way at a time."""
+"""A lane for each topic or partition to which a task writes, each with one entry on its way at a time."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final
+from typing import Final, NamedTuple
 
 from pipeline.errors import OR_TWICE, BrokerUnavailable, DeduplicationOff
 from pipeline.sink.options import WriteOptions
 from pipeline.sink.rows import Row
+from pipeline.sink.stored_schemas import EncodedSchema
 from vela.aio import Client, Producer
 from vela.core.producing.key_hash import boost_hash
-from vela.errors import MessageTooBig, ProducerBusy, VelaError
+from vela.errors import AuthenticationError, MessageTooBig, NotAllowedError, ProducerBusy, VelaError
 from vela.message import MessageId
 from vela.options import CompressionType
 
@@ -23,6 +24,9 @@ _BUSY_TIMEOUT_S: Final = 60.0  # how long a task waits for an earlier attempt th
 _BUSY_PAUSE_S: Final = 0.5
 _NEVER_MS: Final = 86_400_000  # a day, in effect no limit: the rows alone decide where entries end
 _BLOCK_ROWS: Final = 1_000  # consecutive rows without a key that go to one partition
+# With this property the broker refuses the producer if the topic does not deduplicate, and says so in these words.
+_REQUIRES_DEDUPLICATION: Final = {"vela.requires": "deduplication"}
+_NOT_DEDUPLICATING: Final = "does not deduplicate"
 _Answer = asyncio.Future[MessageId]
 _COMPRESSIONS: Final = {
     "none": CompressionType.NONE,
@@ -54,7 +58,10 @@ class Lanes:
         self._lanes: dict[str, list[_Lane]] = {}
 
     async def add(self, row: Row, topic: str, sequence_id: int) -> None:
-        """Send a row, unless an earlier attempt has stored it. Sequence ids must ascend."""
+        """Send a row, unless an earlier attempt has stored it. Sequence ids must ascend.
+
+        The first row of a topic adds the schemas of the options to it. Raises BrokerUnavailable if it refuses one.
+        """
         lanes = self._lanes.get(topic) or await self._lanes_of(topic)
         lane = lanes[0]
         if len(lanes) > 1:
@@ -76,6 +83,8 @@ class Lanes:
     async def _lanes_of(self, topic: str) -> list[_Lane]:
         try:
             names = await self._client.get_topic_partitions(topic)
+            for _, schema in sorted(self._options.schemas.items()):
+                await self._client.get_or_create_schema(topic, schema)
         except VelaError as error:
             raise _refused(topic, error) from None
         lanes = self._lanes[topic] = [_Lane(self, name) for name in names]
@@ -87,11 +96,6 @@ class Lanes:
     def options(self) -> WriteOptions:
         """The options of the write."""
         return self._options
-
-    @property
-    def must_deduplicate(self) -> bool:
-        """Whether topics must deduplicate."""
-        return self._must_deduplicate
 
     async def entry_limit_bytes(self, topic: str) -> int:
         """Return how large an entry may be so that the client does not send it in several pieces at once.
@@ -105,15 +109,22 @@ class Lanes:
         self._client.release(connection)
         return min(self._options.batch_bytes, connection.max_message_bytes // 2)
 
-    async def open_producer(self, topic: str) -> Producer:
-        """Open the task's producer on a topic. Waits for an earlier attempt of the task to leave."""
+    async def open_producer(self, topic: str, schema_version: int | None) -> Producer:
+        """Open the task's producer for rows of a schema version. Waits for an earlier attempt of the task to leave."""
+        name, schema = self._producer_name, None
+        if schema_version is not None:
+            name, schema = (
+                f"{name}-schema-{schema_version}",
+                EncodedSchema(self._options.schemas[schema_version]),
+            )
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _BUSY_TIMEOUT_S
         while True:
             try:
                 return await self._client.create_producer(
                     topic,
-                    self._producer_name,
+                    name,
+                    schema,
                     send_timeout_millis=self._options.send_timeout_ms,
                     compression_type=_COMPRESSIONS[self._options.compression],
                     max_pending_messages=0,
@@ -121,14 +132,29 @@ class Lanes:
                     batching_max_messages=2 * self._options.batch_rows,
                     batching_max_allowed_size_in_bytes=1 << 30,  # `entry_limit_bytes` is lower
                     batching_max_publish_delay_ms=_NEVER_MS,
+                    properties=_REQUIRES_DEDUPLICATION if self._must_deduplicate else None,
                 )
             except ProducerBusy as error:
                 if loop.time() > deadline:
                     raise _refused(topic, error) from None
                 logger.info("%s: %s; the task tries again", topic, error)
                 await asyncio.sleep(_BUSY_PAUSE_S)
+            except NotAllowedError as error:
+                if self._must_deduplicate and _NOT_DEDUPLICATING in str(error):
+                    raise DeduplicationOff(
+                        f"{topic} does not deduplicate, so rows would be stored twice after a failure: set its policy"
+                        f" deduplication{OR_TWICE}. Nothing was stored in it"
+                    ) from None
+                raise _refused(topic, error) from None
             except VelaError as error:
                 raise _refused(topic, error) from None
+
+
+class _Opened(NamedTuple):
+    """A producer of a lane, and the sequence id up to which an earlier attempt has stored its rows."""
+
+    producer: Producer
+    stored: int
 
 
 class _Lane:
@@ -137,62 +163,60 @@ class _Lane:
     An entry is sent when the one before it is stored. So if a row is stored, all earlier rows of the lane are stored
     too, and the highest sequence id that the broker has stored shows exactly which rows are missing. Until an entry is
     sent, the lane keeps its rows, because a producer that is closed after a failure still sends every row it was given.
+
+    A producer has one schema, so rows of each version have their own, and an entry has rows of one version.
     """
 
     def __init__(self, lanes: Lanes, topic: str) -> None:
         self.repeated = 0
         self._lanes = lanes
         self._topic = topic
-        self._producer: Producer | None = None
-        self._stored = -1  # the sequence id up to which an earlier attempt has stored the rows
-        # Rows of the entry that is being filled, with their sequence ids.
+        self._opened: dict[int | None, _Opened] = {}  # by schema version; None = without a schema
+        # Rows of the entry that is being filled, with their sequence ids, and the version of all of them.
         self._rows: list[tuple[Row, int]] = []
+        self._version: int | None = None
         self._size_bytes = 0
         self._limit_bytes = lanes.options.batch_bytes  # of an entry
         self._flushing: asyncio.Task[None] | None = None
 
     async def add(self, row: Row, sequence_id: int) -> None:
-        """Send a row, unless an earlier attempt has stored it. Sequence ids must ascend."""
-        if self._producer is None:
-            await self._open()
-        if sequence_id <= self._stored:
+        """See `Lanes.add`."""
+        version = row.schema_version if row.schema_version in self._lanes.options.schemas else None
+        opened = self._opened.get(version) or await self._open(version)
+        if sequence_id <= opened.stored:
             self.repeated += 1
             return
         size_bytes = row.size_bytes()
-        if self._rows and self._size_bytes + size_bytes > self._limit_bytes:
+        if self._rows and (version != self._version or self._size_bytes + size_bytes > self._limit_bytes):
             await self._send_entry()
+        self._version = version
         self._rows.append((row, sequence_id))
         self._size_bytes += size_bytes
         if len(self._rows) >= self._lanes.options.batch_rows or self._size_bytes >= self._limit_bytes:
             await self._send_entry()
 
     async def finish(self) -> None:
-        """Wait until every row is stored, and close the producer."""
+        """See `Lanes.finish`."""
         if self._rows:
             await self._send_entry()
         if self._flushing is not None:
             await self._flushing
-        if self._producer is not None:
-            await self._producer.close()
+        for opened in self._opened.values():
+            await opened.producer.close()
 
-    async def _open(self) -> Producer:
-        producer = self._producer = await self._lanes.open_producer(self._topic)
+    async def _open(self, version: int | None) -> _Opened:
+        producer = await self._lanes.open_producer(self._topic, version)
         self._limit_bytes = await self._lanes.entry_limit_bytes(self._topic)
-        self._stored = producer.last_sequence_id()
-        return producer
+        opened = self._opened[version] = _Opened(producer, producer.last_sequence_id())
+        return opened
 
     async def _send_entry(self) -> None:
         """Send the added rows as one entry when the one before it is stored."""
-        assert self._producer is not None
         if self._flushing is not None:
             await self._flushing
         rows, self._rows, self._size_bytes = self._rows, [], 0
-        self._flushing = asyncio.create_task(self._flush(self._producer, rows))
-        if self._lanes.must_deduplicate and self._stored < 0:
-            await self._flushing
-            await self._require_deduplication(sent=rows[-1][1])
-        else:
-            await asyncio.sleep(0)  # the entry is sent now, while the task's next rows are added
+        self._flushing = asyncio.create_task(self._flush(self._opened[self._version].producer, rows))
+        await asyncio.sleep(0)  # the entry is sent now, while the task's next rows are added
 
     async def _flush(self, producer: Producer, rows: list[tuple[Row, int]]) -> None:
         answers: list[_Answer] = []
@@ -205,24 +229,8 @@ class _Lane:
         except VelaError as error:
             for answer in answers:
                 if answer.done() and not answer.cancelled():
-                    answer.exception()  # otherwise asyncio logs each error
+                    answer.exception()  # otherwise asyncio logs each of them
             raise _refused(self._topic, error) from None
-
-    async def _require_deduplication(self, *, sent: int) -> None:
-        """Open the producer again: a topic that deduplicates then returns the last sequence id stored under its name.
-
-        Raises DeduplicationOff if that is before `sent`.
-        """
-        assert self._producer is not None
-        await self._producer.close()
-        self._producer = None
-        producer = await self._open()
-        if producer.last_sequence_id() < sent:
-            raise DeduplicationOff(
-                f"{self._topic} does not deduplicate, so rows would be stored twice after a failure: set its policy"
-                f" deduplication{OR_TWICE}. Its first rows are stored already, and will be stored again: clear the"
-                " topic, or write to a new one"
-            )
 
 
 def _sent(producer: Producer, row: Row, sequence_id: int) -> _Answer:
@@ -247,4 +255,7 @@ def _refused(topic: str, error: VelaError) -> BrokerUnavailable:
             f"cannot write to {topic}: {what}: make the row smaller, set option compression, or raise the broker's"
             " VELA_MAX_MESSAGE_BYTES"
         )
-    return BrokerUnavailable(f"cannot write to {topic}: {type(error).__name__}: {error}")
+    advice = ""
+    if isinstance(error, AuthenticationError):
+        advice = "; set option token or tokenFile, or VELA_TOKEN_FILE for the driver, which for a job is the worker"
+    return BrokerUnavailable(f"cannot write to {topic}: {type(error).__name__}: {error}{advice}")

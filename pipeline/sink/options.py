@@ -9,6 +9,8 @@ from typing import Final
 
 from pipeline.errors import InvalidOption
 from pipeline.option_values import OptionValues, full_topic_name
+from pipeline.sink.stored_schemas import stored_schemas
+from vela.wire.binary.schema import Schema
 
 __all__ = ["WriteOptions"]
 
@@ -22,6 +24,7 @@ _NAMES: Final = (
     "topic",
     "writeId",
     "exactlyOnce",
+    "schemas",
     "compression",
     "batchRows",
     "batchBytes",
@@ -45,6 +48,7 @@ class WriteOptions:
     topic: str | None  # for every row; None = column __topic names it
     write_id: str | None  # of a batch write; repeating it with the same id writes nothing twice
     exactly_once: bool | None  # None = for streams, and for batch writes with a write_id
+    schemas: Mapping[int, Schema]  # of rows with a __schemaVersion, by version; other rows have no schema
     compression: str  # a name of vela.CompressionType
     batch_rows: int  # the most rows of an entry
     batch_bytes: int  # the most payload bytes of an entry, unless one row has more
@@ -75,6 +79,7 @@ class WriteOptions:
             # An empty id, perhaps from a variable that is not set, must not write everything again.
             write_id=values.required("writeId", "orders-2026-03-01") if values.has("writeId") else None,
             exactly_once=values.boolean("exactlyOnce", default=True) if values.has("exactlyOnce") else None,
+            schemas=stored_schemas(values.text("schemas")),
             compression=values.choice("compression", ("none", "lz4", "zlib", "zstd", "snappy")),
             batch_rows=values.integer("batchRows", 5_000, least=1, most=100_000),
             batch_bytes=values.integer("batchBytes", 1 << 20, least=1024, most=64 << 20),

@@ -24,6 +24,7 @@ _WRITTEN: Final = {
     "__topic": ("string",),
     "__eventTime": ("timestamp",),
     "__messageProperties": ("map<string,string>",),
+    "__schemaVersion": ("bigint",),
 }
 
 _METADATA_BYTES: Final = 64  # lengths, sequence id, event time
@@ -39,6 +40,7 @@ class Row(NamedTuple):
     event_time_ms: int | None
     properties: dict[str, str] | None
     key_b64: bool = False
+    schema_version: int | None = None  # a key of option schemas
 
     def size_bytes(self) -> int:
         """Return the most bytes that the message takes in an entry before compression."""
@@ -87,13 +89,14 @@ def rows_of(batch: pa.RecordBatch, first: int) -> Iterator[Row]:
     keys = _column(columns, "__key", nothing)
     topics = _column(columns, "__topic", nothing)
     properties = _column(columns, "__messageProperties", nothing)
+    versions = _column(columns, "__schemaVersion", nothing)
     times_us: Sequence[int | None] = nothing
     if "__eventTime" in columns:
         columns["__eventTime"] = columns["__eventTime"].cast(pa.int64())
         times_us = _column(columns, "__eventTime", nothing)
     names: dict[str, str] = {}
-    rows = zip(columns["value"].to_pylist(), keys, topics, times_us, properties, strict=True)
-    for number, (value, key, topic, time_us, pairs) in enumerate(rows, first):
+    rows = zip(columns["value"].to_pylist(), keys, topics, times_us, properties, versions, strict=True)
+    for number, (value, key, topic, time_us, pairs, version) in enumerate(rows, first):
         if topic is not None and topic not in names:
             names[topic] = full_topic_name(topic, f"row {number}, column __topic")
         text, key_b64 = _key(key)
@@ -104,6 +107,7 @@ def rows_of(batch: pa.RecordBatch, first: int) -> Iterator[Row]:
             None if time_us is None else event_time_ms(time_us, number),
             properties_of(pairs, number) if pairs else None,
             key_b64,
+            version,
         )
 
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from pipeline.database import Connection
-from pipeline.errors import DataLost, InvalidOption, SubscriptionNotFound
+from pipeline.errors import DataLost, InvalidOption, SubscriptionNotFound, counted
 from pipeline.queries import query
 from pipeline.source.offsets import AskedOffsets, Named, Offset, Offsets
 from pipeline.source.options import ReadOptions
@@ -96,7 +96,7 @@ def _problem(log: TopicLog, offset: Offset) -> str | None:
     lost = following.messages_before - offset.messages
     if lost < 0:
         return "it is not the topic that was read: it was deleted and created again, or restored"
-    return f"retention trimmed {lost} messages after it" if lost else None
+    return f"retention trimmed {counted(lost, 'message', 'messages')} after it" if lost else None
 
 
 def _before(index: EntryIndex, logs: Sequence[TopicLog], time_ms: int) -> Offsets:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pipeline.database import reading
-from pipeline.errors import SKIP_CORRUPT, EntryUnreadable
+from pipeline.errors import SKIP_CORRUPT, EntryUnreadable, counted
 from pipeline.pace import Pace
 from pipeline.source.batches import BatchBuilder
 from pipeline.source.columns import PlainRun, Run, key_bytes
@@ -60,7 +60,8 @@ def read_partition(
                 yield from batches.add(run)
     yield from batches.rest()
     if unreadable:
-        logger.warning("%s: left out %s entries that cannot be read", options.label, unreadable)
+        entries = counted(unreadable, "entry", "entries")
+        logger.warning("%s: left out %s that cannot be read", options.label, entries)
 
 
 def _decode(part: EntryRange, row: EntryRow, max_message_bytes: int, wanted: ReadFilter) -> Run | PlainRun:

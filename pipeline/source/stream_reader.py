@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pipeline.database import Connection, reading
-from pipeline.errors import DataLost
+from pipeline.errors import CheckpointDamaged, DataLost
 from pipeline.source.admission import admit
 from pipeline.source.bounds import require_stored, starts_of
 from pipeline.source.filters import EVERYTHING
@@ -70,8 +70,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         A topic that is new since the last micro-batch is read from its beginning. Raises DataLost if entries after
         `start` were trimmed or a topic is gone, unless failOnDataLoss is false.
         """
+        begin = _in_checkpoint(start)
         with self._planning() as connection:
-            starts, logs = self._continued(connection, offsets_from_json(start))
+            starts, logs = self._continued(connection, begin)
             ends: Offsets = {}
             for log in logs:
                 name = log.topic.name
@@ -89,9 +90,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         """Return the tasks of a micro-batch. They are the same when it is planned again. Raises PipelineError."""
         options = self._options
-        ends = offsets_from_json(end)
+        begin, ends = _in_checkpoint(start), _in_checkpoint(end)
         with self._planning() as connection:
-            starts, logs = self._continued(connection, offsets_from_json(start), planned=ends)
+            starts, logs = self._continued(connection, begin, planned=ends)
             index = EntryIndex(connection, offload_url=self._options.offload_url)
             ranges = [
                 part
@@ -147,6 +148,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.topic.name: require_stored(log, starts.get(log.topic.name, BEGINNING), options)
             for log in logs
         }, logs
+
+
+def _in_checkpoint(value: Json) -> Offsets:
+    """Return the offsets that Spark read from the checkpoint. Raises CheckpointDamaged."""
+    try:
+        return offsets_from_json(value)
+    except (ValueError, AttributeError):
+        raise CheckpointDamaged(
+            "the query's checkpoint has offsets that are not Vela's, perhaps because it is damaged or another query's:"
+            " restore it, or set another checkpointLocation, which begins where the options say"
+        ) from None
 
 
 def _position(offset: Offset) -> tuple[int, int]:

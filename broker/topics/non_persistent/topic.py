@@ -97,8 +97,9 @@ class NonPersistentTopic:
     ) -> Producer:
         """Attach a producer. An initial subscription has no effect.
 
-        Raises ServiceNotReady, IncompatibleSchema, ProducerBusy, ProducerFenced.
+        Raises ServiceNotReady, NotAllowed, IncompatibleSchema, ProducerBusy, ProducerFenced.
         """
+        request.require_deduplication(is_on=False)
         producer = Producer(
             key=self._next_key(),
             topic=self,

@@ -10,6 +10,7 @@ from celery import shared_task
 from celery.signals import worker_shutting_down
 
 from broker.conf import broker_settings
+from broker.core.counted import counted
 from broker.storage.pipeline import runs
 from broker.upkeep.pipeline.worker import SILENT_S, run_waiting, stop_running
 
@@ -31,7 +32,9 @@ def check_pipeline() -> None:
     Safe to run twice or late.
     """
     if ended := runs.end_silent(SILENT_S):
-        logger.warning("%s pipeline runs failed: their workers are gone", ended)
+        logger.warning(
+            "%s failed: no worker reports on them", counted(ended, "pipeline run", "pipeline runs")
+        )
     runs.request_due()
     settings = broker_settings()
     if settings.offload_url:

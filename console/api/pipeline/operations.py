@@ -15,7 +15,8 @@ from console.api.pipeline.answers import Jobs, Run, Runs, Schedules
 from console.api.problems import Problem
 from console.queries import pipeline as queries
 from console.queries.pipeline import RunRow, RunsAsked
-from pipeline.jobs.catalogue import JOBS
+from pipeline.errors import InvalidOption
+from pipeline.jobs.catalogue import JOBS, find_job
 
 __all__ = ["router"]
 
@@ -44,6 +45,11 @@ def job_list(request: AuthorizedRequest) -> dict[str, Any]:
 def run_list(request: AuthorizedRequest, asked: Query[LoggedRuns]) -> dict[str, Any]:
     """List runs, newest first, 50 at a time."""
     # One query.
+    try:
+        if asked.job:
+            find_job(asked.job)
+    except InvalidOption as error:
+        raise Problem(400, "BadQuery", str(error)) from None
     rows, next_before = queries.runs(
         RunsAsked(job=asked.job, state=asked.state, topic=asked.topic, before=asked.before),
         request.auth.scope,

@@ -11,6 +11,10 @@ FROM vela_ledger WHERE topic_id = ANY(%(topics)s::bigint[]) ORDER BY topic_id, i
 SELECT s.id AS segment_id FROM unnest(%(segments)s::bigint[]) AS s(id) WHERE to_regclass('vela_entry_' || s.id) IS NOT NULL
 ORDER BY s.id
 
+-- name: of_file
+-- The ledger that is read from a file, if one still is.
+SELECT id AS ledger_id FROM vela_ledger WHERE file_name = %(file_name)s
+
 -- name: last_ledgers
 -- The last ledger of a topic, or of each of its partitions. A topic that was never loaded has no ledger, but may have
 -- subscriptions.

@@ -7,6 +7,7 @@ import asyncio
 import psycopg
 import pytest
 
+from broker.core.errors import NotAllowed
 from broker.core.position import Position
 from broker.producers.deduplication import mark_of_entry
 from broker.producers.internal_producer import InternalProducer
@@ -70,6 +71,21 @@ async def test_without_the_policy_everything_is_stored(run: BrokerRun) -> None:
     assert stored(run) == [0, 0]
     assert producer.producer is not None
     assert producer.producer.last_sequence_id == -1
+
+
+async def test_a_producer_that_requires_deduplication_is_refused_without_it(run: BrokerRun) -> None:
+    required = {"vela.requires": "deduplication"}
+    with pytest.raises(
+        NotAllowed, match=r"public/default/t does not deduplicate, .*: set the topic's policy"
+    ):
+        await run.producer(name="p", properties=required)
+    with pytest.raises(NotAllowed, match="does not deduplicate"):
+        await run.producer("non-persistent://public/default/n", name="p", properties=required)
+    await run.policies("t", deduplication=True)
+    await run.producer(name="p", properties=required)
+    await run.policies("t", deduplication=False)
+    with pytest.raises(NotAllowed, match="does not deduplicate"):
+        await run.producer(name="q", properties=required)
 
 
 async def test_a_duplicate_of_a_message_in_flight_gets_its_receipt_with_it_and_in_order(

@@ -188,6 +188,7 @@ def test_an_obstacle_that_the_broker_reported_is_a_finding(operator: Client, sho
     found = findings(operator)[0]
     assert found["rule"] == "unreadable_log"
     assert {"label": "the latest attempt", "value": row.read_fault, "unit": "text"} in found["evidence"]
+    assert "or the file, from a backup" in found["cures"][0]["text"]
 
 
 def test_the_diagnosis_counts_the_cursor_in_entries(shop: Shop) -> None:

@@ -14,6 +14,7 @@ from pytest_django import Settings
 
 from broker.models import Ledger, LedgerFile
 from console.queries import stores
+from console.queries.database import fetch_entries
 from console.queries.numbers import oldest_unacked_ms
 from pipeline.errors import OffloadUnavailable
 from pipeline.ledger_files.reader import LedgerFiles
@@ -145,6 +146,23 @@ def test_files_that_do_not_answer_are_an_error_that_names_them(
     assert response.status_code == 503
     assert "VELA_OFFLOAD_URL is not set" in text_of(response)
     assert operator.get(f"{PAGE}/m/{mixed.spot(19)}").status_code == 200
+
+
+def test_a_lost_file_is_an_error_and_its_messages_do_not_count_as_trimmed(
+    operator: Client, mixed: Written, files_url: str
+) -> None:
+    offload(mixed.ledgers[1], files_url)
+    file = LedgerFile.objects.get(ledger_id=mixed.ledgers[1].pk)
+    FileStorage(files_url).delete(file.name)
+    operator.raise_request_exception = False
+    for page in (f"{PAGE}/m/{mixed.spot(8)}", f"{PAGE}/messages?start=oldest&contains=17"):
+        response = operator.get(page)
+        assert (response.status_code, "there is no such file" in text_of(response)) == (503, True), page
+    assert operator.get(f"{PAGE}/m/{mixed.spot(0)}").status_code == 200
+    store = stores.FileStore(name=file.name, ledger_id=file.ledger_id)
+    parameters = {"ledgers": [file.ledger_id], "entries": [0], "most_bytes": 1}
+    Ledger.objects.filter(pk=file.ledger_id).delete()
+    assert fetch_entries(dict, "peek", [store], parameters) == [], "retention has deleted the file"
 
 
 def test_the_page_of_a_subscription_says_that_files_do_not_answer(

@@ -96,6 +96,14 @@ def test_the_page_lists_jobs_runs_and_schedules(operator: Client, shop: Shop) ->
     assert "No run matches" in text_of(operator.get("/pipeline?job=nothing"))
 
 
+def test_the_api_refuses_a_job_that_does_not_exist(operator: Client, shop: Shop) -> None:
+    a_run(shop)
+    assert len(operator.get("/api/v1/pipeline/runs?job=export").json()["runs"]) == 1
+    refused = operator.get("/api/v1/pipeline/runs?job=nosuch")
+    assert (refused.status_code, refused.json()["code"]) == (400, "BadQuery")
+    assert "there is no job 'nosuch': the jobs are export, import," in refused.json()["detail"]
+
+
 def test_a_topic_leads_to_its_jobs(operator: Client, looker: Client, shop: Shop) -> None:
     a_run(shop)
     a_run(shop, topic_name="persistent://public/default/other", subject="other")
@@ -193,6 +201,11 @@ def test_a_run_that_ended_says_why_and_can_go_on(operator: Client, shop: Shop, b
     assert ("the topic was deleted" in page, "Continue…" in page, "Cancel…" in page) == (True, True, False)
     operator.post(f"/pipeline/runs/{run.pk}/continue")
     assert broker.asked[0][1][0] == "continue_job"
+    stopped = a_run(
+        shop, state="cancelled", cancelled_by="ada", error="cancelled by ada", ended_at=datetime.now(UTC)
+    )
+    page = text_of(operator.get(f"/pipeline/runs/{stopped.pk}"))
+    assert ("Cancelled by ada." in page, page.lower().count("cancelled by")) == (True, 1)
     part = operator.get(f"/pipeline/runs/{run.pk}?part=run")
     assert part["HX-Refresh"] == "true"
     done = a_run(shop, state="done", result={"words": "5 messages"}, ended_at=datetime.now(UTC))
@@ -300,3 +313,25 @@ def test_insights_of_a_topic_are_charts_and_a_table_of_hours(
     )
     page = text_of(operator.get(address))
     assert ("40 ms" in page, "hot" in page) == (True, False)
+
+
+def test_one_hour_without_numbers_is_counted_as_one(operator: Client, shop: Shop) -> None:
+    now_ms = int(datetime.now(UTC).timestamp() * 1000)
+    InsightHour.objects.bulk_create(
+        InsightHour(
+            topic_id=shop.topic.pk,
+            hour_ms=now_ms - now_ms % 3_600_000 - hours * 3_600_000,
+            messages=1,
+            size_bytes=1,
+            keyed_messages=0,
+            keys=0,
+            top_keys=[],
+            letters=[],
+            subscriptions=[],
+            poison=[],
+            computed_at=datetime.now(UTC),
+        )
+        for hours in range(47)
+    )
+    html = operator.get("/t/persistent/public/default/orders?tab=insights").content.decode()
+    assert "1 hour has no numbers." in html

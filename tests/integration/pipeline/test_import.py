@@ -8,10 +8,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import vela as client_of_vela
 from pipeline.errors import PipelineError
 from pipeline.jobs.files import MANIFEST
 from tests.integration.pipeline.jobs import JobRunner
 from tests.integration.pipeline.running import Broker, key_of
+from vela.schema import AvroSchema, Integer, Record, String
+
+
+class Order(Record):
+    pieces = Integer()
+
+
+class Larger(Record):
+    article = String(default="none", required_default=True)
+    pieces = Integer()
 
 
 @pytest.fixture
@@ -40,6 +51,26 @@ def test_a_copy_through_files_is_the_same(job: JobRunner, broker: Broker, format
     assert len(broker.stored(target)) == 1000
 
 
+@pytest.mark.parametrize("format_", ["parquet", "csv"])
+def test_copies_have_the_schema_of_their_originals(job: JobRunner, broker: Broker, format_: str) -> None:
+    source, target = broker.topic(f"out-schema-{format_}"), broker.topic(f"in-schema-{format_}")
+    broker.client.create_producer(source, schema=AvroSchema(Order)).send(Order(pieces=3))
+    broker.client.create_producer(source, schema=AvroSchema(Larger)).send(Larger(article="tea", pieces=4))
+    broker.client.create_producer(source).send(b"without")
+    job("export", source, to="schemas", format=format_)
+
+    for _ in range(2):
+        job("import", target, options={"from": "schemas"})
+
+    assert [message.int_schema_version() for message in broker.stored(target)] == [0, 1, -1]
+    consumer = broker.client.subscribe(
+        target, "s", schema=AvroSchema(Larger), initial_position=client_of_vela.InitialPosition.Earliest
+    )
+    values = [consumer.receive(10_000).value() for _ in range(2)]
+    assert [(each.article, each.pieces) for each in values] == [("none", 3), ("tea", 4)]
+    consumer.close()
+
+
 def test_a_missing_or_changed_file_publishes_nothing(job: JobRunner, broker: Broker, tmp_path: Path) -> None:
     source, target = broker.topic("out-changed"), broker.topic("in-changed")
     broker.publish(source, range(30))
@@ -50,7 +81,7 @@ def test_a_missing_or_changed_file_publishes_nothing(job: JobRunner, broker: Bro
 
     with pytest.raises(PipelineError, match=f"has 29 messages .*, but {MANIFEST} in it says 30"):
         job("import", target, options={"from": "changed"})
-    for damaged in ("{", "[]", "{}"):
+    for damaged in ("{", "[]", "{}", '{"checksum": "", "messages": 0, "schemas": []}'):
         (tmp_path / "changed" / MANIFEST).write_text(damaged)
         with pytest.raises(PipelineError, match=f"{MANIFEST} is damaged, and nothing was published"):
             job("import", target, options={"from": "changed"})
@@ -123,6 +154,7 @@ def test_a_topic_that_does_not_deduplicate_is_refused(job: JobRunner, broker: Br
     (tmp_path / "one.json").write_text('{"value": "a"}\n')
     with pytest.raises(PipelineError, match="does not deduplicate"):
         job("import", target, options={"from": "one.json"})
+    assert broker.stored(target) == []
 
 
 def test_files_of_your_own_need_only_values(job: JobRunner, broker: Broker, tmp_path: Path) -> None:

@@ -144,6 +144,12 @@ def test_every_partition_moves_and_young_ledgers_stay(log_url: str, files_url: s
     assert "the broker has taken over 0 of them so far" in result["words"]
 
 
+def test_one_ledger_is_counted_as_one(log_url: str, files_url: str) -> None:
+    topic = fill(create_topic(log_url, "offload-one"), ledgers=1, entries=5)
+    result = offload.run(job_request(log_url, files_url, topic.name), Silent(), lambda: None)
+    assert result["words"].startswith(f"1 ledger of {result['bytes']} bytes, in a file of ")
+
+
 def test_a_lost_row_fails_the_job_and_the_ledger_stays(log_url: str, files_url: str) -> None:
     topic = fill(create_topic(log_url, "offload-lost"), ledgers=1, entries=5)
     with psycopg.connect(log_url) as connection:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+import vela as client_of_vela
 from pipeline.errors import DataLost, InvalidOption, PipelineError
 from tests.integration.pipeline.jobs import JobRunner
 from tests.integration.pipeline.publishing import create_topic, trim_first_ledger
@@ -131,6 +132,36 @@ def test_messages_come_once_in_order_with_their_history(job: JobRunner, broker: 
     assert len(broker.values(target)) == 21
 
 
+def test_copies_have_the_schema_of_their_originals(job: JobRunner, broker: Broker) -> None:
+    topic, target = broker.topic("replay-versions"), broker.topic("replay-versions-copy")
+    small, large = AvroSchema(Order), AvroSchema(LargerOrder)
+    broker.client.create_producer(topic, schema=small).send(Order(pieces=0))
+    broker.client.create_producer(topic, schema=large).send(LargerOrder(article="tea", pieces=1))
+    broker.client.create_producer(topic, schema=small).send(Order(pieces=2))
+    broker.client.create_producer(topic).send(b"without")
+
+    job("replay", topic, to=topic, preview="false")
+    job("replay", topic, to=target, where="value.pieces IN (0, 1)", preview="false")
+
+    versions = [message.int_schema_version() for message in broker.stored(topic)]
+    assert versions == [0, 1, 0, -1, 0, 1, 0, -1]
+    consumer = broker.client.subscribe(
+        target, "s", schema=large, initial_position=client_of_vela.InitialPosition.Earliest
+    )
+    values = [consumer.receive(10_000).value() for _ in range(2)]
+    assert [(each.article, each.pieces) for each in values] == [("none", 0), ("tea", 1)]
+    consumer.close()
+
+
+def test_a_topic_that_refuses_the_schema_gets_no_message(job: JobRunner, broker: Broker) -> None:
+    topic, target = broker.topic("replay-avro-only"), broker.topic("replay-json-only")
+    broker.client.create_producer(topic, schema=AvroSchema(Order)).send(Order(pieces=3))
+    broker.client.create_producer(target, schema=JsonSchema(Order)).close()
+    with pytest.raises(PipelineError, match=f"cannot write to {target}: IncompatibleSchema"):
+        job("replay", topic, to=target, preview="false")
+    assert broker.stored(target) == []
+
+
 def test_replayed_messages_are_not_replayed_again(job: JobRunner, broker: Broker) -> None:
     topic = broker.topic("replay-itself")
     broker.publish(topic, range(5))
@@ -141,6 +172,13 @@ def test_replayed_messages_are_not_replayed_again(job: JobRunner, broker: Broker
     assert len(broker.values(topic)) == 20
     done = job("replay", topic, to=topic, max_replays="3", where="properties['REPLAYED_TIMES'] = '1'")
     assert (done["messages"], done["left_out"]) == (15, 0)
+
+
+def test_one_message_is_counted_as_one(job: JobRunner, broker: Broker) -> None:
+    topic, target = broker.topic("replay-one"), broker.topic("replay-one-copy")
+    broker.client.create_producer(topic).send(b"x")
+    done = job("replay", topic, to=target, preview="false")
+    assert done["words"] == f"1 message of {topic} fits and is in {target}"
 
 
 def test_more_than_the_limit_publishes_nothing(job: JobRunner, broker: Broker, orders: str) -> None:

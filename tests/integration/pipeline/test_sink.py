@@ -115,6 +115,7 @@ def test_a_write_that_cannot_be_done_says_why(broker: Broker) -> None:
         save(rows, topic=topic, serviceUrl="pulsar://127.0.0.1:1", sendTimeoutMs="1000")
     )
     assert "does not deduplicate" in refused(save(rows, topic=topic, exactlyOnce="true"))
+    assert broker.stored(topic) == []
     with pytest.raises(PySparkException, match="cannot be overwritten"):
         rows.write.format("vela").mode("overwrite").options(
             serviceUrl=broker.process.pulsar_url, topic=topic

@@ -77,6 +77,7 @@ def test_reading_goes_on_where_nothing_was_trimmed() -> None:
     ("offset", "said"),
     [
         (Offset(ledger_id=3, entry_id=9, messages=1), "retention trimmed 3 messages after it"),
+        (Offset(ledger_id=3, entry_id=9, messages=3), "retention trimmed 1 message after it"),
         (BEGINNING, "retention trimmed 4 messages after it"),
         (Offset(ledger_id=3, entry_id=9), "entry 3:9 is not stored any more"),
         (Offset(ledger_id=3, entry_id=9, messages=12), "fewer messages than were read"),

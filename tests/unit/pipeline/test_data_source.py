@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from pyspark.sql.datasource import DataSourceReader
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from config.environment import PROJECT_DIR
 from pipeline.data_source import VelaDataSource
 from pipeline.database import reading
-from pipeline.errors import InvalidOption
+from pipeline.errors import CheckpointDamaged, InvalidOption
 from pipeline.source.options import ReadOptions
 
 READ = {"topic": "t", "url": "postgresql://vela@127.0.0.1/vela"}
@@ -45,6 +47,16 @@ def test_wrong_options_of_reads_and_writes_are_refused() -> None:
         VelaDataSource({"topic": "t"}).writer(VALUE, overwrite=False)
 
 
+@pytest.mark.parametrize("offset", [{"t": {"last": "5"}}, {"t": {"0": 23}}, {"t": None}, [1], "5:1", None])
+def test_a_checkpoint_that_cannot_be_read_is_named(offset: Any) -> None:
+    """Another source's checkpoint, or a damaged one. Nothing was read from the database yet."""
+    reader = VelaDataSource(dict(READ)).streamReader(VALUE)
+    with pytest.raises(CheckpointDamaged, match="set another checkpointLocation"):
+        reader.latestOffset(offset, ReadAllAvailable())
+    with pytest.raises(CheckpointDamaged, match="set another checkpointLocation"):
+        reader.partitions({}, offset)
+
+
 @pytest.mark.parametrize(
     ("module", "unneeded"),
     [
@@ -60,10 +72,21 @@ def test_a_process_that_only_plans_does_not_import_what_decodes(module: str, unn
     assert done.stdout == "\n"
 
 
-def test_a_url_that_libpq_refuses_is_not_quoted() -> None:
-    options = ReadOptions.parse({"topic": "orders", "url": "postgresql://u:secret@h/d?nonsense=1"})
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("postgresql://u:secret@[h/d", "is not a PostgreSQL URL"),
+        (
+            "postgresql://u:secret@h/d?sslmoed=require",
+            "has the parameter 'sslmoed', which PostgreSQL does not know",
+        ),
+        ("host=h password=secret bd=x", "has the parameter 'bd', which PostgreSQL does not know"),
+    ],
+)
+def test_a_url_that_libpq_refuses_is_not_quoted(url: str, says: str) -> None:
+    options = ReadOptions.parse({"topic": "orders", "url": url})
     with (
-        pytest.raises(InvalidOption, match="option url is not a PostgreSQL URL") as refused,
+        pytest.raises(InvalidOption, match=f"option url {says}") as refused,
         reading(options, "planning"),
     ):
         pass

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import json
 import operator
 from typing import Any, cast
 
@@ -16,10 +18,12 @@ from pipeline.sink import lanes as lanes_module
 from pipeline.sink.lanes import Lanes
 from pipeline.sink.options import WriteOptions
 from pipeline.sink.rows import Row
+from pipeline.sink.stored_schemas import EncodedSchema
 from vela.aio import Client
 from vela.core.producing.batching import Batch, Batching, BatchLimits, SequenceIds
 from vela.core.producing.outgoing import Outgoing
-from vela.errors import AlreadyClosed, NotAllowedError, ProducerBusy
+from vela.errors import AlreadyClosed, AuthenticationError, IncompatibleSchema, NotAllowedError, ProducerBusy
+from vela.wire.binary.schema import Schema
 
 Sent = tuple[bytes, asyncio.Future[None]]
 TOPIC = "persistent://public/default/t"
@@ -32,6 +36,8 @@ class FakeBroker:
         self.partitions = partitions
         self.deduplicates = deduplicates
         self.entries: list[tuple[str, list[bytes]]] = []
+        self.schemas: list[bytes] = []  # the definition with which each entry was written
+        self.refused_schemas: set[bytes] = set()
         self.last: dict[tuple[str, str], int] = {}
         self.refused_entries: set[int] = set()  # entry numbers
         self.busy = 0  # how many more producers it refuses because their name is taken
@@ -48,11 +54,21 @@ class FakeBroker:
     async def get_topic_partitions(self, topic: str) -> list[str]:
         return [f"{topic}-partition-{n}" for n in range(self.partitions)] if self.partitions > 1 else [topic]
 
-    async def create_producer(self, topic: str, name: str, **options: Any) -> FakeProducer:
+    async def get_or_create_schema(self, topic: str, schema: Schema) -> bytes:
+        if schema.data in self.refused_schemas:
+            raise IncompatibleSchema("it cannot read version 0")
+        return b""
+
+    async def create_producer(
+        self, topic: str, name: str, schema: EncodedSchema | None, **options: Any
+    ) -> FakeProducer:
         if self.busy:
             self.busy -= 1
             raise ProducerBusy("the name is taken")
-        self._producers.append(FakeProducer(self, topic, name))
+        if options["properties"] and not self.deduplicates:
+            raise NotAllowedError(f"{topic} does not deduplicate, and the producer requires it")
+        definition = None if schema is None else schema.schema_info().to_wire()
+        self._producers.append(FakeProducer(self, topic, name, definition.data if definition else b""))
         return self._producers[-1]
 
     async def connection_for(self, topic: str) -> FakeBroker:
@@ -69,8 +85,9 @@ class FakeBroker:
 class FakeProducer:
     """Cuts entries with the client's own code."""
 
-    def __init__(self, broker: FakeBroker, topic: str, name: str) -> None:
+    def __init__(self, broker: FakeBroker, topic: str, name: str, definition: bytes) -> None:
         self._broker = broker
+        self._definition = definition
         self._topic, self._name = topic, name
         limits = BatchLimits(max_messages=1 << 20, max_bytes=broker.max_message_bytes // 2)
         self._batching: Batching[Sent] = Batching(limits, SequenceIds(self.last_sequence_id() + 1))
@@ -124,6 +141,7 @@ class FakeProducer:
                 future.set_exception(error)
             return error
         self._broker.entries.append((self._topic, [value for value, _ in entry.tokens]))
+        self._broker.schemas.append(self._definition)
         self._broker.last[self._topic, self._name] = entry.last_sequence_id
         for _, future in entry.tokens:
             future.set_result(None)
@@ -231,13 +249,64 @@ def test_the_client_never_cuts_an_entry(texts: list[str], has_properties: bool, 
     assert broker.stored == [row.value for row in rows]
 
 
-def test_a_topic_without_deduplication_is_noticed_after_one_entry() -> None:
+def test_a_topic_without_deduplication_is_refused_before_the_first_row() -> None:
     broker = FakeBroker(deduplicates=False)
-    with pytest.raises(DeduplicationOff, match=r"set its policy deduplication.* will be stored again"):
+    with pytest.raises(DeduplicationOff, match=r"set its policy deduplication.* Nothing was stored in it"):
         write(broker, rows_of(30), batchRows="10")
-    assert len(broker.entries) == 1
+    assert broker.entries == []
     write(broker, rows_of(30), batchRows="10", must_deduplicate=False)
-    assert len(broker.entries) == 4
+    assert len(broker.entries) == 3
+
+
+SCHEMAS = json.dumps(
+    {number: {"type": 4, "definition": base64.b64encode(b"v%d" % number).decode()} for number in (0, 1)}
+)
+
+
+@given(
+    versions=st.lists(st.sampled_from((None, 0, 1, 7)), min_size=1, max_size=30),
+    refused=st.lists(st.integers(0, 12), max_size=4, unique=True),
+    sizes=st.lists(st.integers(1, 9), min_size=6, max_size=6),
+)
+def test_rows_keep_their_schema_and_their_order(
+    versions: list[int | None], refused: list[int], sizes: list[int]
+) -> None:
+    broker = FakeBroker()
+    broker.refused_entries = set(refused)
+    rows = [
+        Row(b"%d" % n, None, None, None, None, schema_version=version) for n, version in enumerate(versions)
+    ]
+    for size in sizes:
+        with contextlib.suppress(BrokerUnavailable):
+            write(broker, rows, batchRows=str(size), schemas=SCHEMAS)
+            break
+    assert write(broker, rows, schemas=SCHEMAS) == len(rows)
+    assert broker.stored == [row.value for row in rows]
+    written = [
+        schema for schema, (_, values) in zip(broker.schemas, broker.entries, strict=True) for _ in values
+    ]
+    assert written == [
+        {0: b"v0", 1: b"v1"}.get(-1 if version is None else version, b"") for version in versions
+    ]
+
+
+def test_a_schema_that_the_topic_refuses_stores_nothing() -> None:
+    broker = FakeBroker()
+    broker.refused_schemas = {b"v1"}
+    rows = [Row(b"a", None, None, None, None, schema_version=version) for version in (0, 1)]
+    with pytest.raises(BrokerUnavailable, match="IncompatibleSchema: it cannot read version 0"):
+        write(broker, rows, schemas=SCHEMAS)
+    assert broker.entries == []
+
+
+def test_a_broker_that_asks_for_credentials_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_: object) -> list[str]:
+        raise AuthenticationError("this broker asks for credentials")
+
+    broker = FakeBroker()
+    monkeypatch.setattr(broker, "get_topic_partitions", refuse)
+    with pytest.raises(BrokerUnavailable, match="asks for credentials; set option token or tokenFile"):
+        write(broker, rows_of(1))
 
 
 def test_a_task_waits_for_an_earlier_attempt(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -126,6 +127,14 @@ def test_damage_is_found(write: Write, files: LedgerFiles, tmp_path: Path) -> No
         files.read(NAME, 0, 9, more_bytes=10_000)
 
 
+def test_the_file_of_another_ledger_is_not_read(write: Write, files: LedgerFiles, tmp_path: Path) -> None:
+    write(ledger(3))
+    folder = tmp_path / "off load" / "7"
+    (folder / "13-b.parquet").write_bytes((tmp_path / "off load" / NAME).read_bytes())
+    with pytest.raises(LedgerFileDamaged, match=r"7/13-b\.parquet has the entries of ledger 12"):
+        files.read("7/13-b.parquet", 0, 2, more_bytes=100)
+
+
 def test_a_checksum_of_other_rows_is_found(write: Write, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ColumnsChecksum, "hexdigest", lambda _: "0" * 64)
     write(ledger(3))
@@ -142,6 +151,37 @@ def test_a_file_that_was_deleted_is_missing(write: Write, files: LedgerFiles) ->
     assert files.size_bytes == 0
     with pytest.raises(LedgerFileMissing):
         files.read(NAME, 0, 2, more_bytes=100)
+
+
+def test_the_folder_of_a_topic_goes_with_its_last_file(
+    write: Write, files: LedgerFiles, url: str, tmp_path: Path
+) -> None:
+    write(ledger(3))
+    write_ledger(FileStorage(url), "7/13-b.parquet", ledger(1), topic_id=7, ledger_id=13)
+    files.delete(NAME)
+    assert (tmp_path / "off load" / "7").is_dir()
+    files.delete("7/13-b.parquet")
+    assert list((tmp_path / "off load").iterdir()) == []
+    files.delete("7/13-b.parquet")
+    assert (tmp_path / "off load").is_dir()
+
+
+def test_a_file_is_written_although_its_folder_is_removed_meanwhile(
+    write: Write, files: LedgerFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = os.makedirs
+    removed: list[str] = []
+
+    def make_and_lose(path: str, *, exist_ok: bool) -> None:
+        make(path, exist_ok=exist_ok)
+        if not removed:
+            os.rmdir(path)  # another process has deleted the topic's last file
+            removed.append(path)
+
+    monkeypatch.setattr(os, "makedirs", make_and_lose)
+    write(ledger(3))
+    assert removed
+    assert len(files.read(NAME, 0, 2, more_bytes=100)) == 3
 
 
 def test_without_pyarrow_the_error_says_what_to_install(

@@ -149,7 +149,7 @@ def show(number: int, log: bool) -> None:
     shown = {
         "job": row["job"],
         "topic": row["topic_name"],
-        **{name: value for name, value in row["options"].items() if value},
+        **_given(row),
         "state": row["state"],
         "how far": _progress(row),
         "result": _words(row),
@@ -199,13 +199,15 @@ def schedules() -> None:
             (
                 str(row["id"]),
                 row["job"],
-                short_name(row["topic_name"]),
+                " → ".join(map(short_name, row["subject"].split(" → "))),
+                ", ".join(f"{name}={value}" for name, value in _given(row).items()),
                 plural(row["every_minutes"], "minute"),
                 moment_of(row["next_at"]),
             )
             for row in rows
         ]
-        print_rich(table(("schedule", "job", "topic", "every", "next"), cells, right=("schedule",)))
+        columns = ("schedule", "job", "subject", "options", "every", "next")
+        print_rich(table(columns, cells, right=("schedule",)))
     else:
         say("there are no schedules")
 
@@ -268,6 +270,11 @@ def _follow(api: ConsoleApi, number: int) -> None:
         raise CliError(one_line(f"run {number} {row['state']}: {row['error']}"), code="RunFailed", run=number)
     if not as_json_is_asked():
         click.echo(one_line(_words(row) or "done"))
+
+
+def _given(row: dict[str, Any]) -> dict[str, str]:
+    """Return the options of a run or a schedule that have a value."""
+    return {name: value for name, value in row["options"].items() if value}
 
 
 def _words(row: dict[str, Any]) -> str:

@@ -28,8 +28,8 @@ def find(snapshot: Snapshot) -> Finding | None:
         cures=(
             Cure(
                 text=said(
-                    "Restore access to the storage named in the error: check its server, its bucket or folder,"
-                    " and the broker's credentials. Delivery then resumes automatically."
+                    "Restore what the error names: access to the storage (check its server, its bucket or folder,"
+                    " and the broker's credentials), or the file, from a backup. Delivery then resumes automatically."
                 )
             ),
         ),

@@ -85,6 +85,24 @@ def test_jobs_and_schedules_are_listed(vela: Vela, console: FakeConsole) -> None
     assert (refused.exit_code, "there is no schedule 5" in refused.output) == (3, True)
 
 
+def test_a_schedule_shows_its_subject_and_its_options(vela: Vela, console: FakeConsole) -> None:
+    schedule = {
+        "id": 4,
+        "job": "export",
+        "subject": "persistent://public/default/orders → {time}",
+        "topic_name": "persistent://public/default/orders",
+        "options": {"to": "{time}", "format": "csv", "starting_time": ""},
+        "every_minutes": 1,
+        "next_at": "2026-01-01T00:00:00Z",
+        "who": "ada",
+    }
+    console.answers["GET pipeline/schedules"] = {"schedules": [schedule]}
+    listed = vela("pipeline schedules").output
+    for words in ("orders → {time}", "to={time}, format=csv", "1 minute "):
+        assert words in listed, words
+    assert "starting_time" not in listed
+
+
 def test_a_run_is_followed_to_its_end(vela: Vela, console: FakeConsole) -> None:
     console.answers["POST acts/7/apply"] = an_act(
         kind="run_job", state="applied", parameters={"job": "export"}, result=a_result() | {"run": 12}
