@@ -9,7 +9,7 @@ __all__ = ["PulledMessage"]
 
 
 class PulledMessage:
-    """A message of a queue. Methods that `Message` has too mean the same."""
+    """A message of a queue. A method that `Message` also has does the same here."""
 
     __slots__ = ("_read", "_topic", "attempts", "epoch", "queue")
 

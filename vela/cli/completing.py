@@ -28,7 +28,7 @@ def topics_like(context: click.Context, incomplete: str) -> list[CompletionItem]
 
 
 def subscriptions_like(context: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Return the subscriptions that begin with `incomplete`, on the topic that precedes it on the line."""
+    """Return the subscriptions that begin with `incomplete`, of the topic earlier on the command line."""
     try:
         topic = full_name(str(context.params.get("topic") or ""))
     except ValueError:

@@ -26,7 +26,7 @@ class Lazy:
     name: str
     where: str  # module:attribute
     summary: str  # the first sentence of its help
-    section: str  # the heading that lists it
+    section: str  # the heading above it in `vela --help`
 
 
 class OrderedGroup(click.Group):
@@ -85,7 +85,7 @@ class LazyGroup(click.Group):
                 result = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
-            # Python flushes standard output once more when it exits, and would fail.
+            # Python flushes standard output again when it exits, which would fail.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(Exit.BROKEN_PIPE)
         except KeyboardInterrupt:

@@ -76,7 +76,10 @@ class AvroSchema(Schema[R]):
         return self._decode(data, None)
 
     def decode_message(self, msg: Message) -> R:
-        """Decode with the definition of the message's version, or with this one if the broker has no such version."""
+        """Decode with the definition of the message's version.
+
+        If the broker has no such version, decode with this schema's definition.
+        """
         return self._decode(
             msg.data(), self._writers.get((_base_topic(msg.topic_name()), msg.schema_version()))
         )
@@ -105,7 +108,7 @@ class AvroSchema(Schema[R]):
 def named_like(writer: Any, reader: Mapping[str, Any]) -> Any:
     """Return a writer's definition with the name of the reader's.
 
-    Avro resolves only records of the same name, but the producer's class may have another.
+    Avro resolves only records of the same name, but the producer's class may have another name.
     """
     if not isinstance(writer, dict) or writer.get("type") != "record":
         return writer

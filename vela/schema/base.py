@@ -67,7 +67,7 @@ class SchemaInfo:
 
 
 class Schema(ABC, Generic[T]):
-    """Converts the values of a topic to payloads and back. To write your own, subclass it with `encode` and `decode`.
+    """Converts the values of a topic to payloads and back. For your own schema, subclass it with `encode` and `decode`.
 
     A schema keeps no values, so several producers, consumers and threads may share it.
     """
@@ -87,7 +87,7 @@ class Schema(ABC, Generic[T]):
         self._schema_info = SchemaInfo(
             name=schema_name,
             schema_type=SchemaType(int(schema_type)),
-            # Spaces and "null" as in Apache's Python client, because only equal bytes are the same version.
+            # Spaces and "null" as in Apache's Python client: the broker takes only equal bytes for the same version.
             definition=json.dumps(schema_definition, indent=1).encode(),
         )
 

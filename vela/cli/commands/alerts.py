@@ -46,7 +46,7 @@ def alerts() -> None:
 
 
 def _rule_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that describe a rule; it receives `members`, those that were given."""
+    """Give a command the options that describe a rule. The command receives the given ones as `members`."""
 
     @click.option(
         "--limit",
@@ -179,7 +179,7 @@ def create(name: str, measure: str, members: Mapping[str, str]) -> None:
 def change(number: int, name: str | None, measure: str | None, members: Mapping[str, str]) -> None:
     """Change a rule. Options that you leave out keep their values.
 
-    Alerts that fire by the old rule end, without a notification.
+    Alerts that fire under the old rule end without a notification.
     """
     named = {"name": name, "measure": measure}
     body = {**{each: text for each, text in named.items() if text is not None}, **members}
@@ -191,7 +191,13 @@ def change(number: int, name: str | None, measure: str | None, members: Mapping[
 
 @alerts.command()
 @_RULE
-@click.option("--for", "length_ms", type=LENGTH, metavar="LENGTH", help="From now on, such as 8h.")
+@click.option(
+    "--for",
+    "length_ms",
+    type=LENGTH,
+    metavar="LENGTH",
+    help="How long to silence the rule from now, such as 8h.",
+)
 @click.option("--end", is_flag=True, help="End the silence.")
 @json_option
 def silence(number: int, length_ms: int | None, end: bool) -> None:
@@ -262,7 +268,7 @@ def _print(row: dict[str, Any]) -> None:
 
 
 def _state(row: dict[str, Any]) -> str:
-    """Say whether it fires, and whether it is silent."""
+    """Return whether the rule fires, and until when it is silent."""
     fires = f"fires for {row['firing']:,}" if row["firing"] else "quiet"
     until = row["silent_until"]
     if until and datetime.fromisoformat(until) > datetime.now(UTC):

@@ -1,4 +1,4 @@
-"""`vela produce`."""
+"""`vela produce`: publish messages from arguments and files."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ async def _producer(client: Client, topic: str, given: dict[str, Any]) -> Produc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Defaults:
-    """The values of every message that does not set its own."""
+    """Values for messages that do not set them themselves."""
 
     key: str | None
     ordering_key: str | None

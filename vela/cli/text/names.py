@@ -27,13 +27,13 @@ def full_name(text: str) -> str:
 
 
 def short_name(topic: str) -> str:
-    """Return the shortest name from which `full_name` returns the topic's full name."""
+    """Return the shortest name that `full_name` turns back into the topic's full name."""
     domain, _, rest = topic.partition("://")
     return rest.removeprefix(f"{DEFAULT_NAMESPACE}/") if domain == "persistent" else topic
 
 
 def is_namespace(text: str) -> bool:
-    """Return whether a name is `tenant/namespace`: a topic's has no slash, two, or a domain in front."""
+    """Return whether a name is `tenant/namespace`. A topic's name has no slash, two slashes, or a domain in front."""
     return "://" not in text and text.count("/") == 1
 
 
