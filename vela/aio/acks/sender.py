@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DONE", "AckSender", "acked_id", "id_of", "no_message"]
 
-# ids of one command: after a time without a link there may be many, each with an ack set
+# ids in one command: after a time without a connection there may be many, each with an ack set
 _CHUNK: Final = 1000
 
 

@@ -63,7 +63,7 @@ class PullListener(Generic[C]):
         while True:
             try:
                 message = await self._consumer.next_message()
-            except VelaError:  # closed, or the broker refuses every pull, which is logged
+            except VelaError:  # the consumer is closed, or the broker refuses every pull, which is logged
                 return
             try:
                 await self._call(message)

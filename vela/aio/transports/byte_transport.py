@@ -9,7 +9,7 @@ __all__ = ["HIGH_WATER_BYTES", "LOW_WATER_BYTES", "ByteReceiver", "ByteTransport
 HIGH_WATER_BYTES: Final = 1024 * 1024
 """Unsent bytes above which a connection is not writable."""
 LOW_WATER_BYTES: Final = HIGH_WATER_BYTES // 4
-"""Unsent bytes below which it is writable again."""
+"""Unsent bytes below which a connection is writable again."""
 
 
 class ByteReceiver(Protocol):

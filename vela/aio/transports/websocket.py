@@ -109,7 +109,8 @@ class WebSocketTransport(asyncio.Protocol):
         """See asyncio.Protocol."""
         self._engine.receive_eof()
         if isinstance(error := self._engine.handshake_exc, InvalidStatus):
-            # A refusal without Content-Length ends with the connection. Servers without WebSockets answer like this.
+            # A refusal without Content-Length ends when the server closes the connection. Servers without WebSockets do
+            # this.
             status = error.response.status_code
             self._fail(
                 HandshakeError(
@@ -131,7 +132,7 @@ class WebSocketTransport(asyncio.Protocol):
         text = f"{self._address.url} closed the connection instead of upgrading it: is this the HTTP port?"
         if self._address.tls and not self._is_heard:
             # A server that refuses a client's certificate says so after the client's part of the handshake, and the
-            # client may see the connection close before it has read that.
+            # client may see the connection close before it has read the refusal.
             text += " Or it wants a certificate of this client"
         return text
 
@@ -213,7 +214,7 @@ def _refusal(address: BrokerAddress, error: Exception) -> Exception:
 async def open_websocket(
     address: BrokerAddress, receiver: ByteReceiver, *, tls: ssl.SSLContext | None, no_delay: bool
 ) -> WebSocketTransport:
-    """Connect, with the TLS and WebSocket handshakes.
+    """Connect, including the TLS and WebSocket handshakes.
 
     Raises OSError (such as ssl.SSLError), ConnectError, AuthenticationError, AuthorizationError.
     """
