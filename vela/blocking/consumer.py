@@ -117,7 +117,10 @@ class Consumer(Facade[AioConsumer]):
             raise
 
     def receive_nowait(self) -> Message | None:
-        """Return the next message if it is in the queue, else None. Raises the errors of `receive`."""
+        """Return the next message if it is in the queue, else None.
+
+        Raises the errors of `receive`, and InvalidConfiguration with a queue of 0 messages.
+        """
         return self._thread.run(
             self._nowait, lambda message: None if message is None else self._put_back(message)
         )

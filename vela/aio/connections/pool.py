@@ -50,7 +50,7 @@ class ConnectionPool:
         return "; ".join(sorted(connection.standing for connection in self._opening))
 
     async def get(self, target: Target) -> Connection:
-        """Return a connection, opened if necessary. Cancelling one caller does not disturb others that wait for it.
+        """Return a connection, opened if necessary. If one waiting caller is cancelled, the others still get it.
 
         Raises ConnectError, AuthenticationError, ErrorGettingAuthenticationData or another refusal of the broker, and
         AlreadyClosed after `close`.

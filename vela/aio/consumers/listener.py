@@ -60,7 +60,7 @@ class Listener(Protocol):
         """Call the function again. Safe to repeat."""
 
     def close(self) -> None:
-        """Stop starting calls. Does not wait for a running one."""
+        """Start no more calls. Does not wait for a running call."""
 
 
 def start_listener(
@@ -111,7 +111,7 @@ class LoopCalls:
 
 
 class TaskListener:
-    """Calls a coroutine function, in one task for as long as messages wait."""
+    """Calls a coroutine function. One task runs as long as messages wait."""
 
     def __init__(
         self,

@@ -159,7 +159,7 @@ class ConsumerOptions:
             raise InvalidConfiguration("is_read_compacted needs an Exclusive or Failover subscription")
         if self.consumer_event_listener is not None and self.consumer_type is not ConsumerType.Failover:
             raise InvalidConfiguration(
-                "consumer_event_listener needs ConsumerType.Failover: only those consumers become active and inactive"
+                "consumer_event_listener needs ConsumerType.Failover: other consumers do not become active or inactive"
             )
         if self.key_shared_policy is not None and self.consumer_type is not ConsumerType.KeyShared:
             raise InvalidConfiguration("key_shared_policy needs ConsumerType.KeyShared")

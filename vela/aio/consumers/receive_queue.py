@@ -65,7 +65,7 @@ class ReceiveQueue:
         self.messages: deque[Message] = deque()
         """The messages, in order. Code that pops one must call `taken` for it, as `take` does."""
         self.taking = threading.Lock()
-        """Locked to remove messages from the middle, and to take one on another thread than the loop's."""
+        """Locked to remove messages from the middle, and to take a message on a thread other than the loop's."""
         self._taken = taken
         self._is_current = is_current
         self._loop = asyncio.get_running_loop()

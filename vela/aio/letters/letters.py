@@ -279,7 +279,7 @@ class Letters:
         self._timers.call_later(delay_ms, lambda: self._try_again(position))
 
     def _try_again(self, position: Position) -> None:
-        """Request the entry again. While some of its messages wait in the queue, only retry the letters of the others."""
+        """Request the entry again. While some of its messages wait in the queue, only retry letters of the others."""
         if position not in self._failed:
             return
         self._failed.discard(position)

@@ -46,7 +46,7 @@ class SendQueue:
 
     A message waits in line while there is no room, or until the producer has been attached. Then it joins a batch, goes
     to `PendingSends`, and is sent at once if there is a connection. Pending sends are repeated, in order, over the next
-    connection. A message occupies one of `max_pending_messages` from leaving the line until its answer.
+    connection. A message counts towards `max_pending_messages` from the time it leaves the line until its answer.
     """
 
     def __init__(self, topic: str, producer_id: int, options: ProducerOptions) -> None:
@@ -215,7 +215,7 @@ class SendQueue:
             self._watch_timeout()
 
     def _move_line(self) -> None:
-        """Take messages from the line while there is room. Does nothing inside itself, to keep the order."""
+        """Take messages from the line while there is room. A nested call does nothing, to keep the order."""
         if self._line_moves or self._frames is None:
             return
         self._line_moves = True
