@@ -113,7 +113,7 @@ def require_number(name: str, value: object, *, least: float | None = 0) -> None
 
 
 def milliseconds(name: str, value: object) -> float:
-    """Check a duration of any length. Raises InvalidConfiguration if it is not one."""
+    """Return a duration in milliseconds. Raises InvalidConfiguration if `value` is not a number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidConfiguration(f"{name} must be a number of milliseconds, not {value!r}")
     try:

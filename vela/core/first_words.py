@@ -7,7 +7,7 @@ from typing import Final
 __all__ = ["FirstWords", "begins_a_frame", "speaks_something_else"]
 
 _SHOWN_BYTES: Final = 32
-_TLS_RECORDS: Final = (b"\x15\x03", b"\x16\x03")  # an alert, a handshake; and the protocol's major version
+_TLS_RECORDS: Final = (b"\x15\x03", b"\x16\x03")  # alert and handshake, and the major version
 _FRAME: Final = b"\0"  # first byte of a frame of the binary protocol: its size
 
 
@@ -63,10 +63,11 @@ class FirstWords:
 
     @property
     def progress(self) -> str:
-        """Return what a server that was reached did, else the same as `standing`."""
+        """Return what the server has done so far. Use it only for a server that was reached."""
         if not self.is_answered:
             text = "took the connection and did not answer, is the port right?"
-            # A server refuses a missing certificate after the client's part of the handshake, often without a word.
+            # A server refuses a missing certificate after the client's part of the handshake, often without sending
+            # anything.
             return f"{text} Or it wants a certificate of this client" if self._with_tls else text
         if not self._first:
             return "speaks WebSocket and did not begin the handshake, is it Vela's address, and is the path right?"

@@ -73,7 +73,7 @@ class RetryPolicy:
     """An application may put messages off: they go to the retry-letter topic and come back later."""
 
     topic: str | None = None  # None = the default name
-    on_ack_timeout: bool = False  # a message not acked in time goes there too, instead of being redelivered
+    on_ack_timeout: bool = False  # a message not acked in time also goes there, instead of being redelivered
 
 
 def dead_letter_topic(topic: str, subscription: str) -> str:
@@ -93,7 +93,7 @@ def retry_topic(topic: str, subscription: str) -> str:
 
 
 def legacy_dead_letter_name(subscription: str) -> str:
-    """Return the local name, in the topic's namespace, that old clients used.
+    """Return the local name that old clients gave a dead-letter topic, in the topic's namespace.
 
     If that topic exists, letters still go to it.
     """

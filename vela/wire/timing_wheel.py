@@ -1,6 +1,6 @@
 """Due times in a timing wheel: scheduling and cancelling cost the same, however many keys there are. No clock inside.
 
-The broker keeps deadlines of deliveries and parked pulls, the client those of acks.
+The broker uses it for deadlines of deliveries and parked pulls, the client for deadlines of acks.
 """
 
 from __future__ import annotations

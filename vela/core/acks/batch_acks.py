@@ -1,4 +1,4 @@
-"""The acks of messages in batches. An entry is acked when its last message is."""
+"""The acks of messages in batches. An entry is acked when its last message is acked."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class BatchAcks:
         return len(self._open)
 
     def get(self, position: Position) -> Batch | None:
-        """Return what is known of a batch, or None if none of its messages is acked."""
+        """Return the state of a batch, or None if none of its messages is acked."""
         return self._open.get(position)
 
     def open(self, position: Position, size: int) -> Batch:
@@ -88,7 +88,7 @@ class BatchAcks:
             del self._open[known]
 
     def forget_settled(self) -> None:
-        """Forget batches without unsent acks after a lost connection. The broker delivers them again with its acks."""
+        """After a lost connection, forget batches without unsent acks. The broker delivers them again with an ack set."""
         self._open = {position: batch for position, batch in self._open.items() if batch.is_waiting}
 
     def clear(self) -> None:

@@ -33,7 +33,7 @@ class Batch(Generic[T]):
     def __init__(self, sequence_id: int, named_by: Outgoing | None = None) -> None:
         self.sequence_id = sequence_id  # of the first message
         self.last_sequence_id = sequence_id
-        self.named_by = named_by  # key-based: the message whose keys are the entry's too
+        self.named_by = named_by  # key-based: the message whose keys the entry also gets
         self.payload = bytearray()  # the groups, uncompressed
         self.payload_bytes = 0  # of the messages alone
         self.tokens: list[T] = []  # one per message

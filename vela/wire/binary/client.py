@@ -107,7 +107,7 @@ class ClientEngine:
         )
 
     def receive(self, data: bytes | bytearray | memoryview) -> list[Reply]:
-        """Take bytes of the broker and return the replies that they complete, in order.
+        """Take bytes from the broker and return the replies that they complete, in order.
 
         Raises RemoteProtocolError (FrameTooLarge, MalformedFrame, MalformedCommand, UnexpectedCommand) with
         the replies before the violation in its `events`; the state is then FAILED. Raises LocalProtocolError

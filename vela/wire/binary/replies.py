@@ -75,7 +75,7 @@ class AckResponse(NamedTuple):
 
 
 class Success(NamedTuple):
-    """SUCCESS."""
+    """SUCCESS: the request is done."""
 
     request_id: int
 
@@ -125,7 +125,7 @@ class Partitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Located:
-    """LOOKUP_RESPONSE: who serves the topic."""
+    """LOOKUP_RESPONSE: the broker that serves the topic."""
 
     request_id: int
     url: str | None  # pulsar://host:port

@@ -186,7 +186,7 @@ def test_every_kind_has_a_command() -> None:
         ("policies set orders a", "write it as POLICY=VALUE"),
         ("policies set orders a=1 a=2", "given twice"),
         ("policies set a/b/c/d a=1", "'a/b/c/d' is not a topic name: write t"),
-        ("topics create ../../x", "tenant '..' may hold letters, digits, -=:._ and not dots only"),
+        ("topics create ../../x", "tenant '..' may have letters, digits and -=:._, but not only dots"),
         ("topics create non-persistent://a/b/c", "You need not create"),
         ("acts plan skip orders messages", "write it as NAME=VALUE"),
         ("clear orders billing --json", "add --yes or --plan-only"),

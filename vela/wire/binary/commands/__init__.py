@@ -1,4 +1,4 @@
-"""Builders: one function for each command of a client. It returns the frame's bytes. A broker sends some of them, too.
+"""Builders: one function for each command of a client. It returns the frame's bytes. A broker also sends some of them.
 
 Ids of entries and sequence ids may be negative (-1 travels as 2^64-1).
 """

@@ -133,7 +133,7 @@ def seek(
 
 
 def close_consumer(consumer_id: int, *, request_id: int) -> bytes:
-    """CLOSE_CONSUMER; the broker's own carries `NO_REQUEST`."""
+    """CLOSE_CONSUMER. If the broker sends it, its request id is `NO_REQUEST`."""
     body = pb.CommandCloseConsumer(consumer_id=consumer_id, request_id=request_id & UINT64_MASK)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.CLOSE_CONSUMER, close_consumer=body))
 
