@@ -88,7 +88,7 @@ class BatchAcks:
             del self._open[known]
 
     def forget_settled(self) -> None:
-        """After a lost connection, forget batches without unsent acks. The broker delivers them again with an ack set."""
+        """Forget batches without unsent acks when a connection is lost: the broker sends them again with an ack set."""
         self._open = {position: batch for position, batch in self._open.items() if batch.is_waiting}
 
     def clear(self) -> None:

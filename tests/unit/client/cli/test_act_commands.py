@@ -151,7 +151,7 @@ def test_each_command_plans_the_act_of_its_name(
 
 def test_every_kind_has_a_command() -> None:
     asked_for = {name for name, kind in KINDS.items() if kind.can_be_requested}
-    # `vela produce` is a client of its own, so `publish` has only `vela acts plan`.
+    # `vela produce` uses the client, so only `vela acts plan` plans the act `publish`.
     assert {kind for line, kind, _ in LINES if not line.startswith("acts ")} == asked_for - {"publish"}
 
 
