@@ -279,7 +279,7 @@ class Message:
         return self.body.payload
 
     def value(self) -> Any:
-        """Return the payload decoded by the consumer's schema, or the bytes if there is none. None for a null value.
+        """Return the payload decoded by the consumer's schema, or the bytes without a schema. None for a null value.
 
         Raises the schema's error if the payload does not match the schema.
         """
@@ -314,7 +314,7 @@ class Message:
         return self.body.publish_time_ms
 
     def event_timestamp(self) -> int:
-        """Return the event time that the application set, in milliseconds since 1970 UTC; 0 if it set none."""
+        """Return the event time that the application set, in milliseconds since 1970 UTC; 0 if there is none."""
         return self.body.event_time_ms
 
     def message_id(self) -> MessageId:

@@ -36,7 +36,7 @@ class ConsumerType(NamedNumber):
     Exclusive = 0  # one consumer, in order
     Shared = 1  # any number of consumers, each message to any of them
     Failover = 2  # one active consumer, in order; another takes over
-    KeyShared = 3  # any number of consumers; messages with the same key go to the same one, in order
+    KeyShared = 3  # any number of consumers; messages with the same key go to the same consumer, in order
 
 
 class InitialPosition(NamedNumber):
@@ -84,8 +84,8 @@ class ProducerAccessMode(NamedNumber):
 
     Shared = 0
     Exclusive = 1  # exclusive access, or the error ProducerBusy
-    WaitForExclusive = 2  # waits until the others have left
-    ExclusiveWithFencing = 3  # closes the others
+    WaitForExclusive = 2  # waits until the other producers have left
+    ExclusiveWithFencing = 3  # closes the other producers
 
 
 class KeySharedMode(NamedNumber):

@@ -242,19 +242,21 @@ class Client:
         initial_sequence_id: the first message gets the next number; None or -1 = continue after the last message
             stored under this name.
         send_timeout_millis: a message without a receipt after this time fails with Timeout; 0 = never.
-        compression_type: of payloads; a batch is compressed as a whole. max_pending_messages: limit for messages
-        without a receipt, 0 = no limit; a chunked message counts once. max_pending_messages_across_partitions: divided
-        evenly among the partitions. block_if_queue_full: beyond these limits, messages wait instead of failing with
-        ProducerQueueIsFull. batching_*: a batch is sent when it has this many messages or bytes, or this long after its
-        first message. chunking_enabled: cut messages that are too large for the broker; not together with batching.
-        message_routing_mode: how to choose a partition for messages without a key. message_router: a function that
-        chooses a partition for every message, from 0 to partitions - 1. lazy_start_partitioned_producers: connect to a
-        partition when the first message goes there. encryption_key, crypto_key_reader: encrypt payloads for the owner
-        of each key. Give both or neither. access_mode: see `ProducerAccessMode`. With WaitForExclusive, this call waits
-        until the topic is free. hashing_scheme: maps keys to partitions. Apache's C++ and Python clients have the same
-        default; its Java and Go clients use JavaStringHash. partitions_update_interval_seconds: how often to look for
-        new partitions, 0 = never. initial_subscription_name: a subscription created together with the topic, so that no
-        message is lost.
+        compression_type: of payloads; a batch is compressed as a whole.
+        max_pending_messages: limit for messages without a receipt, 0 = no limit; a chunked message counts once.
+        max_pending_messages_across_partitions: divided evenly among the partitions.
+        block_if_queue_full: beyond these limits, messages wait instead of failing with ProducerQueueIsFull.
+        batching_*: a batch is sent when it has this many messages or bytes, or this long after its first message.
+        chunking_enabled: cut messages that are too large for the broker; not together with batching.
+        message_routing_mode: how to choose a partition for messages without a key.
+        message_router: a function that chooses a partition for every message, from 0 to partitions - 1.
+        lazy_start_partitioned_producers: connect to a partition when the first message goes there.
+        encryption_key, crypto_key_reader: encrypt payloads for the owner of each key. Give both or neither.
+        access_mode: see `ProducerAccessMode`. With WaitForExclusive, this call waits until the topic is free.
+        hashing_scheme: maps keys to partitions. Apache's C++ and Python clients have the same default; its Java and Go
+            clients use JavaStringHash.
+        partitions_update_interval_seconds: how often to look for new partitions, 0 = never.
+        initial_subscription_name: a subscription created together with the topic, so that no message is lost.
 
         Raises InvalidConfiguration, InvalidTopicName, TopicNotFound, TopicTerminated, ProducerBusy, ProducerFenced,
         IncompatibleSchema, CryptoError, AuthorizationError, the two ProducerBlockedQuotaExceeded…, and Timeout after
@@ -351,26 +353,28 @@ class Client:
 
         topic: a short or full name; a list of names; or a compiled regular expression for topic names of one namespace,
             which is matched again every pattern_auto_discovery_period seconds.
-        consumer_type: how the consumers of the subscription share its messages. schema: decodes `Message.value()`, None
-        = bytes. message_listener: called with consumer and message, instead of receive calls, on one of the client's
-        listener threads. In vela.aio only, it can be a coroutine function, which runs on the event loop.
-        receiver_queue_size: messages to fetch in advance; 0 = one for each receive; None = 1000. consumer_name: None =
-        five random hexadecimal digits. unacked_messages_timeout_ms: a message not acknowledged after this time is
-        delivered again; at least 1000,
+        consumer_type: how the consumers of the subscription share its messages.
+        schema: decodes `Message.value()`, None = bytes.
+        message_listener: called with consumer and message, instead of receive calls, on one of the client's listener
+            threads. In vela.aio only, it can be a coroutine function, which runs on the event loop.
+        receiver_queue_size: messages to fetch in advance; 0 = one message for each receive; None = 1000.
+        consumer_name: None = five random hexadecimal digits.
+        unacked_messages_timeout_ms: a message not acknowledged after this time is delivered again; at least 1000,
             None or 0 = never.
-        properties: of the consumer; the broker shows them. initial_position: where a new subscription begins.
+        properties: of the consumer; the broker shows them.
+        initial_position: where a new subscription begins.
         start_message_id_inclusive: a seek goes to the message itself, not to the one after it.
         max_pending_chunked_message: limit for messages that wait for chunks, 0 = no limit. Beyond the limit, the oldest
-        is acknowledged if auto_ack_oldest_chunked_message_on_queue_full is set, else delivered again.
-        batch_receive_policy: for `batch_receive`; the default is 10 MiB or 100 ms. batch_index_ack_enabled: tell the
-        broker which messages of a batch are acknowledged. crypto_failure_action: what to do with messages that cannot
-        be decrypted. dead_letter_policy: copy messages that fail too often to another topic and acknowledge them. Only
-        on Shared and
+            is acknowledged if auto_ack_oldest_chunked_message_on_queue_full is set, else delivered again.
+        batch_receive_policy: for `batch_receive`; the default is 10 MiB or 100 ms.
+        batch_index_ack_enabled: tell the broker which messages of a batch are acknowledged.
+        crypto_failure_action: what to do with messages that cannot be decrypted.
+        dead_letter_policy: copy messages that fail too often to another topic and acknowledge them. Only on Shared and
             KeyShared, which count redeliveries.
         broker_consumer_stats_cache_time_ms has no effect.
 
         Beyond Apache's Python client:
-        enable_zero_queue_consumer: do as with receiver_queue_size=0, whatever that argument is.
+        enable_zero_queue_consumer: the same as receiver_queue_size=0, whatever that argument is.
         auto_scaled_receiver_queue_size_enabled: the queue begins at 1 and doubles each time it runs empty, up to
             receiver_queue_size.
         priority_level: consumers at 0 get messages first.
@@ -381,8 +385,9 @@ class Client:
         ack_group_time_ms, ack_group_size: send acknowledgements when either is reached; time 0 = send each at once.
         ack_receipt_enabled: an acknowledgement is done only when the broker has stored it.
         unacked_messages_tick_ms: precision of the ack timeout, at least 100.
-        negative_ack_redelivery_backoff replaces the delay, ack_timeout_redelivery_backoff is added to the timeout.
-        negative_ack_timer: when negatively acknowledged messages are due; releases of Pulsar differ here.
+        negative_ack_redelivery_backoff: replaces negative_ack_redelivery_delay_ms.
+        ack_timeout_redelivery_backoff: is added to unacked_messages_timeout_ms.
+        negative_ack_timer: when negatively acknowledged messages are delivered again; releases of Pulsar differ.
         retry_enable: allow `reconsume_later`, which sends a message to a retry topic that the consumer also reads.
         retry_on_ack_timeout: also send messages that are not acknowledged in time to the retry topic.
         partitions_update_interval_seconds: how often to look for new partitions, 0 = never.
@@ -457,12 +462,13 @@ class Client:
         """Create a reader of a topic, or of all its partitions.
 
         start_message_id: `MessageId.earliest`, `MessageId.latest`, or a message id. The reader begins after that
-        message, or with start_message_id_inclusive at that message. A partitioned topic accepts only earliest and
-        latest. reader_listener: called instead of read calls, like message_listener of `subscribe`, with the consumer
-        behind
+            message, or with start_message_id_inclusive at that message. A partitioned topic accepts only earliest and
+            latest.
+        reader_listener: called instead of read calls, like message_listener of `subscribe`, with the consumer behind
             the reader and a message; vela.Client passes the reader itself.
         reader_name: a name for the reader, which the broker shows.
-        subscription_role_prefix: how the name of the reader's subscription begins; subscription_name: the whole name.
+        subscription_role_prefix: how the name of the reader's subscription begins.
+        subscription_name: the whole name of the reader's subscription.
 
         The other arguments, and the errors, are those of `subscribe`. Also raises TopicNotFound.
         """

@@ -21,7 +21,7 @@ _GRANT: Final = "client_credentials"
 _TIMEOUT_S: Final = 10.0
 _DISCOVERY: Final = "/.well-known/openid-configuration"
 _DEFAULT_LIFETIME_S: Final = 300.0  # of a token if the server does not state it
-_LONGEST_MARGIN_S: Final = 60.0  # how long before it expires a token is renewed, at most
+_LONGEST_MARGIN_S: Final = 60.0  # a token is renewed at most this long before it expires
 _TAKES: Final = "issuer_url, and private_key or client_id and client_secret"
 
 

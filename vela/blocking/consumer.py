@@ -82,7 +82,7 @@ class Consumer(Facade[AioConsumer]):
         return not self._thread.is_forked and self.aio.is_connected()
 
     def has_reached_end_of_topic(self) -> bool:
-        """Return whether the topic is terminated and all its messages are acknowledged, so that no more will come."""
+        """Return whether the topic is terminated and all its messages are acknowledged: no more will come."""
         return self.aio.has_reached_end_of_topic()
 
     def statistics(self) -> ConsumerStatistics:
@@ -315,8 +315,8 @@ class Consumer(Facade[AioConsumer]):
     def close(self) -> None:
         """Send the collected acks, leave the subscription and drop the queue. Safe to repeat.
 
-        Unacknowledged messages go to other consumers, or are delivered again later. Threads that wait get
-        AlreadyClosed. Does nothing in a forked process.
+        Unacknowledged messages go to other consumers, or are delivered again later. Calls that wait on other threads
+        raise AlreadyClosed. Does nothing in a forked process.
         """
         if not self._thread.is_forked:
             self._thread.run_unless_stopped(self.aio.close)

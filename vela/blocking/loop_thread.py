@@ -30,7 +30,7 @@ _FORKED: Final = "a client does not work in a forked process: create a new one t
 
 
 class LoopThread:
-    """An event loop on its own thread. It runs calls from any thread in the order in which they were made.
+    """An event loop on its own thread. It runs calls from all threads, in the order in which the calls were made.
 
     The thread is a daemon, so a program can end without closing its client. Calls are queued, and the loop is woken
     once for all queued calls, because waking it costs more than most calls.
@@ -69,7 +69,7 @@ class LoopThread:
             raise AlreadyClosed(_FORKED)
 
     def do(self, function: Callable[[], object]) -> None:
-        """Call `function` at once if this is the loop's thread, else as `post_if_open` does."""
+        """Call `function` at once on the loop's thread. On any other thread, do the same as `post_if_open`."""
         if threading.current_thread() is self._thread:
             function()
         else:

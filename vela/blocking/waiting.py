@@ -15,7 +15,7 @@ class Waiter(Generic[T]):
     """The outcome of one call, set on one thread and taken on another, exactly once.
 
     KeyboardInterrupt, or any exception thrown into the waiting thread, may interrupt the wait. A value given before or
-    after that is not lost: `unclaimed` gets it.
+    after the interrupt is not lost: `unclaimed` gets it.
     """
 
     __slots__ = ("_error", "_guard", "_is_abandoned", "_is_given", "_ready", "_unclaimed", "_value")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OAuth2", "Settings", "TlsFiles", "settings", "settings_of"]
 
-# A key file belongs to its issuer: if the issuer came from another source, the secret would go to a strange server.
+# A key file belongs to its issuer: if the issuer came from another source, the secret would go to the wrong server.
 _CREDENTIALS: Final = frozenset({"token", "token_file", *OAUTH2_NAMES})
 
 

@@ -1,4 +1,4 @@
-"""Describe how far a new connection got, and data that is not the expected handshake."""
+"""Describe how far a new connection got, and which data it got instead of the expected handshake."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Decryptor"]
 
-# A producer creates a new data key every four hours. Unwrapping a key takes about a millisecond.
+# Producers create a new data key every four hours. Decrypting a data key takes about a millisecond.
 _DATA_KEYS_KEPT: Final = 1000
 _AES_KEY_BYTES: Final = (16, 24, 32)
 

@@ -176,7 +176,7 @@ class Double(Field[float]):
 
 
 class Bytes(Field[bytes]):
-    """Bytes. A str is encoded in UTF-8. In JSON they are text, so they must be valid UTF-8."""
+    """Bytes. A str is encoded in UTF-8. In JSON, bytes are text, so they must be valid UTF-8."""
 
     avro_type = "bytes"
     python_types = (bytes, str)

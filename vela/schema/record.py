@@ -127,7 +127,7 @@ class RecordField(FieldType):
         return copy.deepcopy(self._default)
 
     def left_out(self) -> Any:
-        """Return a new record. With it you can assign `order.address.street` to an order without an address."""
+        """Return a new record, so that you can assign `order.address.street` if the order got no address."""
         return filled(self._record_cls, {})
 
     def to_plain(self, val: Any, *, avro: bool) -> Any:

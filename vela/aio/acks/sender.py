@@ -243,7 +243,7 @@ class AckSender:
     def _commands(
         self, pending: PendingAcks, properties: Mapping[str, int] | None
     ) -> list[Callable[[int | None], bytes]]:
-        """Return functions from a request id to a command; None = without an answer."""
+        """Return functions that build a command for a request id. With None, the broker sends no answer."""
         consumer_id, given = self._owner.consumer_id, properties or {}
 
         def builder(ids: Sequence[EntryAck], cumulative: bool) -> Callable[[int | None], bytes]:

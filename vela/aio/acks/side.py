@@ -81,7 +81,7 @@ class AckSide(AckSender):
     def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
         """Have the entry of a message delivered again after the delay. This ends its ack timeout.
 
-        It sends nothing now, and awaiting the result returns at once. Safe to repeat. Raises AlreadyClosed, and
+        This sends nothing now, and awaiting the result returns at once. Safe to repeat. Raises AlreadyClosed, and
         OperationNotSupported for an id that no message has.
         """
         self._require_open()
@@ -196,7 +196,7 @@ class AckSide(AckSender):
         return acks.acked_messages(ledger_id, entry_id)
 
     def is_duplicate(self, ledger_id: int, entry_id: int, batch_index: int = -1) -> bool:
-        """Return whether an arriving message is acked, but the broker has not processed the ack."""
+        """Return whether an arriving message was acked here, and the broker has not processed the ack yet."""
         return bool(self._acks.acked_messages(ledger_id, entry_id) >> max(batch_index, 0) & 1)
 
     def unacked_messages(self, ledger_id: int, entry_id: int, batch_size: int) -> int:
@@ -255,7 +255,7 @@ class AckSide(AckSender):
 
 
 def _warn_of_timeouts(count: int, timeout_ms: int) -> None:
-    """Warn that messages are delivered again because their ack timeout ended."""
+    """Warn that messages are delivered again because their ack timeout has passed."""
     logger.warning(
         "not acknowledged within %d ms and therefore delivered again: %d entries, and more may follow. If processing"
         " failed, call negative_acknowledge at once instead of leaving messages to the timeout, or use retry_enable; if"

@@ -88,12 +88,12 @@ class Connection:
 
     @property
     def is_used(self) -> bool:
-        """Return whether a consumer, producer or request uses it."""
+        """Return whether a consumer, producer or request uses the connection."""
         return bool(self.consumers or self.producers or self._requests)
 
     @property
     def standing(self) -> str:
-        """Return how far opening has got, for errors."""
+        """Return how far the connection got while it was being opened, for errors."""
         return self._first_words.standing
 
     @property

@@ -65,7 +65,7 @@ class _Doubt:
 
     def __init__(self, connection: Connection, address: BrokerAddress, client_version: str) -> None:
         self.refusal: str | None = None
-        """The text of the error; None = not known."""
+        """The text of the error; None = the port's protocol is not known."""
         self._connection = connection
         self._address = address
         self._client_version = client_version

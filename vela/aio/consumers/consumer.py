@@ -53,7 +53,7 @@ class Consumer(ABC):
 
     @abstractmethod
     def has_reached_end_of_topic(self) -> bool:
-        """Return whether the topic is terminated and all its messages are acknowledged, so that no more will come."""
+        """Return whether the topic is terminated and all its messages are acknowledged: no more will come."""
 
     @property
     @abstractmethod

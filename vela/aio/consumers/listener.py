@@ -89,7 +89,7 @@ class LoopCalls:
         self._is_scheduled = False
 
     def post(self, function: Callable[..., object], *args: Any) -> None:
-        """Call a function on the loop, after earlier ones. Never waits. Does nothing if the loop is closed."""
+        """Call a function on the loop, after those posted earlier. Never waits. Does nothing if the loop is closed."""
         self._calls.append((function, args))
         if not self._is_scheduled:
             # The order matters: a thread that finds the flag set knows that `_run` has not begun to empty the queue.

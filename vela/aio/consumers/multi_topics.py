@@ -83,7 +83,7 @@ class MultiTopicsConsumer(Consumer):
         self._state = ConsumerState.UNINITIALIZED
         self._is_paused = options.start_paused
         self._updates: asyncio.Task[None] | None = None
-        self._prefetch: PrefetchWatch | None = None  # only open Shared consumers
+        self._prefetch: PrefetchWatch | None = None  # only open Shared consumers have one
         self._closing: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -269,7 +269,7 @@ class MultiTopicsConsumer(Consumer):
     def acknowledge_cumulative(
         self, message: Message | MessageId, properties: Mapping[str, int] | None = None
     ) -> Awaitable[None]:
-        """Acknowledge every message up to this one on its own topic or partition."""
+        """Acknowledge every message up to this one, on the message's own topic or partition."""
         return self._acked(message).acknowledge_cumulative(message, properties)
 
     def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:

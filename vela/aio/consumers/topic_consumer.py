@@ -86,14 +86,14 @@ class Inbox(Protocol):
         """Add messages that arrived at a consumer, in order."""
 
     def waiting(self, consumer: TopicConsumer, positions: Collection[Position]) -> list[Message]:
-        """Return the waiting messages of these entries of a consumer."""
+        """Return a consumer's waiting messages from these entries."""
 
     @property
     def has_messages(self) -> bool:
         """Return whether messages of any consumer wait."""
 
     def drop(self, consumer: TopicConsumer, positions: Collection[Position] | None) -> list[Message]:
-        """Remove and return the waiting messages of these entries of a consumer; None = all its messages."""
+        """Remove and return a consumer's waiting messages from these entries; None = from all entries."""
 
     def failed(self, consumer: TopicConsumer, error: VelaError) -> None:
         """Record that a consumer cannot reconnect, for example because its topic was deleted."""
@@ -149,7 +149,7 @@ class TopicConsumer(Consumer):
         self._inbox = inbox
         self._listener: Listener | None = None
         self._timers = timers
-        self._prefetch: PrefetchWatch | None = None  # only open Shared consumers
+        self._prefetch: PrefetchWatch | None = None  # only open Shared consumers have one
         self._events = EventCaller(options.consumer_event_listener, self._name)
         self._link: Connection | None = None
         self._attachment = Attachment(client, self._topic, self._attach, on_failed=self._fail)
@@ -634,7 +634,7 @@ class TopicConsumer(Consumer):
                 self._state = ConsumerState.CONNECTING
             connection.consumers.pop(self.consumer_id, None)
             if not isinstance(error, VelaError) or isinstance(error, Timeout | AlreadyClosed):
-                self._leave(connection)  # the broker has subscribed the consumer, or still may
+                self._leave(connection)  # the broker has subscribed the consumer, or may still do so
             raise
         self._attached.set()
 

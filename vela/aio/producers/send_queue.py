@@ -93,7 +93,7 @@ class SendQueue:
     def attach(
         self, write: Callable[[bytes, bytes], None], identity: ProducerIdentity, last_sequence_id: int
     ) -> None:
-        """Send pending and later messages over `write`. `last_sequence_id` is the broker's."""
+        """Send pending and later messages over `write`. `last_sequence_id` comes from the broker."""
         if self._frames is None:
             if self._options.initial_sequence_id is None:
                 self.last_sequence_id = last_sequence_id
@@ -263,7 +263,7 @@ class SendQueue:
             self._give_up(send.tokens, error, was_sent=True)
 
     def _settled(self, messages: int) -> None:
-        """Release the room of messages that have their answer."""
+        """Release the room of messages that were answered."""
         self._used -= messages
         if self._flushes:
             self._flushes.answered(self._pushed - len(self._pending))

@@ -89,17 +89,20 @@ class PullConsumer:
     ) -> None:
         """The consumer sends nothing before `start`. Raises InvalidUrl, InvalidTopicName, InvalidConfiguration.
 
-        service_url: http://host:8080, https://, or the ws:// and wss:// address of the same port. subscription_name:
-        the group whose offsets the broker keeps; not needed with an `offset_store`. initial_position: where a queue
-        without a stored offset begins. queues: numbers of queues; None = all, including new ones. tags,
-        property_filter: which messages to pull; docs/reference/pull.md explains both. message_listener: called for each
-        message; a coroutine function, or a plain function, which runs in a thread. A message is finished when the
-        listener returns. If the listener raises, the consumer calls it again after `negative_ack_redelivery_delay_ms`,
-        up to `max_reconsume_times` times. After that, it logs the message and gives it up. listener_concurrency: how
-        many listener calls run at the same time; 1 keeps each queue's order. max_messages: limit for one pull.
-        pull_interval_ms: time between an answer with messages and the next pull. hold_ms: how long the broker may park
-        a pull; None = 15,000 with a listener, 20,000 without. request_timeout_ms: a pull without an answer after this
-        time is repeated; must be longer than `hold_ms`. limits: how much of one queue may be unfinished.
+        service_url: http://host:8080, https://, or the ws:// and wss:// address of the same port.
+        subscription_name: the group whose offsets the broker keeps; not needed with an `offset_store`.
+        initial_position: where a queue without a stored offset begins.
+        queues: numbers of queues; None = all, including new ones.
+        tags, property_filter: which messages to pull; docs/reference/pull.md explains both.
+        message_listener: called for each message; a coroutine function, or a plain function, which runs in a thread. A
+            message is finished when the listener returns. If the listener raises, the consumer calls it again after
+            `negative_ack_redelivery_delay_ms`, up to `max_reconsume_times` times. After that, it logs the message and
+            gives it up.
+        listener_concurrency: how many listener calls run at the same time; 1 keeps each queue's order.
+        max_messages: limit for one pull. pull_interval_ms: time between an answer with messages and the next pull.
+        hold_ms: how long the broker may park a pull; None = 15,000 with a listener, 20,000 without.
+        request_timeout_ms: a pull without an answer after this time is repeated; must be longer than `hold_ms`.
+        limits: how much of one queue may be unfinished.
         commit_interval_ms: time between two saves of the offsets.
         """
         self._topic = pulled_topic(topic)

@@ -31,7 +31,7 @@ C = TypeVar("C", bound=_Listened)
 
 
 class PullListener(Generic[C]):
-    """Calls the application's function with a consumer's messages, at most `concurrency` at the same time."""
+    """Calls the application's function with a consumer's messages, in at most `concurrency` calls at the same time."""
 
     def __init__(
         self,

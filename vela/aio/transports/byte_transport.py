@@ -16,7 +16,7 @@ class ByteReceiver(Protocol):
     """The connection. The transport calls its methods on the event loop."""
 
     def on_reached(self) -> None:
-        """A server has accepted the connection, and TLS if it is used."""
+        """A server has accepted the connection, and the TLS handshake, if any, is done."""
 
     def on_answered(self) -> None:
         """The server has sent data for the transport itself, in any protocol."""

@@ -64,7 +64,7 @@ class Consent:
 
 
 def act_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command `--yes`, `--plan-only`, `--reason`, `--allow-drift`, `--wait`, `--json`: it receives `consent`."""
+    """Give a command the options of every act, from `--yes` to `--json`. The command receives them as `consent`."""
 
     @click.option("-y", "--yes", is_flag=True, help="Apply without asking.")
     @click.option("--plan-only", is_flag=True, help="Show the plan and stop.")

@@ -28,7 +28,7 @@ def subscription_act(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def one_topic_act(command: Callable[..., None]) -> Callable[..., None]:
-    """Do as `subscription_act` does, without `--partition`: the broker refuses this act on several partitions."""
+    """Do as `subscription_act` does, without `--partition`, for acts that the broker refuses on several partitions."""
     return _act(command, lambda wrapped: wrapped)
 
 

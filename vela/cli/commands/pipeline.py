@@ -275,7 +275,7 @@ def _words(row: dict[str, Any]) -> str:
 
 
 def _progress(row: dict[str, Any]) -> str:
-    """Return how far a run is. Empty for a finished run: its last report may have come too late to be stored."""
+    """Return how far a run is; "" if the run is done, because its last report may have come too late to be stored."""
     if not row["stages"] or row["state"] == "done":
         return ""
     stage = row["stages"][-1]

@@ -1,4 +1,4 @@
-"""Names of topics, namespaces and subscriptions as people write them, as Vela stores them, and as the API's paths."""
+"""Convert names of topics, namespaces and subscriptions between users, Vela's storage and the paths of the API."""
 
 from __future__ import annotations
 

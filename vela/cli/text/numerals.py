@@ -43,7 +43,7 @@ def size(size_bytes: float | None) -> str:
 
 
 def ago(time_ms: int | None) -> str:
-    """Return how long ago a time was; a dash for never and unknown."""
+    """Return how long ago a time was; a dash if the time is 0 or unknown."""
     if not time_ms:
         return UNKNOWN
     return length(max(time.time() - time_ms / 1000, 0))

@@ -137,7 +137,7 @@ def table(
 
 
 def _piped(rows: Sequence[Sequence[Text]], are_numbers: Sequence[bool]) -> Text:
-    """Return rows as lines. Columns are aligned, except behind very long cells."""
+    """Return rows as lines. Columns are aligned, except after very long cells."""
     from rich.text import Text
 
     widths = [

@@ -65,7 +65,7 @@ def _iso(time_ms: int) -> str:
 
 
 def moment(time_ms: int | None) -> str:
-    """Return a time for people: in this computer's zone, to the second; a dash for never and unknown."""
+    """Return a time for people: in this computer's zone, to the second; a dash if the time is 0 or unknown."""
     return _shown(time_ms, "seconds") if time_ms else UNKNOWN
 
 

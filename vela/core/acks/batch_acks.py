@@ -63,7 +63,8 @@ class BatchAcks:
     def delivered(self, position: Position, size: int, ack_set: int | None) -> None:
         """Note a delivery of the batch. `ack_set` has the bits of the messages to process; None means all.
 
-        Forgets the acks that were sent to the broker, because its ack set includes them. Keeps those not sent yet.
+        Forgets the acks that were sent to the broker, because the broker's ack set includes them. Keeps the acks not
+        sent yet.
         """
         known = self._open.get(position)
         if known is None and ack_set is None:

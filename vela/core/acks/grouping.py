@@ -33,7 +33,7 @@ class PendingAcks(NamedTuple):
 
 
 class AckGrouping:
-    """Acks of one topic between the application's call and the command to the broker. No timer inside.
+    """Acks of one topic between the application's call and the command to the broker. It has no timer.
 
     The caller sends `take()` at once if `is_full`, and otherwise `group_ms` after the first ack of the group. The
     caller takes only what it can send, so acks stay here while there is no connection. Acking a message twice has no
@@ -210,7 +210,7 @@ class AckGrouping:
         return (1 << max(batch_size, 1)) - 1 if batch is None else batch.remaining
 
     def delivered(self, ledger_id: int, entry_id: int, batch_size: int, ack_set: int | None) -> None:
-        """Note a delivery of a batch, before its messages are shown. See `BatchAcks.delivered`."""
+        """Note a delivery of a batch, before the application gets its messages. See `BatchAcks.delivered`."""
         if ack_set is not None or self._batches:
             self._batches.delivered((ledger_id, entry_id), batch_size, ack_set)
 
@@ -245,7 +245,7 @@ class NoAckGrouping(AckGrouping):
 
 
 def _covers(known: EntryAck, ack: EntryAck) -> bool:
-    """Return whether a cumulative ack of `known` covers one of `ack`. Within a batch, the later message covers more."""
+    """Return whether a cumulative ack of `known` covers that of `ack`. Within a batch, a later message covers more."""
     if known[:2] != ack[:2]:
         return known[:2] > ack[:2]
     return known[2] is None or known[2] == ack[2]

@@ -73,7 +73,7 @@ class ReceiveWindow:
         return self._resize(min(self._maximum, self.size * 2))
 
     def shrink(self) -> None:
-        """Halve the window, because memory is short. Permits that the broker has stay there."""
+        """Halve the window, because memory is short. The broker keeps the permits that it has."""
         self._resize(max(1, self.size // 2))
 
     def _resize(self, size: int) -> int:

@@ -12,7 +12,7 @@ __all__ = ["ConsumerStatistics", "rate_per_s"]
 class ConsumerStatistics:
     """Counts since the consumer was created, and how full its queue is now.
 
-    With several topics: the sum over the current ones.
+    With several topics: the sum over the current topics.
     """
 
     messages_received: int  # taken by the application

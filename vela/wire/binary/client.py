@@ -1,7 +1,7 @@
 """The client's end of Pulsar's binary protocol, without I/O. `ServerEngine` is its counterpart in the broker.
 
-Bytes go in and replies come out. The builders in `commands` make what a client sends. Only CONNECT and
-AUTH_RESPONSE are made here, because they belong to the handshake.
+Bytes go in and replies come out. The builders in `commands` encode what a client sends. Only CONNECT and AUTH_RESPONSE
+are encoded here, because they belong to the handshake.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Message(NamedTuple):
     batch_index: int  # brokers send -1, and the client splits the batch
     redelivery_count: int  # of the entry; 0 = first delivery
     ack_set: int | None  # bit i set = index i is to be processed; None = all
-    consumer_epoch: int | None  # of the SUBSCRIBE or REDELIVER this answers, None = none was sent
+    consumer_epoch: int | None  # of the SUBSCRIBE or REDELIVER that this answers, None = no epoch
     entry_block: bytes  # everything after the command: checksum, metadata, payload, for `vela.wire.entry`
 
 

@@ -48,7 +48,7 @@ class Message(NamedTuple):
 def split_batch(metadata: MessageMetadata, payload: bytes, messages: list[Message]) -> None:
     """Append the messages of a batch in order, without members that compaction removed.
 
-    `payload` is decrypted and decompressed. Raises BatchCorrupt; `messages` then has those before the damage.
+    `payload` is decrypted and decompressed. Raises BatchCorrupt; `messages` then has the messages before the damage.
     """
     batch_size = metadata.num_messages_in_batch
     if batch_size < 1:

@@ -40,7 +40,7 @@ def parse_property_filter(text: str) -> PropertyFilter:
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    """Return (kind, text) of each token. Words of the language are in upper case and of kind `word`."""
+    """Return (kind, text) of each token. The kind of a keyword is `word`, and its text is in upper case."""
     tokens: list[tuple[str, str]] = []
     at, end = 0, len(text.rstrip())
     while at < end:
@@ -160,7 +160,7 @@ class _Parser:
         return found
 
 
-_COMPARISONS: Final[dict[str, Callable[[int], bool]]] = {  # of the sign of left minus right
+_COMPARISONS: Final[dict[str, Callable[[int], bool]]] = {  # functions of the sign of left minus right
     "=": lambda sign: sign == 0,
     "<>": lambda sign: sign != 0,
     "<": lambda sign: sign < 0,

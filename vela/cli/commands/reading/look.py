@@ -210,7 +210,7 @@ _SEVERITIES = {"stopped": "bad", "slow": "warn", "notice": "calm", "fine": "good
 _ACTS = {
     "disconnect": "disconnect {topic} {subscription} {whom}",
     "redeliver": "redeliver {topic} {subscription} {whom}",
-    "reset": "reset {topic} {subscription} --id LEDGER:ENTRY",  # the reader chooses the place
+    "reset": "reset {topic} {subscription} --id LEDGER:ENTRY",  # the user chooses the place
     "resume": "resume {topic} {subscription}",
     "send_to_dead_letters": "dead-letter {topic} {subscription} --id {id}",
     "skip_one": "skip {topic} {subscription} --id {id}",
