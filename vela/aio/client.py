@@ -560,7 +560,7 @@ class Client:
         return await self.pool.get(target)
 
     def release(self, connection: Connection) -> None:
-        """Return a connection to the pool, which closes it when nobody uses it for a while."""
+        """Give a connection back to the pool, which closes it when nothing uses it for a while."""
         self.pool.release(connection)
 
     async def partitions(self, topic: str, *, create: bool = True) -> int:

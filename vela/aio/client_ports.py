@@ -44,7 +44,7 @@ class ClientPorts(Protocol):
         """Return a connection to the broker that serves a topic (full name). Tries once. `release` it after use."""
 
     def release(self, connection: Connection) -> None:
-        """Return a connection to the pool."""
+        """Give a connection back to the pool."""
 
     async def partitions(self, topic: str, *, create: bool = True) -> int:
         """Return how many partitions a topic (full name) has, 0 = none. `create` lets the broker create the topic."""

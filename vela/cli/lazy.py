@@ -39,8 +39,8 @@ class OrderedGroup(click.Group):
 class LazyGroup(click.Group):
     """The root command. It also ends cleanly if its output is closed, and if it is interrupted.
 
-    An error about the command line is printed as JSON if `--json` is anywhere on it, because click may have failed
-    before it read that option.
+    If `--json` is anywhere on the command line, usage errors are printed as JSON, because click may have failed before
+    it read that option.
     """
 
     def __init__(self, *args: Any, lazy: Iterable[Lazy], **kwargs: Any) -> None:

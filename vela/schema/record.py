@@ -58,7 +58,7 @@ class Record(Described, metaclass=RecordMeta):
         required: bool = False,
         **values: Any,
     ) -> None:
-        """`values`: one for each field. A missing field gets its default, a missing record a new record.
+        """`values`: one for each field. A missing field gets its default; a missing record field gets a new record.
 
         The first three arguments describe the record as a field of another record. Unknown names are ignored, because a
         newer program may have written the message.

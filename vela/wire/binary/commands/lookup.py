@@ -14,7 +14,7 @@ __all__ = [
 
 
 def partition_metadata(topic: str, *, request_id: int, create: bool = True) -> bytes:
-    """PARTITIONED_METADATA."""
+    """PARTITIONED_METADATA: asks how many partitions a topic has."""
     body = pb.CommandPartitionedTopicMetadata(
         topic=topic, request_id=request_id, metadata_auto_creation_enabled=create
     )
