@@ -26,7 +26,7 @@ def speaks_something_else(url: str, first: bytes, *, wanted: str) -> str:
         advice = "that is TLS; the URL of an encrypted port begins with pulsar+ssl:// or wss://"
     else:
         advice = "the URL of a broker's TCP port begins with pulsar://, that of its HTTP port with ws://"
-    return f"{url} does not speak {wanted}, is the port right? It says {first[:_SHOWN_BYTES]!r}: {advice}"
+    return f"{url} does not speak {wanted}; is the port right? It sent {first[:_SHOWN_BYTES]!r}: {advice}"
 
 
 class FirstWords:
@@ -40,7 +40,7 @@ class FirstWords:
         self.is_answered = False
         """Data has arrived, of this protocol or another."""
         self._url = url
-        self._with_tls = ", TLS included" if url.startswith(("pulsar+ssl:", "wss:")) else ""
+        self._with_tls = ", including TLS" if url.startswith(("pulsar+ssl:", "wss:")) else ""
         self._first = b""
 
     def begin_a_frame(self, data: bytes) -> bool:
@@ -58,17 +58,17 @@ class FirstWords:
     def standing(self) -> str:
         """Return how far the connection got."""
         if not self.is_reached:
-            return f"the connection to {self._url} is not made yet{self._with_tls}"
+            return f"the connection to {self._url} is not open yet{self._with_tls}"
         return f"{self._url} {self.progress}"
 
     @property
     def progress(self) -> str:
         """Return what the server has done so far. Use it only for a server that was reached."""
         if not self.is_answered:
-            text = "took the connection and did not answer, is the port right?"
+            text = "accepted the connection but did not answer; is the port right?"
             # A server refuses a missing certificate after the client's part of the handshake, often without sending
             # anything.
-            return f"{text} Or it wants a certificate of this client" if self._with_tls else text
+            return f"{text} Or does it require a client certificate?" if self._with_tls else text
         if not self._first:
-            return "speaks WebSocket and did not begin the handshake, is it Vela's address, and is the path right?"
+            return "speaks WebSocket but did not begin the handshake; is it Vela's address, and is the path right?"
         return f"began with {self._first!r} and did not finish the handshake"

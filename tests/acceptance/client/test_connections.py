@@ -96,7 +96,9 @@ async def test_the_wrong_one_of_the_two_ports_is_named_in_the_error(
     async with Client(
         wrong, operation_timeout_seconds=0.5
     ) as client:  # an HTTP server waits for the end of a line
-        with pytest.raises(errors.Timeout, match="took the connection and did not answer, is the port right"):
+        with pytest.raises(
+            errors.Timeout, match="accepted the connection but did not answer; is the port right"
+        ):
             await client.subscribe(topic, "s")
 
 

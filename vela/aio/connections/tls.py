@@ -64,7 +64,7 @@ def why_tls_failed(error: ssl.SSLError) -> str:
     """Return why a TLS handshake failed, with advice for known reasons."""
     if error.reason == _WANTS_CERTIFICATE:
         return (
-            "the server wants a certificate of this client, which has none: give tls_certificate_file_path and"
+            "the server requires a client certificate: give tls_certificate_file_path and"
             " tls_private_key_file_path (vela: --tls-certificate-file and --tls-key-file)"
         )
     if error.reason not in _NO_TLS:

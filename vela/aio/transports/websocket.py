@@ -114,8 +114,8 @@ class WebSocketTransport(asyncio.Protocol):
             status = error.response.status_code
             self._fail(
                 HandshakeError(
-                    f"{self._address.url} answers HTTP {status} and hangs up: is it the broker's HTTP port, not the"
-                    " console's, and is the path right?"
+                    f"{self._address.url} answers HTTP {status} and closes the connection: is it the broker's HTTP"
+                    " port, not the console's, and is the path right?"
                 )
             )
         self._send()
@@ -133,7 +133,7 @@ class WebSocketTransport(asyncio.Protocol):
         if self._address.tls and not self._is_heard:
             # A server that refuses a client's certificate says so after the client's part of the handshake, and the
             # client may see the connection close before it has read the refusal.
-            text += " Or it wants a certificate of this client"
+            text += " Or does it require a client certificate?"
         return text
 
     def _reason(self) -> Exception | None:
@@ -204,7 +204,7 @@ def _refusal(address: BrokerAddress, error: Exception) -> Exception:
         if status == HTTPStatus.MISDIRECTED_REQUEST:
             advice = "it does not answer to this host name; the broker's VELA_ALLOWED_HOSTS can add it"
         if status == HTTPStatus.BAD_REQUEST and not address.tls:
-            advice += " Where a port wants TLS, the URL begins with wss://"
+            advice += " If the port requires TLS, the URL begins with wss://"
         return kind(f"{address.url} answers HTTP {status}: {advice}")
     if isinstance(error, InvalidHandshake):
         return HandshakeError(f"{address.url} does not speak WebSocket: {error}")
