@@ -112,7 +112,7 @@ def token_authentication(token: str, token_file: str) -> Authentication | None:
     InvalidConfiguration if both are given.
     """
     if token and token_file:
-        raise InvalidConfiguration("there is a token and a file with a token: give one of them")
+        raise InvalidConfiguration("both a token and a file with a token are given: give one of them")
     if token_file:
         path = Path(token_file)
         return AuthenticationToken(lambda: path.read_text(encoding="utf-8").strip())

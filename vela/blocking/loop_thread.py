@@ -148,7 +148,7 @@ class LoopThread:
     def _require_other_thread(self) -> None:
         if threading.current_thread() is self._thread:
             raise InvalidConfiguration(
-                "this runs on the client's own event loop, where waiting would never end: "
+                "this call runs on the client's own event loop, where waiting would never end: "
                 "use vela.aio, or call from another thread"
             )
 

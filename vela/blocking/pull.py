@@ -158,7 +158,7 @@ class PullConsumer(Facade[AioPullConsumer]):
         """
         if getattr(self._listening, "now", False):
             raise InvalidConfiguration(
-                "close the consumer from another thread: it waits for its listener, which runs on this one"
+                "close the consumer from another thread: it waits for its listener, which runs on this thread"
             )
         try:
             self._thread.run_unless_stopped(self.aio.close)

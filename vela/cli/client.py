@@ -77,7 +77,7 @@ def authentication_of(asked: Settings) -> Authentication | None:
     from vela.errors import InvalidConfiguration
 
     if asked.token or asked.token_file:
-        raise InvalidConfiguration("there is a token as well as OAuth 2.0 credentials: give one of them")
+        raise InvalidConfiguration("both a token and OAuth 2.0 credentials are given: give one of them")
     fields = {
         "issuer_url": oauth2.issuer_url,
         "private_key": oauth2.key_file,

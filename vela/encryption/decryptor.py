@@ -43,7 +43,7 @@ class Decryptor:
         """
         vector = metadata.encryption_param
         if len(vector) != IV_BYTES:
-            raise CryptoError(f"its initialisation vector has {len(vector)} bytes, not {IV_BYTES}")
+            raise CryptoError(f"the initialisation vector has {len(vector)} bytes, not {IV_BYTES}")
         reason: CryptoError | None = None
         for key in metadata.encryption_keys:
             try:
@@ -54,7 +54,7 @@ class Decryptor:
                 reason = CryptoError(
                     "the payload was changed, or was encrypted with a key other than the one it names"
                 )
-        raise reason or CryptoError("it names no key")
+        raise reason or CryptoError("the message names no key")
 
     def _cipher(self, key: EncryptionKeys) -> AESGCM:
         found = self._ciphers.get(key.value)

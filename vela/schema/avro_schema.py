@@ -95,7 +95,9 @@ class AvroSchema(Schema[R]):
             writer = self._avro.parse_schema(named_like(json.loads(info.definition), self._definition))
         else:
             _logger.warning(
-                "%s has no Avro schema of version %s: reading with the consumer's own", topic, version.hex()
+                "%s has no Avro schema of version %s: decoding with the consumer's schema",
+                topic,
+                version.hex(),
             )
         self._writers[(_base_topic(topic), version)] = writer
 

@@ -116,7 +116,7 @@ class Schema(ABC, Generic[T]):
 
     def _validate_object_type(self, obj: object) -> None:
         if self._record_cls is not None and not isinstance(obj, self._record_cls):
-            raise TypeError(f"the schema takes {self._record_cls.__name__}, this is {type(obj).__name__}")
+            raise TypeError(f"the schema takes {self._record_cls.__name__}, not {type(obj).__name__}")
 
     def __str__(self) -> str:
         return type(self).__name__

@@ -51,7 +51,9 @@ def decompress(codec: int, data: bytes, *, uncompressed_bytes: int) -> bytes:
     else:
         raise CodecUnavailable(f"unknown compression {codec}")
     if len(out) != uncompressed_bytes:
-        raise DecompressionFailed(f"payload has {len(out)} bytes, its metadata declares {uncompressed_bytes}")
+        raise DecompressionFailed(
+            f"the payload has {len(out)} bytes, but its metadata declares {uncompressed_bytes}"
+        )
     return out
 
 

@@ -246,7 +246,7 @@ class Intake:
         count = self._owner.counters.undecryptable_entries
         if _is_worth_a_line(count):
             logger.warning(
-                "%s: entry %s:%s stays unacknowledged, it cannot be decrypted: %s (%d so far)",
+                "%s: entry %s:%s stays unacknowledged, because it cannot be decrypted: %s (%d so far)",
                 self._topic,
                 reply.ledger_id,
                 reply.entry_id,

@@ -187,7 +187,7 @@ class MultiTopicsConsumer(Consumer):
         consumer = self._consumers.get(topic)
         if consumer is None:
             raise InvalidConfiguration(
-                f"{message_id} names no topic of {self}: deserialize it with its topic, or pass the message"
+                f"{message_id} names no topic of {self}: deserialize the id with its topic, or pass the message"
             )
         return consumer
 

@@ -182,7 +182,7 @@ class ConsumerOptions:
     def _check_zero_queue(self) -> None:
         if self.retry_enable:
             raise InvalidConfiguration(
-                "retry_enable needs receiver_queue_size > 0, because it consumes two topics"
+                "retry_enable needs receiver_queue_size > 0, because the consumer then reads two topics"
             )
         if self.auto_scaled_receiver_queue_size_enabled:
             raise InvalidConfiguration(

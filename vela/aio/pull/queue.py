@@ -102,7 +102,7 @@ class QueuePuller:
             )
         if step.moved_from is not None:
             logger.warning(
-                "%s, queue %d: it has offsets %d to %d, and not %d; pulling continues at %d",
+                "%s, queue %d: the queue has offsets %d to %d, and not %d; pulling continues at %d",
                 self._topic,
                 self.queue,
                 answer.min_offset,

@@ -117,7 +117,7 @@ async def open_reader(
     partitions = await client.partitions(topic)
     if partitions and options.start_message_id not in (MessageId.earliest, MessageId.latest):
         raise InvalidConfiguration(
-            f"{topic} has {partitions} partitions: a reader of it must start at MessageId.earliest or MessageId.latest;"
+            f"{topic} has {partitions} partitions: its reader must start at MessageId.earliest or MessageId.latest;"
             " to start at a message, read its partition"
         )
     seek_target(options.start_message_id, topic)

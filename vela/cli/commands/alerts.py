@@ -147,7 +147,7 @@ def list_rules() -> None:
         columns = ("rule", "name", "state", "severity", "fires when", "where", "notifies")
         print_rich(table(columns, cells, right=("rule",), spare=("where", "notifies", "severity")))
     else:
-        say("there is no rule yet; `vela alerts create` makes one")
+        say("there is no rule yet; `vela alerts create` creates one")
 
 
 @alerts.command()

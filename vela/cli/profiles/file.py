@@ -148,7 +148,7 @@ def _checked(name: str, fields: object) -> dict[str, str]:
     path = profiles_path()
     if not isinstance(fields, Mapping) or any(not isinstance(each, str) for each in fields.values()):
         raise CliError(
-            f"{path}: profile {name!r} must be a table whose values must be strings",
+            f"{path}: profile {name!r} must be a table of strings",
             Exit.USAGE,
             code="InvalidProfile",
         )

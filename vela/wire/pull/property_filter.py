@@ -47,7 +47,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
         match = _TOKEN.match(text, at)
         if match is None:
             raise InvalidPull(
-                f"filter: {text[at : at + 20].strip()!r} cannot be read; properties, numbers, 'text'"
+                f"filter: {text[at : at + 20].strip()!r} cannot be read: write properties, numbers and 'text'"
             )
         kind = match.lastgroup or ""
         value = match[kind]
@@ -137,7 +137,7 @@ class _Parser:
             return value[1:-1].replace("''", "'")
         if (kind, value) in (("word", "TRUE"), ("word", "FALSE")):
             return value == "TRUE"
-        raise InvalidPull(f"filter: {value!r} where a number, a 'text', TRUE or FALSE belongs")
+        raise InvalidPull(f"filter: found {value!r} where a number, a 'text', TRUE or FALSE is expected")
 
     def _peek(self) -> tuple[str, str]:
         return self._tokens[self._at] if self._at < len(self._tokens) else ("end", "its end")
@@ -156,7 +156,7 @@ class _Parser:
     def _expect(self, kind: str, value: str | None = None) -> str:
         found_kind, found = self._next()
         if found_kind != kind or (value is not None and found != value):
-            raise InvalidPull(f"filter: {found!r} where {value or f'a {kind}'} belongs")
+            raise InvalidPull(f"filter: found {found!r} where {value or f'a {kind}'} is expected")
         return found
 
 
