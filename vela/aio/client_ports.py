@@ -63,7 +63,7 @@ class ClientPorts(Protocol):
         """
 
     async def get_schema(self, topic: str, version: bytes | None = None) -> replies.SchemaFound:
-        """Return a topic's schema: the one with `version`, or with None the latest.
+        """Return a topic's schema: the one with `version`, or the latest if `version` is None.
 
         Raises TopicNotFound if there is none.
         """

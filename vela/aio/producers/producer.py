@@ -217,7 +217,7 @@ class Producer(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Wait for the answers as `flush` does, at most the operation timeout, then close.
+        """Wait for the answers as `flush` does, but at most for the operation timeout, then close.
 
         Messages without an answer fail with AlreadyClosed. Safe to repeat. Cancelling ends only the wait.
         """
