@@ -1,4 +1,4 @@
-"""Vela's client library. It has the names of Apache's Python client, so you can replace `import pulsar`.
+"""Vela's client library, with the names of Apache's Python client: `import vela as pulsar` replaces `import pulsar`.
 
 Each name is imported when it is first used, so that the broker, which needs only `vela.wire`, does not load the client.
 """
@@ -238,7 +238,7 @@ _ELSEWHERE: Final = {
 }
 
 
-if not TYPE_CHECKING:  # a type checker sees the imports above, and that there is nothing else
+if not TYPE_CHECKING:  # a type checker uses the imports above and reports other names
 
     def __getattr__(name: str) -> Any:
         if name not in __all__:
@@ -251,7 +251,7 @@ if not TYPE_CHECKING:  # a type checker sees the imports above, and that there i
         else:
             options, errors = (importlib.import_module(module) for module in ("vela.options", "vela.errors"))
             value = getattr(options if name in options.__all__ else errors, name)
-        globals()[name] = value  # found once, then an ordinary name of the module
+        globals()[name] = value  # from now on, an ordinary name of the module
         return value
 
 

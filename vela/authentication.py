@@ -21,19 +21,19 @@ TokenSupplier = Callable[[], "str | bytes | Awaitable[str | bytes]"]
 
 
 class Authentication:
-    """Credentials for CONNECT and for the answer to AUTH_CHALLENGE. Derive from it to add a method.
+    """Credentials for CONNECT and for the answer to AUTH_CHALLENGE. Subclass it to add an authentication method.
 
     Several clients can share one object.
     """
 
     method = "none"
-    """The method's name at the broker."""
+    """The name by which the broker knows the authentication method."""
 
     def data(self) -> bytes | Awaitable[bytes]:
         """Return the credentials. The client calls this for each connection and each challenge.
 
-        It runs on the client's event loop, so slow work belongs in the awaitable. If it raises, the caller gets
-        ErrorGettingAuthenticationData.
+        This method runs on the client's event loop, so slow work belongs in the awaitable. If it raises, the caller
+        gets ErrorGettingAuthenticationData.
         """
         return b""
 
@@ -106,13 +106,13 @@ class AuthenticationTLS(Authentication):
 
 
 def token_authentication(token: str, token_file: str) -> Authentication | None:
-    """Return the credentials of a token, or of a file with one; None if both are empty.
+    """Return the credentials from a token or from a token file; None if both are empty.
 
     The file is read for each connection and each challenge, so a new token in it takes effect. Raises
     InvalidConfiguration if both are given.
     """
     if token and token_file:
-        raise InvalidConfiguration("there is a token and a file with a token: give one of them")
+        raise InvalidConfiguration("both a token and a file with a token are given: give one of them")
     if token_file:
         path = Path(token_file)
         return AuthenticationToken(lambda: path.read_text(encoding="utf-8").strip())

@@ -1,4 +1,4 @@
-"""All errors that the client raises, in one tree, and the error for each of the broker's refusals.
+"""The tree of all errors that the client raises, and the class for each of the broker's error codes.
 
 Names and codes are those of Apache's Python client, so that existing `except` clauses still work. `retriable` says
 whether the same call may succeed later, unchanged.
@@ -178,7 +178,7 @@ class ConnectError(VelaError):
 
 
 class HandshakeError(ConnectError):
-    """A server answers, but TLS, WebSocket or protocol handshake fails. Retrying does not help."""
+    """A server answers, but the handshake of TLS, WebSocket or Pulsar's protocol fails. Retrying does not help."""
 
     retriable = False
 
@@ -229,13 +229,13 @@ class ChecksumError(VelaError):
 
 
 class ConsumerBusy(VelaError):
-    """The subscription is exclusive and has a consumer, has another type, or has reached its limit of consumers."""
+    """The subscription is exclusive and in use, has another type, or has reached its limit of consumers."""
 
     code = Result.ConsumerBusy
 
 
 class NotConnected(VelaError):
-    """The consumer has no connection now, or it has failed or was never opened."""
+    """The consumer has no connection now, has failed, or was never opened."""
 
     code = Result.NotConnected
     retriable = True
@@ -272,7 +272,7 @@ class ProducerBusy(VelaError):
 
 
 class TooManyLookupRequestException(VelaError):
-    """Too many lookups at the same time, for this client's limit or the broker's."""
+    """The client or the broker has reached its limit of lookups at the same time."""
 
     code = Result.TooManyLookupRequestException
     retriable = True
@@ -310,7 +310,7 @@ class ProducerBlockedQuotaExceededError(VelaError):
 
 
 class ProducerBlockedQuotaExceededException(VelaError):
-    """The topic's backlog quota is reached, producers are refused, and their unsent messages fail."""
+    """The topic's backlog quota is reached. The broker refuses producers, and their unsent messages fail."""
 
     code = Result.ProducerBlockedQuotaExceededException
 
@@ -353,7 +353,7 @@ class UnsupportedVersionError(VelaError):
 
 
 class TopicTerminated(VelaError):
-    """The topic is terminated: it never takes messages again."""
+    """The topic is terminated: it accepts no more messages."""
 
     code = Result.TopicTerminated
 
@@ -465,7 +465,7 @@ BY_SERVER_ERROR: Final[Mapping[ServerError, type[VelaError]]] = MappingProxyType
         ServerError.PRODUCER_FENCED: ProducerFenced,
     }
 )
-"""The error class for each of the broker's refusals."""
+"""The error class for each of the broker's error codes."""
 
 
 def from_server_error(error: int, message: str) -> VelaError:

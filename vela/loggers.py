@@ -1,4 +1,4 @@
-"""Logging options with the names of Apache's Python client. You can use `logging` alone instead."""
+"""Logging options with the names of Apache's Python client. You can also configure `logging` yourself."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class FileLogger:
 
 
 def logger_of(given: logging.Logger | ConsoleLogger | FileLogger | None) -> logging.Logger:
-    """Return a client's logger. A ConsoleLogger or FileLogger replaces the one of an earlier client."""
+    """Return a client's logger. A ConsoleLogger or FileLogger replaces that of an earlier client."""
     if isinstance(given, logging.Logger):
         return given
     logger = logging.getLogger(_NAME)

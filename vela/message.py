@@ -1,7 +1,8 @@
 """What an application receives: `Message`, and `MessageId`, which identifies a message.
 
-A consumer creates a `Message` for every message, so it must be cheap: it only refers to the decoded message (`body`)
-and to what all messages of its entry share (`entry`). Everything else is computed when it is needed.
+A consumer creates a `Message` object for every message, so creating one must be cheap. The object only refers to the
+decoded message (`body`) and to the data that all messages of an entry share (`entry`). It computes everything else on
+demand.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class DecodesMessages(Protocol):
 
 
 class ReceivedEntry:
-    """What the messages of one delivered entry share. Consumers create one for each entry. Not public API."""
+    """The data that all messages of one delivered entry share. Not public API."""
 
     __slots__ = (
         "batch_size",
@@ -49,14 +50,14 @@ class ReceivedEntry:
     ledger_id: int
     entry_id: int
     partition: int  # -1: the topic is not partitioned
-    redelivery_count: int  # how often the broker delivered it before
+    redelivery_count: int  # how often the broker delivered the entry before
     batch_size: int  # messages in the batch, 0 = not a batch
     schema: DecodesMessages | None  # None = values are bytes
     chunks: tuple[MessageId, ...]  # the ids of a chunked message's chunks, in order
     encryption: EncryptionContext | None  # None: the payload was not encrypted
-    # number of the receiver's connection that it came over; acks of an earlier one have no effect
+    # number of the receiver's connection that brought the entry; acks for an earlier connection have no effect
     generation: int
-    receiver: Any  # the consumer of one topic that received it, and that acknowledges it
+    receiver: Any  # the single-topic consumer that received the entry and acknowledges it
 
     def __init__(
         self,
@@ -160,7 +161,7 @@ class MessageId:
         return self._first_chunk
 
     def received(self) -> ReceivedEntry | None:
-        """Return what the message was received with, for acknowledging. None if the id did not come with a message."""
+        """Return the entry that acknowledging needs. None if the id did not come from a received message."""
         return self._entry
 
     def serialize(self) -> bytes:
@@ -178,7 +179,7 @@ class MessageId:
 
     @staticmethod
     def deserialize(message_id_bytes: bytes, topic: str | None = None) -> MessageId:
-        """Read bytes that `serialize`, here or in Apache's clients, has written.
+        """Read bytes that `serialize` of this client or of an Apache client has written.
 
         Consumers of several topics need `topic`. Raises InvalidMessageId, a ValueError, for other bytes.
         """
@@ -224,7 +225,7 @@ def _again(
     topic: str,
     first_chunk: MessageId | None,
 ) -> MessageId:
-    """Create an id again; pickled ids refer to this function."""
+    """Create an id from its pickled parts. Pickled ids refer to this function by its name."""
     return MessageId(
         partition,
         ledger_id,
@@ -278,9 +279,9 @@ class Message:
         return self.body.payload
 
     def value(self) -> Any:
-        """Return the payload decoded by the consumer's schema, or the bytes if there is none. None for a null value.
+        """Return the payload decoded by the consumer's schema, or the bytes without a schema. None for a null value.
 
-        Raises what the schema raises if the payload does not match it.
+        Raises the schema's error if the payload does not match the schema.
         """
         if self.body.null_value:
             return None
@@ -313,7 +314,7 @@ class Message:
         return self.body.publish_time_ms
 
     def event_timestamp(self) -> int:
-        """Return the event time that the application set, in milliseconds since 1970 UTC; 0 if it set none."""
+        """Return the event time that the application set, in milliseconds since 1970 UTC; 0 if there is none."""
         return self.body.event_time_ms
 
     def message_id(self) -> MessageId:
@@ -335,11 +336,11 @@ class Message:
         return self.entry.topic
 
     def redelivery_count(self) -> int:
-        """Return how often the broker delivered the message to the subscription before, as far as it counts that."""
+        """Return how often the message was redelivered to the subscription before, as the broker counts."""
         return self.entry.redelivery_count
 
     def schema_version(self) -> bytes:
-        """Return the version of the producer's schema, as the broker assigned it; b"" without a schema."""
+        """Return the version that the broker assigned to the producer's schema; b"" without a schema."""
         return self.body.schema_version
 
     def int_schema_version(self) -> int:

@@ -1,6 +1,7 @@
 """Options of clients, producers and consumers.
 
-Names, members and numbers are those of Apache's Python client. The numbers are also the protocol's, where it has them.
+Names, members and numbers are those of Apache's Python client. Where the protocol has numbers for an option, they are
+the same.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class ConsumerType(NamedNumber):
     Exclusive = 0  # one consumer, in order
     Shared = 1  # any number of consumers, each message to any of them
     Failover = 2  # one active consumer, in order; another takes over
-    KeyShared = 3  # any number of consumers; messages with the same key go to the same one, in order
+    KeyShared = 3  # any number of consumers; messages with the same key go to the same consumer, in order
 
 
 class InitialPosition(NamedNumber):
@@ -59,7 +60,7 @@ class BatchingType(NamedNumber):
     """Which messages go into one batch."""
 
     Default = 0  # messages sent one after the other
-    KeyBased = 1  # messages with the same key, as Key_Shared subscriptions need it
+    KeyBased = 1  # messages with the same key, as Key_Shared subscriptions require
 
 
 class PartitionsRoutingMode(NamedNumber):
@@ -82,9 +83,9 @@ class ProducerAccessMode(NamedNumber):
     """Whether a producer shares its topic with others."""
 
     Shared = 0
-    Exclusive = 1  # exclusive access, or ProducerBusy
-    WaitForExclusive = 2  # waits until the others have left
-    ExclusiveWithFencing = 3  # closes the others
+    Exclusive = 1  # exclusive access, or the error ProducerBusy
+    WaitForExclusive = 2  # waits until the other producers have left
+    ExclusiveWithFencing = 3  # closes the other producers
 
 
 class KeySharedMode(NamedNumber):

@@ -9,7 +9,7 @@ __all__ = ["PulledMessage"]
 
 
 class PulledMessage:
-    """A message of a queue. Methods that `Message` has too mean the same."""
+    """A message of a queue. A method that `Message` also has does the same here."""
 
     __slots__ = ("_read", "_topic", "attempts", "epoch", "queue")
 
@@ -48,7 +48,7 @@ class PulledMessage:
         return self._read.publish_time_ms
 
     def event_timestamp(self) -> int:
-        """Return the event time that the application set, in milliseconds since 1970 UTC; 0 if it set none."""
+        """Return the event time that the application set, in milliseconds since 1970 UTC; 0 if there is none."""
         return self._read.event_time_ms
 
     def message_id(self) -> MessageId:

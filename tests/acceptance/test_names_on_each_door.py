@@ -101,13 +101,13 @@ def test_an_invalid_name_is_refused_on_each_door(shared_vela: VelaProcess, topic
         lookup = peer.ask("LOOKUP_RESPONSE", commands.lookup(topic, request_id=5)).lookupTopicResponse
         answers += [(found.error, found.message), (lookup.error, lookup.message)]
     for error, message in answers:
-        assert (ServerError(error), "may hold letters" in message) == (ServerError.INVALID_TOPIC_NAME, True)
+        assert (ServerError(error), "may have letters" in message) == (ServerError.INVALID_TOPIC_NAME, True)
     for door in (f"/ws/v2/producer/persistent/{path}", f"/ws/v2/consumer/persistent/{path}/s"):
         with pytest.raises(InvalidStatus) as refused, connect(f"{shared_vela.websocket_url}{door}"):
             pass
         assert refused.value.response.status_code == 400
     status, says = _answer(urllib.request.Request(f"{shared_vela.http_url}/pull/v1-queues/{path}"))
-    assert (status, "may hold letters" in says) == (400, True)
+    assert (status, "may have letters" in says) == (400, True)
     escaped = "/".join(part.replace(".", "~2E") for part in path.split("/"))
     status, says = read(shared_vela, f"topics/persistent/{escaped}")
     assert (status, json.loads(says)["code"]) == (400, "InvalidTopicName")
@@ -139,8 +139,8 @@ def test_the_command_line_refuses_invalid_names_before_any_request(shared_vela: 
         done = subprocess.run(
             [sys.executable, "-m", "vela.cli", *line], capture_output=True, text=True, timeout=60, check=False
         )
-        assert (done.returncode, "not dots only" in done.stderr) == (2, True), done.stderr
-    with pytest.raises(AssertionError, match="not dots only"):
+        assert (done.returncode, "not only dots" in done.stderr) == (2, True), done.stderr
+    with pytest.raises(AssertionError, match="not only dots"):
         shared_vela.manage("createtopic", "persistent://../../x")
-    with pytest.raises(AssertionError, match="not dots only"):
+    with pytest.raises(AssertionError, match="not only dots"):
         shared_vela.manage("setpolicy", "../..", "max_consumers=1", "--yes")

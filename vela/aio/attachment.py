@@ -46,7 +46,7 @@ _FATAL_LATER: Final = (
     TopicTerminated,
     UnsupportedVersionError,
 )
-"""Errors that end an attachment after its first success. It tries again after any other error, for example after:
+"""Errors that end an attachment after its first success. After any other error it tries again, for example after:
 
 - ConsumerBusy and ProducerBusy, since the broker may not have noticed yet that this client's last connection is lost;
 - a refusal of the credentials, since the next attempt may have a renewed token.
@@ -54,11 +54,11 @@ _FATAL_LATER: Final = (
 
 
 class Attachment:
-    """The attachment of one consumer or producer.
+    """Keeps one consumer or producer attached to its broker.
 
     `attach` registers the consumer or producer on a connection: it adds a sink, sends SUBSCRIBE or PRODUCER and awaits
-    the answer. It runs again after each lost connection and may be cancelled. Before the first success `open` raises
-    errors; after it `on_failed` gets the error that ends the attachment.
+    the answer. It runs again after each lost connection and may be cancelled. Until `attach` first succeeds, `open`
+    raises errors. After that, `on_failed` gets the error that ends the attachment.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Attachment:
             await asyncio.wait((task,))
             raise
         finally:
-            if self._task is task:  # else it was attached, lost, and is reconnecting
+            if self._task is task:  # else the connection is already lost, and `_task` is reconnecting
                 self._task = None
             self._deadline = None
         if task.cancelled():

@@ -71,7 +71,7 @@ __all__ = ["Client"]
 class Client:
     """A client of one Vela (or Pulsar) installation.
 
-    Use the client, and everything created with it, on one event loop. On another one, calls that wait raise
+    Use the client, and everything created with it, on one event loop. On another loop, calls that wait raise
     InvalidConfiguration. Arguments up to `tls_certificate_file_path` are those of Apache's Python client, with its
     defaults; `io_threads` and `log_conf_file_path` have no effect here. The client connects when it first needs to.
     """
@@ -109,8 +109,8 @@ class Client:
 
         operation_timeout_seconds: for opening producers and consumers, and for each request.
         connection_timeout_ms: for the TCP, TLS, WebSocket and protocol handshakes together.
-        message_listener_threads: how many consumers' listeners run at the same time; each stays on its thread.
-        concurrent_lookup_requests: limit for one connection; one more raises TooManyLookupRequestException.
+        message_listener_threads: how many consumers' listeners run at the same time; each listener stays on one thread.
+        concurrent_lookup_requests: limit for one connection; one more lookup raises TooManyLookupRequestException.
         connections_per_broker: 0 = a separate connection for each consumer and producer.
         connection_max_idle_seconds: an unused connection is closed after this time.
         keep_alive_interval_seconds: time between pings; after two pings without any answer the client reconnects.
@@ -120,7 +120,7 @@ class Client:
         consumers ask for no more messages, except for one at a time if their queue is empty. Messages that they have
         asked for still arrive.
         max_uncompressed_bytes: limit for a compressed message or batch. A larger one is discarded without being
-        decompressed, with the reason UncompressedSizeCorruption. Vela never accepts larger ones from producers.
+        decompressed, with the reason UncompressedSizeCorruption. Vela's broker accepts no larger ones from producers.
         """
         for name, time in {
             "operation_timeout_seconds": operation_timeout_seconds,
@@ -170,7 +170,7 @@ class Client:
             initial_backoff_ms=initial_backoff_ms,
             max_backoff_ms=max_backoff_ms,
         )
-        """Settings of its connections."""
+        """Settings of the client's connections."""
         self.logger = logger_of(logger)
         """The logger for statistics."""
         self.memory = MemoryLimit(memory_limit_bytes)
@@ -178,7 +178,7 @@ class Client:
         self.max_uncompressed_bytes = max_uncompressed_bytes
         """The limit for decompressed messages and batches."""
         self.pool = ConnectionPool(self.settings)
-        """Its connections."""
+        """The client's connections."""
         self.make_timers: Callable[[], Timers] = LoopTimers
         """Makes each consumer's timers, for acks, deadlines and chunks."""
         self.listener_threads = ListenerThreads(message_listener_threads)
@@ -248,18 +248,19 @@ class Client:
         block_if_queue_full: beyond these limits, messages wait instead of failing with ProducerQueueIsFull.
         batching_*: a batch is sent when it has this many messages or bytes, or this long after its first message.
         chunking_enabled: cut messages that are too large for the broker; not together with batching.
-        message_routing_mode: for messages without a key; message_router: for all, returns 0 to partitions - 1.
+        message_routing_mode: how to choose a partition for messages without a key.
+        message_router: a function that chooses a partition for every message, from 0 to partitions - 1.
         lazy_start_partitioned_producers: connect to a partition when the first message goes there.
-        encryption_key, crypto_key_reader: encrypt payloads for the owner of each of these keys; needs both.
-        access_mode: see `ProducerAccessMode`; WaitForExclusive waits here until the topic is free.
-        hashing_scheme: maps keys to partitions; the default is that of Apache's C++ and Python clients,
-            JavaStringHash that of its Java and Go clients.
+        encryption_key, crypto_key_reader: encrypt payloads for the owner of each key. Give both or neither.
+        access_mode: see `ProducerAccessMode`. With WaitForExclusive, this call waits until the topic is free.
+        hashing_scheme: maps keys to partitions. Apache's C++ and Python clients have the same default; its Java and Go
+            clients use JavaStringHash.
         partitions_update_interval_seconds: how often to look for new partitions, 0 = never.
         initial_subscription_name: a subscription created together with the topic, so that no message is lost.
 
         Raises InvalidConfiguration, InvalidTopicName, TopicNotFound, TopicTerminated, ProducerBusy, ProducerFenced,
         IncompatibleSchema, CryptoError, AuthorizationError, the two ProducerBlockedQuotaExceeded…, and Timeout after
-        the operation timeout. If it is cancelled, no producer is left open.
+        the operation timeout. If the call is cancelled, no producer is left open.
         """
         self.require_open()
         return await open_producer(
@@ -354,26 +355,26 @@ class Client:
             which is matched again every pattern_auto_discovery_period seconds.
         consumer_type: how the consumers of the subscription share its messages.
         schema: decodes `Message.value()`, None = bytes.
-        message_listener: called with consumer and message, instead of receive calls, on a thread of the consumer. In
-            vela.aio only, it can be a coroutine function, which runs on the event loop.
-        receiver_queue_size: messages to fetch in advance; 0 = one for each receive; None = 1000.
+        message_listener: called with consumer and message, instead of receive calls, on one of the client's listener
+            threads. In vela.aio only, it can be a coroutine function, which runs on the event loop.
+        receiver_queue_size: messages to fetch in advance; 0 = one message for each receive; None = 1000.
         consumer_name: None = five random hexadecimal digits.
         unacked_messages_timeout_ms: a message not acknowledged after this time is delivered again; at least 1000,
             None or 0 = never.
         properties: of the consumer; the broker shows them.
         initial_position: where a new subscription begins.
         start_message_id_inclusive: a seek goes to the message itself, not to the one after it.
-        max_pending_chunked_message: limit for messages that wait for chunks, 0 = no limit. Beyond it the oldest is
-            acknowledged with auto_ack_oldest_chunked_message_on_queue_full, else delivered again.
+        max_pending_chunked_message: limit for messages that wait for chunks, 0 = no limit. Beyond the limit, the oldest
+            is acknowledged if auto_ack_oldest_chunked_message_on_queue_full is set, else delivered again.
         batch_receive_policy: for `batch_receive`; the default is 10 MiB or 100 ms.
-        batch_index_ack_enabled: acknowledge the messages of a batch one by one at the broker, too.
+        batch_index_ack_enabled: tell the broker which messages of a batch are acknowledged.
         crypto_failure_action: what to do with messages that cannot be decrypted.
         dead_letter_policy: copy messages that fail too often to another topic and acknowledge them. Only on Shared and
             KeyShared, which count redeliveries.
         broker_consumer_stats_cache_time_ms has no effect.
 
         Beyond Apache's Python client:
-        enable_zero_queue_consumer: do as with receiver_queue_size=0, whatever that argument is.
+        enable_zero_queue_consumer: the same as receiver_queue_size=0, whatever that argument is.
         auto_scaled_receiver_queue_size_enabled: the queue begins at 1 and doubles each time it runs empty, up to
             receiver_queue_size.
         priority_level: consumers at 0 get messages first.
@@ -381,18 +382,19 @@ class Client:
         subscription_properties: stored with the subscription if this call creates it.
         consumer_event_listener: on Failover, called when this consumer becomes active or inactive.
         expire_time_of_incomplete_chunked_message_ms: chunks that wait this long for others are acknowledged, 0 = never.
-        ack_group_time_ms, ack_group_size: send acknowledgements when either is reached; time 0 = each at once.
+        ack_group_time_ms, ack_group_size: send acknowledgements when either is reached; time 0 = send each at once.
         ack_receipt_enabled: an acknowledgement is done only when the broker has stored it.
         unacked_messages_tick_ms: precision of the ack timeout, at least 100.
-        negative_ack_redelivery_backoff replaces the delay, ack_timeout_redelivery_backoff is added to the timeout.
-        negative_ack_timer: when negatively acknowledged messages are due; releases of Pulsar differ here.
-        retry_enable: allow `reconsume_later`, which sends a message to a retry topic that the consumer reads too.
-        retry_on_ack_timeout: send messages that are not acknowledged in time to the retry topic, too.
+        negative_ack_redelivery_backoff: replaces negative_ack_redelivery_delay_ms.
+        ack_timeout_redelivery_backoff: is added to unacked_messages_timeout_ms.
+        negative_ack_timer: when negatively acknowledged messages are delivered again; releases of Pulsar differ.
+        retry_enable: allow `reconsume_later`, which sends a message to a retry topic that the consumer also reads.
+        retry_on_ack_timeout: also send messages that are not acknowledged in time to the retry topic.
         partitions_update_interval_seconds: how often to look for new partitions, 0 = never.
 
         Raises InvalidConfiguration, InvalidTopicName, Timeout after the operation timeout, and the broker's refusals:
-        ConsumerBusy, TopicNotFound, AuthorizationError, IncompatibleSchema … If it is cancelled, no consumer stays
-        subscribed.
+        ConsumerBusy, TopicNotFound, AuthorizationError, IncompatibleSchema … If the call is cancelled, no consumer
+        stays subscribed.
         """
         self.require_open()
         require_whole("broker_consumer_stats_cache_time_ms", broker_consumer_stats_cache_time_ms)
@@ -460,11 +462,13 @@ class Client:
         """Create a reader of a topic, or of all its partitions.
 
         start_message_id: `MessageId.earliest`, `MessageId.latest`, or a message id. The reader begins after that
-            message, or with start_message_id_inclusive at it. A partitioned topic takes only the first two.
+            message, or with start_message_id_inclusive at that message. A partitioned topic accepts only earliest and
+            latest.
         reader_listener: called instead of read calls, like message_listener of `subscribe`, with the consumer behind
             the reader and a message; vela.Client passes the reader itself.
-        reader_name: the broker shows it.
-        subscription_role_prefix: prefix of the name of its subscription; subscription_name: that name.
+        reader_name: a name for the reader, which the broker shows.
+        subscription_role_prefix: how the name of the reader's subscription begins.
+        subscription_name: the whole name of the reader's subscription.
 
         The other arguments, and the errors, are those of `subscribe`. Also raises TopicNotFound.
         """
@@ -492,9 +496,9 @@ class Client:
     async def create_table_view(
         self, topic: str, subscription_name: str | None = None, schema: Schema[Any] | None = None
     ) -> TableView:
-        """Create a table with the newest value of each key. It is complete when this returns, and then stays current.
+        """Create a table with the newest value of each key. The table is complete when this returns, and stays current.
 
-        subscription_name: of the reader behind it. Raises the errors of `create_reader`.
+        subscription_name: for the reader behind the table. Raises the errors of `create_reader`.
         """
         reader = await self.create_reader(
             topic,
@@ -523,7 +527,7 @@ class Client:
     async def close(self) -> None:
         """Close all producers, consumers and connections. After that, all calls raise AlreadyClosed.
 
-        Safe to repeat. If closing one of them fails, the client logs the error and closes the others. Raises
+        Safe to repeat. If one of them fails to close, the client logs the error and closes the others. Raises
         InvalidConfiguration on another event loop.
         """
         self._require_own_loop()
@@ -550,13 +554,13 @@ class Client:
     # --- for its consumers, producers and readers
 
     async def connection_for(self, topic: str) -> Connection:
-        """Return a connection to the broker that serves a topic (full name). One attempt. `release` it after use."""
+        """Return a connection to the broker that serves a topic (full name). Tries once. `release` it after use."""
         self.require_open()
         target: Target = await self._lookups.locate(topic)
         return await self.pool.get(target)
 
     def release(self, connection: Connection) -> None:
-        """Return a connection to the pool, which closes it when nobody uses it for a while."""
+        """Give a connection back to the pool, which closes it when nothing uses it for a while."""
         self.pool.release(connection)
 
     async def partitions(self, topic: str, *, create: bool = True) -> int:
@@ -609,7 +613,7 @@ class Client:
             require_loop(self._loop)
 
     def require_open(self) -> None:
-        """Raise AlreadyClosed after `close`, and InvalidConfiguration on another event loop than the first."""
+        """Raise AlreadyClosed after `close`, and InvalidConfiguration on any event loop but the first."""
         if self._is_closed:
             raise AlreadyClosed("the client is closed")
         if self._loop is None:

@@ -44,7 +44,7 @@ class ClientPorts(Protocol):
         """Return a connection to the broker that serves a topic (full name). Tries once. `release` it after use."""
 
     def release(self, connection: Connection) -> None:
-        """Return a connection to the pool."""
+        """Give a connection back to the pool."""
 
     async def partitions(self, topic: str, *, create: bool = True) -> int:
         """Return how many partitions a topic (full name) has, 0 = none. `create` lets the broker create the topic."""
@@ -63,7 +63,7 @@ class ClientPorts(Protocol):
         """
 
     async def get_schema(self, topic: str, version: bytes | None = None) -> replies.SchemaFound:
-        """Return a topic's schema: the one with `version`, or with None the latest.
+        """Return a topic's schema: the one with `version`, or the latest if `version` is None.
 
         Raises TopicNotFound if there is none.
         """

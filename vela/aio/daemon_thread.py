@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 class DaemonThread:
     """A thread that calls functions one after the other. It starts with the first function.
 
-    It is a daemon, unlike threads of `concurrent.futures`, so a program can end although a function never returns.
+    It is a daemon, unlike threads of `concurrent.futures`, so a program can end even if a function never returns.
     """
 
     def __init__(self, name: str) -> None:
@@ -52,7 +52,7 @@ class DaemonThread:
 
 
 class ListenerThreads:
-    """The threads that all listeners of a client share. Each listener always runs on the same one."""
+    """The threads that all listeners of a client share. Each listener always runs on the same thread."""
 
     def __init__(self, count: int) -> None:
         self._threads = [DaemonThread(f"vela-listener-{number}") for number in range(count)]

@@ -1,4 +1,4 @@
-"""Tokens that a program gets for itself from an OAuth 2.0 server: the client credentials grant."""
+"""Get tokens from an OAuth 2.0 server with the client credentials grant."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["AuthenticationOauth2"]
 _GRANT: Final = "client_credentials"
 _TIMEOUT_S: Final = 10.0
 _DISCOVERY: Final = "/.well-known/openid-configuration"
-_DEFAULT_LIFETIME_S: Final = 300.0  # of a token whose server does not say
-_LONGEST_MARGIN_S: Final = 60.0  # how long before its end a token is not used any more
+_DEFAULT_LIFETIME_S: Final = 300.0  # of a token if the server does not state it
+_LONGEST_MARGIN_S: Final = 60.0  # a token is renewed at most this long before it expires
 _TAKES: Final = "issuer_url, and private_key or client_id and client_secret"
 
 
 class AuthenticationOauth2(Authentication):
-    """A token from an OAuth 2.0 server, by client id and secret.
+    """A token that an OAuth 2.0 server issues for a client id and its secret.
 
         vela.AuthenticationOauth2(json.dumps({
             "issuer_url": "https://login.example.org",
@@ -34,9 +34,10 @@ class AuthenticationOauth2(Authentication):
             "audience": "vela",
         }))
 
-    The argument is that of Apache's client, in JSON. `private_key` is the path, or a `file:` or `data:` URL, of a JSON
-    file with `client_id` and `client_secret`. You may give these two instead of it. Add `audience` and `scope` if the
-    server needs them. The client gets a new token before the old one ends, and when the broker asks for one.
+    The argument is JSON, as in Apache's client. `private_key` is the path, or a `file:` or `data:` URL, of a JSON file
+    with `client_id` and `client_secret`. You may also put `client_id` and `client_secret` into the argument instead of
+    `private_key`. Add `audience` and `scope` if the server needs them. The client gets a new token before the old one
+    expires, and when the broker asks for one.
     """
 
     method = "token"
@@ -155,7 +156,7 @@ def _document(answer: Any) -> Mapping[str, Any]:
 
 
 def _endpoint(issuer: str, document: Mapping[str, Any]) -> str:
-    """Return the URL that gives tokens. If the issuer's URL is https, this one must be too: the secret goes there."""
+    """Return the URL that issues tokens. It gets the secret, so it must be https if the issuer's URL is https."""
     url = document.get("token_endpoint")
     schemes = ("https",) if issuer.startswith("https:") else ("https", "http")
     if not isinstance(url, str) or urlsplit(url).scheme not in schemes:

@@ -10,7 +10,7 @@ __all__ = ["require_loop"]
 
 
 def require_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Raise InvalidConfiguration if another event loop is running, or none.
+    """Raise InvalidConfiguration unless `loop` is the running event loop.
 
     Use it in calls that wait, and after a call has failed. It is too slow for calls that are made for every message.
     """

@@ -1,7 +1,7 @@
 """Keep deliveries back until the client has fetched the schema version that they were written with.
 
-Only consumers whose schema can read other versions (Avro) have a gate. To the consumer these deliveries have not
-arrived yet. If their connection is lost meanwhile, they are dropped.
+Only consumers whose schema can read other versions (Avro) have a gate. For the consumer, these deliveries have not
+arrived yet. If their connection is lost in the meantime, they are dropped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PAUSE_AFTER_ERROR_S: Final = 1.0
 
 
 class SchemaGate:
-    """The gate of one consumer."""
+    """Keeps back deliveries of one consumer."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class SchemaGate:
         schema: Schema[Any],
         deliver: Callable[[Connection, replies.Message], None],
     ) -> None:
-        """`deliver` gets each delivery, in order, when its schema is known. It must ask `keeps_back` again."""
+        """`deliver` gets each delivery, in order, when its schema is known. `deliver` must call `keeps_back` again."""
         self._client = client
         self._topic = topic
         self._schema = schema

@@ -1,4 +1,4 @@
-"""Log a line of statistics for each consumer and producer regularly, as Apache's clients do."""
+"""Regularly log a line of statistics for each consumer and producer, as Apache's clients do."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class StatisticsLog:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start logging, unless it runs already or the interval is 0."""
+        """Start logging, unless it has already started or the interval is 0."""
         if self._task is None and self._interval_s > 0:
             self._task = asyncio.get_running_loop().create_task(self._run())
 

@@ -36,7 +36,7 @@ A = TypeVar("A", AioProducer, AioConsumer, AioReader, AioTableView)
 Listener = Callable[[Any, Message], None]
 
 _CALLBACKS_S: Final = 5.0
-"""How long `close` waits for callbacks that were due before it."""
+"""How long `close` waits for callbacks that are already due."""
 _MOST_AT_A_TIME: Final = 64
 _running: set[asyncio.Task[None]] = set()
 
@@ -44,7 +44,7 @@ _running: set[asyncio.Task[None]] = set()
 def _same_arguments(
     method: Callable[Concatenate[AioClient, P], object],
 ) -> Callable[[Callable[[Client, Given], R]], Callable[Concatenate[Client, P], R]]:
-    """Decorate a method that takes the same arguments as `method`. It receives them as a dict from name to value."""
+    """Decorate a function to take the arguments of `method`. The function gets them as a dict from name to value."""
     signature = inspect.signature(method)
 
     def decorate(make: Callable[[Client, Given], R]) -> Callable[Concatenate[Client, P], R]:
@@ -64,9 +64,9 @@ class Client(Facade[AioClient]):
 
     A `vela.aio` client does the work on an event loop in a separate thread; callbacks run on other threads. `close` the
     client, or use it in `with`. A program that does not close it still ends, but unsent messages may be lost, and
-    messages whose acknowledgement was not sent are delivered again. In a forked process, create a new client: there,
-    every call on the old client raises AlreadyClosed, except that `close` and `shutdown` do nothing and `is_connected`
-    is false.
+    messages whose acknowledgement was not sent are delivered again. In a forked process, create a new client. The old
+    client is unusable there: every call raises AlreadyClosed, except that `close` and `shutdown` do nothing and
+    `is_connected` returns False.
     """
 
     @_same_arguments(AioClient.__init__)
@@ -161,10 +161,10 @@ class Client(Facade[AioClient]):
         return wrapped
 
     def close(self) -> None:
-        """Close all producers, consumers and connections. Threads that wait for them get AlreadyClosed.
+        """Close all producers, consumers and connections. Calls that are waiting on other threads raise AlreadyClosed.
 
-        Safe to repeat. Waits for the answers to sent messages, at most the operation timeout, and for callbacks that
-        are due, at most 5 s.
+        Safe to repeat. Waits at most the operation timeout for the answers to sent messages, then at most 5 s for
+        callbacks that are due.
         """
         if self._thread.is_forked:
             return
@@ -194,7 +194,7 @@ def _listening(
 ) -> Listener | None:
     """Return a listener that waits for `made` and calls the application's listener with it.
 
-    The first message can arrive before `subscribe` or `create_reader` has its result.
+    The first message can arrive before `subscribe` or `create_reader` returns.
     """
     if listener is None:
         return None
@@ -209,8 +209,8 @@ def _listening(
 def _take_at_a_time(given: Given) -> int:
     """Return how many messages `receive` takes from the queue at a time.
 
-    Later calls return the rest without waking the event loop. It takes one at a time if the application could notice
-    the difference: with an ack timeout, which starts when a message is taken, or with a queue of 0 messages.
+    Later calls return the rest without waking the event loop. `receive` takes one at a time if the application could
+    notice the difference: with an ack timeout, which starts when a message is taken, or with a queue of 0 messages.
     """
     if given["unacked_messages_timeout_ms"] or given["enable_zero_queue_consumer"]:
         return 1
@@ -225,6 +225,6 @@ def _keep_running(coroutine: Coroutine[Any, Any, None]) -> None:
 
 
 def _abandon(thread: LoopThread, callbacks: DaemonThread) -> None:
-    """Stop the threads of a client that was garbage-collected. It may run on any thread, so it must not wait."""
+    """Stop the threads of a client that was garbage-collected. Any thread may call this, so it must not wait."""
     thread.stop("the client is gone", wait_s=0)
     callbacks.stop(0)

@@ -30,7 +30,7 @@ Acked = Message | MessageId | Sequence[Message | MessageId]
 class Consumer(Facade[AioConsumer]):
     """A consumer, created by `Client.subscribe`. Any number of threads may use it; each message goes to one of them.
 
-    A call that KeyboardInterrupt interrupts loses no message: the next call returns it.
+    If KeyboardInterrupt interrupts a call, no message is lost: the next call returns it.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Consumer(Facade[AioConsumer]):
 
     @property
     def available_permits(self) -> int:
-        """Return for how many messages there is room. 0 or less: the queue is full and nobody receives."""
+        """Return how many messages the queue has room for. 0 or less: the queue is full and no call is receiving."""
         return self.aio.available_permits
 
     def is_connected(self) -> bool:
@@ -82,7 +82,7 @@ class Consumer(Facade[AioConsumer]):
         return not self._thread.is_forked and self.aio.is_connected()
 
     def has_reached_end_of_topic(self) -> bool:
-        """Return whether the topic is terminated and all its messages are acknowledged, so that no more will come."""
+        """Return whether the topic is terminated and all its messages are acknowledged: no more will come."""
         return self.aio.has_reached_end_of_topic()
 
     def statistics(self) -> ConsumerStatistics:
@@ -117,7 +117,10 @@ class Consumer(Facade[AioConsumer]):
             raise
 
     def receive_nowait(self) -> Message | None:
-        """Return the next message if it is in the queue, else None. Raises the errors of `receive`. Needs a queue."""
+        """Return the next message if it is in the queue, else None.
+
+        Raises the errors of `receive`, and InvalidConfiguration with a queue of 0 messages.
+        """
         return self._thread.run(
             self._nowait, lambda message: None if message is None else self._put_back(message)
         )
@@ -147,7 +150,7 @@ class Consumer(Facade[AioConsumer]):
         waiting = self.aio.queue.messages
         for _ in range(self._take_at_a_time - 1):
             if self._has_letters and waiting and waiting[0].entry.receiver.letters.may_end(waiting[0]):
-                return  # taking it counts as a delivery, which may make it a dead letter
+                return  # taking the message counts as a delivery, which may make it a dead letter
             message = self.aio.receive_nowait()
             if message is None:
                 return
@@ -166,8 +169,9 @@ class Consumer(Facade[AioConsumer]):
     def receive_async(self, callback: Callable[[Result, Message | None], object]) -> None:
         """Call `callback(result, message)` with the next message. Callbacks get messages in the order of these calls.
 
-        Returns at once. The client has one thread for callbacks, so they run one at a time; they may call methods that
-        wait. If the result is not Result.Ok, the message is None. Raises AlreadyClosed if the client is closed.
+        Returns at once. The client has one thread for callbacks, so callbacks run one at a time. A callback may call
+        methods that wait. If the result is not Result.Ok, the message is None. Raises AlreadyClosed if the client is
+        closed.
         """
         require_callable("callback", callback)
 
@@ -190,7 +194,7 @@ class Consumer(Facade[AioConsumer]):
         self._thread.post(begin)
 
     def batch_receive(self) -> list[Message]:
-        """Return messages as soon as there are enough for the batch receive policy, or when its time is up.
+        """Return messages as soon as there are enough for the batch receive policy, or when the policy's time is up.
 
         The list may be empty. A full queue is always enough. Raises the errors of `receive`.
         """
@@ -263,7 +267,7 @@ class Consumer(Facade[AioConsumer]):
     # --- pausing
 
     def pause(self) -> None:
-        """Stop asking for messages. Those on their way still arrive. Safe to repeat."""
+        """Stop asking for messages. Messages on their way still arrive. Safe to repeat."""
         self._thread.call(self.aio.pause)
 
     def resume(self) -> None:
@@ -298,10 +302,10 @@ class Consumer(Facade[AioConsumer]):
     def seek(self, messageid: MessageId | int | Callable[[str], MessageId | int]) -> None:
         """Move the whole subscription to a message, to a time (milliseconds since 1970), or to what a function returns.
 
-        The next message is the one after the given one, or with `start_message_id_inclusive` that one itself. For a
-        time it is the first message published at or after it. Raises InvalidConfiguration if the argument is neither a
-        time nor an id of this topic, NotConnected, Timeout and the broker's refusals. After an error the subscription
-        may have been moved or not. Safe to repeat.
+        The next message is the one after the given message, or with `start_message_id_inclusive` the given message
+        itself. For a time, it is the first message published at that time or later. Raises InvalidConfiguration if the
+        argument is neither a time nor an id of this topic, NotConnected, Timeout and the broker's refusals. After an
+        error, the subscription may or may not have moved. Safe to repeat.
         """
         self._thread.run(lambda: self.aio.seek(messageid))
         self._ahead.clear()
@@ -311,8 +315,8 @@ class Consumer(Facade[AioConsumer]):
     def close(self) -> None:
         """Send the collected acks, leave the subscription and drop the queue. Safe to repeat.
 
-        Unacknowledged messages go to other consumers, or are delivered again later. Threads that wait get
-        AlreadyClosed. Does nothing in a forked process.
+        Unacknowledged messages go to other consumers, or are delivered again later. Calls that wait on other threads
+        raise AlreadyClosed. Does nothing in a forked process.
         """
         if not self._thread.is_forked:
             self._thread.run_unless_stopped(self.aio.close)

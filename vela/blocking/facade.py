@@ -1,4 +1,4 @@
-"""The base of the classes for threads. Each wraps a class of `vela.aio` and runs its coroutines on a loop's thread."""
+"""The base of the blocking classes. Each wraps a class of `vela.aio` and runs coroutines on an event loop's thread."""
 
 from __future__ import annotations
 

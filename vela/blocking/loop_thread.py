@@ -1,4 +1,4 @@
-"""The event loop of one blocking client, on a thread of its own."""
+"""The event loop of one blocking client, on a separate thread."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FORKED: Final = "a client does not work in a forked process: create a new one t
 
 
 class LoopThread:
-    """An event loop on its own thread. It runs calls from any thread in the order in which they were made.
+    """An event loop on its own thread. It runs calls from all threads, in the order in which the calls were made.
 
     The thread is a daemon, so a program can end without closing its client. Calls are queued, and the loop is woken
     once for all queued calls, because waking it costs more than most calls.
@@ -44,7 +44,7 @@ class LoopThread:
         self._close: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._drop: Callable[[], Coroutine[Any, Any, None]] | None = None
         self.is_forked = False
-        """True in a child process after a fork: the thread does not exist here, and locks may be locked for ever."""
+        """True in a child process after a fork. The child has no such thread, and locks may be locked for ever."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
@@ -53,14 +53,14 @@ class LoopThread:
     # --- from any thread
 
     def post(self, function: Callable[[], object]) -> None:
-        """Call `function` on the loop without waiting. An error of the function is logged. Raises AlreadyClosed."""
+        """Call `function` on the loop without waiting. Logs an error in the function. Raises AlreadyClosed."""
         with self._guard:
             if self._refusal is not None:
                 raise AlreadyClosed(self._refusal)
             self._queue.append(function)
             if not self._is_woken:
                 self._loop.call_soon_threadsafe(self._drain)
-                # Set after the call: an interrupt in between then wakes the loop twice, not never.
+                # Set it after the call: an interrupt between the two lines then wakes the loop twice instead of never.
                 self._is_woken = True
 
     def require_own_process(self) -> None:
@@ -69,7 +69,7 @@ class LoopThread:
             raise AlreadyClosed(_FORKED)
 
     def do(self, function: Callable[[], object]) -> None:
-        """Call `function` at once if this is the loop's thread, else as `post_if_open` does."""
+        """Call `function` at once on the loop's thread. On any other thread, do the same as `post_if_open`."""
         if threading.current_thread() is self._thread:
             function()
         else:
@@ -92,8 +92,8 @@ class LoopThread:
     ) -> T:
         """Run a coroutine on the loop and return its result. Raises its error, or AlreadyClosed.
 
-        If the wait is interrupted, the coroutine is cancelled. If it returns a value all the same, `unclaimed` gets the
-        value, on either thread.
+        If the wait is interrupted, the coroutine is cancelled. If it still returns a value, `unclaimed` gets the value,
+        on either thread.
         """
         self._require_other_thread()
         waiter: Waiter[T] = Waiter(unclaimed)
@@ -142,13 +142,13 @@ class LoopThread:
         close: Callable[[], Coroutine[Any, Any, None]],
         drop: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
-        """Set what to run whenever the loop stops (`drop`), and before that if the interpreter exits (`close`)."""
+        """Set what to run when the loop stops (`drop`), and before `drop` if the interpreter exits (`close`)."""
         self._close, self._drop = close, drop
 
     def _require_other_thread(self) -> None:
         if threading.current_thread() is self._thread:
             raise InvalidConfiguration(
-                "this runs on the client's own event loop, where waiting would never end: "
+                "this call runs on the client's own event loop, where waiting would never end: "
                 "use vela.aio, or call from another thread"
             )
 
@@ -192,7 +192,7 @@ class LoopThread:
     # --- when the process forks or ends
 
     def forked(self) -> None:
-        """Refuse calls in the child process. The thread is not here, and the parent still uses the connections."""
+        """Refuse calls in the child process, which does not have the thread. The parent still uses the connections."""
         self._guard = threading.Lock()
         self.is_forked = True
         self._refusal = _FORKED

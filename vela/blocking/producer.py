@@ -39,7 +39,7 @@ class Producer(Facade[AioProducer]):
         most_pending: int,
         client: object,
     ) -> None:
-        """`most_pending`: messages without a receipt at which `send_async` waits; 0 = it never waits."""
+        """`most_pending`: the number of messages without a receipt at which `send_async` waits; 0 = never."""
         super().__init__(aio, thread, client=client)
         self._callbacks = callbacks
         self._room = threading.BoundedSemaphore(most_pending) if most_pending else None
@@ -50,11 +50,11 @@ class Producer(Facade[AioProducer]):
         return self.aio.topic()
 
     def producer_name(self) -> str:
-        """Return the producer's name: the one given, or one from the broker, which it keeps over reconnects."""
+        """Return the name that the application or the broker gave the producer. Reconnecting does not change it."""
         return self.aio.producer_name()
 
     def last_sequence_id(self) -> int:
-        """Return the highest sequence id with a receipt, even of an earlier producer of this name; -1 = none."""
+        """Return the highest sequence id with a receipt, also of earlier producers with this name; -1 = none."""
         return self.aio.last_sequence_id()
 
     def is_connected(self) -> bool:
@@ -83,13 +83,13 @@ class Producer(Facade[AioProducer]):
     ) -> None:
         """Publish a message and call `callback(result, message_id)` when it is stored or has failed.
 
-        Returns at once. The arguments are those of `send`. Without a callback, call `flush` to learn whether an earlier
-        message has failed. After a failure the id is `MessageId()`.
+        Returns at once, unless it waits for room. The arguments are those of `send`. Without a callback, call `flush`
+        to learn whether an earlier message has failed. After a failure the id is `MessageId()`.
 
-        The client has one thread for callbacks, so they run one at a time; they may call methods that wait. Callbacks
-        come in the order of the sends to a partition (with key-based batches, of a key). Only a message that is refused
-        before it is sent is answered at once. If `max_pending_messages` wait for their receipts, the result is
-        ProducerQueueIsFull; with `block_if_queue_full`, this call waits for room instead.
+        The client has one thread for callbacks, so callbacks run one at a time. A callback may call methods that wait.
+        Callbacks run in the order of the sends to a partition (with key-based batches: of the sends with one key). Only
+        a message that the client refuses before sending it is answered at once. If `max_pending_messages` wait for
+        their receipts, the result is ProducerQueueIsFull; with `block_if_queue_full`, this call waits for room instead.
 
         Raises AlreadyClosed if the client is closed, InvalidConfiguration for a wrong argument, and the schema's
         TypeError or ValueError for content that the schema does not take.
@@ -126,9 +126,9 @@ class Producer(Facade[AioProducer]):
             raise
 
     def _answer(self, callback: SendCallback | None, future: asyncio.Future[MessageId]) -> None:
-        """Queue the callback of a message that has its answer. Runs on the event loop.
+        """Queue the callback of a message that was answered. Runs on the event loop.
 
-        Answers that arrive together go to the callbacks' thread together, in their order.
+        Answers that arrive together go to the callbacks' thread together, in order.
         """
         self._release()
         error = None if future.cancelled() else future.exception()
@@ -156,7 +156,7 @@ class Producer(Facade[AioProducer]):
     flush = waits(AioProducer.flush)
 
     def close(self) -> None:
-        """Wait for the answers to sent messages, at most the operation timeout, and close. Safe to repeat.
+        """Wait at most the operation timeout for the answers to sent messages, then close. Safe to repeat.
 
         Messages without an answer fail with AlreadyClosed.
         """

@@ -26,7 +26,7 @@ __all__ = ["BlockingOffsetStore", "PullConsumer"]
 
 
 class PullOptions(TypedDict, total=False):
-    """See `vela.aio.PullConsumer`."""
+    """The optional arguments of a pull consumer, which `vela.aio.PullConsumer` documents."""
 
     initial_position: InitialPosition
     queues: Sequence[int] | None
@@ -48,13 +48,13 @@ class PullOptions(TypedDict, total=False):
 
 
 class BlockingOffsetStore(Protocol):
-    """`vela.aio.OffsetStore` with plain methods, which run on a thread and may wait."""
+    """The blocking form of `vela.aio.OffsetStore`. Its plain methods run on a thread and may wait."""
 
     def load(self, topic: str, queue: int) -> int | None:
         """Return the offset saved last for a queue; None = nothing was saved yet."""
 
     def save(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """Store offsets by queue. They must be durable when this returns."""
+        """Store offsets by queue. The offsets must be durable when it returns."""
 
 
 class PullConsumer(Facade[AioPullConsumer]):
@@ -65,7 +65,7 @@ class PullConsumer(Facade[AioPullConsumer]):
                 ...
                 consumer.acknowledge(message)
 
-    A call that KeyboardInterrupt interrupts loses no message: the next call returns it.
+    If KeyboardInterrupt interrupts a call, no message is lost: the next call returns it.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class PullConsumer(Facade[AioPullConsumer]):
         self._thread.post(lambda: self.aio.negative_acknowledge(message))
 
     def pause(self) -> None:
-        """Stop starting pulls."""
+        """Start no more pulls until `resume`."""
         self._thread.call(self.aio.pause)
 
     def resume(self) -> None:
@@ -153,11 +153,12 @@ class PullConsumer(Facade[AioPullConsumer]):
     def close(self) -> None:
         """Stop pulling, wait for running listeners, and save the offsets. Safe to repeat.
 
-        Raises InvalidConfiguration if the listener calls it, because it waits for the listener, and the store's errors.
+        Raises the store's errors, and InvalidConfiguration if the listener calls this method, which waits for the
+        listener.
         """
         if getattr(self._listening, "now", False):
             raise InvalidConfiguration(
-                "close the consumer from another thread: it waits for its listener, which runs on this one"
+                "close the consumer from another thread: it waits for its listener, which runs on this thread"
             )
         try:
             self._thread.run_unless_stopped(self.aio.close)

@@ -60,7 +60,7 @@ class Reader(Facade[AioReader]):
     def seek(self, messageid: MessageId | int) -> None:
         """Continue at a message id, or at the first message published at a time (milliseconds since 1970 UTC) or later.
 
-        `start_message_id_inclusive` says whether the message with the id itself comes, or the one after it.
+        `start_message_id_inclusive` decides whether the next message is the one with the id or the one after it.
         """
         self._thread.run(lambda: self.aio.seek(messageid))
         self._returned.clear()

@@ -34,7 +34,7 @@ class TableView(Facade[AioTableView]):
         return self.aio.topic()
 
     def get(self, key: str) -> Any | None:
-        """Return the newest value of a key, decoded by the schema; None if there is none."""
+        """Return the newest value of a key, decoded by the schema; None if the key has no value."""
         return self.aio.get(key)
 
     def for_each(self, callback: Callable[[str, Any], None]) -> None:
@@ -44,7 +44,7 @@ class TableView(Facade[AioTableView]):
             callback(key, value)
 
     def for_each_and_listen(self, callback: Callable[[str, Any], None]) -> None:
-        """Do the same as `for_each`, and call it again for every later change; value None = the key was removed.
+        """Do the same as `for_each`, then call `callback` for every later change. The value None means "removed".
 
         All calls are made on the client's thread for callbacks, one at a time.
         """
@@ -71,7 +71,7 @@ class TableView(Facade[AioTableView]):
         return len(self.aio)
 
     def close(self) -> None:
-        """Stop following the topic. The table stays readable as it is. Safe to repeat."""
+        """Stop following the topic. You can still read the table. Safe to repeat."""
         self._thread.run_unless_stopped(self.aio.close)
 
     def __enter__(self) -> Self:

@@ -14,7 +14,7 @@ __all__ = ["TakenAhead"]
 class TakenAhead:
     """Messages that were taken from the queue and not yet returned, in order. Any thread may use it.
 
-    It skips messages of a lost connection, because the broker delivers them again.
+    `next` skips messages of a lost connection, because the broker delivers them again.
     """
 
     def __init__(self) -> None:
@@ -27,8 +27,8 @@ class TakenAhead:
     def next(self) -> Message | None:
         """Remove and return the first message, or return None if there is none.
 
-        If an exception such as KeyboardInterrupt is thrown into the thread, the message stays here. Python throws it
-        after a call, and after the last call inside the `try` only the `return` follows.
+        If an exception such as KeyboardInterrupt is thrown into the thread, the message stays in this object. Python
+        raises such an exception when a call ends, and after the last call inside the `try` only the `return` follows.
         """
         message: Message | None = None
         try:

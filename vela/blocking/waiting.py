@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 class Waiter(Generic[T]):
-    """One outcome, given on one thread and taken on another, exactly once.
+    """The outcome of one call, set on one thread and taken on another, exactly once.
 
     KeyboardInterrupt, or any exception thrown into the waiting thread, may interrupt the wait. A value given before or
-    after that is not lost: `unclaimed` gets it.
+    after the interrupt is not lost: `unclaimed` gets it.
     """
 
     __slots__ = ("_error", "_guard", "_is_abandoned", "_is_given", "_ready", "_unclaimed", "_value")
@@ -61,7 +61,7 @@ class Waiter(Generic[T]):
         raise self._error
 
     def abandon(self) -> None:
-        """Give up the wait: pass a value that is given already, or later, to `unclaimed`. Safe to repeat."""
+        """Give up the wait. A value that was given before, or is given later, goes to `unclaimed`. Safe to repeat."""
         with self._guard:
             if self._is_abandoned:
                 return

@@ -13,7 +13,7 @@ __all__ = ["main"]
 def main() -> None:
     """Run the command line and exit with its code."""
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - as long as the process
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open as long as the process runs
     if sys.stdin is None:
         os.open(os.devnull, os.O_RDONLY)  # takes descriptor 0, which a connection would get otherwise
     if sys.stdout is None:
@@ -39,7 +39,7 @@ def _fail(text: str) -> NoReturn:
     else:
         sentence = f"vela: {sentence}"
     sys.stderr.write(f"{sentence}\n")
-    if sys.stdout is not None:  # Python flushes it once more when it exits, and would fail
+    if sys.stdout is not None:  # Python flushes it again at exit, which would fail
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(1)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Latency", "Load", "Throughput", "measure_latency", "measure_throughput", "percentile"]
 
-# time of the send, in ns of this process's clock; the same process receives it
+# time of the send, in ns of this process's clock; the same process receives the message
 _STAMP: Final = struct.Struct("<q")
 _WINDOW: Final = 5000  # messages without a receipt
 LEAST_BYTES: Final = _STAMP.size
@@ -52,7 +52,7 @@ class Latency:
 
     messages: int
     publish_ms: Sequence[float]  # from send to receipt, sorted
-    end_to_end_ms: Sequence[float]  # from send until the consumer has it, sorted
+    end_to_end_ms: Sequence[float]  # from send until the consumer has the message, sorted
 
 
 async def measure_throughput(client: Client, load: Load) -> Throughput:

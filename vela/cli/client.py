@@ -1,4 +1,4 @@
-"""The client library as the message commands use it: one event loop, and errors that say what to change."""
+"""Run the client library for the message commands, and word its errors so that they say what to change."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _AWAY: Final = frozenset(
         errno.ETIMEDOUT,
     )
 )
-_WEBSOCKETS: Final = {"http": "ws", "https": "wss"}  # VELA_URL may be set for runhandlers
+_WEBSOCKETS: Final = {"http": "ws", "https": "wss"}  # VELA_URL may have http: `runhandlers` accepts it too
 
 
 def run_with_client(topic: str, work: Callable[[Client], Awaitable[R]]) -> R:
     """Run `work` with a client that reaches the broker, and return its result. Raises CliError if the client fails.
 
-    Looks up the topic once before that, so that a wrong address fails at once and not after all retries.
+    Looks up the topic first, without retries, so that a wrong address fails at once.
     """
     asked = settings()
 
@@ -77,7 +77,7 @@ def authentication_of(asked: Settings) -> Authentication | None:
     from vela.errors import InvalidConfiguration
 
     if asked.token or asked.token_file:
-        raise InvalidConfiguration("there is a token as well as OAuth 2.0 credentials: give one of them")
+        raise InvalidConfiguration("both a token and OAuth 2.0 credentials are given: give one of them")
     fields = {
         "issuer_url": oauth2.issuer_url,
         "private_key": oauth2.key_file,

@@ -1,4 +1,4 @@
-"""Names for the shell to complete, read from the console. After any error, completes nothing and ends quickly."""
+"""Names for the shell to complete, read from the console. After an error, or after a second, there are none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def topics_like(context: click.Context, incomplete: str) -> list[CompletionItem]
 
 
 def subscriptions_like(context: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Return the subscriptions that begin with `incomplete`, on the topic that precedes it on the line."""
+    """Return the topic's subscriptions that begin with `incomplete`. The topic is earlier on the command line."""
     try:
         topic = full_name(str(context.params.get("topic") or ""))
     except ValueError:

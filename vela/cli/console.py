@@ -1,4 +1,4 @@
-"""The console's `/api/v1` as commands use it: dictionaries in and out, and errors that say what to change."""
+"""The commands' client for the console's `/api/v1`: dictionaries in and out, and errors that say what to change."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class ConsoleApi:
         return self.fetch(path, etag="", **query).body
 
     def fetch(self, path: str, /, *, etag: str, **query: str | int | bool | Sequence[str] | None) -> Answer:
-        """Read a JSON object; status 304 and no body if it still has this `etag`."""
+        """Read a JSON object. The answer has status 304 and no body if the object still has this `etag`."""
         asked = {name: value for name, value in query.items() if value not in (None, "")}
         headers = {"If-None-Match": etag} if etag else {}
         return self._send("GET", path, params=asked, headers=headers)
@@ -125,7 +125,7 @@ class ConsoleApi:
                 return
 
     def settled(self, answer: Answer, *, wait_s: float) -> JsonObject:
-        """Return an act after the broker has answered it and long work is done.
+        """Wait until the broker has answered an act and finished its work. Return the act.
 
         Raises CliError if no broker answers within `wait_s`, or if the act was refused or failed.
         """
@@ -192,7 +192,7 @@ class ConsoleApi:
             ) from error
 
     def _about_tls(self) -> str:
-        """Return the end of an error that a wrong scheme may have caused."""
+        """Return what to add to an error that a wrong scheme may have caused."""
         if self._shown_url.startswith("https:"):
             return "; if it does not use TLS, its address begins with http://"
         return "; if it uses TLS, its address begins with https://"
@@ -249,7 +249,7 @@ def console_api(*, timeout_s: float | None = None) -> ConsoleApi:
 
 
 def _token_header(asked: Settings) -> dict[str, str]:
-    """Return the header with the token; empty if none is for the console, or if a user is set.
+    """Return the header with the token; empty if no token is for the console, or if a user is set.
 
     Raises CliError if the token cannot be read or fetched.
     """
@@ -291,7 +291,7 @@ def _typed_password(asked: Settings) -> str:
         return getpass.getpass(f"password of {asked.user} at {asked.console_url}: ")
     except (EOFError, KeyboardInterrupt) as error:
         if sys.stderr.isatty():
-            sys.stderr.write("\n")  # so that the next output does not follow the question on its line
+            sys.stderr.write("\n")  # so that the next output begins on a new line
         if isinstance(error, KeyboardInterrupt):
             raise
         raise CliError(
@@ -302,7 +302,7 @@ def _typed_password(asked: Settings) -> str:
 
 
 def _with_where_to_look(text: str, is_missing: bool) -> str:
-    """Add to an error about something missing how to find its right name, or why it cannot be shown."""
+    """Add to an error about a missing object how to find the right name, or why vela cannot show the object."""
     if not is_missing:
         return text
     if "non-persistent://" in text:
@@ -314,7 +314,7 @@ def _with_where_to_look(text: str, is_missing: bool) -> str:
 
 
 def _address(url: str) -> tuple[SplitResult, str]:
-    """Return the console's address, and how to show it without a password. Raises CliError if it is not an address."""
+    """Return the console's address, and its text without a password. Raises CliError if it is not an address."""
     try:
         address = urlsplit(url)
         port = address.port
@@ -348,7 +348,7 @@ def _reason(error: Exception) -> str:
 
 
 def _new_plan(refused: JsonObject) -> JsonObject:
-    """Return the act with the new preview, if an act was refused because it would do more than planned."""
+    """Return the member `new_plan` of an act that was refused because it would do more than planned; else nothing."""
     return {"new_plan": refused["new_plan"]} if refused.get("new_plan") else {}
 
 

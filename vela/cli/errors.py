@@ -70,7 +70,7 @@ def as_json_is_asked() -> bool:
 
 
 def remember_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    """Remember `--json`; the option's callback."""
+    """Remember `--json`. click calls this function for the option."""
     context.meta[_JSON] = value
 
 

@@ -26,7 +26,7 @@ class Lazy:
     name: str
     where: str  # module:attribute
     summary: str  # the first sentence of its help
-    section: str  # the heading that lists it
+    section: str  # the heading above it in `vela --help`
 
 
 class OrderedGroup(click.Group):
@@ -39,8 +39,8 @@ class OrderedGroup(click.Group):
 class LazyGroup(click.Group):
     """The root command. It also ends cleanly if its output is closed, and if it is interrupted.
 
-    An error about the command line is printed as JSON if `--json` is anywhere on it, because click may have failed
-    before it read that option.
+    If `--json` is anywhere on the command line, usage errors are printed as JSON, because click may have failed before
+    it read that option.
     """
 
     def __init__(self, *args: Any, lazy: Iterable[Lazy], **kwargs: Any) -> None:
@@ -85,7 +85,7 @@ class LazyGroup(click.Group):
                 result = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
-            # Python flushes standard output once more when it exits, and would fail.
+            # Python flushes standard output again when it exits, which would fail.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(Exit.BROKEN_PIPE)
         except KeyboardInterrupt:

@@ -16,7 +16,7 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 class FiniteRange(click.FloatRange):
-    """A range of floating-point numbers. click's own accepts nan and inf."""
+    """A range of finite floating-point numbers. click's FloatRange also accepts nan and inf."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)

@@ -334,7 +334,7 @@ def _version(context: click.Context, _parameter: click.Parameter, is_asked: bool
 )
 @click.pass_context
 def cli(context: click.Context, /, **_options: str) -> None:
-    """Produce, consume, look at and act on topics and subscriptions of a Vela broker.
+    """Produce and consume messages, and look at and act on topics and subscriptions of a Vela broker.
 
     Before an act, vela shows a plan with its exact effect. It applies the act if you agree. You can undo most acts.
     """

@@ -1,6 +1,6 @@
 """The addresses of the broker and the console, and the credentials: options, the environment, or a profile.
 
-A profile is one word for all of them (see `vela.cli.profiles.file`).
+A profile stores all of them under one name (see `vela.cli.profiles.file`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OAuth2", "Settings", "TlsFiles", "settings", "settings_of"]
 
-# A key file belongs to its issuer: with the issuer of another source, its secret would go to a stranger.
+# A key file belongs to its issuer: if the issuer came from another source, the secret would go to the wrong server.
 _CREDENTIALS: Final = frozenset({"token", "token_file", *OAUTH2_NAMES})
 
 
@@ -32,7 +32,7 @@ class TlsFiles:
     key: str = ""
 
     def context(self) -> ssl.SSLContext | None:
-        """Return a TLS context that checks the host's name, None = the default one. Raises CliError for a bad file."""
+        """Return a TLS context that checks the host's name; None = use the default. Raises CliError for a bad file."""
         if self == TlsFiles():
             return None
         from vela.aio.connections.tls import TlsOptions
@@ -74,14 +74,14 @@ class Settings:
     token_file: str = ""  # a file with the token; "" = none
     tls: TlsFiles = TlsFiles()
     oauth2: OAuth2 = OAuth2()
-    for_broker: bool = True  # False: token and OAuth 2.0 belong to the Vela of another profile
+    for_broker: bool = True  # False: the credentials belong to the Vela of another profile
     for_console: bool = True
 
     @property
     def uses_oauth2(self) -> bool:
         """Return whether to ask an OAuth 2.0 server for the token.
 
-        An audience or a scope alone means that too, if no token is given, so that the error says what is missing.
+        If no token is given, an audience or a scope alone is enough: the error then says what is missing.
         """
         if self.oauth2.issuer_url or self.oauth2.key_file:
             return True
@@ -99,16 +99,16 @@ def settings() -> Settings:
 def settings_of(context: click.Context) -> Settings:
     """Return the options of the root command, with those of a profile and the password.
 
-    An option on the command line wins over the profile that `--profile` or VELA_PROFILE chooses, which wins over the
-    environment, which wins over the profile that `vela profile use` has chosen. Credentials go only to servers that
-    they are for: `_is_for` has the rule. Raises CliError if the profile does not exist or cannot be read.
+    The first of these that sets an option wins: the command line, the profile that `--profile` or VELA_PROFILE chooses,
+    the environment, the profile that `vela profile use` has chosen. Credentials go only to the servers that they are
+    for: `_is_for` has the rule. Raises CliError if the profile does not exist or cannot be read.
     """
     options, sources = _options_of(context.find_root())
     trust, certificate, key = (options.pop(name) for name in TLS_NAMES)
     issuer, key_file, audience, scope = (options.pop(name) for name in OAUTH2_NAMES)
     credentials = next((sources[name] for name in _CREDENTIALS if name in sources), None)
     if not _is_for(sources.get("user"), sources.get("console_url")):
-        options["user"] = ""  # with it goes VELA_PASSWORD
+        options["user"] = ""  # without a user, VELA_PASSWORD is not sent
     return Settings(
         **options,
         password=os.environ.get("VELA_PASSWORD", ""),
@@ -125,16 +125,16 @@ class _Source:
 
     name: str
     is_profile: bool = False
-    # on the command line, or its profile is the one that --profile or VELA_PROFILE chooses
+    # True for the command line, and for a profile that --profile or VELA_PROFILE chooses
     is_typed: bool = False
     names_address: bool = False
 
 
 def _is_for(credentials: _Source | None, address: _Source | None) -> bool:
-    """Return whether credentials may go to an address; None = the default.
+    """Return whether credentials may go to an address. None stands for a default.
 
-    Credentials from the environment never go to an address from a profile. Those of a profile with addresses go to
-    these addresses, and to one on the command line if the user chose the profile for this command.
+    Credentials from the environment never go to an address from a profile. Credentials from a profile with addresses go
+    to these addresses, and to an address on the command line if the user chose the profile for this command.
     """
     if credentials is None or address is None or credentials in (address, _TYPED):
         return True

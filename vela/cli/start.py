@@ -1,4 +1,4 @@
-"""Where to begin in a topic: earliest, latest, a time or a message id; and message ids alone."""
+"""Parameter types for a place in a topic (earliest, latest, a time or a message id) and for a message id alone."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _ID: Final = re.compile(r"([0-9]+):([0-9]+)(?::(-?[0-9]+))?(?::([0-9]+))?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """A place: exactly one field is set."""
+    """A place in a topic. Exactly one field is set."""
 
     word: str = ""  # earliest or latest
     time_ms: int | None = None
     id: tuple[int, int, int, int] | None = None  # partition, ledger, entry, index in the batch; -1 = none
 
     def target(self) -> MessageId | int:
-        """Return the argument for the client library's seek."""
+        """Return the argument for the client library's `seek`."""
         from vela.message import MessageId
 
         if self.time_ms is not None:
@@ -43,13 +43,13 @@ def _id_of(text: str) -> tuple[int, int, int, int] | None:
     if found is None:
         return None
     third = -1 if found[3] is None else int(found[3])
-    # ledger:entry:index, or as clients print it ledger:entry:partition:index
+    # ledger:entry:index or, as clients print it, ledger:entry:partition:index
     partition, index = (-1, third) if found[4] is None else (third, int(found[4]))
     return partition, int(found[1]), int(found[2]), index
 
 
 class _MessageIdText(click.ParamType[str]):
-    """A message id for acts. In an act's form with three numbers, the third would be a partition."""
+    """A message id for acts. Acts take two or four numbers: they would read a third number as a partition."""
 
     name = "id"
 

@@ -44,14 +44,14 @@ def is_coroutine_function(function: object) -> bool:
 
 
 def require_plain_function(name: str, value: object) -> None:
-    """Do the same as `require_callable`, and refuse a coroutine function too: no event loop would run it."""
+    """Do the same as `require_callable`, and also refuse a coroutine function: no event loop would run it."""
     require_callable(name, value)
     if is_coroutine_function(value):
         raise InvalidConfiguration(f"{name} is a coroutine function: that needs vela.aio")
 
 
 def require_kind(name: str, value: object, *kinds: type) -> None:
-    """Raise InvalidConfiguration unless the value is None or an instance of one of these."""
+    """Raise InvalidConfiguration unless the value is None or an instance of one of these classes."""
     if value is not None and not isinstance(value, kinds):
         wanted = " or ".join(f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in kinds)
         raise InvalidConfiguration(f"{name} must be a {wanted.replace('builtins.', '')}, not {value!r}")
@@ -113,7 +113,7 @@ def require_number(name: str, value: object, *, least: float | None = 0) -> None
 
 
 def milliseconds(name: str, value: object) -> float:
-    """Check a duration of any length. Raises InvalidConfiguration if it is not one."""
+    """Return a duration in milliseconds. Raises InvalidConfiguration if `value` is not a number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidConfiguration(f"{name} must be a number of milliseconds, not {value!r}")
     try:

@@ -6,7 +6,7 @@ from typing import Final
 
 __all__ = ["Backoff"]
 
-# up to this share of a pause is left out, so that clients of one broker do not come at once
+# A pause is shortened by up to this share, so that the clients of a broker do not all come back at once.
 _JITTER: Final = 0.2
 
 

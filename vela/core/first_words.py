@@ -1,4 +1,4 @@
-"""Describe how far a new connection got, and data that is not the expected handshake."""
+"""Describe how far a new connection got, and which data it got instead of the expected handshake."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 __all__ = ["FirstWords", "begins_a_frame", "speaks_something_else"]
 
 _SHOWN_BYTES: Final = 32
-_TLS_RECORDS: Final = (b"\x15\x03", b"\x16\x03")  # an alert, a handshake; and the protocol's major version
+_TLS_RECORDS: Final = (b"\x15\x03", b"\x16\x03")  # alert and handshake records of TLS 1.x
 _FRAME: Final = b"\0"  # first byte of a frame of the binary protocol: its size
 
 
@@ -26,7 +26,7 @@ def speaks_something_else(url: str, first: bytes, *, wanted: str) -> str:
         advice = "that is TLS; the URL of an encrypted port begins with pulsar+ssl:// or wss://"
     else:
         advice = "the URL of a broker's TCP port begins with pulsar://, that of its HTTP port with ws://"
-    return f"{url} does not speak {wanted}, is the port right? It says {first[:_SHOWN_BYTES]!r}: {advice}"
+    return f"{url} does not speak {wanted}; is the port right? It sent {first[:_SHOWN_BYTES]!r}: {advice}"
 
 
 class FirstWords:
@@ -40,7 +40,7 @@ class FirstWords:
         self.is_answered = False
         """Data has arrived, of this protocol or another."""
         self._url = url
-        self._with_tls = ", TLS included" if url.startswith(("pulsar+ssl:", "wss:")) else ""
+        self._with_tls = ", including TLS" if url.startswith(("pulsar+ssl:", "wss:")) else ""
         self._first = b""
 
     def begin_a_frame(self, data: bytes) -> bool:
@@ -58,16 +58,17 @@ class FirstWords:
     def standing(self) -> str:
         """Return how far the connection got."""
         if not self.is_reached:
-            return f"the connection to {self._url} is not made yet{self._with_tls}"
+            return f"the connection to {self._url} is not open yet{self._with_tls}"
         return f"{self._url} {self.progress}"
 
     @property
     def progress(self) -> str:
-        """Return what a server that was reached did, else the same as `standing`."""
+        """Return what the server has done so far. Use it only for a server that was reached."""
         if not self.is_answered:
-            text = "took the connection and did not answer, is the port right?"
-            # A server refuses a missing certificate after the client's part of the handshake, often without a word.
-            return f"{text} Or it wants a certificate of this client" if self._with_tls else text
+            text = "accepted the connection but did not answer; is the port right?"
+            # A server refuses a missing certificate after the client's part of the handshake, often without sending
+            # anything.
+            return f"{text} Or does it require a client certificate?" if self._with_tls else text
         if not self._first:
-            return "speaks WebSocket and did not begin the handshake, is it Vela's address, and is the path right?"
+            return "speaks WebSocket but did not begin the handshake; is it Vela's address, and is the path right?"
         return f"began with {self._first!r} and did not finish the handshake"

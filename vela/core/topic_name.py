@@ -1,4 +1,4 @@
-"""Topic names as callers of the client write them: completes short names, and makes names of partitions."""
+"""Complete and take apart topic names as the client's callers write them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["base_name", "full_name", "namespace_of", "partition_index", "partiti
 
 
 def full_name(topic: str) -> str:
-    """Return the full name, such as persistent://tenant/namespace/t for "tenant/namespace/t". Full names stay.
+    """Return the full name: persistent://tenant/namespace/t for "tenant/namespace/t". Full names stay unchanged.
 
     Raises InvalidTopicName, and InvalidConfiguration (a ValueError, as in Apache's client) for anything but a string.
     """

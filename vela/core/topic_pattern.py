@@ -1,4 +1,4 @@
-"""Find the topics that match a pattern, and the changes since the last look."""
+"""Find the topics that match a pattern, and how they have changed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TopicChanges:
 
 
 class TopicPattern:
-    """A regular expression for whole topic names of one namespace. It ignores the domain.
+    """A regular expression for whole topic names of one namespace. The domain is ignored.
 
     Examples: "orders-.*", "tenant/namespace/orders-.*" and "persistent://tenant/namespace/orders-.*". Tenant and
     namespace are names, not patterns.

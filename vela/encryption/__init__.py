@@ -1,6 +1,6 @@
-"""End-to-end encryption: producers encrypt, consumers with the key decrypt, the broker sees ciphertext only.
+"""End-to-end encryption: producers encrypt, consumers with the key decrypt, and the broker sees only ciphertext.
 
-Encrypting and decrypting needs the extra `vela[encryption]`. Reading which keys a message was encrypted with does not.
+Encrypting and decrypting need the extra `vela[encryption]`. Reading which keys a message was encrypted with does not.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Decryptor"]
 
-# a producer makes a new one every four hours; unwrapping one takes about a millisecond
+# Producers create a new data key every four hours. Decrypting a data key takes about a millisecond.
 _DATA_KEYS_KEPT: Final = 1000
 _AES_KEY_BYTES: Final = (16, 24, 32)
 
@@ -43,7 +43,7 @@ class Decryptor:
         """
         vector = metadata.encryption_param
         if len(vector) != IV_BYTES:
-            raise CryptoError(f"its initialisation vector has {len(vector)} bytes, not {IV_BYTES}")
+            raise CryptoError(f"the initialisation vector has {len(vector)} bytes, not {IV_BYTES}")
         reason: CryptoError | None = None
         for key in metadata.encryption_keys:
             try:
@@ -54,7 +54,7 @@ class Decryptor:
                 reason = CryptoError(
                     "the payload was changed, or was encrypted with a key other than the one it names"
                 )
-        raise reason or CryptoError("it names no key")
+        raise reason or CryptoError("the message names no key")
 
     def _cipher(self, key: EncryptionKeys) -> AESGCM:
         found = self._ciphers.get(key.value)

@@ -1,7 +1,7 @@
 """Encrypt payloads for a producer.
 
 A random data key (AES-256, GCM) is encrypted for each recipient. Every entry carries these copies and its own
-initialisation vector, so that it can be read alone. Apache's clients do the same.
+initialisation vector, so that a consumer can decrypt it without any other entry. Apache's clients do the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["IV_BYTES", "Encryptor"]
 IV_BYTES: Final = 12
 _DATA_KEY_BYTES: Final = 32
 _DATA_KEY_LIFE_S: Final = 4 * 3600.0
-"""The same as in Apache's clients. With random vectors a key is safe for 2^32 entries, so for 298,000 a second."""
+"""The same as in Apache's clients. With random vectors, a key is safe for 2^32 entries: 298,000 a second."""
 
 
 class Encryptor:
@@ -33,7 +33,7 @@ class Encryptor:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`key_names`: one for each recipient. `clock` returns seconds, which never go back.
+        """`key_names`: one for each recipient. `clock` returns seconds and never goes back.
 
         Raises InvalidConfiguration without names or without the extra `vela[encryption]`, and CryptoError if a public
         key cannot be read.

@@ -23,8 +23,9 @@ class EncryptionKeyInfo:
 class AbstractCryptoKeyReader(ABC):
     """Finds keys by name. Subclass it for keys that are not in files.
 
-    A producer calls it when it is created and every four hours, a consumer for each new data key, so not for each
-    message. It runs on the client's event loop, so it must not wait for the network: load such keys before.
+    A new producer calls the reader at once and then every four hours. A consumer calls it for each new data key, not
+    for each message. The reader runs on the client's event loop, so it must not wait for the network: load remote keys
+    beforehand.
     """
 
     @abstractmethod
@@ -33,7 +34,7 @@ class AbstractCryptoKeyReader(ABC):
 
     @abstractmethod
     def get_private_key(self, key_name: str, metadata: Mapping[str, str]) -> EncryptionKeyInfo:
-        """Return the key with which to decrypt. `metadata` comes from the public key's reader. Raises CryptoError."""
+        """Return the key to decrypt with; `metadata` is the public key's. Raises CryptoError if there is none."""
 
 
 class CryptoKeyReader(AbstractCryptoKeyReader):

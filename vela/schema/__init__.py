@@ -1,4 +1,4 @@
-"""Schemas: how values become payloads, and what the broker is told about them. Names are Apache's Python client's."""
+"""Schemas convert values to payloads and describe them to the broker. Names are those of Apache's Python client."""
 
 from __future__ import annotations
 

@@ -76,7 +76,10 @@ class AvroSchema(Schema[R]):
         return self._decode(data, None)
 
     def decode_message(self, msg: Message) -> R:
-        """Decode with the definition of the message's version, or with this one if the broker has no such version."""
+        """Decode with the definition of the message's version.
+
+        If the broker has no such version, decode with this schema's definition.
+        """
         return self._decode(
             msg.data(), self._writers.get((_base_topic(msg.topic_name()), msg.schema_version()))
         )
@@ -92,7 +95,9 @@ class AvroSchema(Schema[R]):
             writer = self._avro.parse_schema(named_like(json.loads(info.definition), self._definition))
         else:
             _logger.warning(
-                "%s has no Avro schema of version %s: reading with the consumer's own", topic, version.hex()
+                "%s has no Avro schema of version %s: decoding with the consumer's schema",
+                topic,
+                version.hex(),
             )
         self._writers[(_base_topic(topic), version)] = writer
 
@@ -105,7 +110,7 @@ class AvroSchema(Schema[R]):
 def named_like(writer: Any, reader: Mapping[str, Any]) -> Any:
     """Return a writer's definition with the name of the reader's.
 
-    Avro resolves only records of the same name, but the producer's class may have another.
+    Avro resolves only records of the same name, but the producer's class may have another name.
     """
     if not isinstance(writer, dict) or writer.get("type") != "record":
         return writer

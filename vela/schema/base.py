@@ -67,7 +67,7 @@ class SchemaInfo:
 
 
 class Schema(ABC, Generic[T]):
-    """Converts the values of a topic to payloads and back. To write your own, subclass it with `encode` and `decode`.
+    """Converts the values of a topic to payloads and back. For your own schema, subclass it with `encode` and `decode`.
 
     A schema keeps no values, so several producers, consumers and threads may share it.
     """
@@ -87,7 +87,7 @@ class Schema(ABC, Generic[T]):
         self._schema_info = SchemaInfo(
             name=schema_name,
             schema_type=SchemaType(int(schema_type)),
-            # Spaces and "null" as in Apache's Python client, because only equal bytes are the same version.
+            # Spaces and "null" as in Apache's Python client: the broker takes only equal bytes for the same version.
             definition=json.dumps(schema_definition, indent=1).encode(),
         )
 
@@ -116,7 +116,7 @@ class Schema(ABC, Generic[T]):
 
     def _validate_object_type(self, obj: object) -> None:
         if self._record_cls is not None and not isinstance(obj, self._record_cls):
-            raise TypeError(f"the schema takes {self._record_cls.__name__}, this is {type(obj).__name__}")
+            raise TypeError(f"the schema takes {self._record_cls.__name__}, not {type(obj).__name__}")
 
     def __str__(self) -> str:
         return type(self).__name__

@@ -41,7 +41,7 @@ class Described(ABC):
 
     @abstractmethod
     def as_field(self) -> FieldType:
-        """Return it as a field."""
+        """Return this object as a field."""
 
 
 class FieldType(Described):
@@ -79,12 +79,12 @@ class FieldType(Described):
         return val
 
     def from_plain(self, val: Any) -> Any:
-        """Convert it back from the result of `to_plain`."""
+        """Convert a result of `to_plain` back to the value."""
         return val
 
 
 class Field(FieldType, Generic[T]):
-    """A field of one type. None is allowed, and means the default, unless it is `required`."""
+    """A field of one type. None is allowed and means the default, unless the field is `required`."""
 
     avro_type: ClassVar[str]
     python_types: ClassVar[tuple[type, ...]]
@@ -176,7 +176,7 @@ class Double(Field[float]):
 
 
 class Bytes(Field[bytes]):
-    """Bytes. A str is encoded in UTF-8. In JSON they are text, so they must be valid UTF-8."""
+    """Bytes. A str is encoded in UTF-8. In JSON, bytes are text, so they must be valid UTF-8."""
 
     avro_type = "bytes"
     python_types = (bytes, str)
@@ -204,7 +204,7 @@ class String(Field[str]):
 
 
 class CustomEnum(Field[E]):
-    """A member of an enumeration: given as the member, its name or its value."""
+    """A member of an enumeration. A record accepts the member, its name or its value."""
 
     avro_type = "enum"
 
@@ -244,7 +244,7 @@ class CustomEnum(Field[E]):
             raise TypeError(f"field {name!r} takes one of {names}, not {val!r}") from None
 
     def to_plain(self, val: Any, *, avro: bool) -> Any:
-        """Return its name for Avro and its value for JSON, as Apache's client does."""
+        """Return the member's name for Avro and its value for JSON, as Apache's client does."""
         if val is None:
             return None
         return val.name if avro else val.value

@@ -14,7 +14,7 @@ R = TypeVar("R", bound=Record)
 
 
 class JsonSchema(Schema[R]):
-    """A schema for records of one class as JSON objects. Missing fields get defaults, unknown ones are dropped."""
+    """A schema for records of one class as JSON objects. Missing fields get defaults; unknown fields are dropped."""
 
     def __init__(self, record_cls: type[R]) -> None:
         super().__init__(record_cls, SchemaType.JSON, definition_of(record_cls), "JSON")

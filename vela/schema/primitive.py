@@ -8,7 +8,7 @@ __all__ = ["BytesSchema", "StringSchema"]
 
 
 class BytesSchema(Schema[bytes]):
-    """Payloads as they are. The broker gets no schema."""
+    """Bytes, which become the payload unchanged. The broker gets no schema."""
 
     def __init__(self) -> None:
         super().__init__(bytes, SchemaType.BYTES, None, "BYTES")
@@ -30,7 +30,7 @@ class StringSchema(Schema[str]):
         super().__init__(str, SchemaType.STRING, None, "STRING")
 
     def encode(self, obj: str) -> bytes:
-        """Encode it in UTF-8. Raises TypeError if it is not a str."""
+        """Encode `obj` in UTF-8. Raises TypeError if it is not a str."""
         self._validate_object_type(obj)
         return obj.encode("utf-8")
 

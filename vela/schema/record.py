@@ -44,11 +44,11 @@ class Record(Described, metaclass=RecordMeta):
             lines = Array(String())
 
     `Order(number=7)` creates a value. Assigning a value of another type raises TypeError, and assigning an unknown name
-    AttributeError. In another record, the class or an instance is a field: `Order(required=True)`.
+    AttributeError. Inside another record, use the class or an instance as a field: `Order(required=True)`.
     """
 
     __record_fields__: ClassVar[dict[str, FieldType]] = {}
-    _avro_namespace: ClassVar[str | None] = None  # namespace of its name in the Avro definition
+    _avro_namespace: ClassVar[str | None] = None  # the record's namespace in the Avro definition
     _sorted_fields: ClassVar[bool] = False  # whether the definition sorts the fields by name
 
     def __init__(
@@ -58,10 +58,10 @@ class Record(Described, metaclass=RecordMeta):
         required: bool = False,
         **values: Any,
     ) -> None:
-        """`values`: one for each field. A missing field gets its default, a missing record a new record.
+        """`values`: one for each field. A missing field gets its default; a missing record field gets a new record.
 
-        The first three arguments describe it as a field of another record. Unknown names are ignored, because a newer
-        program may have written the message.
+        The first three arguments describe the record as a field of another record. Unknown names are ignored, because a
+        newer program may have written the message.
         """
         as_field = {"default": default, "required_default": required_default, "required": required}
         for name in as_field.keys() & self.__record_fields__.keys():
@@ -75,7 +75,7 @@ class Record(Described, metaclass=RecordMeta):
         return definition_of(cls)
 
     def as_field(self) -> FieldType:
-        """Return it as a field of another record."""
+        """Return this record as a field of another record."""
         return RecordField(type(self), **self.__dict__.get("__as_field__", {}))
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -115,7 +115,7 @@ class RecordField(FieldType):
         return _definition(self._record_cls, defined_names)
 
     def validate_type(self, name: str, val: Any) -> Any:
-        """Return `val` if it is such a record. Raises TypeError."""
+        """Return `val`, or the default for None. Raises TypeError if `val` is not a record of the field's class."""
         if val is None and not self.required:
             return self.default()
         if not isinstance(val, self._record_cls):
@@ -127,7 +127,7 @@ class RecordField(FieldType):
         return copy.deepcopy(self._default)
 
     def left_out(self) -> Any:
-        """Return a new record, so that you can assign `order.address.street` to an order without an address."""
+        """Return a new record, so that you can assign `order.address.street` if the order got no address."""
         return filled(self._record_cls, {})
 
     def to_plain(self, val: Any, *, avro: bool) -> Any:
@@ -143,7 +143,7 @@ class RecordField(FieldType):
 
 
 def filled(record_cls: type[R], values: Mapping[str, Any]) -> R:
-    """Return a record from plain values. Unlike the constructor, it takes any name of a field. Raises TypeError."""
+    """Return a record from plain values. Unlike the constructor, this accepts fields of any name. Raises TypeError."""
     record = record_cls.__new__(record_cls)
     _fill(record, values)
     return record

@@ -1,4 +1,4 @@
-"""The codecs of Pulsar payloads, each bounded by the size its metadata declares."""
+"""Compress and decompress payloads. A decompressed payload has exactly the size that its metadata declares."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Compression", "compress", "decompress"]
 
 
 class Compression(enum.IntEnum):
-    """MessageMetadata.compression."""
+    """The values of MessageMetadata.compression."""
 
     NONE = 0
     LZ4 = 1  # bare block, no frame header and no size in front
@@ -51,7 +51,9 @@ def decompress(codec: int, data: bytes, *, uncompressed_bytes: int) -> bytes:
     else:
         raise CodecUnavailable(f"unknown compression {codec}")
     if len(out) != uncompressed_bytes:
-        raise DecompressionFailed(f"payload has {len(out)} bytes, its metadata declares {uncompressed_bytes}")
+        raise DecompressionFailed(
+            f"the payload has {len(out)} bytes, but its metadata declares {uncompressed_bytes}"
+        )
     return out
 
 

@@ -1,4 +1,4 @@
-"""Hashes of keys, as Pulsar's clients and brokers compute them: they choose partitions, hash slots and ring points."""
+"""Hashes of keys, for partitions, hash slots and ring points, as Pulsar's clients and brokers compute them."""
 
 from __future__ import annotations
 

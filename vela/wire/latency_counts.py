@@ -13,7 +13,7 @@ from typing import Final
 __all__ = ["BUCKETS", "LONGEST_MS", "percentile_ms", "summed"]
 
 BUCKETS: Final = 28  # a latency of n ms counts in bucket n.bit_length()
-LONGEST_MS: Final = (1 << BUCKETS - 1) - 1  # 37 hours; longer ones count as this
+LONGEST_MS: Final = (1 << BUCKETS - 1) - 1  # 37 hours; longer latencies count as this one
 
 
 def summed(counts: Iterable[Sequence[int]]) -> list[int]:
@@ -22,7 +22,7 @@ def summed(counts: Iterable[Sequence[int]]) -> list[int]:
 
 
 def percentile_ms(counts: Sequence[int], share: float) -> int | None:
-    """Return the latency in ms that `share` (0 to 1) of the counted ones do not exceed; None if nothing was counted.
+    """Return the latency in ms that `share` (0 to 1) of the latencies do not exceed; None if nothing was counted.
 
     Inside its bucket the latency is interpolated. Latencies below 1 ms are 0.
     """

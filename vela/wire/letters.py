@@ -1,4 +1,4 @@
-"""Dead letters and retry letters: their topics, and the properties that name the message that they copy.
+"""Dead letters and retry letters: the names of their topics, and properties that identify the original message.
 
 These are the rules of Pulsar's clients, without I/O. Vela's client follows them, and so does the broker for its JSON
 sockets.
@@ -44,8 +44,8 @@ _MOST_NAME_BYTES: Final = 1024  # of a topic's name; the broker refuses a longer
 class DeadLetterRule(StrEnum):
     """At which redelivery count a message becomes a dead letter."""
 
-    JAVA = "java"  # the application sees max + 1 deliveries; the last one's negative ack or timeout decides
-    GO = "go"  # the application sees max deliveries; the next one never reaches it
+    JAVA = "java"  # the application gets max + 1 deliveries; a negative ack or timeout of the last makes the letter
+    GO = "go"  # the application gets max deliveries; the next delivery becomes a letter unseen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +70,10 @@ class DeadLetterPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """An application may put messages off: they go to the retry-letter topic and come back later."""
+    """An application may put messages off: such messages go to the retry-letter topic and come back later."""
 
     topic: str | None = None  # None = the default name
-    on_ack_timeout: bool = False  # a message not acked in time goes there too, instead of being redelivered
+    on_ack_timeout: bool = False  # a message not acked in time also goes there, instead of being redelivered
 
 
 def dead_letter_topic(topic: str, subscription: str) -> str:
@@ -93,7 +93,7 @@ def retry_topic(topic: str, subscription: str) -> str:
 
 
 def legacy_dead_letter_name(subscription: str) -> str:
-    """Return the local name, in the topic's namespace, that old clients used.
+    """Return the local name that old clients gave a dead-letter topic, in the topic's namespace.
 
     If that topic exists, letters still go to it.
     """
@@ -110,7 +110,7 @@ def dead_letter_properties(
 ) -> dict[str, str]:
     """Return the properties of a copy: the message's own, and where it came from.
 
-    If the message is itself a copy, the place that it names is kept.
+    If the message is itself a copy, the new copy names the same origin.
     """
     origin = java_text(message_id)
     copied = dict(properties)

@@ -52,7 +52,7 @@ class MessageId:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> MessageId:
-        """Read MessageIdData: fields in any order, unknown ones are ignored. Raises InvalidMessageId."""
+        """Read MessageIdData. Fields may be in any order; unknown fields are ignored. Raises InvalidMessageId."""
         try:
             fields = _varint_fields(data)
         except ValueError as error:
@@ -117,7 +117,7 @@ def _small(fields: dict[int, int], number: int, *, default: int) -> int:
 
 
 def _varint_fields(data: bytes) -> dict[int, int]:
-    """Return the varint fields by number. The last of a repeated field counts, other wire types are skipped.
+    """Return the varint fields by number. The last of repeated fields counts. Other wire types are skipped.
 
     Raises ValueError.
     """

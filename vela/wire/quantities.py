@@ -1,6 +1,6 @@
 """Lengths of time and sizes as people write them: `90s`, `1h30m`, `7 days`, `10GB`, `512 MiB`.
 
-What this module writes, it reads back as the same number.
+This module reads back what it writes as the same number.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def write_size(size_bytes: int) -> str:
 def _sum(
     text: str, units: Mapping[str, int], what: str, examples: str, least: str, *, shown: str = ""
 ) -> int:
-    """Add up the parts of which the text must consist. Each unit may come once."""
+    """Add up the parts of a text. Each unit may occur once."""
     rest, named = text.strip(), shown or text
     total, at = Fraction(0), 0
     seen: set[int] = set()

@@ -1,6 +1,6 @@
-"""Due times in a timing wheel: scheduling and cancelling cost the same, however many keys there are. No clock inside.
+"""Due times in a timing wheel: scheduling and cancelling cost the same, however many keys there are. It has no clock.
 
-The broker keeps deadlines of deliveries and parked pulls, the client those of acks.
+The broker uses it for deadlines of deliveries and parked pulls, the client for deadlines of acks.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _SPARE_TICKS: Final = 64  # ticks without a bucket that a small heap may hold
 class TimingWheel(Generic[K]):
     """Keys with a due time each, in buckets of `tick_ms`; a heap knows which bucket is the next.
 
-    `pop_due` returns no key before its due time, and each key at the first call at or after it, whatever the tick. With
-    a longer tick there are fewer buckets, and searching one takes longer.
+    `pop_due` returns no key before its due time, and each key at the first call at or after that time, whatever the
+    tick. With a longer tick there are fewer buckets, and searching a bucket takes longer.
     """
 
     __slots__ = ("_buckets", "_due_ms", "_next", "_tick_ms")
@@ -48,7 +48,7 @@ class TimingWheel(Generic[K]):
         return self._due_ms.get(key)
 
     def schedule(self, key: K, due_ms: int) -> None:
-        """Set or move the due time of a key; one in the past is due at the next `pop_due`."""
+        """Set or move the due time of a key. A key with a past time is due at the next `pop_due`."""
         self.cancel(key)
         tick = due_ms // self._tick_ms
         bucket = self._buckets.get(tick)

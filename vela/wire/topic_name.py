@@ -83,9 +83,9 @@ def parse_namespace(text: str) -> tuple[str, str]:
 
 
 def _check_namespace(what: str, tenant: str, namespace: str) -> None:
-    """Check Pulsar's rule for names, and refuse names of dots only, which URLs and file systems read as a step."""
+    """Check Pulsar's rule for names, and refuse names of dots only, which URLs and file systems read as steps."""
     for word, value in (("tenant", tenant), ("namespace", namespace)):
         if not _ENTITY.fullmatch(value):
             raise InvalidTopicName(
-                f"{what}: {word} {value!r} may hold letters, digits, -=:._ and not dots only"
+                f"{what}: {word} {value!r} may have letters, digits and -=:._, but not only dots"
             )

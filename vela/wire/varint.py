@@ -27,7 +27,7 @@ _MORE: Final[tuple[bytes, ...]] = tuple(bytes((n & 0x7F | 0x80, n >> 7 | 0x80)) 
 
 
 def encode(value: int) -> bytes:
-    """Return the varint of `value`; a negative one travels as its 64-bit two's complement (10 bytes)."""
+    """Return the varint of `value`; a negative number travels as its 64-bit two's complement (10 bytes)."""
     if value < _TABLE_SIZE:
         if value >= 0:
             return _LAST[value]

@@ -95,8 +95,10 @@ async def test_the_wrong_one_of_the_two_ports_is_named_in_the_error(
     wrong = shared_vela.websocket_url.replace("ws://", "pulsar://")
     async with Client(
         wrong, operation_timeout_seconds=0.5
-    ) as client:  # the HTTP server waits for the end of a line, so nothing answers
-        with pytest.raises(errors.Timeout, match="took the connection and did not answer, is the port right"):
+    ) as client:  # an HTTP server waits for the end of a line
+        with pytest.raises(
+            errors.Timeout, match="accepted the connection but did not answer; is the port right"
+        ):
             await client.subscribe(topic, "s")
 
 

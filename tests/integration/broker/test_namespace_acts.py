@@ -46,7 +46,7 @@ async def test_a_namespace_is_created_with_its_tenant_and_deleted_with_it(run: B
     ("kind", "namespace", "says"),
     [
         ("create_namespace", "public/default", "already exists; choose another name"),
-        ("create_namespace", "public/a b", "may hold letters, digits"),
+        ("create_namespace", "public/a b", "may have letters, digits"),
         ("create_namespace", "acme/" + "x" * 300, "300 characters long; at most 255"),
         ("delete_namespace", "public/default", "short topic names belong to it"),
         ("delete_namespace", "acme/orders", "namespace acme/orders has 1 topic: delete the topics first"),

@@ -45,17 +45,17 @@ HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
 @pytest.mark.parametrize(
     ("scheme", "answer", "said"),
     [
-        ("pulsar", HTTP, "does not speak the protocol, is the port right"),
-        ("pulsar", b"SSH-2.0-OpenSSH_9.2\r\n", "does not speak the protocol, is the port right"),
+        ("pulsar", HTTP, "does not speak the protocol; is the port right"),
+        ("pulsar", b"SSH-2.0-OpenSSH_9.2\r\n", "does not speak the protocol; is the port right"),
         ("pulsar", HTTP, "that is HTTP; the URL of a broker's HTTP port begins with ws://"),
         ("pulsar", b"\x15\x03\x03\x00\x02\x02\x46", "that is TLS; .* begins with pulsar\\+ssl://"),
-        ("pulsar", b"hi", "It says b'hi'"),
+        ("pulsar", b"hi", "It sent b'hi'"),
         ("pulsar", bytes(8), "a command of 0 bytes in a frame of 0"),
         ("pulsar+ssl", HTTP, "the TLS handshake failed: the server does not speak TLS"),
-        ("ws", HTTP, "answers HTTP 400.* Where a port wants TLS, the URL begins with wss://"),
+        ("ws", HTTP, "answers HTTP 400.* If the port requires TLS, the URL begins with wss://"),
         ("ws", HTTP.replace(b"400 Bad Request", b"421 Misdirected Request"), "VELA_ALLOWED_HOSTS can add it"),
         ("ws", b"SSH-2.0-OpenSSH_9.2\r\n", "does not speak WebSocket"),
-        ("ws", b"hi", "does not speak WebSocket, is the port right\\? It says b'hi'"),
+        ("ws", b"hi", "does not speak WebSocket; is the port right\\? It sent b'hi'"),
         ("ws", b"\0\0\0\x48", "begins with pulsar://"),
         ("wss", HTTP, "the TLS handshake failed"),
     ],
@@ -78,7 +78,9 @@ async def test_a_refusal_without_a_length_ends_with_the_connection() -> None:
 
     server = await asyncio.start_server(refuse, "127.0.0.1", 0)
     async with Client(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}") as client:
-        with pytest.raises(errors.HandshakeError, match=r"answers HTTP 403 and hangs up.* not the console's"):
+        with pytest.raises(
+            errors.HandshakeError, match=r"answers HTTP 403 and closes the connection.* not the console's"
+        ):
             await client.subscribe(TOPIC, "s")
     server.close()
 
@@ -118,7 +120,7 @@ async def closing(taken: list[int]) -> AsyncIterator[int]:
 @pytest.mark.parametrize(
     ("scheme", "said"),
     [
-        ("pulsar", "it took the connection and did not answer, is the port right"),
+        ("pulsar", "it accepted the connection but did not answer; is the port right"),
         (
             "pulsar+ssl",
             "no connection to pulsar\\+ssl://127.*(closed the connection during the TLS handshake|reset by peer)",
@@ -143,9 +145,9 @@ async def test_a_port_that_closes_without_an_answer_is_retried_and_named_at_the_
 @pytest.mark.parametrize(
     ("scheme", "said"),
     [
-        ("pulsar", "took the connection and did not answer, is the port right"),
-        ("pulsar+ssl", "is not made yet"),
-        ("ws", "took the connection and did not answer, is the port right"),
+        ("pulsar", "accepted the connection but did not answer; is the port right"),
+        ("pulsar+ssl", "is not open yet"),
+        ("ws", "accepted the connection but did not answer; is the port right"),
     ],
 )
 async def test_a_port_that_says_nothing_is_a_timeout_that_says_so(scheme: str, said: str) -> None:

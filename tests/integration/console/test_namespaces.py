@@ -164,7 +164,7 @@ def test_a_namespace_is_created_by_a_form(admin: Client, broker: FakeActs) -> No
     for name, says in (
         ("", "Give the name"),
         ("shop", "write it as tenant/namespace"),
-        ("a/b c", "may hold"),
+        ("a/b c", "may have"),
     ):
         wrong = admin.post("/namespaces/new", {"name": name})
         assert (wrong.status_code, says in text_of(wrong)) == (422, True)

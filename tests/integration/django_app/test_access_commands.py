@@ -121,7 +121,7 @@ def test_permissions_are_set_replaced_and_taken() -> None:
         (("shop/eu", "app", "produce", "--subscription", "s"), "use consume"),
         (("shop", "app", "consume", "--subscription", "s"), "a subscription is in a namespace"),
         (("persistent://shop/eu/t", "app", "--subscription", "s"), "name the namespace, not a topic"),
-        (("a b/c", "app", "consume"), "may hold letters"),
+        (("a b/c", "app", "consume"), "may have letters"),
         (("persistent://x", "app", "consume"), "is not a topic name"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A fake consumer and a fake connection for tests of acks. They record what they are told."""
+"""A fake consumer and a fake connection for tests of acks. They record their calls."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def take(owner: FakeConsumer, *entry_ids: int) -> None:
 
 
 def chunked_message(*entry_ids: int) -> Message:
-    """Return a message in chunks. Its position is that of its last chunk."""
+    """Return a message in chunks. The message's position is that of its last chunk."""
     received = message(entry_ids[-1])
     received.entry.chunks = tuple(MessageId(-1, 1, entry_id) for entry_id in entry_ids)
     return received

@@ -64,7 +64,7 @@ class Application:
         self.acked[entry] |= (1 << (index % size + 1)) - 1 if size else 1
 
     def known_acked(self) -> list[int]:
-        """Return the acks that the broker must learn of: without batch-index acks, those of whole entries only."""
+        """Return the acks that the broker must learn of: without batch-index acks, only those of whole entries."""
         if self.batch_index_acks:
             return self.acked
         return [bits if bits == full(entry) else 0 for entry, bits in enumerate(self.acked)]

@@ -262,7 +262,7 @@ def test_a_message_acked_meanwhile_is_recognised() -> None:
     assert owner.acks.unacked_messages(1, 1, 0) == 0
 
 
-def test_after_a_seek_acks_of_before_are_not_sent() -> None:
+def test_acks_from_before_a_seek_are_not_sent() -> None:
     owner = consumer(ack_timeout_ms=1000)
     owner.acks.acknowledge(message(1))
     owner.acks.negative_acknowledge(message(2))

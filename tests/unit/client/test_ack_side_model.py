@@ -1,5 +1,7 @@
-"""An application, an ack side and a broker together: whatever happens, the broker learns of every ack, of nothing else,
-and is never asked for what is acked (I22)."""
+"""An application, an ack side and a broker together.
+
+Whatever happens, the broker learns of every ack and of nothing else, and is never asked for an acked message (I22).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def full(entry: int) -> int:
 
 
 class World(FakeConsumer):
-    """A broker, which is `remaining` and `counts`, and an application, which is `queue`, `taken` and `acked`."""
+    """A broker (`remaining` and `counts`) and an application (`queue`, `taken` and `acked`)."""
 
     def __init__(self, *, batch_index_acks: bool, has_timeout: bool) -> None:
         super().__init__(
@@ -68,7 +70,7 @@ class World(FakeConsumer):
         self.queue += [each for each in batch if shown >> max(each.body.batch_index, 0) & 1]
 
     def ever_lost(self) -> int:
-        """A link that is lost may take acks with it: then they are shown again."""
+        """A lost link may take acks with it. The messages of these acks are then shown again."""
         return -1 if self.has_lost_acks else 0
 
     has_lost_acks = False

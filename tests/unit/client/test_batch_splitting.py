@@ -1,4 +1,4 @@
-"""Cutting batches in runs gives what parsing every message gives, and refuses what that refuses."""
+"""Cutting batches in runs gives the same messages and errors as parsing every message."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_bytes_after_the_last_message_are_damage_too() -> None:
 
 
 @pytest.mark.row("S0.16")
-def test_without_the_key_the_payload_stays_as_it_is() -> None:
+def test_without_the_key_the_payload_stays_encrypted() -> None:
     head = metadata(num_messages_in_batch=3)
     head.encryption_keys.add(key="mine", value=b"sealed")
     block = compose(head, b"ciphertext")
@@ -136,7 +136,7 @@ def test_decryption_comes_before_decompression_and_batch() -> None:
 def test_a_decrypted_payload_is_measured_after_decryption() -> None:
     head = metadata()
     head.encryption_keys.add(key="mine", value=b"sealed")
-    block = compose(head, b"x" * 116)  # 16 bytes of it are the cipher's
+    block = compose(head, b"x" * 116)  # 16 of these bytes are the cipher's tag
     found = open_entry(
         block,
         None,

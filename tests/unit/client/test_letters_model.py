@@ -1,7 +1,7 @@
 """Batches at the dead-letter limit: an application, its letters, a consumer's queue and a broker, in any interleaving.
 
-Whatever happens, each message is acked by the application or stored as a letter, and what was not shown makes no letter
-unless its entry came over the limit (I16).
+Whatever happens, each message is acked by the application or stored as a letter, and a message that was not shown
+becomes a letter only if its entry arrived over the limit (I16).
 
 Over 400 lines: one model; every rule changes the same few sets.
 """
@@ -39,7 +39,7 @@ LIMIT = 1
 COUNTS = (1, 0, 0, 1)  # redeliveries at the beginning
 DELAY_MS = 300
 TIMEOUT_MS = 1000
-TURNS = 12  # of the loop, after which nothing moves
+TURNS = 12  # of the loop, after which nothing changes
 
 
 def full(entry: int) -> int:
@@ -61,7 +61,7 @@ class Letter:
 
 
 class Post:
-    """Stands in for `LetterBox`: what is written waits until the broker stores or refuses it."""
+    """Stands in for `LetterBox`: letters wait until the broker stores or refuses them."""
 
     def __init__(self, world: World, *, retry: bool) -> None:
         self.policy = DeadLetterPolicy(max_redeliver_count=LIMIT)
@@ -114,11 +114,11 @@ class World(FakeConsumer):
         self.counts = list(COUNTS)
         self.links = 0
         self.rounds = 0  # raised when everything unacked is delivered again
-        self.charged = 0  # permits that are not given back
+        self.charged = 0  # permits that are not restored
         self.acked = [0] * len(SIZES)  # bits that the application has ever acked
         self.stored = [0] * len(SIZES)  # bits of which a letter has ever been stored
         self.seen = [0] * len(SIZES)  # bits that the application was ever given
-        self.bypassing = [0] * len(SIZES)  # bits that came over the limit
+        self.bypassing = [0] * len(SIZES)  # bits that arrived over the limit
         self.shown_here = [0] * len(SIZES)  # bits that the application was given since the entry came last
         self.has_second_copy = [False] * len(SIZES)  # a copy was shown although an earlier one had been acked
         self.stored_here = [0] * len(SIZES)  # bits of letters begun and stored in this round
@@ -273,7 +273,7 @@ class World(FakeConsumer):
         letter.stored.set_result(None)
 
     async def settle(self) -> None:
-        """Turn the loop until nothing moves any more."""
+        """Run the loop until nothing changes any more."""
         for _ in range(TURNS):
             await asyncio.sleep(0)
             self.hear()

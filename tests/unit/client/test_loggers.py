@@ -29,13 +29,13 @@ def test_log_levels_have_apaches_numbers() -> None:
     assert {level.name: int(level) for level in LoggerLevel} == theirs
 
 
-def test_a_logger_of_the_application_is_used_as_it_is() -> None:
+def test_a_logger_of_the_application_is_used_unchanged() -> None:
     own = logging.getLogger("mine")
     assert logger_of(own) is own
     assert logger_of(None) is logging.getLogger("vela")
 
 
-def test_a_console_logger_prints_from_its_level_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_console_logger_prints_its_level_and_above(capsys: pytest.CaptureFixture[str]) -> None:
     logger_of(ConsoleLogger(LoggerLevel.Warn))
     logging.getLogger("vela.aio.client").info("not this")
     logging.getLogger("vela.aio.client").warning("but this")

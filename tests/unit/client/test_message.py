@@ -82,7 +82,7 @@ def test_a_received_id_that_is_copied_or_pickled_equals_one_read_from_its_bytes(
     again: Callable[[Any], Any],
 ) -> None:
     entry = ReceivedEntry("persistent://public/default/t-partition-2", 11, 12, 2, 1, 10)
-    entry.receiver = threading.Lock()  # stands for a consumer: nothing that can be pickled
+    entry.receiver = threading.Lock()  # stands for a consumer, which cannot be pickled
     entry.chunks = (MessageId(2, 11, 5),)
     received = Message(message().body, entry).message_id()
     copied = again(received)
@@ -109,7 +109,7 @@ def test_pickling_a_message_fails_and_says_what_to_store_instead() -> None:
 
 def test_changing_returned_properties_does_not_change_the_message() -> None:
     got = message()
-    got.properties()["b"] = 2  # type: ignore[assignment]  # what an application did
+    got.properties()["b"] = 2  # type: ignore[assignment]  # as an application might do
     assert got.properties() == {"a": "1"}
 
 

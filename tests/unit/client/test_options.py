@@ -21,7 +21,7 @@ ENUMS = [
     getattr(options, name)
     for name in options.__all__
     if issubclass(getattr(options, name), enum.Enum)
-    and name != "HashingScheme"  # which its Python client hides
+    and name != "HashingScheme"  # Apache's Python client hides it
 ]
 
 
@@ -40,9 +40,9 @@ def test_enumeration_members_print_as_apaches_do(ours: type[enum.IntEnum]) -> No
     for member in ours:
         theirs = getattr(getattr(_pulsar, ours.__name__), member.name, None)
         text = f"{ours.__name__}.{member.name}"
-        assert (str(member), f"{member}", "%s" % member) == (text,) * 3  # noqa: UP031 - each way has a method of its own
+        assert (str(member), f"{member}", "%s" % member) == (text,) * 3  # noqa: UP031 - each calls another method
         assert repr(member) == f"<{text}: {int(member)}>"
-        if theirs is not None:  # SchemaType has two that theirs hides
+        if theirs is not None:  # SchemaType has two members that Apache's hides
             assert (str(theirs), f"{theirs}", repr(theirs)) == (text, text, repr(member))
 
 

@@ -48,7 +48,7 @@ def test_hoarding_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
         assert caplog.messages == []
         timers.advance(10 * LOOK_MS)
     assert len(caplog.messages) == 1
-    assert "1000 messages wait in this consumer" in caplog.messages[0]
+    assert "the 1000 messages in its queue" in caplog.messages[0]
     assert "receiver_queue_size" in caplog.messages[0]
     watch.close()
     watch.close()

@@ -73,7 +73,7 @@ def test_after_messages_that_do_not_match_the_next_pull_goes_out_at_once() -> No
 
 @pytest.mark.parametrize("code", [PullCode.PULL_NOT_FOUND, PullCode.PULL_RETRY_IMMEDIATELY])
 def test_an_empty_answer_that_comes_at_once_is_not_requested_again_and_again(code: PullCode) -> None:
-    """A broker that holds nothing, since it stops or long polling is off, would be asked a thousand times a second."""
+    """A broker that parks no pulls, since it stops or long polling is off, would be asked a thousand times a second."""
     loop = begun(7)
     assert loop.answered(answer(code, 7), waited_ms=1).pause_ms == EMPTY_MS
 

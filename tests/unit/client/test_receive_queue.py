@@ -78,7 +78,7 @@ async def test_an_end_that_no_receive_awaits_is_not_logged(complaints: list[str]
     queue.end(AlreadyClosed("closed"))
     queue.receive_async()  # after the end
     for task in waiting:
-        task.cancel()  # too late: they were told already
+        task.cancel()  # too late: the receives have already failed
     await asyncio.wait(waiting)
     waiting.clear()
     gc.collect()

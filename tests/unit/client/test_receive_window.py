@@ -36,7 +36,7 @@ def test_a_growable_window_doubles_up_to_its_size() -> None:
     window.shrink()
     assert window.size == 5
     owed = window.owed
-    assert owed < 0  # more permits are out than it wants now: messages taken make up for them
+    assert owed < 0  # more permits are out than the window wants now; taken messages make up for them
     assert sum(window.give_back(1) for _ in range(10)) + window.owed == 10 + owed
 
 

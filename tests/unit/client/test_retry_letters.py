@@ -170,7 +170,7 @@ def test_every_message_ends_acked_or_in_a_letter_and_is_acked_only_after_it(
 
 
 async def _live(steps: list[tuple[str, int]]) -> None:
-    """Take these steps with one message, while the broker redelivers it when asked and counts that."""
+    """Take these steps with one message. The broker redelivers it when asked, and counts the redeliveries."""
     owner = retrying(2, ack_timeout_ms=1000, ack_timeout_tick_ms=1000)
     count, acked, by_application = 0, False, False
     shown = owner.receive(message(1))

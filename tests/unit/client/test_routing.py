@@ -1,4 +1,4 @@
-"""Which partition a message goes to: with a key as Apache's clients choose, without one in turn."""
+"""Which partition a message goes to: the one that Apache's clients choose for its key or, without a key, the next."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BY_APACHES_PYTHON_CLIENT = {
     "é": 1842,
     "日本語 key": 3353,
 }
-"""The partition that its version 3.13 chose for each key on a topic of 4,093 partitions."""
+"""The partition that Apache's client 3.13 chose for each key on a topic of 4,093 partitions."""
 
 PLAIN = Outgoing(b"0123456789")
 

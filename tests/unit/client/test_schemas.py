@@ -42,7 +42,7 @@ OURS: ModuleType = vela.schema
 
 
 class Color(enum.Enum):
-    """What an order may be."""
+    """The colours of an order."""
 
     RED = 1
     GREEN = 2
@@ -127,7 +127,7 @@ def test_each_client_reads_the_others_messages(
 
 
 def _plain(record: Any) -> dict[str, Any]:
-    """A record of either library as values alone."""
+    """Return the values of a record of either library."""
     found: dict[str, Any] = {}
     for name in type(record)._fields if isinstance(record, THEIRS.Record) else record.__record_fields__:
         value = getattr(record, name)

@@ -1,6 +1,6 @@
 """A producer's queue against a model: whatever links and clocks do, messages are stored and answered once, in order.
 
-Only what is refused before it is sent is answered out of turn: at once.
+Only a message that is refused before it is sent is answered out of turn, at once.
 
 Over 400 lines: one model; every rule changes the same queue.
 """
@@ -77,7 +77,7 @@ class Model:
         self.futures: list[SendFuture] = []
         self.completed: list[int] = []
         self.cancelled: set[int] = set()
-        self.arrived: list[bytes] = []  # over the link, not looked at yet
+        self.arrived: list[bytes] = []  # over the link, not processed yet
         self.receipts: list[tuple[int, int]] = []  # sequence id and entry id, not delivered yet
         self.stored: list[int] = []
         self.highest = -1
@@ -121,7 +121,7 @@ class Model:
         del self.receipts[:count]
 
     def refuse(self) -> None:
-        """Answer what is stored, then refuse the next send."""
+        """Answer the stored sends, then refuse the next one."""
         self.answer(len(self.receipts))
         if self.arrived:
             header = parse_header(self.arrived.pop(0))
@@ -177,7 +177,7 @@ def test_messages_are_sent_in_order_and_once_over_any_connections_and_clocks(
         for what, how in steps:
             model.step(what, how)
             await asyncio.sleep(0)
-            await asyncio.sleep(0)  # callbacks of what a timer has completed run
+            await asyncio.sleep(0)  # run the callbacks of futures that a timer has completed
         flushing = asyncio.ensure_future(model.queue.flush())
         model.link(True)
         while model.queue.waiting:
@@ -256,7 +256,7 @@ def test_taken_messages_complete_in_the_order_of_the_calls(end: str, batching: b
             ENDS[end](model)
             for _ in range(3):
                 await asyncio.sleep(0)
-        late = {6} if end != "a failure" else set()  # too large: told when it leaves the line
+        late = {6} if end != "a failure" else set()  # too large: refused when it leaves the line
         kinds = [type(future.exception()) for future in model.futures]
         assert len({kind for number, kind in enumerate(kinds) if number not in late}) == 1
         assert [number for number in model.completed if number not in late] == [

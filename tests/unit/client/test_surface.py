@@ -35,7 +35,7 @@ INSIDE: Final[dict[str, set[str]]] = {  # methods of vela.aio that a client's ow
     "TableView": {"start"},
 }
 BLOCKING_ALONE: Final = {"wait_for"}
-CALLED_BACK: Final = {"receive_async", "send_async"}  # take a callback where vela.aio gives a future
+CALLED_BACK: Final = {"receive_async", "send_async"}  # take a callback where vela.aio returns a future
 
 LEFT_OUT: Final = {
     "AuthenticationAthenz",
@@ -56,7 +56,7 @@ LEFT_OUT: Final = {
 }
 """Names of Apache's module that Vela leaves out, as docs/how-to/move-from-pulsar.md says."""
 NO_NAMES: Final = {"schema", "schema_avro", "schema_protobuf", "definition", "tableview", "asyncio"}
-"""Modules of Apache's package that show among its names."""
+"""Modules of Apache's package that appear among its names."""
 CLASSES: Final = (
     "Client",
     "Consumer",

@@ -1,4 +1,4 @@
-"""vela.blocking: what is taken ahead is handed over once, in order, and never lost to an interrupt."""
+"""vela.blocking: messages taken ahead are returned once, in order, and never lost to an interrupt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vela.wire.entry import Message as Body
 
 
 class Receiver:
-    """A consumer that says for each message whether it came over the present connection."""
+    """A consumer that says for each message whether it came over the current connection."""
 
     def __init__(self, *, past: tuple[int, ...] = (), interrupts: int = 0) -> None:
         self.past = past
@@ -45,7 +45,7 @@ def test_messages_come_in_order_without_those_of_an_earlier_connection() -> None
 
 
 @pytest.mark.row("S0.34")
-def test_taking_that_is_broken_off_leaves_the_message() -> None:
+def test_an_interrupted_call_leaves_the_message() -> None:
     ahead = filled(Receiver(interrupts=1))
     with pytest.raises(KeyboardInterrupt):
         ahead.next()

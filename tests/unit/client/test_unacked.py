@@ -74,7 +74,7 @@ def test_an_unacked_message_expires_within_its_window(
 @pytest.mark.parametrize(
     ("timeout_ms", "tick_ms", "slots"), [(1000, 100, 11), (1000, 1000, 2), (1500, 1000, 3), (1000, 5000, 2)]
 )
-def test_the_wheel_has_a_slot_more_than_ticks_in_the_timeout(
+def test_the_wheel_has_one_slot_more_than_the_timeout_has_ticks(
     timeout_ms: int, tick_ms: int, slots: int
 ) -> None:
     tracker = unacked_tracker(timeout_ms, tick_ms=tick_ms)
@@ -83,7 +83,7 @@ def test_the_wheel_has_a_slot_more_than_ticks_in_the_timeout(
 
 
 @pytest.mark.row("S4.21")
-def test_a_late_tick_makes_nothing_early() -> None:
+def test_a_late_tick_makes_no_entry_expire_early() -> None:
     tracker = UnackedTracker(timeout_ms=1000, tick_ms=100)
     add(tracker, 1, 0)
     add(tracker, 2, 640)  # the loop is busy, so the tick that is due comes 10 ms later

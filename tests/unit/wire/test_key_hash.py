@@ -27,7 +27,7 @@ def test_murmur_gives_its_published_values_and_strings_lose_the_sign(text: str, 
 @pytest.mark.parametrize(
     ("text", "value"), [("", 0), ("a", 97), ("hello", 99162322), ("polygenelubricants", 0)]
 )
-def test_javas_hash_is_javas(text: str, value: int) -> None:
+def test_javas_hash_gives_its_published_values(text: str, value: int) -> None:
     assert java_string_hash(text) == value
 
 

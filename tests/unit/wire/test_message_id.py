@@ -1,4 +1,4 @@
-"""Message ids: the reference's vectors, protobuf as the oracle, three spellings that invert."""
+"""Message ids: known vectors, protobuf as the oracle, and three forms that are read back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lengths of time and sizes: what is written is read back, and what is neither says what to write."""
+"""Lengths of time and sizes: what is written is read back, and errors say what to write."""
 
 from __future__ import annotations
 

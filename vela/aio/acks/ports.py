@@ -13,7 +13,7 @@ __all__ = ["AckLink", "AckOwner", "RedeliveryFilter"]
 
 
 class AckLink(Protocol):
-    """A connection, as far as acks need it."""
+    """The part of a connection that acks need."""
 
     def write(self, *parts: bytes) -> None:
         """Send a command. Never waits."""
@@ -23,7 +23,7 @@ class AckLink(Protocol):
 
 
 class AckOwner(Protocol):
-    """A consumer, as far as its acks need it."""
+    """The part of a consumer that its acks need."""
 
     @property
     def consumer_id(self) -> int:
@@ -43,7 +43,7 @@ class RedeliveryFilter(Protocol):
     """Decides which entries become dead letters or retry letters instead of being delivered again."""
 
     def still_due(self, positions: Sequence[Position], *, is_timeout: bool) -> Sequence[Position]:
-        """Return the entries to request again. It writes letters for the others."""
+        """Return the entries to request again. Write letters for the others."""
 
     def settled(self, position: Position) -> None:
         """Forget an entry whose messages are all acked."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DONE", "AckSender", "acked_id", "id_of", "no_message"]
 
-# ids of one command: after a time without a link there may be many, each with an ack set
+# ids in one command: after a time without a connection there may be many, each with an ack set
 _CHUNK: Final = 1000
 
 
@@ -243,7 +243,7 @@ class AckSender:
     def _commands(
         self, pending: PendingAcks, properties: Mapping[str, int] | None
     ) -> list[Callable[[int | None], bytes]]:
-        """Return functions from a request id to a command; None = without an answer."""
+        """Return functions that build a command for a request id. With None, the broker sends no answer."""
         consumer_id, given = self._owner.consumer_id, properties or {}
 
         def builder(ids: Sequence[EntryAck], cumulative: bool) -> Callable[[int | None], bytes]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["REDELIVERY_CHUNK", "AckSide"]
 
-REDELIVERY_CHUNK: Final = 1000  # ids of one redelivery request
+REDELIVERY_CHUNK: Final = 1000  # ids in one redelivery request
 
 
 logger = logging.getLogger(__name__)
@@ -34,15 +34,16 @@ logger = logging.getLogger(__name__)
 class AckSide(AckSender):
     """The acks and negative acks of one consumer of one topic, and its ack timeout.
 
-    The consumer calls `delivered` for every entry before it shows its messages, `taken` for every message that the
-    application takes, `attached` when it is subscribed on a new connection and before it sends permits.
+    The consumer calls `delivered` for every entry before the application can get its messages, `taken` for every
+    message that the application takes, and `attached` when it is subscribed on a new connection and has not sent
+    permits yet.
     """
 
     def __init__(self, owner: AckOwner, options: AckOptions, timers: Timers) -> None:
         """Raises InvalidConfiguration if options are wrong."""
         super().__init__(owner, options, timers)
         self.letters: RedeliveryFilter | None = None
-        """Decides which entries become letters instead of being delivered again; None = none."""
+        """Decides which entries become letters instead of being delivered again; None = no entry does."""
         try:
             self._unacked = unacked_tracker(
                 options.ack_timeout_ms,
@@ -80,7 +81,7 @@ class AckSide(AckSender):
     def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
         """Have the entry of a message delivered again after the delay. This ends its ack timeout.
 
-        It sends nothing now, and awaiting the result returns at once. Safe to repeat. Raises AlreadyClosed, and
+        This sends nothing now, and awaiting the result returns at once. Safe to repeat. Raises AlreadyClosed, and
         OperationNotSupported for an id that no message has.
         """
         self._require_open()
@@ -184,7 +185,7 @@ class AckSide(AckSender):
     # -- deliveries and links --------------------------------------------------------------------------------------
 
     def delivered(self, ledger_id: int, entry_id: int, batch_size: int, ack_set: int | None) -> int:
-        """Record an arrived entry. Return the bits of its messages that are already acked, which must not be shown.
+        """Record an arrived entry. Return the bits of its messages that are already acked: do not show them.
 
         `batch_size` 0 = not a batch. The result ALL_ACKED (-1) means the whole entry. Messages that the broker reported
         as acked (`ack_set`) are not among the bits.
@@ -195,7 +196,7 @@ class AckSide(AckSender):
         return acks.acked_messages(ledger_id, entry_id)
 
     def is_duplicate(self, ledger_id: int, entry_id: int, batch_index: int = -1) -> bool:
-        """Return whether an arriving message is acked, but the broker has not processed the ack."""
+        """Return whether an arriving message was acked here, and the broker has not processed the ack yet."""
         return bool(self._acks.acked_messages(ledger_id, entry_id) >> max(batch_index, 0) & 1)
 
     def unacked_messages(self, ledger_id: int, entry_id: int, batch_size: int) -> int:
@@ -205,7 +206,8 @@ class AckSide(AckSender):
     def attached(self) -> None:
         """Start with a new connection, over which the broker delivers all unacked messages again.
 
-        Call it before sending permits, so that acks collected meanwhile arrive before any delivery.
+        Call it before sending permits, so that the broker gets the acks collected in the meantime before it delivers
+        anything.
         """
         self._acks.attached()
         self._forget_deliveries()
@@ -253,7 +255,7 @@ class AckSide(AckSender):
 
 
 def _warn_of_timeouts(count: int, timeout_ms: int) -> None:
-    """Warn that messages are delivered again because their ack timeout ended."""
+    """Warn that messages are delivered again because their ack timeout has passed."""
     logger.warning(
         "not acknowledged within %d ms and therefore delivered again: %d entries, and more may follow. If processing"
         " failed, call negative_acknowledge at once instead of leaving messages to the timeout, or use retry_enable; if"

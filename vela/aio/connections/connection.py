@@ -53,15 +53,15 @@ class Connection:
 
     def __init__(self, name: str, *, client_version: str, authentication: Authentication) -> None:
         self.name = name
-        """Its address, for logs and errors: "pulsar://host:6650"."""
+        """The broker's address, for logs and errors: "pulsar://host:6650"."""
         self.consumers: dict[int, ConsumerSink[Connection]] = {}
         self.producers: dict[int, ProducerSink[Connection]] = {}
         self.writable = True
-        """False: much is unsent. Await `until_writable()` before writing data that can wait."""
+        """False while much data is unsent. Await `until_writable()` before writing data that can wait."""
         self.pending_lookups = 0
         """Number of lookups that wait for their answer. The lookup service counts them."""
         self.idle_since: float | None = None
-        """Loop time since when it is unused. The pool sets it."""
+        """Loop time when the connection became unused; None = in use. The pool sets it."""
         self.on_lost_callback: Callable[[Connection], None] | None = None
         self._loop = asyncio.get_running_loop()
         self._engine = ClientEngine(client_version=client_version)
@@ -88,17 +88,17 @@ class Connection:
 
     @property
     def is_used(self) -> bool:
-        """Return whether a consumer, producer or request uses it."""
+        """Return whether a consumer, producer or request uses the connection."""
         return bool(self.consumers or self.producers or self._requests)
 
     @property
     def standing(self) -> str:
-        """Return how far opening has got, for errors."""
+        """Return how far the connection got while it was being opened, for errors."""
         return self._first_words.standing
 
     @property
     def is_reached(self) -> bool:
-        """Return whether a server has accepted it, and TLS if needed."""
+        """Return whether a server has accepted the connection, including the TLS handshake if the URL has TLS."""
         return self._first_words.is_reached
 
     @property
@@ -118,7 +118,7 @@ class Connection:
 
     @property
     def protocol_version(self) -> int:
-        """Return the protocol version: the lower of both peers'."""
+        """Return the protocol version, which is the lower one of the two peers' versions."""
         return self._engine.protocol_version
 
     async def open(
@@ -164,7 +164,7 @@ class Connection:
         await asyncio.shield(self._lost)
 
     def abort(self, error: VelaError) -> None:
-        """Close at once. Requests fail, and sinks are told, with `error`."""
+        """Close at once. Requests fail with `error`, and sinks get it."""
         self._lose(error, abort=True)
 
     def _lose(self, error: VelaError, *, abort: bool) -> None:

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class LookupService:
-    """The lookups of one client. `locate` tries once; the others try until the operation timeout."""
+    """The lookups of one client. `locate` tries once; the other methods try until the operation timeout."""
 
     def __init__(self, service_url: ServiceUrl, pool: ConnectionPool, settings: ConnectionSettings) -> None:
         self._addresses = service_url.addresses
@@ -163,7 +163,7 @@ class LookupService:
         raise failure
 
     def _ask_another_than(self, target: Target) -> None:
-        # If several calls fail with the same host at the same time, only one of them moves to the next.
+        # If several calls fail with the same host at the same time, only one of them moves to the next host.
         if self._addresses[self._at] == target.address:
             self._at = (self._at + 1) % len(self._addresses)
 
@@ -182,7 +182,8 @@ async def retried(
 ) -> T:
     """Repeat `attempt` until it succeeds, fails with an error that is not retriable, or time is up (Timeout).
 
-    `deadline` None = the operation timeout. `under_way` describes the first attempt, if it still runs at that time.
+    `deadline` None = the operation timeout. If the first attempt is still running then, `under_way` describes it for
+    the error.
     """
     backoff = Backoff(initial_ms=settings.initial_backoff_ms, max_ms=settings.max_backoff_ms)
     last: VelaError | None = None

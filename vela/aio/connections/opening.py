@@ -61,11 +61,11 @@ async def open_connection(
 
 
 class _Doubt:
-    """Finds out what a silent port speaks, and ends the attempt if it is another protocol."""
+    """Finds out which protocol a silent port speaks, and ends the attempt if it is not that of the URL."""
 
     def __init__(self, connection: Connection, address: BrokerAddress, client_version: str) -> None:
         self.refusal: str | None = None
-        """The text of the error; None = not known."""
+        """The text of the error; None = the port's protocol is not known."""
         self._connection = connection
         self._address = address
         self._client_version = client_version

@@ -1,4 +1,4 @@
-"""Find out which protocol a port speaks if it is not that of its URL, so that an error can name the cause.
+"""Find out which protocol a port speaks if it does not speak that of its URL, so that an error can name the cause.
 
 The failed attempt does not show the protocol: a server that does not understand the client's bytes usually closes
 without an answer, or waits for more bytes, as a server that is starting does. The requests made here contain no
@@ -29,7 +29,7 @@ _WITHOUT_TLS: Final = re.compile(rb"HTTP/1\.\d (?!400|3)")
 async def other_door(address: BrokerAddress, *, client_version: str) -> str | None:
     """Return what is wrong with this address, or None if its URL is right or the protocol is unknown.
 
-    Takes at most the time for one answer. Raises nothing. If it is cancelled, no connection stays open.
+    Waits at most for one answer's time limit. Raises nothing. If it is cancelled, no connection stays open.
     """
     if address.tls:
         return await _without_tls(address, client_version)
@@ -97,7 +97,7 @@ async def _first_bytes(address: BrokerAddress, hello: bytes) -> bytes:
 
 
 async def _speaks_tls(address: BrokerAddress) -> bool:
-    """Return whether the server speaks TLS, even if it refuses the handshake. Any certificate counts."""
+    """Return whether the server speaks TLS, even if it refuses the handshake. Accepts any certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

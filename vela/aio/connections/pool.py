@@ -1,4 +1,4 @@
-"""The connections of a client, a limited number for each broker. Concurrent callers share attempts."""
+"""The connections of a client, a limited number for each broker. Concurrent callers share an attempt to connect."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ConnectionPool:
         return "; ".join(sorted(connection.standing for connection in self._opening))
 
     async def get(self, target: Target) -> Connection:
-        """Return a connection, opened if necessary. Cancelling one caller does not disturb others that wait for it.
+        """Return a connection, opened if necessary. If one waiting caller is cancelled, the others still get theirs.
 
         Raises ConnectError, AuthenticationError, ErrorGettingAuthenticationData or another refusal of the broker, and
         AlreadyClosed after `close`.
@@ -117,7 +117,7 @@ class ConnectionPool:
                 return
 
     def release(self, connection: Connection) -> None:
-        """Return a connection after use. Without pooling, close it if nothing else uses it."""
+        """Give a connection back after use. Without pooling, this closes it if nothing else uses it."""
         if connection in self._unpooled and not connection.is_used:
             self._close_later(connection)
 

@@ -65,7 +65,7 @@ class Requests:
         _fail(request.answer, Timeout(f"{self._name} did not answer within {timeout_s:g} s"))
 
     def answered(self, reply: replies.Answer) -> None:
-        """Pass an answer to its request. A queued producer's request then waits for another one, without a limit."""
+        """Pass an answer to its request. A queued producer's request then waits without a limit for a second answer."""
         request = self._pending.get(reply.request_id)
         if request is None:  # cancelled or timed out
             logger.debug("%s: late answer %s", self._name, reply)

@@ -1,6 +1,6 @@
 """The interfaces through which a connection passes the broker's commands to consumers and producers.
 
-They are generic in the connection, so that the connection can import them.
+They are generic in the connection's type, so that the module of the connection can import this module.
 """
 
 from __future__ import annotations

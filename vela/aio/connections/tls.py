@@ -20,7 +20,7 @@ _WANTS_CERTIFICATE: Final = "TLSV13_ALERT_CERTIFICATE_REQUIRED"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsOptions:
-    """Which certificates the client trusts, and its own."""
+    """Which certificates the client trusts, and which certificate it presents."""
 
     trust_certs_file_path: str | None = None  # PEM file with trusted certificates; None or "" = the system's
     allow_insecure_connection: bool = False  # accept any certificate
@@ -61,10 +61,10 @@ def _load(names: str, load: Callable[[], None]) -> None:
 
 
 def why_tls_failed(error: ssl.SSLError) -> str:
-    """Return why a TLS handshake failed, with advice where the reason has one."""
+    """Return why a TLS handshake failed, with advice for known reasons."""
     if error.reason == _WANTS_CERTIFICATE:
         return (
-            "the server wants a certificate of this client, which has none: give tls_certificate_file_path and"
+            "the server requires a client certificate: give tls_certificate_file_path and"
             " tls_private_key_file_path (vela: --tls-certificate-file and --tls-key-file)"
         )
     if error.reason not in _NO_TLS:

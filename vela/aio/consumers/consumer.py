@@ -53,12 +53,12 @@ class Consumer(ABC):
 
     @abstractmethod
     def has_reached_end_of_topic(self) -> bool:
-        """Return whether the topic is terminated and all its messages are acknowledged, so that no more will come."""
+        """Return whether the topic is terminated and all its messages are acknowledged: no more will come."""
 
     @property
     @abstractmethod
     def available_permits(self) -> int:
-        """Return for how many messages there is room. 0 or less: the queue is full and nobody receives."""
+        """Return how many messages the queue has room for. 0 or less: the queue is full and no call is receiving."""
 
     @abstractmethod
     def statistics(self) -> ConsumerStatistics:
@@ -70,19 +70,27 @@ class Consumer(ABC):
         message: Message | MessageId | Sequence[Message | MessageId],
         properties: Mapping[str, int] | None = None,
     ) -> Awaitable[None]:
-        """Acknowledge one message, or each of a list: it is not delivered again. See `AckSide.acknowledge`."""
+        """Acknowledge one message, or each of a list, so that the broker does not deliver it again.
+
+        Returns at once; the client collects acknowledgements for `ack_group_time_ms` and sends them together. Awaiting
+        the result waits for the broker only with `ack_receipt_enabled`. `AckSide.acknowledge` explains errors and
+        `properties`.
+        """
 
     @abstractmethod
     def acknowledge_cumulative(
         self, message: Message | MessageId, properties: Mapping[str, int] | None = None
     ) -> Awaitable[None]:
-        """Acknowledge everything up to this message, itself included. See `AckSide.acknowledge_cumulative`."""
+        """Acknowledge every message up to and including this one. Not on Shared and Key_Shared subscriptions.
+
+        `AckSide.acknowledge_cumulative` explains the errors.
+        """
 
     @abstractmethod
     def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
         """Have a message delivered again, after `negative_ack_redelivery_delay_ms`. Returns at once.
 
-        See `AckSide.negative_acknowledge`.
+        `AckSide.negative_acknowledge` explains the errors.
         """
 
     @abstractmethod
@@ -91,8 +99,8 @@ class Consumer(ABC):
     ) -> None:
         """Put a message off: copy it to the retry-letter topic, from which it is delivered again after `delay`.
 
-        `delay` is a timedelta or milliseconds; `properties` are added to those of the copy. The message is acknowledged
-        when the copy is stored, and then this returns. A message that is put off more often than the dead-letter policy
+        `delay` is a timedelta or milliseconds; `properties` are added to those of the copy. This returns when the copy
+        is stored and the message is acknowledged. A message that is put off more often than the dead-letter policy
         allows (16 times without a policy) becomes a dead letter. Raises InvalidConfiguration without `retry_enable`,
         AlreadyClosed, and the errors of publishing: the message is then delivered again. If this is cancelled, the copy
         is still written.
@@ -102,13 +110,13 @@ class Consumer(ABC):
     def redeliver_unacknowledged_messages(self) -> None:
         """Have all unacknowledged messages delivered again. Returns at once; safe to repeat.
 
-        Messages in the queue are dropped and delivered again too. On Exclusive and Failover they come in order, from
+        Messages in the queue are also dropped and delivered again. On Exclusive and Failover they come in order, from
         the first unacknowledged one; on Shared and Key_Shared they go to any consumer with room.
         """
 
     @abstractmethod
     def pause(self) -> None:
-        """Stop asking for messages. Those on their way still arrive. Reconnecting keeps the pause. Safe to repeat."""
+        """Stop asking for messages, also after reconnecting. Messages on their way still arrive. Safe to repeat."""
 
     @abstractmethod
     def resume(self) -> None:
@@ -118,19 +126,19 @@ class Consumer(ABC):
     async def seek(self, messageid: MessageId | int | Callable[[str], MessageId | int]) -> None:
         """Move the whole subscription to a message, to a time (milliseconds since 1970), or to what a function returns.
 
-        The next message is the one after the given one, or with `start_message_id_inclusive` that one itself. For a
-        time it is the first message published at or after it. Returns when the consumer has subscribed again at the new
-        place. Acknowledging a message that was taken before has no effect. Raises InvalidConfiguration if the argument
-        is neither a time nor an id of this topic, NotConnected, Timeout and the broker's refusals. If it fails or is
-        cancelled, the subscription may have been moved or not; messages in the queue stay if the connection was not
-        lost. Safe to repeat.
+        The next message is the one after the given message, or with `start_message_id_inclusive` the given message
+        itself. For a time, it is the first message published at that time or later. Returns when the consumer has
+        subscribed again at the new place. Acknowledging a message that was taken before the seek has no effect. Raises
+        InvalidConfiguration if the argument is neither a time nor an id of this topic, NotConnected, Timeout and the
+        broker's refusals. If the call fails or is cancelled, the subscription may or may not have moved; messages in
+        the queue stay if the connection was not lost. Safe to repeat.
         """
 
     @abstractmethod
     async def unsubscribe(self, force: bool = False) -> None:
         """Delete the subscription with its backlog, and close. `force`: even if it has other consumers.
 
-        Raises NotConnected, Timeout and the broker's refusals. The consumer then continues as before.
+        Raises NotConnected, Timeout and the broker's refusals. After an error, the consumer continues as before.
         """
 
     @abstractmethod
@@ -145,10 +153,10 @@ class Consumer(ABC):
         """Return whether there is a message to receive. Asks the broker if the queue is empty.
 
         On Exclusive and Failover it waits until the message has arrived, up to the client's operation timeout, because
-        a message that is discarded on arrival does not count. On Shared and Key_Shared another consumer may get the
-        message first; and with a listener, while paused, without a queue or at the memory limit no message is fetched
-        in advance. In these cases the broker's answer is the result. Raises the errors of `get_last_message_id`. Safe
-        to cancel.
+        a message that is discarded on arrival does not count. In two cases it returns the broker's answer without
+        waiting: on Shared and Key_Shared, another consumer may get the message first; with a listener, while paused,
+        without a queue or at the memory limit, the consumer fetches no message in advance. Raises the errors of
+        `get_last_message_id`. Safe to cancel.
         """
 
     @abstractmethod
@@ -168,7 +176,7 @@ class Consumer(ABC):
         """Return the consumer's state."""
         return self._state
 
-    def _before_waiting(self) -> None:  # noqa: B027 - most have nothing to do here
+    def _before_waiting(self) -> None:  # noqa: B027 - most consumers do nothing here
         """Called if the application wants a message and the queue is empty."""
 
     def _interrupted(self) -> None:  # noqa: B027
@@ -205,15 +213,18 @@ class Consumer(ABC):
         return self.queue.receive_async()
 
     def receive_nowait(self) -> Message | None:
-        """Return the next message if it is in the queue, else None. Raises the errors of `receive`. Needs a queue."""
+        """Return the next message if it is in the queue, else None.
+
+        Raises the errors of `receive`, and InvalidConfiguration with a queue of 0 messages.
+        """
         self._check_receives()
         return self.queue.take()
 
     async def batch_receive(self) -> list[Message]:
-        """Return messages as soon as there are enough for the batch receive policy, or when its time is up.
+        """Return messages as soon as there are enough for the batch receive policy, or when the policy's time is up.
 
-        The list may be empty. A full queue is always enough. Raises the errors of `receive`. If it is cancelled, it
-        takes no message.
+        The list may be empty. A full queue is always enough. Raises the errors of `receive`. If the call is cancelled,
+        it takes no message.
         """
         self._check_receives()
         policy, full = self._batch_policy()

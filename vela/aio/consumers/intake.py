@@ -1,7 +1,7 @@
 """Turn a delivery into messages for the application, or discard it with one ack.
 
-`entry_opening` checks an entry; this module acts on the result. Whatever happens to the entry, its permits are granted
-again exactly once: one for each message that the application takes, and the rest at once.
+`entry_opening` checks an entry; this module acts on the result. Whatever happens to the entry, the consumer grants its
+permits again exactly once: one when the application takes a message, and the rest at once.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 _SETTLES_DISCARDS: Final = "Vela"
 """Version prefix of brokers that restore all permits of a discarded batch except one.
 
-They do so because most clients grant one permit for a discarded batch, whatever it cost.
+They do so because most clients grant one permit for a discarded batch, however many permits it cost.
 """
 _MAX_JOINED_BYTES: Final = 512 * 1024 * 1024  # decompressed size of a chunked message
 
@@ -65,7 +65,7 @@ class IntakeOwner(Protocol):
 
 
 class Intake:
-    """The deliveries of one consumer. It calls `receive` for each delivery over its current connection."""
+    """The deliveries of one consumer. The consumer calls `receive` for each delivery over its current connection."""
 
     def __init__(
         self,
@@ -183,8 +183,8 @@ class Intake:
     def _from_start(self, start: StartPosition, reply: replies.Message, bodies: list[Body]) -> list[Body]:
         """Return the messages that are not before the start.
 
-        If none is left on a durable subscription, ack the entry. A seek past it means that it was processed, and its
-        backlog would never become 0.
+        If no message is left and the subscription is durable, ack the entry: a seek past its messages means that they
+        were processed. Without the ack, the backlog would never become 0.
         """
         kept = [body for body in bodies if not start.skips(reply.ledger_id, reply.entry_id, body.batch_index)]
         if bodies and not kept and self._is_durable:
@@ -213,7 +213,8 @@ class Intake:
         settled = damage.reason is not ValidationError.DECRYPTION_ERROR and _settles_discards(connection)
         charged = 1 if settled else damage.charged
         bodies = damage.messages
-        # The batch ends with its last readable message, so that the ack side forgets it when that one is acked.
+        # End the batch with its last readable message, so that the ack side forgets the batch when that message is
+        # acked.
         batch_size = bodies[-1].batch_index + 1 if bodies else 0
         if bodies:
             owner.acks.delivered(reply.ledger_id, reply.entry_id, batch_size, _bits(bodies))
@@ -245,7 +246,7 @@ class Intake:
         count = self._owner.counters.undecryptable_entries
         if _is_worth_a_line(count):
             logger.warning(
-                "%s: entry %s:%s stays unacknowledged, it cannot be decrypted: %s (%d so far)",
+                "%s: entry %s:%s stays unacknowledged, because it cannot be decrypted: %s (%d so far)",
                 self._topic,
                 reply.ledger_id,
                 reply.entry_id,
@@ -323,7 +324,7 @@ def _settles_discards(connection: Connection) -> bool:
 
 
 def _is_worth_a_line(count: int) -> bool:
-    """Return whether to warn of it: the 1st, 2nd, 4th, 8th …, so that a faulty producer cannot fill the log."""
+    """Return whether to log a warning: for the 1st, 2nd, 4th, 8th …, so that a faulty producer cannot fill the log."""
     return count & (count - 1) == 0
 
 

@@ -60,7 +60,7 @@ class Listener(Protocol):
         """Call the function again. Safe to repeat."""
 
     def close(self) -> None:
-        """Stop starting calls. Does not wait for a running one."""
+        """Start no more calls. Does not wait for a running call."""
 
 
 def start_listener(
@@ -89,7 +89,7 @@ class LoopCalls:
         self._is_scheduled = False
 
     def post(self, function: Callable[..., object], *args: Any) -> None:
-        """Call a function on the loop, after earlier ones. Never waits. Does nothing if the loop is closed."""
+        """Call a function on the loop, after those posted earlier. Never waits. Does nothing if the loop is closed."""
         self._calls.append((function, args))
         if not self._is_scheduled:
             # The order matters: a thread that finds the flag set knows that `_run` has not begun to empty the queue.
@@ -111,7 +111,7 @@ class LoopCalls:
 
 
 class TaskListener:
-    """Calls a coroutine function, in one task for as long as messages wait."""
+    """Calls a coroutine function. One task runs as long as messages wait."""
 
     def __init__(
         self,

@@ -67,7 +67,7 @@ class ListenerView:
         self._calls.post(self._consumer.redeliver_unacknowledged_messages)
 
     def pause_message_listener(self) -> None:
-        """See `Consumer.pause_message_listener`. The running call is the last one."""
+        """See `Consumer.pause_message_listener`. No call follows the running one until the listener is resumed."""
         self._consumer.pause_message_listener()
 
     def resume_message_listener(self) -> None:

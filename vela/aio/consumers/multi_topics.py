@@ -83,11 +83,11 @@ class MultiTopicsConsumer(Consumer):
         self._state = ConsumerState.UNINITIALIZED
         self._is_paused = options.start_paused
         self._updates: asyncio.Task[None] | None = None
-        self._prefetch: PrefetchWatch | None = None  # only open Shared consumers
+        self._prefetch: PrefetchWatch | None = None  # only open Shared consumers have one
         self._closing: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Subscribe to all topics. If one is refused, raises its error, and none stays subscribed."""
+        """Subscribe to all topics. If the broker refuses one, raises its error, and no topic stays subscribed."""
         self._state = ConsumerState.CONNECTING
         try:
             await _every(self.add(topic) for topic in tuple(self._topics))
@@ -162,7 +162,7 @@ class MultiTopicsConsumer(Consumer):
             self._consumers[each.topic()] = each
 
     async def _keep_up_to_date(self) -> None:
-        """Subscribe to new partitions regularly."""
+        """Regularly subscribe to new partitions."""
         while True:
             await asyncio.sleep(self._options.partitions_update_interval_s)
             for topic in [name for name, count in self._topics.items() if count]:
@@ -187,7 +187,7 @@ class MultiTopicsConsumer(Consumer):
         consumer = self._consumers.get(topic)
         if consumer is None:
             raise InvalidConfiguration(
-                f"{message_id} names no topic of {self}: deserialize it with its topic, or pass the message"
+                f"{message_id} names no topic of {self}: deserialize the id with its topic, or pass the message"
             )
         return consumer
 
@@ -222,7 +222,7 @@ class MultiTopicsConsumer(Consumer):
 
     @property
     def available_permits(self) -> int:
-        """Return for how many messages there is room, over all topics."""
+        """Return how many messages the queue has room for, over all topics."""
         return sum(each.window_size for each in self._consumers.values()) - len(self.queue)
 
     def queued_and_taken(self) -> tuple[int, int]:
@@ -269,7 +269,7 @@ class MultiTopicsConsumer(Consumer):
     def acknowledge_cumulative(
         self, message: Message | MessageId, properties: Mapping[str, int] | None = None
     ) -> Awaitable[None]:
-        """Acknowledge every message up to this one on its own topic or partition."""
+        """Acknowledge every message up to this one, on the message's own topic or partition."""
         return self._acked(message).acknowledge_cumulative(message, properties)
 
     def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
@@ -304,7 +304,7 @@ class MultiTopicsConsumer(Consumer):
     # --- asking the broker
 
     async def seek(self, messageid: MessageId | int | Callable[[str], MessageId | int]) -> None:
-        """Move the subscription on all topics to a time, to an end, or to what a function of the name returns.
+        """Move the subscription on all topics to a time, to an end, or to what a function returns for each topic.
 
         The id of a message moves only its own topic or partition. For the rest see `Consumer.seek`.
         """
@@ -316,7 +316,7 @@ class MultiTopicsConsumer(Consumer):
         await _every(consumer.seek(target) for consumer, target in targets)
 
     async def unsubscribe(self, force: bool = False) -> None:
-        """Delete the subscription on every topic, even if one fails, and close. See `Consumer`."""
+        """Delete the subscription on every topic, even if that fails on one of them, and close. See `Consumer`."""
         await _every(consumer.unsubscribe(force) for consumer in self._consumers.values())
         await self.close()
 
@@ -325,7 +325,7 @@ class MultiTopicsConsumer(Consumer):
         return list(await asyncio.gather(*(each.get_last_message_id() for each in self._consumers.values())))
 
     async def get_last_message_id(self) -> MessageId:
-        """See `Consumer`. Raises OperationNotSupported if there are several; use `get_last_message_ids`."""
+        """See `Consumer`. Raises OperationNotSupported for several topics; use `get_last_message_ids`."""
         if len(self._consumers) != 1:
             raise OperationNotSupported(
                 f"{self} has {len(self._consumers)} topics: call get_last_message_ids()"
@@ -417,7 +417,7 @@ class MultiTopicsConsumer(Consumer):
         return removed
 
     def failed(self, consumer: TopicConsumer, error: VelaError) -> None:
-        """See `Inbox`. The others continue. If none is left, receives fail."""
+        """See `Inbox`. The other consumers continue. If all have failed, receives fail."""
         self._failed.add(consumer.topic())
         if self._failed.issuperset(self._consumers) and not self._state.is_over:
             self._state = ConsumerState.FAILED
@@ -437,7 +437,7 @@ async def _all_of(answers: Sequence[Awaitable[None]]) -> None:
 
 
 async def _every(calls: Iterable[Awaitable[None]]) -> None:
-    """Wait for all, then raise the first error."""
+    """Wait for all calls, then raise the first error."""
     for outcome in await asyncio.gather(*calls, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome

@@ -130,7 +130,7 @@ class ConsumerOptions:
     durable: bool = True  # False: the broker deletes the subscription with its last consumer, as for readers
     start_message_id: MessageId | None = None  # only if not durable
     letters: LetterBox | None = None  # set by `subscribe` from the options about letters
-    # Makes the consumer that a listener on a thread gets.
+    # Creates the view of the consumer that a listener on a thread gets.
     listener_view: Callable[[Any, LoopCalls], Any] | None = None
     create_topic: bool = True  # let the broker create the topic if it does not exist
 
@@ -159,7 +159,7 @@ class ConsumerOptions:
             raise InvalidConfiguration("is_read_compacted needs an Exclusive or Failover subscription")
         if self.consumer_event_listener is not None and self.consumer_type is not ConsumerType.Failover:
             raise InvalidConfiguration(
-                "consumer_event_listener needs ConsumerType.Failover: only those consumers become active and inactive"
+                "consumer_event_listener needs ConsumerType.Failover: other consumers do not become active or inactive"
             )
         if self.key_shared_policy is not None and self.consumer_type is not ConsumerType.KeyShared:
             raise InvalidConfiguration("key_shared_policy needs ConsumerType.KeyShared")
@@ -182,7 +182,7 @@ class ConsumerOptions:
     def _check_zero_queue(self) -> None:
         if self.retry_enable:
             raise InvalidConfiguration(
-                "retry_enable needs receiver_queue_size > 0, because it consumes two topics"
+                "retry_enable needs receiver_queue_size > 0, because the consumer then reads two topics"
             )
         if self.auto_scaled_receiver_queue_size_enabled:
             raise InvalidConfiguration(

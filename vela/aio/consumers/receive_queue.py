@@ -56,7 +56,7 @@ class ReceiveQueue:
 
     It calls `taken` exactly once for each message that the application gets. A waiting call that got a message may be
     cancelled before it continues. The message then goes back to the head of the queue, if `is_current` is still true.
-    While calls wait, the queue is empty.
+    While calls wait for a single message, the queue is empty.
     """
 
     __slots__ = ("_batches", "_error", "_is_current", "_loop", "_pending", "_taken", "messages", "taking")
@@ -65,7 +65,7 @@ class ReceiveQueue:
         self.messages: deque[Message] = deque()
         """The messages, in order. Code that pops one must call `taken` for it, as `take` does."""
         self.taking = threading.Lock()
-        """Locked to remove messages from the middle, and to take one on another thread than the loop's."""
+        """Locked to remove messages from the middle, and to take a message on a thread other than the loop's."""
         self._taken = taken
         self._is_current = is_current
         self._loop = asyncio.get_running_loop()
@@ -163,7 +163,7 @@ class ReceiveQueue:
         """Wait until there are enough messages for the policy or its time is up, and return them in order.
 
         The list may be empty. `full` messages are always enough, because no more will arrive before some are taken.
-        Messages leave the queue when the call returns. If it is cancelled, they stay there.
+        Messages leave the queue when the call returns. If the call is cancelled, they stay in the queue.
         """
         require_loop(self._loop)
         deadline_s = None

@@ -61,6 +61,9 @@ def seek_command(consumer_id: int, position: MessageId | int, *, request_id: int
 
 
 def _wire_id(message_id: MessageId) -> wire.MessageId:
-    """Return the entry at which reading begins: the first chunk of a chunked message. The consumer skips the others."""
+    """Return the entry at which the broker begins: the first chunk of a chunked message.
+
+    The consumer itself skips messages of the entry that come before the start.
+    """
     first = message_id.first_chunk() or message_id
     return wire.MessageId(first.ledger_id(), first.entry_id(), first.partition())

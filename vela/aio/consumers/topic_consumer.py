@@ -71,7 +71,7 @@ logger = logging.getLogger(__name__)
 
 _NAME_BYTES: Final = 3
 _NAME_CHARACTERS: Final = 5
-# Time between two looks of has_message_available, if a message is on its way: doubles from the first to the last.
+# Pause between two checks of has_message_available while a message is on its way. It doubles from first to last.
 _FIRST_LOOK_S: Final = 0.1
 _LAST_LOOK_S: Final = 1.0
 
@@ -86,14 +86,14 @@ class Inbox(Protocol):
         """Add messages that arrived at a consumer, in order."""
 
     def waiting(self, consumer: TopicConsumer, positions: Collection[Position]) -> list[Message]:
-        """Return the waiting messages of these entries of a consumer."""
+        """Return a consumer's waiting messages from these entries."""
 
     @property
     def has_messages(self) -> bool:
         """Return whether messages of any consumer wait."""
 
     def drop(self, consumer: TopicConsumer, positions: Collection[Position] | None) -> list[Message]:
-        """Remove and return the waiting messages of these entries of a consumer; None = all its messages."""
+        """Remove and return a consumer's waiting messages from these entries; None = from all entries."""
 
     def failed(self, consumer: TopicConsumer, error: VelaError) -> None:
         """Record that a consumer cannot reconnect, for example because its topic was deleted."""
@@ -116,15 +116,15 @@ class TopicConsumer(Consumer):
         self._options = options
         self._name = options.consumer_name or secrets.token_hex(_NAME_BYTES)[:_NAME_CHARACTERS]
         self.consumer_id = client.new_consumer_id()
-        """Its number, unique in the client."""
+        """The consumer's number, unique in the client."""
         self.counters = ConsumerCounters()
-        """The counters behind its statistics."""
+        """The counters behind the consumer's statistics."""
         self.start: StartPosition | None = None
-        """Where it began, or where the last seek moved it. Earlier messages of that entry are skipped."""
+        """Where the consumer began, or where the last seek moved it. It skips earlier messages of that entry."""
         self._loop = asyncio.get_running_loop()
         timers = client.make_timers()
         self.acks = AckSide(self, _ack_options(client, self._topic, options), timers)
-        """Its acks and redelivery requests."""
+        """The consumer's acks and redelivery requests."""
         self.letters = None if options.letters is None else Letters(self, options.letters, timers)
         """Sends messages to the dead-letter and retry-letter topics; None = not configured."""
         self.acks.letters = self.letters
@@ -149,7 +149,7 @@ class TopicConsumer(Consumer):
         self._inbox = inbox
         self._listener: Listener | None = None
         self._timers = timers
-        self._prefetch: PrefetchWatch | None = None  # only open Shared consumers
+        self._prefetch: PrefetchWatch | None = None  # only open Shared consumers have one
         self._events = EventCaller(options.consumer_event_listener, self._name)
         self._link: Connection | None = None
         self._attachment = Attachment(client, self._topic, self._attach, on_failed=self._fail)
@@ -200,7 +200,7 @@ class TopicConsumer(Consumer):
             self.queue.end(NotConnected(f"the consumer could not subscribe: {error}"))
             link = self._link
             await self._stop(self._deadline())
-            if link is not None:  # cancelled just after the broker had accepted
+            if link is not None:  # cancelled just after the broker had accepted the consumer
                 self._leave(link)
             await self._attachment.close()
             raise
@@ -240,7 +240,7 @@ class TopicConsumer(Consumer):
 
     @property
     def window_size(self) -> int:
-        """Return how many messages it fetches in advance."""
+        """Return how many messages the consumer fetches in advance."""
         return self._window.size
 
     @property
@@ -263,7 +263,7 @@ class TopicConsumer(Consumer):
         )
 
     def feeds(self, inbox: object) -> bool:
-        """Return whether its messages go to this inbox."""
+        """Return whether the consumer's messages go to this inbox."""
         return self._inbox is inbox
 
     def queued_and_taken(self) -> tuple[int, int]:
@@ -482,8 +482,8 @@ class TopicConsumer(Consumer):
                 return False
             if not self._next_will_arrive() or self._loop.time() >= give_up_s:
                 break
-            # Either the entry is on its way, or it brings no message: it is discarded here, or an entry filter of the
-            # broker rejects it. The broker acks such entries, so ask again how far mark-delete is.
+            # Either the entry is on its way, or it brings no message, because this consumer discards it or an entry
+            # filter of the broker rejects it. The broker acks such entries, so ask again where mark-delete is.
             await self._arrivals.next(pause_s)
             pause_s = min(2 * pause_s, _LAST_LOOK_S)
         return True
@@ -634,7 +634,7 @@ class TopicConsumer(Consumer):
                 self._state = ConsumerState.CONNECTING
             connection.consumers.pop(self.consumer_id, None)
             if not isinstance(error, VelaError) or isinstance(error, Timeout | AlreadyClosed):
-                self._leave(connection)  # the broker has subscribed the consumer, or still may
+                self._leave(connection)  # the broker has subscribed the consumer, or may still do so
             raise
         self._attached.set()
 
@@ -645,14 +645,14 @@ class TopicConsumer(Consumer):
         connection.write(commands.close_consumer(self.consumer_id, request_id=connection.next_request_id()))
 
     def _permit_anew(self) -> None:
-        """Send all permits, because the broker has none of a consumer that has just subscribed."""
+        """Send all permits, because a consumer that has just subscribed has none at the broker."""
         if self._memory is not None:
             self._memory.reset()
         if permits := self._window.attached():
             self._flow(permits)
 
     def _resume_at(self) -> MessageId | None:
-        """Return where a non-durable subscription begins: after the last taken message, else where it began before."""
+        """Return where a non-durable subscription begins: after the last taken message, else where it last began."""
         if self._options.durable:
             return None
         last = self._last_taken
@@ -726,7 +726,7 @@ class TopicConsumer(Consumer):
         return self._link
 
     def give_back(self, permits: int) -> None:
-        """Restore permits of messages that the application will not see. Below 0, withdraw permits."""
+        """Restore permits of messages that the application will not see. A negative number withdraws permits."""
         if permits := self._window.give_back(permits):
             self._flow(permits)
 

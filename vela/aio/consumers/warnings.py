@@ -71,8 +71,9 @@ class PrefetchWatch:
             return
         self._timer = None
         logger.warning(
-            "%s, subscription %s: %d messages wait in this consumer for more than a minute, and other consumers cannot"
-            " have them. If there are others, give this one a smaller receiver_queue_size (0: none waits)",
+            "%s, subscription %s: this consumer needs more than a minute for the %d messages in its queue, and other"
+            " consumers cannot get them. If there are other consumers, give this one a smaller receiver_queue_size"
+            " (0: no message waits)",
             self._consumer.topic(),
             self._consumer.subscription_name(),
             queued,

@@ -64,9 +64,9 @@ async def open_letter_box(
     """Return the letter box of consumers that subscribe to `topics`; None if they write no letters.
 
     `given`, `retry` (retry_enable) and `on_ack_timeout` (retry_on_ack_timeout) are the arguments of `subscribe`;
-    `schema` is the consumers', None for bytes. With retry letters there is one topic of each kind, named after the
-    first topic, as in Pulsar. Raises InvalidTopicName if a given name is invalid or a default name is too long, and the
-    errors of looking up older names.
+    `schema` is the consumers' schema; None means bytes. With `retry`, there is one retry-letter topic and one
+    dead-letter topic, named after the first topic, as in Pulsar. Raises InvalidTopicName if a given name is invalid or
+    a default name is too long, and the errors of looking up older names.
     """
     if given is None and not retry:
         return None
@@ -111,14 +111,14 @@ class LetterBox:
         self.policy = policy
         """Decides by the redelivery count when a message becomes a dead letter."""
         self.retry_topic: str | None = None
-        """Full name of the retry-letter topic, which the consumers read too; None = retry letters are off."""
+        """Full name of the retry-letter topic, which the consumers also read; None = retry letters are off."""
         self.on_ack_timeout = on_ack_timeout
         """Whether messages that were not acked in time become retry letters."""
         self.turns = asyncio.Semaphore(AT_ONCE)
         self._client = client
         self._schema = schema
         self._subscription = subscription
-        # The topic that names the topics of both kinds; None = each topic has its own dead-letter topic.
+        # The topic after which both letter topics are named; None = each topic has its own dead-letter topic.
         self._named_after: str | None = None
         # topic → its dead-letter topic
         self._targets: dict[str, asyncio.Future[_Target]] = {}
@@ -163,7 +163,7 @@ class LetterBox:
         return _Target(topic=topic, suffix="DLQ", initial_subscription=self.policy.initial_subscription)
 
     async def _choose(self, named_after: str, name: str, legacy: str) -> str:
-        """Return `name`, or the name that old clients use if that topic exists."""
+        """Return `name`, or the name that old clients use if a topic with that name exists."""
         domain = named_after.partition("://")[0]
         known = f"{domain}://{namespace_of(named_after)}/{legacy}"
         try:
@@ -184,7 +184,7 @@ class LetterBox:
         chance = secrets.token_hex(_RANDOM_BYTES)[:_RANDOM_CHARACTERS]
         options = ProducerOptions(
             producer_name=f"{base_name(topic)}-{self._subscription}-{consumer_name}-{chance}-{target.suffix}",
-            schema=self._schema,  # payloads are copied as they are
+            schema=self._schema,  # payloads are copied unchanged
             chunking_enabled=True,
             initial_subscription_name=target.initial_subscription,
         )
@@ -195,7 +195,7 @@ class LetterBox:
         self._users += 1
 
     async def close(self, within_s: float) -> None:
-        """Count one consumer less, and after the last one close the producers, at most `within_s`. Never raises."""
+        """Count one consumer less. After the last one, close the producers within `within_s`. Never raises."""
         self._users -= 1
         if self._users == 0 and self._producers:
             producers, self._producers = self._producers, {}

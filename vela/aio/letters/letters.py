@@ -3,8 +3,9 @@
 The original is acked only after the receipt of its letter. If writing fails, the message is delivered again. So each
 message is acked by the application, or stored on the letter's topic, or both, but never lost.
 
-From a batch, only messages that the application got become letters. The others stay in the queue and are shown. While
-some of them wait, the consumer does not request the batch again, because the broker would send all of it.
+From a batch, only messages that the application got become letters. The others stay in the queue, and the application
+still gets them. While some of them wait there, the consumer does not request the batch again, because the broker would
+send the whole batch. Here, "shown" means that the application got the message or can get it from the queue.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _NO_PROPERTIES: Final[Mapping[str, str]] = {}
 
 
 class LettersOwner(Protocol):
-    """A consumer, as far as its letters need it."""
+    """The part of a consumer that its letters need."""
 
     acks: AckSide
 
@@ -55,7 +56,7 @@ class LettersOwner(Protocol):
         """Return messages of these entries that have arrived but that the application has not taken."""
 
     def passed_over(self, messages: Sequence[Message]) -> None:
-        """Restore the permits of messages that arrived and will not be shown."""
+        """Restore the permits of messages that arrived but will not be shown."""
 
 
 class _Busy:
@@ -65,9 +66,9 @@ class _Busy:
 
     def __init__(self) -> None:
         self.letters = 0  # number of tasks
-        self.is_over = False  # acked, or delivered again, since the last task began
+        self.is_over = False  # acked or delivered again since the last task began
         self.wanted_by_timeout: bool | None = None
-        """Why to request the entry again: True = only an ack timeout, False = another reason too, None = do not."""
+        """Why to request the entry again: True = only an ack timeout, False = also something else, None = no reason."""
 
 
 class Letters:
@@ -120,7 +121,7 @@ class Letters:
         wanted: list[Position] = []
         ending: list[Position] = []
         for position in positions:
-            if busy := self._busy.get(position):  # requested for its messages that are not letters
+            if busy := self._busy.get(position):  # wanted again for its messages that do not become letters
                 busy.wanted_by_timeout = is_timeout and busy.wanted_by_timeout is not False
             elif self._ends(position, is_timeout=is_timeout):
                 ending.append(position)
@@ -215,7 +216,7 @@ class Letters:
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # mark it as seen: it is logged, and only `reconsume_later` awaits it
+            task.exception()  # mark it as seen: `_could_not_write` logs it, and only `reconsume_later` awaits it
 
     async def _run(
         self,
@@ -278,7 +279,7 @@ class Letters:
         self._timers.call_later(delay_ms, lambda: self._try_again(position))
 
     def _try_again(self, position: Position) -> None:
-        """Request the entry again. While some of its messages wait, only write the shown ones again."""
+        """Request the entry again. While some of its messages wait in the queue, only retry letters of the others."""
         if position not in self._failed:
             return
         self._failed.discard(position)

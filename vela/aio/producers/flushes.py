@@ -33,7 +33,7 @@ class Flushes:
         return bool(self._waiting)
 
     def add(self, sends: int, done: asyncio.Future[None], error: VelaError | None) -> None:
-        """Add a flush that waits for the first `sends` sends. `error` is that of an earlier failed message."""
+        """Add a flush that waits for the first `sends` sends. `error`: why an earlier message failed."""
         self._waiting.append(_Flush(sends, done, error))
 
     def failed(self, error: VelaError) -> None:

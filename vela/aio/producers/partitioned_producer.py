@@ -85,7 +85,7 @@ class PartitionedProducer(Producer):
     # --- opening and growing
 
     async def open(self) -> None:
-        """Open the producers, or one with a lazy start. If one fails, close all and raise the first error."""
+        """Open all producers, or only one with a lazy start. If one fails, close all and raise the first error."""
         indexes = [self._route(Outgoing(b""))] if self._lazy else list(range(len(self._producers)))
         for index in indexes:
             self._producers[index] = self._new(index)

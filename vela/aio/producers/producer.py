@@ -27,15 +27,15 @@ class Producer(ABC):
     """A producer, created by `Client.create_producer`. Use it on the client's event loop.
 
     Each message gets exactly one answer: its id, which means that it is stored, or an error. After a Timeout or a lost
-    connection it may still have been stored; if the topic has deduplication, sending it again with its sequence id
-    stores it only once. Messages of a partition (with key-based batches, of a key) are sent and answered in the order
-    of the calls. Only a message that is refused before it is sent is answered at once.
+    connection, the message may still have been stored; if the topic has deduplication, sending it again with its
+    sequence id stores it only once. Messages of a partition (with key-based batches: of a key) are sent and answered in
+    the order of the calls. Only a message that the client refuses before sending it is answered at once.
     """
 
     def __init__(self, topic: str, schema: Schema[Any]) -> None:
         self._topic = topic
         self._loop = asyncio.get_running_loop()
-        # None: content is bytes, sent as it is
+        # None: content is bytes and is sent unchanged
         self._encode = None if type(schema) is BytesSchema else schema.encode
 
     def topic(self) -> str:
@@ -44,11 +44,11 @@ class Producer(ABC):
 
     @abstractmethod
     def producer_name(self) -> str:
-        """Return the producer's name: the one given, or one from the broker, which it keeps over reconnects."""
+        """Return the name that the application or the broker gave the producer. Reconnecting does not change it."""
 
     @abstractmethod
     def last_sequence_id(self) -> int:
-        """Return the highest sequence id with a receipt, even of an earlier producer of this name; -1 = none."""
+        """Return the highest sequence id with a receipt, also of earlier producers with this name; -1 = none."""
 
     @abstractmethod
     def is_connected(self) -> bool:
@@ -211,13 +211,13 @@ class Producer(ABC):
     async def flush(self) -> None:
         """Send incomplete batches, and wait until every message sent so far has its answer.
 
-        Raises the first error among these answers, which the message's own future has too, and AlreadyClosed after
+        Raises the first error among these answers, which the message's own future also has, and AlreadyClosed after
         `close`.
         """
 
     @abstractmethod
     async def close(self) -> None:
-        """Wait for the answers as `flush` does, at most the operation timeout, and close.
+        """Wait for the answers as `flush` does, but at most for the operation timeout, then close.
 
         Messages without an answer fail with AlreadyClosed. Safe to repeat. Cancelling ends only the wait.
         """

@@ -1,4 +1,4 @@
-"""Answer the messages of a send that has its receipt."""
+"""Answer the messages of a send after the broker's receipt."""
 
 from __future__ import annotations
 

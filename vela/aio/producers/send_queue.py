@@ -46,7 +46,7 @@ class SendQueue:
 
     A message waits in line while there is no room, or until the producer has been attached. Then it joins a batch, goes
     to `PendingSends`, and is sent at once if there is a connection. Pending sends are repeated, in order, over the next
-    connection. A message occupies one of `max_pending_messages` from leaving the line until its answer.
+    connection. A message counts towards `max_pending_messages` from the time it leaves the line until its answer.
     """
 
     def __init__(self, topic: str, producer_id: int, options: ProducerOptions) -> None:
@@ -93,7 +93,7 @@ class SendQueue:
     def attach(
         self, write: Callable[[bytes, bytes], None], identity: ProducerIdentity, last_sequence_id: int
     ) -> None:
-        """Send pending and later messages over `write`. `last_sequence_id` is the broker's."""
+        """Send pending and later messages over `write`. `last_sequence_id` comes from the broker."""
         if self._frames is None:
             if self._options.initial_sequence_id is None:
                 self.last_sequence_id = last_sequence_id
@@ -215,7 +215,7 @@ class SendQueue:
             self._watch_timeout()
 
     def _move_line(self) -> None:
-        """Take messages from the line while there is room. Does nothing inside itself, to keep the order."""
+        """Take messages from the line while there is room. A nested call does nothing, to keep the order."""
         if self._line_moves or self._frames is None:
             return
         self._line_moves = True
@@ -263,7 +263,7 @@ class SendQueue:
             self._give_up(send.tokens, error, was_sent=True)
 
     def _settled(self, messages: int) -> None:
-        """Release the room of messages that have their answer."""
+        """Release the room of messages that were answered."""
         self._used -= messages
         if self._flushes:
             self._flushes.answered(self._pushed - len(self._pending))

@@ -95,14 +95,14 @@ class TopicProducer(Producer):
     # --- attaching
 
     async def open(self) -> None:
-        """Connect the producer. Raises the broker's refusals or Timeout; then all sent messages have failed too.
+        """Connect the producer. Raises the broker's refusals or Timeout. By then all sent messages have failed too.
 
-        With WaitForExclusive it waits for its turn without limit, after the broker has queued it.
+        With WaitForExclusive, once the broker has queued the producer, this waits for its turn without a limit.
         """
         try:
             await self._attachment.open()
         except BaseException as error:
-            if self._connection is not None:  # cancelled just after the broker had accepted
+            if self._connection is not None:  # cancelled just after the broker had accepted the producer
                 self._leave(self._connection)
             await self._attachment.close()
             self._fail(error if isinstance(error, VelaError) else AlreadyClosed("opening was cancelled"))

@@ -1,8 +1,8 @@
 """`vela.aio.PullConsumer`: pull a topic's queues over HTTP, as RocketMQ's consumers do.
 
-One task for each queue always has a pull open, which the broker parks while there is no message. Messages that arrive
-wait in one queue for `receive`, async iteration or a listener. The consumer remembers which messages are finished, and
-regularly saves the smallest offset that is not. After a crash the messages from there on are pulled again.
+One task for each queue always has a pull open, which the broker parks while there is no message. Messages from all
+queues wait in one list for `receive`, async iteration or a listener. The consumer remembers which messages are
+finished, and regularly saves the smallest unfinished offset. After a crash, the next consumer pulls from that offset.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class PullConsumer:
                 ...
                 consumer.acknowledge(message)
 
-    Consumers of one group do not share the work: each gets all messages. Give each its own `queues`.
+    Consumers of one group do not share the work: each gets all messages. To share it, give each its own `queues`.
     """
 
     def __init__(
@@ -93,11 +93,11 @@ class PullConsumer:
         subscription_name: the group whose offsets the broker keeps; not needed with an `offset_store`.
         initial_position: where a queue without a stored offset begins.
         queues: numbers of queues; None = all, including new ones.
-        tags, property_filter: which messages, as in docs/reference/pull.md.
-        message_listener: called for each message; a coroutine function, or a function, which runs in a thread. A
-            message is finished when the listener returns. If it raises, it is called again after
-            `negative_ack_redelivery_delay_ms`, up to `max_reconsume_times` times; then the message is logged and given
-            up.
+        tags, property_filter: which messages to pull; docs/reference/pull.md explains both.
+        message_listener: called for each message; a coroutine function, or a plain function, which runs in a thread. A
+            message is finished when the listener returns. If the listener raises, the consumer calls it again after
+            `negative_ack_redelivery_delay_ms`, up to `max_reconsume_times` times. After that, it logs the message and
+            gives it up.
         listener_concurrency: how many listener calls run at the same time; 1 keeps each queue's order.
         max_messages: limit for one pull. pull_interval_ms: time between an answer with messages and the next pull.
         hold_ms: how long the broker may park a pull; None = 15,000 with a listener, 20,000 without.
@@ -194,7 +194,7 @@ class PullConsumer:
         """Stop pulling, wait for running listeners, and save the offsets. Safe to repeat.
 
         A consumer that starts from these offsets gets the messages that were received and not acknowledged. Raises the
-        store's errors; then it also gets the messages acknowledged since the last save.
+        store's errors. In that case, such a consumer also gets the messages acknowledged since the last save.
         """
         if self._is_closed:
             return
@@ -253,7 +253,7 @@ class PullConsumer:
             raise StopAsyncIteration from None
 
     def acknowledge(self, message: PulledMessage) -> None:
-        """Mark a message as finished. No effect if it is repeated, or if the queue's offset was moved since."""
+        """Mark a message as finished. No effect if repeated, or if the broker has moved the queue's offset since."""
         puller = self._pullers.get(message.queue)
         if puller is not None:
             puller.loop.finish(message.offset(), message.epoch)
@@ -261,7 +261,7 @@ class PullConsumer:
     def negative_acknowledge(self, message: PulledMessage) -> None:
         """Deliver a message again after `negative_ack_redelivery_delay_ms`.
 
-        After `max_reconsume_times` attempts it is logged and counts as finished. No effect if the message is
+        After `max_reconsume_times` attempts, the message is logged and counts as finished. No effect if the message is
         acknowledged, or already waits for redelivery.
         """
         if self._is_closed or message in self._given_back or not self._is_unfinished(message):
@@ -282,7 +282,7 @@ class PullConsumer:
         )
 
     def pause(self) -> None:
-        """Stop starting pulls. You can still receive messages of earlier pulls and of the pull that is parked now."""
+        """Start no more pulls. You can still receive messages of earlier pulls and of the pull that is parked now."""
         self._resumed.clear()
 
     def resume(self) -> None:

@@ -63,7 +63,7 @@ class PullHttp:
     """Requests for one topic over HTTP. All are safe to repeat.
 
     They raise Timeout, ConnectError, ServiceUnitNotReady, TopicNotFound, InvalidConfiguration, UnknownError or another
-    VelaError. `retriable` says whether repeating it may help.
+    VelaError. The error's `retriable` says whether repeating the request may help.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ C = TypeVar("C", bound=_Listened)
 
 
 class PullListener(Generic[C]):
-    """Calls the application's function with a consumer's messages, at most `concurrency` at the same time."""
+    """Calls the application's function with a consumer's messages, in at most `concurrency` calls at the same time."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class PullListener(Generic[C]):
         while True:
             try:
                 message = await self._consumer.next_message()
-            except VelaError:  # closed, or the broker refuses every pull, which is logged
+            except VelaError:  # the consumer is closed, or the broker refuses every pull, which is logged
                 return
             try:
                 await self._call(message)

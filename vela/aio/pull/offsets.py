@@ -23,7 +23,7 @@ class OffsetStore(Protocol):
         """Return the offset saved last; None = nothing was saved yet. An error makes the consumer's `start` fail."""
 
     async def save(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """Store offsets by queue. They must be durable when this returns. After an error the consumer tries again."""
+        """Store offsets by queue. They must be durable on return. After an error, the consumer tries again."""
 
 
 class MemoryOffsets:
@@ -86,7 +86,7 @@ class FileOffsets:
         beside.replace(self._path)
         folder = os.open(self._path.parent, os.O_RDONLY)
         try:
-            os.fsync(folder)  # else the old file may be back after a power failure
+            os.fsync(folder)  # else the old file may reappear after a power failure
         finally:
             os.close(folder)
 

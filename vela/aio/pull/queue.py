@@ -78,7 +78,7 @@ class QueuePuller:
             timeout_s=settings.request_timeout_ms / 1000,
         )
         step = self.loop.answered(answer, waited_ms=1000 * (clock() - began_s))
-        if step.messages:  # first, because the loop counts them as delivered
+        if step.messages:  # before anything can fail: the loop already counts them as delivered
             self._deliver(
                 PulledMessage(read, topic=self._topic, queue=self.queue, epoch=self.loop.epoch)
                 for read in step.messages
@@ -102,7 +102,7 @@ class QueuePuller:
             )
         if step.moved_from is not None:
             logger.warning(
-                "%s, queue %d: it has offsets %d to %d, and not %d; pulling continues at %d",
+                "%s, queue %d: the queue has offsets %d to %d, and not %d; pulling continues at %d",
                 self._topic,
                 self.queue,
                 answer.min_offset,

@@ -1,4 +1,4 @@
-"""Turn a reader's listener into one of its consumer: it acknowledges each message, so that the broker keeps sending."""
+"""Wrap a reader's listener to acknowledge each message, so that the broker keeps sending."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["reader_listener"]
 def reader_listener(
     function: Callable[[Any, Message], Awaitable[None] | None],
 ) -> Callable[[Any, Message], Awaitable[None] | None]:
-    """Wrap a listener; a coroutine function stays one. It gets the reader's consumer, or its `ListenerView`."""
+    """Wrap a listener. It gets the reader's consumer or, on a thread, a `ListenerView` of that consumer."""
     if is_coroutine_function(function):
         call = cast("Callable[[Any, Message], Awaitable[None]]", function)
 

@@ -30,7 +30,7 @@ _NAME_BYTES: Final = 5
 class Reader:
     """A reader, created by `Client.create_reader`. Behind it is a consumer of a non-durable subscription.
 
-    After a lost connection it continues with the message after the last one that it returned.
+    After a lost connection, the reader continues with the message after the last one that it returned.
     """
 
     def __init__(self, consumer: Consumer) -> None:
@@ -47,7 +47,7 @@ class Reader:
         message.
         """
         message = await self._consumer.receive(timeout_millis)
-        # The broker counts what is not acked and stops sending at its limit.
+        # The broker counts unacked messages and stops sending at its limit.
         self._consumer.acknowledge_cumulative(message)
         return message
 
@@ -65,7 +65,7 @@ class Reader:
     async def seek(self, messageid: MessageId | int) -> None:
         """Continue at a message id, or at the first message published at a time (milliseconds since 1970 UTC) or later.
 
-        `start_message_id_inclusive` says whether the message with the id itself comes, or the one after it.
+        `start_message_id_inclusive` decides whether the next message is the one with the id or the one after it.
         """
         await self._consumer.seek(messageid)
 
@@ -117,7 +117,7 @@ async def open_reader(
     partitions = await client.partitions(topic)
     if partitions and options.start_message_id not in (MessageId.earliest, MessageId.latest):
         raise InvalidConfiguration(
-            f"{topic} has {partitions} partitions: a reader of it must start at MessageId.earliest or MessageId.latest;"
+            f"{topic} has {partitions} partitions: its reader must start at MessageId.earliest or MessageId.latest;"
             " to start at a message, read its partition"
         )
     seek_target(options.start_message_id, topic)

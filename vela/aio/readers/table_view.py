@@ -51,7 +51,7 @@ class TableView:
         return self._reader.topic()
 
     def get(self, key: str) -> Any | None:
-        """Return the newest value of a key, decoded by the schema; None if there is none."""
+        """Return the newest value of a key, decoded by the schema; None if the key has no value."""
         return self._values.get(key)
 
     def __getitem__(self, key: str) -> Any:
@@ -74,7 +74,7 @@ class TableView:
             callback(key, value)
 
     def for_each_and_listen(self, callback: Listener) -> None:
-        """Do the same as `for_each`, and call it again for every later change; value None = the key was removed.
+        """Do the same as `for_each`, then call `callback` for every later change. The value None means "removed".
 
         The callback runs on the event loop. Its errors are logged and have no other effect.
         """
@@ -82,7 +82,7 @@ class TableView:
         self._listeners.append(callback)
 
     async def close(self) -> None:
-        """Stop following the topic. The table stays readable as it is. Safe to repeat."""
+        """Stop following the topic. You can still read the table. Safe to repeat."""
         if self._following is not None:
             require_loop(self._following.get_loop())
             self._following.cancel()

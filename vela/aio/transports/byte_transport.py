@@ -9,14 +9,14 @@ __all__ = ["HIGH_WATER_BYTES", "LOW_WATER_BYTES", "ByteReceiver", "ByteTransport
 HIGH_WATER_BYTES: Final = 1024 * 1024
 """Unsent bytes above which a connection is not writable."""
 LOW_WATER_BYTES: Final = HIGH_WATER_BYTES // 4
-"""Unsent bytes below which it is writable again."""
+"""Unsent bytes below which a connection is writable again."""
 
 
 class ByteReceiver(Protocol):
     """The connection. The transport calls its methods on the event loop."""
 
     def on_reached(self) -> None:
-        """A server has accepted the connection, and TLS if it is used."""
+        """A server has accepted the connection, and the TLS handshake, if any, is done."""
 
     def on_answered(self) -> None:
         """The server has sent data for the transport itself, in any protocol."""

@@ -61,7 +61,7 @@ class TcpTransport(asyncio.Protocol):
 async def open_tcp(
     address: BrokerAddress, receiver: ByteReceiver, *, tls: ssl.SSLContext | None, no_delay: bool
 ) -> TcpTransport:
-    """Connect, with the TLS handshake. Raises OSError, of which ssl.SSLError is one."""
+    """Connect, including the TLS handshake. Raises OSError, such as ssl.SSLError."""
     transport = TcpTransport(receiver)
     await connect_socket(address, transport, tls=tls, no_delay=no_delay)
     return transport
@@ -72,7 +72,7 @@ async def connect_socket(
 ) -> None:
     """Connect `protocol` to an address. Tries the host's IP addresses one after the other.
 
-    They are not tried at the same time, because Python 3.11 can leave a socket open if that is cancelled.
+    It does not try several at the same time: if such an attempt is cancelled, Python 3.11 can leave a socket open.
     """
     transport, _ = await asyncio.get_running_loop().create_connection(
         lambda: protocol,

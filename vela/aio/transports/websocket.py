@@ -109,12 +109,13 @@ class WebSocketTransport(asyncio.Protocol):
         """See asyncio.Protocol."""
         self._engine.receive_eof()
         if isinstance(error := self._engine.handshake_exc, InvalidStatus):
-            # A refusal without Content-Length ends with the connection. Servers without WebSockets answer like this.
+            # A refusal without Content-Length ends when the server closes the connection. Servers without WebSockets do
+            # this.
             status = error.response.status_code
             self._fail(
                 HandshakeError(
-                    f"{self._address.url} answers HTTP {status} and hangs up: is it the broker's HTTP port, not the"
-                    " console's, and is the path right?"
+                    f"{self._address.url} answers HTTP {status} and closes the connection: is it the broker's HTTP"
+                    " port, not the console's, and is the path right?"
                 )
             )
         self._send()
@@ -131,8 +132,8 @@ class WebSocketTransport(asyncio.Protocol):
         text = f"{self._address.url} closed the connection instead of upgrading it: is this the HTTP port?"
         if self._address.tls and not self._is_heard:
             # A server that refuses a client's certificate says so after the client's part of the handshake, and the
-            # client may see the connection close before it has read that.
-            text += " Or it wants a certificate of this client"
+            # client may see the connection close before it has read the refusal.
+            text += " Or does it require a client certificate?"
         return text
 
     def _reason(self) -> Exception | None:
@@ -203,7 +204,7 @@ def _refusal(address: BrokerAddress, error: Exception) -> Exception:
         if status == HTTPStatus.MISDIRECTED_REQUEST:
             advice = "it does not answer to this host name; the broker's VELA_ALLOWED_HOSTS can add it"
         if status == HTTPStatus.BAD_REQUEST and not address.tls:
-            advice += " Where a port wants TLS, the URL begins with wss://"
+            advice += " If the port requires TLS, the URL begins with wss://"
         return kind(f"{address.url} answers HTTP {status}: {advice}")
     if isinstance(error, InvalidHandshake):
         return HandshakeError(f"{address.url} does not speak WebSocket: {error}")
@@ -213,7 +214,7 @@ def _refusal(address: BrokerAddress, error: Exception) -> Exception:
 async def open_websocket(
     address: BrokerAddress, receiver: ByteReceiver, *, tls: ssl.SSLContext | None, no_delay: bool
 ) -> WebSocketTransport:
-    """Connect, with the TLS and WebSocket handshakes.
+    """Connect, including the TLS and WebSocket handshakes.
 
     Raises OSError (such as ssl.SSLError), ConnectError, AuthenticationError, AuthorizationError.
     """

@@ -1,4 +1,4 @@
-"""Plan an act, show the plan, ask, apply it and show the receipt: the same for every act."""
+"""Plan an act, show the plan, ask the user, apply the act and show the receipt, in the same way for every act."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
     "show_receipt",
 ]
 
-# To deliver more messages than this again, the user must type a name, as in the console.
+# The user must type a name to apply an act that delivers more messages than this again, as in the console.
 _TYPED_ABOVE_MESSAGES: Final = 10_000
 _MOST_DRIFT_MESSAGES: Final = 10**15  # the largest number that the API accepts
 _SWITCH: Final = re.compile(r"\bset (?P<switch>\w+) to true\b")  # how the broker names a parameter to set
@@ -64,7 +64,7 @@ class Consent:
 
 
 def act_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command `--yes`, `--plan-only`, `--reason`, `--allow-drift`, `--wait`, `--json`: it receives `consent`."""
+    """Give a command the options of every act, from `--yes` to `--json`. The command receives them as `consent`."""
 
     @click.option("-y", "--yes", is_flag=True, help="Apply without asking.")
     @click.option("--plan-only", is_flag=True, help="Show the plan and stop.")
@@ -142,9 +142,9 @@ def _own_switch(found: re.Match[str]) -> str:
 def settle(
     api: ConsoleApi, plan: Callable[[], Answer], consent: Consent, *, is_own: bool = True
 ) -> Act | None:
-    """Do as `carry_out` does with the plan that `plan` returns: that of an undo, or one made earlier.
+    """Do what `carry_out` does with the act that `plan` returns: an undo, or an act that was planned earlier.
 
-    `is_own` is whether this command has made the plan. If the plan needs a second person, the command then ends.
+    `is_own`: this command made the plan. If such a plan needs a second person, raises CliError instead of applying it.
     """
     planned = api.settled(plan(), wait_s=consent.wait_s)
     as_json = as_json_is_asked()

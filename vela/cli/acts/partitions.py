@@ -1,4 +1,4 @@
-"""The partitions of an act as rows of a table: the plan for each, and the result."""
+"""Tables of an act's partitions: what is planned for each, and what was done."""
 
 from __future__ import annotations
 

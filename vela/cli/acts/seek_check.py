@@ -25,10 +25,9 @@ _WAIT_MS = 15_000
 
 
 async def require_message(client: Client, topic: str, place: Start) -> None:
-    """Raise CliError if the place is the id of a message that the topic does not store.
+    """Raise CliError if the place is the id of a message that the topic does not store. Other places always exist.
 
-    Also raises the errors of opening a reader.
-    Other places always exist. Creates no topic and no subscription, and moves nothing.
+    Also raises the errors of opening a reader. Creates no topic and no subscription, and moves nothing.
     """
     from vela.message import MessageId
 
@@ -47,7 +46,7 @@ async def require_message(client: Client, topic: str, place: Start) -> None:
 
 
 def _holder(topic: str, partitions: int, target: MessageId) -> str:
-    """Return the topic or partition that has the message. Raises CliError if the id does not name an existing one."""
+    """Return the topic or partition that has the message. Raises CliError if there is no such partition."""
     if not partitions:
         return topic
     name = short_name(topic)
@@ -63,7 +62,7 @@ def _holder(topic: str, partitions: int, target: MessageId) -> str:
 
 
 async def _first_from(client: Client, topic: str, target: MessageId) -> Message | None:
-    """Return the message, or the next one; None at the topic's end."""
+    """Return the first message at or after the id; None at the topic's end."""
     from vela.options import ConsumerCryptoFailureAction
 
     async with await client.create_reader(

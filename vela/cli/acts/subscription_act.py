@@ -1,4 +1,4 @@
-"""The arguments that acts on a subscription share: topic, subscription, most of them partitions, and consent."""
+"""The arguments that acts on a subscription share: topic, subscription, consent and, for most acts, partitions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
 class Act(Protocol):
-    """Plans and applies acts on the subscription that the command line names. Raises CliError if one is refused."""
+    """Plans and applies acts on the subscription that the command line names. Raises CliError if an act is refused."""
 
     def __call__(self, kind: str, parameters: Mapping[str, Any]) -> None: ...
 
@@ -28,7 +28,7 @@ def subscription_act(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def one_topic_act(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the same without `--partition`, for an act that the broker refuses on several partitions."""
+    """Do as `subscription_act` does, without `--partition`, for acts that the broker refuses on several partitions."""
     return _act(command, lambda wrapped: wrapped)
 
 

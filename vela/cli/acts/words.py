@@ -1,4 +1,4 @@
-"""An act in words: the request, the plan and the result."""
+"""Describe an act in words: the request, the plan and the result."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def effect_words(effect: Mapping[str, Any], *, is_done: bool = False) -> Iterato
 
 
 def plan_facts(act: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return what a move changes: name, now, after it. Empty for acts that move no cursor."""
+    """Return rows of name, value now and value after the move. Empty for acts that move no cursor."""
     plan = act["plan"] or {}
     if "current" not in plan:
         return []
@@ -152,7 +152,7 @@ def _became(plan: Mapping[str, Any], result: Mapping[str, Any]) -> str:
     """Return what the act did to messages that were acknowledged after its plan. Empty if it did nothing to them."""
     more = result.get("replayed_messages", 0) - plan.get("replayed_messages", 0)
     spared = plan.get("skipped_messages", 0) - result.get("skipped_messages", 0)
-    if "standing" in plan:  # a delete: messages published since are lost too
+    if "standing" in plan:  # a delete: messages published since then are lost too
         spared += result.get("published_meanwhile_messages", 0)
     words = []
     if more > 0:

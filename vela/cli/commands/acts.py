@@ -85,7 +85,7 @@ def list_acts(search: str, kind: str, state: str | None, limit: int) -> None:
     "--before",
     metavar="ACT",
     type=click.IntRange(min=1),
-    help="Only acts before this one, to continue an export that stopped by size.",
+    help="Only acts before this one, to continue an export that stopped at its size limit.",
 )
 @click.option(
     "--format",
@@ -220,7 +220,7 @@ def apply(act_id: int, consent: Consent) -> None:
 
 @acts.command()
 @click.argument("act_id", metavar="ACT", type=click.IntRange(min=1))
-@click.option("--reason", default="", help="Why not, stored in the log of acts.")
+@click.option("--reason", default="", help="Why you refuse it, stored in the log of acts.")
 @json_option
 def refuse(act_id: int, reason: str) -> None:
     """Refuse an act that is planned, or withdraw your own, so that nobody can apply it."""

@@ -46,7 +46,7 @@ def alerts() -> None:
 
 
 def _rule_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that describe a rule; it receives `members`, those that were given."""
+    """Give a command the options that describe a rule. The command receives the given ones as `members`."""
 
     @click.option(
         "--limit",
@@ -147,7 +147,7 @@ def list_rules() -> None:
         columns = ("rule", "name", "state", "severity", "fires when", "where", "notifies")
         print_rich(table(columns, cells, right=("rule",), spare=("where", "notifies", "severity")))
     else:
-        say("there is no rule yet; `vela alerts create` makes one")
+        say("there is no rule yet; `vela alerts create` creates one")
 
 
 @alerts.command()
@@ -268,7 +268,7 @@ def _print(row: dict[str, Any]) -> None:
 
 
 def _state(row: dict[str, Any]) -> str:
-    """Say whether it fires, and whether it is silent."""
+    """Return whether the rule fires, and until when it is silent."""
     fires = f"fires for {row['firing']:,}" if row["firing"] else "quiet"
     until = row["silent_until"]
     if until and datetime.fromisoformat(until) > datetime.now(UTC):

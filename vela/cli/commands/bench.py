@@ -1,4 +1,4 @@
-"""`vela bench`."""
+"""`vela bench`: measure the throughput and the latency of a broker."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def bench(size_bytes: int, namespace: str, keep: bool, **given: Any) -> None:
 
     A producer and a consumer run in this process at the same time. First they run as fast as possible. Then they run
     message by message at a lower rate, to measure the time from send to receipt and from send to the consumer.
-    Afterwards the topic is deleted through the console, if VELA_USER may act.
+    Afterwards vela deletes the topic through the console, if VELA_USER is allowed to act.
     """
     from vela.options import ConsumerType
 

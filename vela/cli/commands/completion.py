@@ -1,4 +1,4 @@
-"""Completion scripts."""
+"""`vela completion`: print the completion script for a shell."""
 
 from __future__ import annotations
 

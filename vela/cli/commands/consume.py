@@ -1,4 +1,4 @@
-"""`vela consume`."""
+"""`vela consume`: consume a subscription's messages and print them."""
 
 from __future__ import annotations
 

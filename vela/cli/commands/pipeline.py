@@ -101,7 +101,7 @@ def continue_run(number: int, follow: bool, consent: Consent) -> None:
 @click.argument("number", metavar="RUN", type=click.IntRange(min=1))
 @act_options
 def cancel(number: int, consent: Consent) -> None:
-    """End a run that waits or runs."""
+    """End a run that is waiting or running."""
     carry_out(_of_run("cancel_job", number), consent)
 
 
@@ -180,7 +180,7 @@ def show(number: int, log: bool) -> None:
 def schedule(
     job: str, topic: str, every_minutes: int, settings: tuple[tuple[str, str], ...], consent: Consent
 ) -> None:
-    """Repeat a job over a topic, the first time now."""
+    """Repeat a job over a topic. The first run starts now."""
     parameters = {"job": job, "options": _options(settings), "every_minutes": every_minutes}
     carry_out(Asked(kind="schedule_job", topic=topic, parameters=parameters), consent)
 
@@ -226,7 +226,7 @@ def unschedule(number: int, consent: Consent) -> None:
 
 
 def _options(settings: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """Return the job's options. Raises click.UsageError if one is given twice: nobody can tell which one is meant."""
+    """Return the job's options. Raises click.UsageError if an option is given twice."""
     options = dict(settings)
     if len(options) < len(settings):
         names = [name for name, _ in settings]
@@ -282,7 +282,7 @@ def _words(row: dict[str, Any]) -> str:
 
 
 def _progress(row: dict[str, Any]) -> str:
-    """Return how far a run is. One that is done may have reported its last parts too late to be stored."""
+    """Return how far a run is; "" if the run is done, because its last report may have come too late to be stored."""
     if not row["stages"] or row["state"] == "done":
         return ""
     stage = row["stages"][-1]

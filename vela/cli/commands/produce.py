@@ -1,4 +1,4 @@
-"""`vela produce`."""
+"""`vela produce`: publish messages from arguments and files."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ async def _producer(client: Client, topic: str, given: dict[str, Any]) -> Produc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Defaults:
-    """The values of every message that does not set its own."""
+    """The values for messages that do not set their own."""
 
     key: str | None
     ordering_key: str | None
@@ -273,7 +273,7 @@ class _Work:
             click.echo(last_id)
 
     async def _settle_sent(self) -> None:
-        """Wait for the receipts of the messages that were sent before an error, and say how many got none."""
+        """Wait for the receipts of the messages that were sent before an error, and say how many got no receipt."""
         from vela.errors import VelaError
 
         without = 0

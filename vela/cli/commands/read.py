@@ -1,4 +1,4 @@
-"""`vela read`."""
+"""`vela read`: print a topic's messages without a subscription."""
 
 from __future__ import annotations
 

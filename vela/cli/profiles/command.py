@@ -72,9 +72,9 @@ def list_() -> None:
 @click.argument("name", required=False, default="")
 @json_option
 def use(name: str) -> None:
-    """Use a profile in every command from now on; without a name, none.
+    """Use a profile in every command from now on. Without NAME, use no profile.
 
-    Options and the environment win over it.
+    Options and environment variables override the profile.
     """
     use_profile(name)
     _report(name, f"commands use the profile {name} now" if name else "commands use no profile now")

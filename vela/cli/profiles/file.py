@@ -1,12 +1,12 @@
-"""Profiles: addresses and credentials under a name, in a file of the user.
+"""Read and change profiles: addresses and credentials under a name, in a file of the user.
 
     [shop]
     url = "wss://vela.example.org"
     console_url = "https://vela.example.org"
     token_file = "~/.config/vela/shop.token"
 
-`vela profile` changes the file and leaves the comments and other profiles in it as they are. The name of the profile in
-use is in a file beside it.
+When `vela profile` changes the file, it keeps comments and other profiles. The name of the profile in use is in a
+second file beside the first.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ TLS_NAMES: Final = ("tls_trust_file", "tls_certificate_file", "tls_key_file")
 OAUTH2_NAMES: Final = ("oauth2_issuer_url", "oauth2_key_file", "oauth2_audience", "oauth2_scope")
 NAMES: Final = ("url", "console_url", "user", "token_file", *OAUTH2_NAMES, *TLS_NAMES)
 _FILES: Final = frozenset({"token_file", "oauth2_key_file", *TLS_NAMES})
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what TOML takes without quotes
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # names that TOML accepts without quotes
 _TABLE: Final = re.compile(r"\s*\[")
 
 
 def profiles_path() -> Path:
-    """Return the file with the profiles, which need not exist."""
+    """Return the path of the file with the profiles, which need not exist."""
     folder = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     return Path(folder).expanduser() / "vela" / "profiles.toml"
 
@@ -122,9 +122,9 @@ def _quoted(text: str) -> str:
 
 
 def _without(name: str, text: str) -> str:
-    """Return the file without a table. Comments between it and the next table belong to the next one."""
+    """Return the file's text without one table. Comments between that table and the next belong to the next."""
     kept: list[str] = []
-    between: list[str] = []  # lines of the table that stay if no field follows
+    between: list[str] = []  # lines to keep if no field of the table follows
     is_in = False
     for line in text.splitlines(keepends=True):
         if _TABLE.match(line):
@@ -148,7 +148,7 @@ def _checked(name: str, fields: object) -> dict[str, str]:
     path = profiles_path()
     if not isinstance(fields, Mapping) or any(not isinstance(each, str) for each in fields.values()):
         raise CliError(
-            f"{path}: profile {name!r} must be a table whose values must be strings",
+            f"{path}: profile {name!r} must be a table of strings",
             Exit.USAGE,
             code="InvalidProfile",
         )

@@ -1,4 +1,4 @@
-"""A message on a terminal, in a file and in a pipe."""
+"""Format messages for a terminal, a file or a pipe."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def printer(name: str, *, is_terminal: bool) -> Callable[[Message], bytes]:
 
 
 def message_json(message: Message) -> dict[str, Any]:
-    """Return a message as an object with always the same members. If `payload` is null, `payload_base64` has it."""
+    """Return a message as an object. If the payload is not UTF-8, `payload` is null and `payload_base64` is set."""
     data = message.data()
     text, encoded = _text_or_base64(data)
     return {
@@ -67,5 +67,5 @@ def _text_or_base64(data: bytes) -> tuple[str | None, str | None]:
 
 
 def _safe_text(message: Message) -> bytes:
-    """Return the payload as text without characters that a terminal would obey."""
+    """Return the payload as text without characters that control a terminal."""
     return printable(message.data().decode(errors="backslashreplace")).encode() + b"\n"

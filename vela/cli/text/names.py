@@ -1,4 +1,4 @@
-"""Names of topics, namespaces and subscriptions as people write them, as Vela stores them, and as the API's paths."""
+"""Convert names of topics, namespaces and subscriptions between users, Vela's storage and the paths of the API."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def full_name(text: str) -> str:
 
 
 def short_name(topic: str) -> str:
-    """Return the shortest name from which `full_name` returns the topic's full name."""
+    """Return the shortest name that `full_name` turns back into the topic's full name."""
     domain, _, rest = topic.partition("://")
     return rest.removeprefix(f"{DEFAULT_NAMESPACE}/") if domain == "persistent" else topic
 
 
 def is_namespace(text: str) -> bool:
-    """Return whether a name is `tenant/namespace`: a topic's has no slash, two, or a domain in front."""
+    """Return whether a name is `tenant/namespace`. A topic's name has no slash, two slashes, or a domain in front."""
     return "://" not in text and text.count("/") == 1
 
 

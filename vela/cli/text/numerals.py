@@ -1,4 +1,4 @@
-"""Write numbers for people. None, an unknown number, is a dash."""
+"""Format numbers for people. None means that a number is unknown, and becomes a dash."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def count(number: int | None) -> str:
 
 
 def plural(number: int, word: str, words: str = "") -> str:
-    """Return a number with its noun: 1 consumer, 2 consumers. `words` is a plural that is not `word` with an s."""
+    """Return a number with its noun: 1 consumer, 2 consumers. `words` is the plural, if it is not `word` with an s."""
     return f"{number:,} {word if number == 1 else words or f'{word}s'}"
 
 
@@ -25,14 +25,14 @@ def messages(number: int) -> str:
 
 
 def rate(per_second: float | None) -> str:
-    """Return a rate, below ten with a decimal: 1,234/s."""
+    """Return a rate such as 1,234/s. A rate below ten has one decimal."""
     if per_second is None:
         return UNKNOWN
     return f"{per_second:,.1f}/s" if 0 < per_second < 10 else f"{per_second:,.0f}/s"
 
 
 def size(size_bytes: float | None) -> str:
-    """Return a size in powers of 1000, as disks are sold."""
+    """Return a size in powers of 1000, like the sizes of disks."""
     if size_bytes is None:
         return UNKNOWN
     for unit in ("B", "kB", "MB", "GB", "TB"):
@@ -43,7 +43,7 @@ def size(size_bytes: float | None) -> str:
 
 
 def ago(time_ms: int | None) -> str:
-    """Return how long ago a time was; a dash for never and unknown."""
+    """Return how long ago a time was; a dash if the time is 0 or unknown."""
     if not time_ms:
         return UNKNOWN
     return length(max(time.time() - time_ms / 1000, 0))

@@ -33,10 +33,10 @@ _GAP: Final = 2  # spaces between columns
 _AS_WIDE_AS_NEEDED: Final = 1 << 30
 _LEAST: Final = 12  # letters that a column of text keeps on a narrow terminal, if it needs them
 _MOST_FACT: Final = (
-    30  # letters of a name beside a value, on a terminal; a longer one continues in the next line
+    30  # letters of a name beside a value, on a terminal; a longer name continues on the next line
 )
 _MOST_FACT_IN_A_PIPE: Final = 100  # every line of the table is padded to the longest name
-_MOST_CELL_IN_A_PIPE: Final = 100  # a longer cell widens its own row only
+_MOST_CELL_IN_A_PIPE: Final = 100  # a longer cell widens only its own row
 # Characters that move the cursor, reverse the order of letters, or end a line without being control characters.
 _CONTROL: Final = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]"
@@ -49,12 +49,12 @@ def emit(document: Any) -> None:
 
 
 def printable(text: str) -> str:
-    """Write control characters, except line ends and tabs, as escapes: a terminal shows those and obeys none."""
+    """Write control characters, except line ends and tabs, as escapes, which a terminal shows and does not execute."""
     return _CONTROL.sub(_escape, text)
 
 
 def one_line(text: str) -> str:
-    """Return printable text in one line, so that a text from elsewhere cannot forge a row of a table or a sentence."""
+    """Return printable text in one line, so that text from a server or a file cannot fake a sentence or a table row."""
     return printable(text).replace("\n", "⏎").replace("\t", "\\x09")
 
 
@@ -71,7 +71,7 @@ def toned(words: str, tone: str) -> Text:
 
 
 def lines_of(text: str) -> Text:
-    """Return a text of several lines for `facts`, without characters that a terminal would obey."""
+    """Return a text of several lines for `facts`, without characters that control a terminal."""
     from rich.text import Text
 
     return Text(printable(text))
@@ -86,7 +86,7 @@ def rich_console() -> Console:
 
 
 def print_rich(*what: RenderableType) -> None:
-    """Print for people. In a pipe or a file, leave out the spaces that pad columns."""
+    """Print for people. In a pipe or a file, leave out spaces at the ends of lines."""
     console = rich_console()
     if console.is_terminal:
         console.print(*what, sep="\n")
@@ -104,12 +104,12 @@ def table(
     spare: Sequence[str] = (),
     cut: Sequence[str] = (),
 ) -> Table | Text:
-    """Return a plain table; columns named in `right` have numbers. A cell is text, or rich's Text.
+    """Return a plain table. `right` names the columns of numbers. A cell is text, or rich's Text.
 
-    On a terminal that is too narrow the columns named in `spare` are left out, the first one first; then columns of
-    numbers, from the right, until each column of text has room for a few letters. In columns named in `cut`, a name
-    that is too long ends with an ellipsis; in other columns it continues in the next line. In a pipe every row is one
-    line, and a very long cell moves the rest of its own row only.
+    On a terminal that is too narrow, the table leaves out the columns named in `spare`, in that order. If that is not
+    enough, it leaves out columns of numbers, from the right, until each column of text has room for a few letters. In
+    columns named in `cut`, a long name ends with an ellipsis; in other columns it continues on the next line. In a
+    pipe, every row is one line, and a very long cell moves only the rest of its own row.
     """
     from rich.table import Table
     from rich.text import Text
@@ -137,7 +137,7 @@ def table(
 
 
 def _piped(rows: Sequence[Sequence[Text]], are_numbers: Sequence[bool]) -> Text:
-    """Return rows as lines. Cells up to a width stand below each other."""
+    """Return rows as lines. Columns are aligned, except after very long cells."""
     from rich.text import Text
 
     widths = [

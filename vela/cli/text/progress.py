@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 __all__ = ["no_progress", "progress_bar"]
 
-Advance = Callable[[int], None]  # called after each sent message, with its bytes in the source
+Advance = Callable[[int], None]  # called after each sent message, with the bytes that it took in the source
 
 
 @contextmanager

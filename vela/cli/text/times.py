@@ -1,4 +1,4 @@
-"""Moments and lengths of time on the command line."""
+"""Read and print times and lengths of time on the command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["LENGTH", "MOMENT", "exact_moment", "length_ms", "moment", "moment_ms
 
 _LAST_MS = 253_402_300_799_999  # the end of the year 9999
 _NUMBER = re.compile(r"[0-9]+")
-_LEAST_DIGITS = 12  # of a time in ms: times since 2001 have 13; a shorter number may be seconds or a date
+_LEAST_DIGITS = 12  # of a time in ms. Times since 2001 have 13; a shorter number may be seconds or a date
 _SECONDS = re.compile(r"([0-9]{9,10})(?:\.[0-9]*)?")
 
 
@@ -23,7 +23,7 @@ def length_ms(text: str) -> int:
     """Return `90s`, `15m`, `1h30m` or `7d` in milliseconds. Raises ValueError for other text."""
     total_ms = read_length_ms(text)
     if total_ms > _LAST_MS:
-        raise ValueError(f"{text!r} is too long: nothing is older than 1970")
+        raise ValueError(f"{text!r} is too long: write at most 2932896d")
     return total_ms
 
 
@@ -65,22 +65,22 @@ def _iso(time_ms: int) -> str:
 
 
 def moment(time_ms: int | None) -> str:
-    """Return a time for people: in this computer's zone, to the second; a dash for never and unknown."""
+    """Return a time for people: in this computer's zone, to the second; a dash if the time is 0 or unknown."""
     return _shown(time_ms, "seconds") if time_ms else UNKNOWN
 
 
 def moment_of(text: str | None) -> str:
-    """Return the same for a time in ISO, as the API writes it."""
+    """Do the same as `moment` for an ISO time, which the API writes."""
     return moment(int(datetime.fromisoformat(text).timestamp() * 1000)) if text else UNKNOWN
 
 
 def exact_moment(time_ms: int) -> str:
-    """Return the same for a time that a user gave: with its milliseconds if it has any, and 1970 is not a dash."""
+    """Return a time that a user gave, with its milliseconds if it has any. Here, 1970 is a time and not a dash."""
     return _shown(time_ms, "milliseconds" if time_ms % 1000 else "seconds")
 
 
 def _shown(time_ms: int, precision: str) -> str:
-    """Return a time, or its number if no calendar has it: clients and acts may contain any number."""
+    """Return a time, or its number if Python has no such date: clients and acts may send any number."""
     try:
         return datetime.fromtimestamp(time_ms / 1000).astimezone().isoformat(" ", precision)
     except (ValueError, OverflowError, OSError):

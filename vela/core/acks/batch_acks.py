@@ -1,4 +1,4 @@
-"""The acks of messages in batches. An entry is acked when its last message is."""
+"""The acks of messages in batches. An entry is acked when its last message is acked."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class BatchAcks:
         return len(self._open)
 
     def get(self, position: Position) -> Batch | None:
-        """Return what is known of a batch, or None if none of its messages is acked."""
+        """Return the state of a batch, or None if none of its messages is acked."""
         return self._open.get(position)
 
     def open(self, position: Position, size: int) -> Batch:
@@ -63,7 +63,8 @@ class BatchAcks:
     def delivered(self, position: Position, size: int, ack_set: int | None) -> None:
         """Note a delivery of the batch. `ack_set` has the bits of the messages to process; None means all.
 
-        Forgets the acks that were sent to the broker, because its ack set includes them. Keeps those not sent yet.
+        Forgets the acks that were sent to the broker, because the broker's ack set includes them. Keeps the acks not
+        sent yet.
         """
         known = self._open.get(position)
         if known is None and ack_set is None:
@@ -88,7 +89,7 @@ class BatchAcks:
             del self._open[known]
 
     def forget_settled(self) -> None:
-        """Forget batches without unsent acks after a lost connection. The broker delivers them again with its acks."""
+        """Forget batches without unsent acks when a connection is lost: the broker sends them again with an ack set."""
         self._open = {position: batch for position, batch in self._open.items() if batch.is_waiting}
 
     def clear(self) -> None:

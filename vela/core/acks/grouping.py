@@ -19,7 +19,7 @@ __all__ = [
 DEFAULT_GROUP_MS: Final = 100
 DEFAULT_GROUP_SIZE: Final = 1000  # ids
 ALL_ACKED: Final = -1
-"""Of `AckGrouping.acked_messages`: every bit is set."""
+"""The result of `AckGrouping.acked_messages` if every bit is set."""
 
 EntryAck: TypeAlias = tuple[int, int, int | None]
 """Ledger, entry, and the bits of the entry's unacked messages; None = the whole entry is acked."""
@@ -33,11 +33,11 @@ class PendingAcks(NamedTuple):
 
 
 class AckGrouping:
-    """Acks of one topic between the application's call and the command to the broker. No timer inside.
+    """Acks of one topic between the application's call and the command to the broker. It has no timer.
 
-    The caller sends `take()` at once if `is_full`, and otherwise `group_ms` after the first ack of the group. It takes
-    only what it can send, so acks stay here while there is no connection. Acking a message twice has no further effect.
-    Without `batch_index_acks`, acks of a batch are sent only when its last message is acked.
+    The caller sends `take()` at once if `is_full`, and otherwise `group_ms` after the first ack of the group. The
+    caller takes only what it can send, so acks stay here while there is no connection. Acking a message twice has no
+    further effect. Without `batch_index_acks`, acks of a batch are sent only when its last message is acked.
     """
 
     __slots__ = ("_batch_index_acks", "_batches", "_cumulative", "_max_ids", "_partly", "_whole", "is_full")
@@ -102,8 +102,9 @@ class AckGrouping:
     ) -> Position | None:
         """Ack everything up to and including one message.
 
-        Returns the last entry that is wholly acked by this call, or None if the call changed nothing. Inside a batch,
-        and without batch index acks, that is the entry before, once for each batch. Raises ValueError like `add`.
+        Returns the last entry that is wholly acked by this call, or None if the call changed nothing. For a message
+        inside a batch, without batch index acks, that is the entry before the batch, but only at the first call for
+        that batch. Raises ValueError like `add`.
         """
         position, remaining = (ledger_id, entry_id), None
         if batch_index >= 0 and (remaining := self._remaining_after(position, batch_index, batch_size)):
@@ -128,7 +129,7 @@ class AckGrouping:
             raise ValueError(f"the id names message {batch_index} of a batch of {batch.size}")
         through = (1 << (batch_index + 1)) - 1
         batch.remaining &= ~through
-        # send these acks again: the single ones may have been lost with their connection
+        # send these acks again: the individual acks may have been lost with their connection
         batch.told |= through
         return batch.remaining or None
 
@@ -209,7 +210,7 @@ class AckGrouping:
         return (1 << max(batch_size, 1)) - 1 if batch is None else batch.remaining
 
     def delivered(self, ledger_id: int, entry_id: int, batch_size: int, ack_set: int | None) -> None:
-        """Note a delivery of a batch, before its messages are shown. See `BatchAcks.delivered`."""
+        """Note a delivery of a batch, before the application gets its messages. See `BatchAcks.delivered`."""
         if ack_set is not None or self._batches:
             self._batches.delivered((ledger_id, entry_id), batch_size, ack_set)
 
@@ -244,7 +245,7 @@ class NoAckGrouping(AckGrouping):
 
 
 def _covers(known: EntryAck, ack: EntryAck) -> bool:
-    """Return whether a cumulative ack of `known` covers one of `ack`. Within a batch, the later message covers more."""
+    """Return whether a cumulative ack of `known` covers that of `ack`. Within a batch, a later message covers more."""
     if known[:2] != ack[:2]:
         return known[:2] > ack[:2]
     return known[2] is None or known[2] == ack[2]

@@ -28,15 +28,16 @@ class NegativeAckTimer(StrEnum):
     """When negatively acked messages are redelivered, for a delay of d ms."""
 
     PRECISE = "precise"  # one timer at the earliest due time: after d, at most 32 ms later
-    TRUNCATED = "truncated"  # Pulsar's Java client today: due times cut to 256 ms, up to that much before d
-    PERIODIC = "periodic"  # older clients: looks every d/3, so up to d/3 after d
+    TRUNCATED = "truncated"  # Pulsar's Java client today: rounded down to 256 ms, so up to 256 ms before d
+    PERIODIC = "periodic"  # older clients: checks every d/3, so up to d/3 after d
 
 
 class NegativeAcks:
     """Entries of one topic to request again after their delay. It has no timer: see `next_due_ms`.
 
-    An entry is requested once, even if several of its messages are refused, or one several times. The first refusal
-    decides when. Delays below 100 ms count as 100 ms. With a `backoff` the delay grows with the redelivery count.
+    An entry is requested once, even if several of its messages are negatively acked, or one of them several times. The
+    first negative ack starts the delay. Delays below 100 ms count as 100 ms. With a `backoff` the delay grows with the
+    redelivery count.
     """
 
     __slots__ = ("_backoff", "_delay_ms", "_next_look_ms", "_period_ms", "_timer", "_wheel")

@@ -15,8 +15,8 @@ def has_more(
     """Return whether the topic has messages that the application has not taken.
 
     `last` is the topic's newest message, and `taken` the last one that the application took after its start or seek.
-    `start` is the message where it began; None = earliest, latest or a time. Then only the broker knows the place, and
-    `mark_delete` is the entry before the first one it sends.
+    `start` is the message of that start or seek; None = earliest, latest or a time. In that case only the broker knows
+    the place, and `mark_delete` is the entry before the first one that the broker sends.
     """
     if last.entry_id < 0:
         return False

@@ -17,7 +17,7 @@ class BatchMeasure:
         self.size_bytes = 0
 
     def add(self, size_bytes: int) -> bool:
-        """Add a message of this size and return True, or return False if it does not fit. The first one always fits."""
+        """Add a message of this size and return True, or return False if it does not fit. The first always fits."""
         if self.messages and (
             (0 < self._max_messages <= self.messages) or 0 < self._max_bytes < self.size_bytes + size_bytes
         ):

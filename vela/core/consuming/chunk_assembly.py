@@ -1,6 +1,6 @@
 """Join chunks to the message that they were cut from.
 
-`I` is the caller's message id. It is compared for equality and returned, and never interpreted.
+`I` is the caller's message id. This module compares ids for equality and returns them, but never interprets them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Chunk(NamedTuple):
     uuid: str
     chunk_id: int  # from 0
     chunks: int  # of the message
-    total_bytes: int  # of the message, as it was cut: compressed, if it was
+    total_bytes: int  # of the message when it was cut, so after compression
     age_ms: int  # since it was published, as far as the two computers' clocks agree
 
 
@@ -77,8 +77,8 @@ class ChunkAssembler(Generic[I]):
     def add(self, chunk: Chunk, message_id: I, payload: bytes, now_ms: int) -> ChunkOutcome[I]:
         """Take a chunk with its decrypted payload. A chunk that is delivered twice changes nothing.
 
-        A first chunk starts its message again. A chunk out of order ends its message: its chunks are acked if they are
-        older than the expiry, else delivered again.
+        A first chunk starts its message again. A chunk out of order ends its message: the message's chunks are acked if
+        they are older than the expiry, else delivered again.
         """
         waiting = self._incomplete.get(chunk.uuid)
         acknowledge: list[I] = []

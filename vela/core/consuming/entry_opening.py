@@ -31,7 +31,7 @@ class OpenedEntry(NamedTuple):
 
     metadata: MessageMetadata
     messages: list[Message]  # in batch order; empty for a chunk
-    batch_size: int  # messages in the batch, compacted and acked ones too; 0 = not a batch
+    batch_size: int  # messages in the batch, including compacted and acked ones; 0 = not a batch
     charged: int  # permits that the broker took for it
     piece: bytes | None = None  # of a chunk: its payload, decrypted
 
@@ -128,8 +128,8 @@ def open_entry(
 def join_chunks(metadata: MessageMetadata, payload: bytes, *, max_joined_bytes: int) -> Message:
     """Return the message whose joined chunks are `payload`. Raises Damaged, with the permits of the last chunk.
 
-    `metadata` is that of its last chunk. `max_joined_bytes` limits the size that it announces: the consumer was ready
-    to store the sum of the chunks.
+    `metadata` is the metadata of the last chunk. `max_joined_bytes` limits the decompressed size that it announces. The
+    consumer has already accepted the size of the chunks.
     """
     if metadata.compression:
         if metadata.uncompressed_size > max_joined_bytes:
@@ -157,7 +157,7 @@ def _charged(batch_size: int, ack_set: int | None) -> int:
 def entry_cost(block: bytes, ack_set: int | None) -> int:
     """Return the permits that the broker took for a delivery that is damaged or must not be opened.
 
-    The number of messages in damaged metadata counts only up to what the payload has room for.
+    If the metadata claims more messages than the payload has room for, the result is 1.
     """
     try:
         metadata, payload_offset = parse_metadata(block)

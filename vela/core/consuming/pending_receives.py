@@ -16,7 +16,7 @@ W = TypeVar("W", bound=_Waiter)
 
 
 class PendingReceives(Generic[W]):
-    """The waiting receives, first come, first served. One that is done (cancelled, timed out) is passed over."""
+    """The waiting receives, first come, first served. A receive that is done (cancelled, timed out) is passed over."""
 
     __slots__ = ("_waiters",)
 

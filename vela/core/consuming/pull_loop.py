@@ -15,7 +15,7 @@ from vela.wire.pull.reading import ReadAnswer, ReadMessage
 __all__ = ["FAILED_MS", "PAUSED_MS", "PullLimits", "PullLoop", "PullStep"]
 
 FULL_MS: Final = 50  # until the next look while too much is unfinished
-FAILED_MS: Final = 3000  # after an exception, a refusal or silence; then the same pull is made again
+FAILED_MS: Final = 3000  # after an exception, a refusal or silence; then the same pull is repeated
 PAUSED_MS: Final = 1000  # until the next look while the application has paused the consumer
 EMPTY_MS: Final = 20  # after an answer without progress that came sooner than this
 
@@ -24,7 +24,7 @@ EMPTY_MS: Final = 20  # after an answer without progress that came sooner than t
 class PullLimits:
     """Limits for the pulled and unfinished messages of one queue.
 
-    At a limit the loop stops pulling. One answer may exceed it.
+    At a limit, the loop stops pulling. One answer may exceed the limit.
     """
 
     messages: int = 1000
@@ -35,7 +35,7 @@ class PullLimits:
 
 
 class PullStep(NamedTuple):
-    """The content of an answer."""
+    """What the consumer does after an answer."""
 
     messages: tuple[ReadMessage, ...]  # for the application
     pause_ms: int  # until the next pull
@@ -45,7 +45,7 @@ class PullStep(NamedTuple):
 
 
 class PullLoop:
-    """The loop of one queue, from an offset on.
+    """The loop of one queue, starting at an offset.
 
     `epoch` counts how often the broker has moved the offset. Messages of an earlier epoch are obsolete.
     """

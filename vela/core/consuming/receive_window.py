@@ -14,7 +14,7 @@ _NEVER: Final = 1 << 62
 
 
 class ReceiveWindow:
-    """The permits of one consumer on one connection after another.
+    """The permits of one consumer, on each of its connections in turn.
 
     Every method that frees permits returns how many to send in one Flow now, 0 for none. On one connection the
     permits sent, minus those that the broker spent, plus `owed` and the messages in the queue add up to `size`.
@@ -69,11 +69,11 @@ class ReceiveWindow:
         return self._send() if self.owed > 0 else 0
 
     def grow(self) -> int:
-        """Double a growable window, because the application waits for more than it allows."""
+        """Double a growable window, because the application waits for more than the window allows."""
         return self._resize(min(self._maximum, self.size * 2))
 
     def shrink(self) -> None:
-        """Halve the window, because memory is short. Permits that the broker has stay there."""
+        """Halve the window, because memory is short. The broker keeps the permits that it has."""
         self._resize(max(1, self.size // 2))
 
     def _resize(self, size: int) -> int:

@@ -19,7 +19,7 @@ class ConsumerState(enum.Enum):
 
     @property
     def can_receive(self) -> bool:
-        """Whether a receive is served, at once or when messages come."""
+        """Whether a receive can get a message, now or later."""
         return self in (ConsumerState.READY, ConsumerState.CONNECTING)
 
     @property

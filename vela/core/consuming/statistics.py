@@ -12,14 +12,14 @@ __all__ = ["ConsumerStatistics", "rate_per_s"]
 class ConsumerStatistics:
     """Counts since the consumer was created, and how full its queue is now.
 
-    With several topics: the sum over the current ones.
+    With several topics: the sum over the current topics.
     """
 
     messages_received: int  # taken by the application
     bytes_received: int  # bytes of their payloads
     messages_delivered: int  # messages from the broker; each message of a batch counts
     messages_waiting: int  # in the queue
-    permits_available: int  # room in the queue; 0 or less: it is full and nobody receives
+    permits_available: int  # room in the queue; 0 or less: the queue is full and no call is receiving
     receives_failed: int  # discarded entries and interrupted receives
     entries_discarded: Mapping[str, int]  # discarded entries, by reason
     entries_stale: int  # entries from an earlier connection or epoch

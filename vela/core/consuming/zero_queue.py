@@ -6,7 +6,7 @@ __all__ = ["ZeroQueueBalance"]
 
 
 class ZeroQueueBalance:
-    """The permits that the broker still has. One that a cancelled receive left there serves the next receive."""
+    """The permits that the broker still has. A permit that a cancelled receive left there serves the next receive."""
 
     __slots__ = ("_is_paused", "outstanding")
 

@@ -33,7 +33,7 @@ class Batch(Generic[T]):
     def __init__(self, sequence_id: int, named_by: Outgoing | None = None) -> None:
         self.sequence_id = sequence_id  # of the first message
         self.last_sequence_id = sequence_id
-        self.named_by = named_by  # key-based: the message whose keys are the entry's too
+        self.named_by = named_by  # key-based: the message whose keys the entry also gets
         self.payload = bytearray()  # the groups, uncompressed
         self.payload_bytes = 0  # of the messages alone
         self.tokens: list[T] = []  # one per message
@@ -138,7 +138,7 @@ class Batching(Generic[T]):
     def add_plain(self, payload: bytes, token: T) -> bool | None:
         """Add a message that is a payload alone. Return True if the caller must `take()` now, None if it does not fit.
 
-        It does the work of `fits` and `add` in half the time, because most messages are like this.
+        It does the work of `fits` and `add` in half the time, and most messages are like this.
         """
         batch, size, limits, ids = self._batch, len(payload), self._limits, self._sequence_ids
         sequence_id = ids.next

@@ -1,4 +1,4 @@
-"""Hashes of message keys, with the same numbers as Apache's clients: they choose a key's partition."""
+"""Hashes of message keys, which choose a key's partition. Apache's clients compute the same numbers."""
 
 from __future__ import annotations
 

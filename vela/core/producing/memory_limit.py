@@ -10,8 +10,8 @@ __all__ = ["MemoryLimit", "MemoryShare"]
 class MemoryLimit:
     """Counts bytes. At the limit, consumers grant no more permits.
 
-    It limits what the client asks for. Messages for which it granted permits before still arrive, so the count may
-    exceed the limit by those.
+    The limit stops new permits only. Messages for which a consumer granted permits earlier still arrive, so the count
+    may exceed the limit by their size.
     """
 
     __slots__ = ("_limit_bytes", "_waiting", "used_bytes")
@@ -55,7 +55,7 @@ class MemoryLimit:
 
 
 class MemoryShare:
-    """One consumer's share of the limit, and the permits that it does not grant meanwhile.
+    """One consumer's share of the limit, and the permits that the consumer withholds while the limit is reached.
 
     At the limit, a consumer without messages still asks for one at a time. Otherwise a consumer whose application does
     not receive would stop all others.
@@ -68,7 +68,7 @@ class MemoryShare:
         self._limit = limit
         self._send = send
         self._withheld = 0
-        self._has_asked = False  # for one message, which has not come yet
+        self._has_asked = False  # at the limit, for one message that has not arrived yet
         self._is_waiting = False
         self.held_bytes = 0
 
@@ -98,7 +98,7 @@ class MemoryShare:
             self._ask_for_one()
 
     def reset(self) -> None:
-        """Drop everything: the broker has forgotten its permits."""
+        """Drop everything: the broker has forgotten the consumer's permits."""
         self._withheld, self._has_asked = 0, False
         self.remove(self.held_bytes)
 

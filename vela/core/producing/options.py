@@ -37,7 +37,7 @@ MessageRouter = Callable[[Message, int], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerOptions:
-    """The names and defaults are those of Apache's Python client. Options that it lacks come last."""
+    """The options of a producer. Names and defaults are those of Apache's Python client; other options come last."""
 
     producer_name: str | None = None  # None = the broker chooses one
     schema: Schema[Any] = field(default_factory=BytesSchema)

@@ -19,7 +19,7 @@ class Outgoing(NamedTuple):
 
     payload: bytes
     properties: Mapping[str, str] = NO_PROPERTIES
-    key: str | None = None  # routes and compacts
+    key: str | None = None  # for routing and compaction
     key_b64: bool = False  # `key` is the base64 text of a binary key
     ordering_key: bytes | None = None  # Key_Shared prefers it to the key
     sequence_id: int | None = None  # None = the producer counts
@@ -42,7 +42,7 @@ class Outgoing(NamedTuple):
         return None if self.key is None else self.key.encode()
 
     def size_bytes(self) -> int:
-        """Return about how many bytes the message takes in an entry."""
+        """Return roughly how many bytes the message takes in an entry."""
         size = len(self.payload) + len(self.ordering_key or b"")
         if self.key is not None:
             size += _utf8_bytes(self.key)

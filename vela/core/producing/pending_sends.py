@@ -62,7 +62,7 @@ class PendingSend(Generic[T]):
         self.payload_bytes = payload_bytes  # size of the application's payloads
         self.sent_ms = sent_ms  # when it was first sent or queued
         self.deadline_ms = deadline_ms  # of the send timeout
-        self.chunked = chunked  # shared by the chunks of one message, None = whole
+        self.chunked = chunked  # shared by the chunks of one message, None = not chunked
 
 
 class PendingSends(Generic[T]):
@@ -104,7 +104,7 @@ class PendingSends(Generic[T]):
     def take_refused(self, sequence_id: int) -> list[PendingSend[T]]:
         """Remove and return the first send if the SEND_ERROR is for it, with its message's other chunks.
 
-        Brokers name the send's last sequence id; any id of the send is taken. Returns nothing if the error is for a
+        Brokers name the send's last sequence id; this accepts any id of the send. Returns nothing if the error is for a
         send that was given up. Raises UnexpectedReceipt like `take_receipt`.
         """
         head = self.take_receipt(sequence_id)

@@ -1,4 +1,4 @@
-"""Choose the partition of a message. A key decides; without one, one of Pulsar's two routing modes does."""
+"""Choose the partition of a message: by its key or, without a key, by one of Pulsar's two routing modes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SinglePartition:
         self._chosen: int | None = None
 
     def partition(self, message: Outgoing, partitions: int, now_ms: int) -> int:
-        """Return the key's partition or, without a key, the chosen one. That one stays when partitions are added."""
+        """Return the key's partition or, without a key, the chosen one. Added partitions do not change that one."""
         if message.key is not None:
             return self._hash(message.key) % partitions
         if self._chosen is None:
@@ -55,8 +55,8 @@ class RoundRobin:
     def partition(self, message: Outgoing, partitions: int, now_ms: int) -> int:
         """Return the key's partition or, without a key, the next one.
 
-        With batching, change only when the messages or bytes sent there would fill a batch, or `delay_ms` after the
-        last change.
+        With batching, the partition changes only when the messages or bytes sent there would fill a batch, or
+        `delay_ms` after the last change.
         """
         if message.key is not None:
             return self._hash(message.key) % partitions

@@ -24,7 +24,7 @@ _COMMAND_ROOM_BYTES: Final = 512
 
 
 class PayloadTooLarge(ValueError):
-    """A message is larger than the broker accepts, after compression; it would close the connection.
+    """A message, after compression, is larger than the broker accepts: the broker would close the connection.
 
     Either the payload exceeds the limit for an entry, or payload, properties and keys exceed the limit for a frame.
     """
@@ -119,7 +119,8 @@ class SendFrames(Generic[T]):
         sequence_id, total = metadata.sequence_id, len(payload)
         metadata.uuid = f"{self.identity.name}-{sequence_id}"
         metadata.total_chunk_msg_size = total
-        metadata.chunk_id = metadata.num_chunks_from_msg = total  # no number of chunks takes more bytes
+        # Placeholders, to measure the metadata: no real number of chunks takes more bytes.
+        metadata.chunk_id = metadata.num_chunks_from_msg = total
         pieces = split(
             payload,
             metadata_bytes=metadata.ByteSize(),
@@ -130,7 +131,7 @@ class SendFrames(Generic[T]):
         chunked = ChunkedSend(metadata.uuid, len(pieces))
         sends: list[PendingSend[T]] = []
         for chunk_id, piece in enumerate(pieces):
-            own = MessageMetadata()  # each: encryption writes into it
+            own = MessageMetadata()  # one for each chunk: encryption writes into it
             own.CopyFrom(metadata)
             own.chunk_id = chunk_id
             is_last = chunk_id == len(pieces) - 1

@@ -1,7 +1,7 @@
 """The client's end of Pulsar's binary protocol, without I/O. `ServerEngine` is its counterpart in the broker.
 
-Bytes go in and replies come out. The builders in `commands` make what a client sends. Only CONNECT and
-AUTH_RESPONSE are made here, because they belong to the handshake.
+Bytes go in and replies come out. The builders in `commands` encode what a client sends. Only CONNECT and AUTH_RESPONSE
+are encoded here, because they belong to the handshake.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class ClientEngine:
         )
 
     def receive(self, data: bytes | bytearray | memoryview) -> list[Reply]:
-        """Take bytes of the broker and return the replies that they complete, in order.
+        """Take bytes from the broker and return the replies that they complete, in order.
 
         Raises RemoteProtocolError (FrameTooLarge, MalformedFrame, MalformedCommand, UnexpectedCommand) with
         the replies before the violation in its `events`; the state is then FAILED. Raises LocalProtocolError

@@ -16,8 +16,8 @@ class ServerError(enum.IntEnum):
     AUTHENTICATION_ERROR = 3  # fatal
     AUTHORIZATION_ERROR = 4  # fatal
     CONSUMER_BUSY = 5  # fatal
-    SERVICE_NOT_READY = 6  # retried; in lookup answers the connection is dropped too
-    PRODUCER_BLOCKED_QUOTA_EXCEEDED_ERROR = 7  # fatal at creation, retried after
+    SERVICE_NOT_READY = 6  # retried; after a lookup the connection is also dropped
+    PRODUCER_BLOCKED_QUOTA_EXCEEDED_ERROR = 7  # fatal at creation, retried later
     PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION = 8  # fatal at creation, pending sends fail
     CHECKSUM_ERROR = 9  # that message fails
     UNSUPPORTED_VERSION_ERROR = 10

@@ -23,7 +23,7 @@ __all__ = [
     "text_of",
 ]
 
-_parse: Final = pb.BaseCommand.FromString  # through the class each time it costs 0.2 µs more
+_parse: Final = pb.BaseCommand.FromString  # looking it up on the class each time costs 0.2 µs more
 
 
 class _Body(Protocol):

@@ -1,4 +1,4 @@
-"""Frames: cuts a byte stream into commands and payloads, and puts sizes in front of those to be sent."""
+"""Frames: cut a byte stream into commands and payloads, and put sizes in front of commands and payloads to send."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ __all__ = ["plain_reply"]
 _MESSAGE: Final = b"\x08\x09\x4a"  # type = MESSAGE, then field 9
 _RECEIPT: Final = b"\x08\x07\x3a"  # type = SEND_RECEIPT, then field 7
 _LONGEST: Final = 56  # bits before the ninth byte: longer varints are negative numbers, or none at all
-_new: Final = tuple.__new__  # of a named tuple, without the detour through its own function
+_new: Final = tuple.__new__  # makes a named tuple faster than the tuple's own constructor
 
 
 def plain_reply(frame: Frame) -> Message | Receipt | None:
@@ -90,7 +90,7 @@ def _receipt(command: bytes) -> Receipt | None:
 
 
 def _longer(data: bytes, first: int, at: int) -> tuple[int, int]:
-    """Return a varint after its known `first` byte, and the offset after it. IndexError: too long or cut off."""
+    """Return a varint after its known `first` byte, and the offset after it. Raises IndexError for a bad varint."""
     value, shift = first & 0x7F, 7
     while (byte := data[at]) > 0x7F:
         value |= (byte & 0x7F) << shift

@@ -53,7 +53,7 @@ class Message(NamedTuple):
     batch_index: int  # brokers send -1, and the client splits the batch
     redelivery_count: int  # of the entry; 0 = first delivery
     ack_set: int | None  # bit i set = index i is to be processed; None = all
-    consumer_epoch: int | None  # of the SUBSCRIBE or REDELIVER this answers, None = none was sent
+    consumer_epoch: int | None  # of the SUBSCRIBE or REDELIVER that this answers, None = no epoch
     entry_block: bytes  # everything after the command: checksum, metadata, payload, for `vela.wire.entry`
 
 
@@ -75,7 +75,7 @@ class AckResponse(NamedTuple):
 
 
 class Success(NamedTuple):
-    """SUCCESS."""
+    """SUCCESS: the request is done."""
 
     request_id: int
 
@@ -112,12 +112,12 @@ class Ping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pong:
-    """PONG."""
+    """PONG: the answer to a PING."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partitions:
-    """PARTITIONED_METADATA_RESPONSE."""
+    """PARTITIONED_METADATA_RESPONSE: the number of a topic's partitions."""
 
     request_id: int
     partitions: int  # 0 = not partitioned
@@ -125,7 +125,7 @@ class Partitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Located:
-    """LOOKUP_RESPONSE: who serves the topic."""
+    """LOOKUP_RESPONSE: the broker that serves the topic."""
 
     request_id: int
     url: str | None  # pulsar://host:port
@@ -137,7 +137,7 @@ class Located:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsOfNamespace:
-    """GET_TOPICS_OF_NAMESPACE_RESPONSE."""
+    """GET_TOPICS_OF_NAMESPACE_RESPONSE: the topics of a namespace."""
 
     request_id: int
     topics: Sequence[str]  # full names, partitions one by one; empty when not `changed`
@@ -148,7 +148,7 @@ class TopicsOfNamespace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSuccess:
-    """PRODUCER_SUCCESS."""
+    """PRODUCER_SUCCESS: the producer is open, or queued for exclusive access."""
 
     request_id: int
     name: str
@@ -198,7 +198,7 @@ class EndOfTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastMessageId:
-    """GET_LAST_MESSAGE_ID_RESPONSE."""
+    """GET_LAST_MESSAGE_ID_RESPONSE: the topic's newest message."""
 
     request_id: int
     last: MessageId  # EARLIEST (-1:-1) = the topic is empty
@@ -207,7 +207,7 @@ class LastMessageId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaFound:
-    """GET_SCHEMA_RESPONSE."""
+    """GET_SCHEMA_RESPONSE: a version of a topic's schema."""
 
     request_id: int
     schema: Schema
@@ -216,7 +216,7 @@ class SchemaFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaVersion:
-    """GET_OR_CREATE_SCHEMA_RESPONSE."""
+    """GET_OR_CREATE_SCHEMA_RESPONSE: the version of a schema."""
 
     request_id: int
     version: bytes

@@ -111,7 +111,7 @@ def _error(command: pb.BaseCommand) -> replies.Refusal:
     body = command.error
     if not (body.HasField("request_id") and body.HasField("message")):
         complete(body, command)
-    # A code that is newer than this client reads as missing, so it is the enum's first: UNKNOWN_ERROR.
+    # protobuf reads a code that is newer than this client as missing, so it becomes the first code: UNKNOWN_ERROR.
     return replies.Refusal(signed64(body.request_id), ServerError(body.error), text_of(body.message))
 
 

@@ -18,7 +18,7 @@ __all__ = ["EntryHeader", "parse_header", "parse_metadata"]
 
 _U32: Final = struct.Struct(">I")
 _METADATA_OFFSET: Final = PREFIX_BYTES + 4
-_parse: Final = MessageMetadata.FromString  # through the class it costs 0.2 µs more
+_parse: Final = MessageMetadata.FromString  # looking it up on the class each time costs 0.2 µs more
 # of a batch: size u32, and the two bytes of payload_size, its required field
 _SMALLEST_GROUP_BYTES: Final = 6
 

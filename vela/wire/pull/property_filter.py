@@ -40,14 +40,14 @@ def parse_property_filter(text: str) -> PropertyFilter:
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    """Return (kind, text) of each token. Words of the language are in upper case and of kind `word`."""
+    """Return (kind, text) of each token. The kind of a keyword is `word`, and its text is in upper case."""
     tokens: list[tuple[str, str]] = []
     at, end = 0, len(text.rstrip())
     while at < end:
         match = _TOKEN.match(text, at)
         if match is None:
             raise InvalidPull(
-                f"filter: {text[at : at + 20].strip()!r} cannot be read; properties, numbers, 'text'"
+                f"filter: {text[at : at + 20].strip()!r} cannot be read: write properties, numbers and 'text'"
             )
         kind = match.lastgroup or ""
         value = match[kind]
@@ -137,7 +137,7 @@ class _Parser:
             return value[1:-1].replace("''", "'")
         if (kind, value) in (("word", "TRUE"), ("word", "FALSE")):
             return value == "TRUE"
-        raise InvalidPull(f"filter: {value!r} where a number, a 'text', TRUE or FALSE belongs")
+        raise InvalidPull(f"filter: found {value!r} where a number, a 'text', TRUE or FALSE is expected")
 
     def _peek(self) -> tuple[str, str]:
         return self._tokens[self._at] if self._at < len(self._tokens) else ("end", "its end")
@@ -156,11 +156,11 @@ class _Parser:
     def _expect(self, kind: str, value: str | None = None) -> str:
         found_kind, found = self._next()
         if found_kind != kind or (value is not None and found != value):
-            raise InvalidPull(f"filter: {found!r} where {value or f'a {kind}'} belongs")
+            raise InvalidPull(f"filter: found {found!r} where {value or f'a {kind}'} is expected")
         return found
 
 
-_COMPARISONS: Final[dict[str, Callable[[int], bool]]] = {  # of the sign of left minus right
+_COMPARISONS: Final[dict[str, Callable[[int], bool]]] = {  # functions of the sign of left minus right
     "=": lambda sign: sign == 0,
     "<>": lambda sign: sign != 0,
     "<": lambda sign: sign < 0,

@@ -40,7 +40,7 @@ class ReadAnswer:
     code: PullCode
     next_begin_offset: int  # where to pull next
     min_offset: int  # of the oldest message that the queue keeps
-    max_offset: int  # the next message's
+    max_offset: int  # of the next message to be stored
     unreadable_messages: int  # passed over by the broker: corrupt, encrypted, parts of a large message
     messages: tuple[ReadMessage, ...]
 
@@ -72,7 +72,7 @@ def pull_query(
 
 
 def decode_answer(body: bytes, *, offset: int) -> ReadAnswer:
-    """Read the answer to a pull from `offset`. Raises RemoteProtocolError if no broker would answer so."""
+    """Read the answer to a pull from `offset`. Raises RemoteProtocolError if it is not a broker's answer."""
     try:
         fields = json.loads(body)
         answer = ReadAnswer(

@@ -1,4 +1,4 @@
-"""Tag expressions: which messages of a topic a pull asks for, by their tag. A message has at most one."""
+"""Tag expressions: which messages of a topic a pull asks for, by their tag. A message has at most one tag."""
 
 from __future__ import annotations
 

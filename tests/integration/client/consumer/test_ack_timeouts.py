@@ -101,4 +101,4 @@ async def test_a_consumer_that_hoards_gets_a_warning(
         timers.advance(LOOK_MS)
         timers.advance(LOOK_MS)
     assert asked(desk) == [], "messages that nobody took have no timeout"
-    assert ["100 messages wait in this consumer" in text for text in caplog.messages] == [True]
+    assert ["the 100 messages in its queue" in text for text in caplog.messages] == [True]

@@ -24,16 +24,17 @@ class Asked:
     method: str
     path: str  # after /api/v1/
     query: dict[str, str]
-    pairs: list[tuple[str, str]]  # of the query, with those that it has several times
+    pairs: list[tuple[str, str]]  # names and values of the query, including repeated names
     body: dict[str, Any]
     headers: dict[str, str]
 
 
 @dataclass(slots=True)
 class FakeConsole:
-    """Answers requests by method and path. If the answer is a list, each request gets the next item; the last stays.
+    """Answers requests by method and path.
 
-    Requests without an answer here plan and apply acts.
+    If the answer is a list, each request gets the next item, and the last item is repeated. Requests for which
+    the test sets no answer plan and apply acts.
     """
 
     answers: dict[str, Any] = field(default_factory=dict)

@@ -151,7 +151,7 @@ def test_each_command_plans_the_act_of_its_name(
 
 def test_every_kind_has_a_command() -> None:
     asked_for = {name for name, kind in KINDS.items() if kind.can_be_requested}
-    # `vela produce` is a client of its own, so `publish` has only `vela acts plan`.
+    # `vela produce` uses the client, so only `vela acts plan` plans the act `publish`.
     assert {kind for line, kind, _ in LINES if not line.startswith("acts ")} == asked_for - {"publish"}
 
 
@@ -186,7 +186,7 @@ def test_every_kind_has_a_command() -> None:
         ("policies set orders a", "write it as POLICY=VALUE"),
         ("policies set orders a=1 a=2", "given twice"),
         ("policies set a/b/c/d a=1", "'a/b/c/d' is not a topic name: write t"),
-        ("topics create ../../x", "tenant '..' may hold letters, digits, -=:._ and not dots only"),
+        ("topics create ../../x", "tenant '..' may have letters, digits and -=:._, but not only dots"),
         ("topics create non-persistent://a/b/c", "You need not create"),
         ("acts plan skip orders messages", "write it as NAME=VALUE"),
         ("clear orders billing --json", "add --yes or --plan-only"),

@@ -162,7 +162,7 @@ def test_an_act_that_was_undone_names_the_act_that_undid_it(vela: Vela, console:
     ("state", "code", "exit_code"),
     [("refused", "NothingToActOn", 3), ("refused", "MetadataError", 4), ("expired", "ActExpired", 1)],
 )
-def test_an_answer_that_came_late_has_the_exit_code_of_one_at_once(
+def test_a_late_error_has_the_exit_code_of_an_immediate_one(
     state: str, code: str, exit_code: int, vela: Vela, console: FakeConsole
 ) -> None:
     console.answers["POST acts"] = httpx.Response(202, json=an_act(state="plan_requested", is_waiting=True))
@@ -256,7 +256,9 @@ def test_an_act_without_an_answer_is_left_and_its_number_named(
     assert then in done.stderr
 
 
-def test_ctrl_c_while_an_act_is_applied_says_that_it_may_be(vela: Vela, console: FakeConsole) -> None:
+def test_ctrl_c_while_an_act_is_applied_says_that_it_may_still_be_applied(
+    vela: Vela, console: FakeConsole
+) -> None:
     def interrupted(request: httpx.Request) -> None:
         if request.url.path.endswith("/apply"):
             raise KeyboardInterrupt
@@ -330,7 +332,7 @@ def test_a_refusal_names_the_option_of_the_command(
 
 
 @pytest.mark.parametrize("command", [f"{RESET} --yes", RESET, "acts undo 5"])
-def test_a_plan_that_needs_a_second_person_is_shown_and_left(
+def test_a_plan_that_needs_a_second_person_is_shown_and_not_applied(
     command: str, vela: Vela, console: FakeConsole
 ) -> None:
     waits = an_act(plan=a_plan(), needs_second_person=True)

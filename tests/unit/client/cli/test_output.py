@@ -1,4 +1,4 @@
-"""Tables fit the terminal; what is piped has every column."""
+"""Tables fit the terminal; in a pipe they have every column."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, width: int | None) -> list[str]:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: width is not None, raising=False)
     monkeypatch.setattr(
         "vela.cli.text.output.shutil.get_terminal_size",
-        lambda *_, **__: os.terminal_size((width or 0, 20)),  # pytest calls it too, with other arguments
+        lambda *_, **__: os.terminal_size((width or 0, 20)),  # pytest also calls it, with other arguments
     )
     return headers(table(COLUMNS, ROWS, right=("backlog",), spare=("last", "unknown", "stored")))
 
@@ -71,7 +71,7 @@ def test_a_name_that_is_too_long_is_cut_to_the_terminal_where_a_table_asks_for_i
     assert line.rstrip().endswith("vera")
 
 
-def test_control_characters_are_written_and_not_obeyed() -> None:
+def test_control_characters_are_shown_as_escapes() -> None:
     assert printable("a\x1b[31m\tb\r\n\x9b") == "a\\x1b[31m\tb\\x0d\n\\x9b"
     assert one_line("a\x1b\tb\n\u2028\u202ec") == "a\\x1b\\x09b⏎\\u2028\\u202ec"
 

@@ -1,4 +1,4 @@
-"""Acts on a partitioned topic: one act, of which plan and receipt have a row for each partition."""
+"""Acts on a partitioned topic: one act, whose plan and receipt have a row for each partition."""
 
 from __future__ import annotations
 

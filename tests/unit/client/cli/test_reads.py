@@ -171,7 +171,7 @@ def test_producers_are_listed_with_why_they_were_refused(vela: Vela, console: Fa
         ("peek orders billing", f"{TOPIC}/subscriptions/billing/peek", {"messages": []}, "no message waits"),
     ],
 )
-def test_an_empty_list_says_so_beside_the_output(
+def test_an_empty_list_says_so_on_standard_error(
     line: str, path: str, body: dict[str, Any], says: str, vela: Vela, console: FakeConsole
 ) -> None:
     console.answers[f"GET {path}"] = body

@@ -21,7 +21,7 @@ from vela.wire.errors import (
 
 
 def state_of(engine: ClientEngine) -> ConnectionState:
-    """Return the engine's state. Through a call, mypy does not assume that it is still what an assert said before."""
+    """Return the engine's state. After an assert on the attribute itself, mypy would assume that it cannot change."""
     return engine.state
 
 

@@ -1,4 +1,4 @@
-"""The committed protobuf module is what its .proto says, and stands apart from other copies of Pulsar's."""
+"""The committed protobuf module matches its .proto, and can be loaded beside other copies of Pulsar's protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pull as its client writes it, and what it makes of answers."""
+"""A pull as the client writes it, and answers as the client reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sending one message to the dead letters by hand."""
+"""`vela dead-letter`: send one message to the dead letters."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ __all__ = ["dead_letter"]
 @click.option(
     "--to",
     type=TOPIC,
-    help="Dead-letter topic. Default: that of the consumers if the broker knows it, or TOPIC-SUBSCRIPTION-DLQ.",
+    help="Dead-letter topic. Default: the dead-letter topic of the consumers if the broker knows it, else"
+    " TOPIC-SUBSCRIPTION-DLQ.",
 )
 @subscription_act
 def dead_letter(act: Act, id: str, to: str | None) -> None:  # noqa: A002 - the option's name
     """Copy a message to the dead-letter topic, then acknowledge it for the subscription.
 
     Use it for a message that no consumer can process. The copy has the properties of a client's dead letter, so that
-    `vela redrive` can send it back. An undo gives the message back to the subscription; the copy stays.
+    `vela redrive` can send it back. An undo returns the message to the subscription, but the copy stays.
     """
     act("send_to_dead_letters", {"id": id} if to is None else {"id": id, "to_topic": to})

@@ -1,4 +1,4 @@
-"""Redrive of a dead-letter topic."""
+"""`vela redrive`: publish the messages of a dead-letter topic to their original topics."""
 
 from __future__ import annotations
 

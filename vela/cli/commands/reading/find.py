@@ -54,7 +54,10 @@ _PAGE: Final = 500
     help="Where to begin: earliest, latest, a time, or a message id. Default: latest.",
 )
 @click.option(
-    "--older", "order", flag_value="older", help="Go towards older messages, the default from the latest."
+    "--older",
+    "order",
+    flag_value="older",
+    help="Go towards older messages. This is the default if the search begins at the latest.",
 )
 @click.option(
     "--newer", "order", flag_value="newer", help="Go towards newer messages, the default otherwise."
@@ -131,7 +134,7 @@ def _start(place: Start | None) -> dict[str, str]:
 def _search(
     api: ConsoleApi, topic: str, limit: int, asked: dict[str, str | int | tuple[str, ...] | None]
 ) -> tuple[list[dict[str, Any]], str]:
-    """Search page by page. Print JSON at once. Return the messages for a table, and in words how much was searched."""
+    """Search page by page. Print JSON at once. Return messages for a table, and a sentence on how much was searched."""
     found: list[dict[str, Any]] = []
     matched = entries = 0
     after = ""
@@ -185,7 +188,7 @@ def _contents(message: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _chosen(message: dict[str, Any]) -> list[str]:
-    """Return the chosen columns. Of a message that cannot be read, the first one without a value says why."""
+    """Return the chosen columns. If the message cannot be read, the first column without a value says why."""
     values = list(message["columns"].values())
     if message["trouble"] and None in values:
         values[values.index(None)] = message["trouble"]

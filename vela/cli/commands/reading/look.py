@@ -210,7 +210,7 @@ _SEVERITIES = {"stopped": "bad", "slow": "warn", "notice": "calm", "fine": "good
 _ACTS = {
     "disconnect": "disconnect {topic} {subscription} {whom}",
     "redeliver": "redeliver {topic} {subscription} {whom}",
-    "reset": "reset {topic} {subscription} --id LEDGER:ENTRY",  # the reader chooses the place
+    "reset": "reset {topic} {subscription} --id LEDGER:ENTRY",  # the user chooses the place
     "resume": "resume {topic} {subscription}",
     "send_to_dead_letters": "dead-letter {topic} {subscription} --id {id}",
     "skip_one": "skip {topic} {subscription} --id {id}",
@@ -263,7 +263,7 @@ def _value(item: dict[str, Any]) -> str:
 
 
 def _cure(cure: dict[str, Any], topic: str, subscription: str) -> str:
-    """Return what to do, followed by the `vela` command for the act, if it is an act."""
+    """Return what to do. If the cure is an act, append the `vela` command for it."""
     if cure["act"] not in _ACTS:
         return str(cure["text"])
     names = {"topic": short_name(topic), "subscription": subscription, **cure["parameters"]}

@@ -50,7 +50,7 @@ def list_bookmarks(topic: str) -> None:
     "--keep",
     type=LENGTH,
     metavar="LENGTH",
-    help="How long to pin the messages after it, more than 0. Default: 7d.",
+    help="How long to pin the messages after the bookmark, more than 0. Default: 7d.",
 )
 @click.option("--keep-until-deleted", is_flag=True, help="Pin the messages until the bookmark is deleted.")
 @partitions_option

@@ -18,8 +18,8 @@ from vela.cli.text.times import moment_of
 
 __all__ = ["compact", "compaction"]
 
-_COLUMNS = ("topic", "latest run", "stay", "size", "not compacted yet", "up to", "last success", "error")
-_NUMBERS = ("stay", "size", "not compacted yet")
+_COLUMNS = ("topic", "latest run", "kept", "size", "not compacted yet", "up to", "last success", "error")
+_NUMBERS = ("kept", "size", "not compacted yet")
 _STATES = {"NOT_RUN": "not run", "RUNNING": "running", "SUCCESS": "succeeded", "ERROR": "failed"}
 
 

@@ -1,6 +1,6 @@
-"""Builders: one function for each command of a client. It returns the frame's bytes. A broker sends some of them, too.
+"""Builders: one function for each command of a client. Each returns the frame's bytes.
 
-Ids of entries and sequence ids may be negative (-1 travels as 2^64-1).
+A broker also sends some of these commands. Ids of entries and sequence ids may be negative (-1 travels as 2^64-1).
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def connect(
 
 
 def auth_response(*, client_version: str, protocol_version: int, auth_method: str, data: bytes) -> bytes:
-    """AUTH_RESPONSE to a challenge."""
+    """AUTH_RESPONSE: the answer to an AUTH_CHALLENGE."""
     body = pb.CommandAuthResponse(
         client_version=client_version,
         protocol_version=protocol_version,
@@ -63,10 +63,10 @@ def auth_response(*, client_version: str, protocol_version: int, auth_method: st
 
 
 def ping() -> bytes:
-    """PING."""
+    """PING: asks the peer for a PONG."""
     return _PING
 
 
 def pong() -> bytes:
-    """PONG."""
+    """PONG: answers a PING."""
     return _PONG

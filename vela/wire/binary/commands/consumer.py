@@ -64,7 +64,7 @@ def subscribe(
 ) -> bytes:
     """SUBSCRIBE; `start` is for non-durable subscriptions, `sticky_ranges` (inclusive) make Key_Shared STICKY.
 
-    `properties` are the consumer's. `subscription_properties` are stored with the subscription if this creates it.
+    `properties` are the consumer's. `subscription_properties` are stored with a subscription that this creates.
     """
     body = pb.CommandSubscribe(
         topic=topic,
@@ -110,7 +110,7 @@ def flow(consumer_id: int, permits: int) -> bytes:
 
 
 def unsubscribe(consumer_id: int, *, request_id: int, force: bool = False) -> bytes:
-    """UNSUBSCRIBE."""
+    """UNSUBSCRIBE: deletes the subscription."""
     body = pb.CommandUnsubscribe(consumer_id=consumer_id, request_id=request_id, force=force)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.UNSUBSCRIBE, unsubscribe=body))
 
@@ -122,7 +122,7 @@ def seek(
     message_id: MessageId | None = None,
     publish_time_ms: int | None = None,
 ) -> bytes:
-    """SEEK by id or by time."""
+    """SEEK: moves the subscription to a message id or a time."""
     body = pb.CommandSeek(
         consumer_id=consumer_id,
         request_id=request_id,
@@ -133,18 +133,18 @@ def seek(
 
 
 def close_consumer(consumer_id: int, *, request_id: int) -> bytes:
-    """CLOSE_CONSUMER; the broker's own carries `NO_REQUEST`."""
+    """CLOSE_CONSUMER. If the broker sends it, its request id is `NO_REQUEST`."""
     body = pb.CommandCloseConsumer(consumer_id=consumer_id, request_id=request_id & UINT64_MASK)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.CLOSE_CONSUMER, close_consumer=body))
 
 
 def get_last_message_id(consumer_id: int, *, request_id: int) -> bytes:
-    """GET_LAST_MESSAGE_ID."""
+    """GET_LAST_MESSAGE_ID: asks for the topic's newest message."""
     body = pb.CommandGetLastMessageId(consumer_id=consumer_id, request_id=request_id)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.GET_LAST_MESSAGE_ID, getLastMessageId=body))
 
 
 def consumer_stats(consumer_id: int, *, request_id: int) -> bytes:
-    """CONSUMER_STATS."""
+    """CONSUMER_STATS: asks for the broker's statistics of a consumer."""
     body = pb.CommandConsumerStats(consumer_id=consumer_id, request_id=request_id)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.CONSUMER_STATS, consumerStats=body))

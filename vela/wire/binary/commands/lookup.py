@@ -14,7 +14,7 @@ __all__ = [
 
 
 def partition_metadata(topic: str, *, request_id: int, create: bool = True) -> bytes:
-    """PARTITIONED_METADATA."""
+    """PARTITIONED_METADATA: asks how many partitions a topic has."""
     body = pb.CommandPartitionedTopicMetadata(
         topic=topic, request_id=request_id, metadata_auto_creation_enabled=create
     )
@@ -42,7 +42,7 @@ def get_topics_of_namespace(
     pattern: str | None = None,
     known_hash: str | None = None,
 ) -> bytes:
-    """GET_TOPICS_OF_NAMESPACE of "tenant/namespace"; `known_hash` is that of the list the client has."""
+    """GET_TOPICS_OF_NAMESPACE of "tenant/namespace"; `known_hash` is the hash of the client's list."""
     body = pb.CommandGetTopicsOfNamespace(
         request_id=request_id,
         namespace=namespace,

@@ -33,7 +33,7 @@ def producer(
     schema: Schema | None = None,
     encrypted: bool = False,
 ) -> bytes:
-    """PRODUCER: opens a producer. `encrypted`: it promises to encrypt every payload."""
+    """PRODUCER: opens a producer. `encrypted`: the producer promises to encrypt every payload."""
     body = pb.CommandProducer(
         topic=topic,
         producer_id=producer_id,
@@ -73,6 +73,6 @@ def send(
 
 
 def close_producer(producer_id: int, *, request_id: int) -> bytes:
-    """CLOSE_PRODUCER; the broker's own carries `NO_REQUEST`."""
+    """CLOSE_PRODUCER. If the broker sends it, its request id is `NO_REQUEST`."""
     body = pb.CommandCloseProducer(producer_id=producer_id, request_id=request_id & UINT64_MASK)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.CLOSE_PRODUCER, close_producer=body))

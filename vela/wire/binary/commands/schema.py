@@ -1,4 +1,4 @@
-"""Schemas: asking for one, storing one."""
+"""Schemas: asking for a topic's schema, and storing a schema."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def schema_body(schema: Schema) -> pb.Schema:
 
 
 def get_schema(topic: str, *, request_id: int, version: bytes | None = None) -> bytes:
-    """GET_SCHEMA; without a version the latest."""
+    """GET_SCHEMA: asks for a version of a topic's schema; without `version`, for the latest."""
     body = pb.CommandGetSchema(request_id=request_id, topic=topic, schema_version=version)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.GET_SCHEMA, getSchema=body))
 
 
 def get_or_create_schema(topic: str, *, request_id: int, schema: Schema) -> bytes:
-    """GET_OR_CREATE_SCHEMA."""
+    """GET_OR_CREATE_SCHEMA: asks for the version of a schema, which the broker stores if it is new."""
     body = pb.CommandGetOrCreateSchema(request_id=request_id, topic=topic, schema=schema_body(schema))
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.GET_OR_CREATE_SCHEMA, getOrCreateSchema=body))
