@@ -52,8 +52,8 @@ def keeping_an_admin() -> Iterator[None]:
         if before is not None and _an_admin() is None:
             raise ChangeRefused(
                 _(
-                    "{name} is the last admin of {everything}: make somebody else admin first, or nobody could give"
-                    " roles"
+                    "{name} is the last admin of {everything}: make another user admin first, so that"
+                    " somebody can still give roles"
                 ).format(name=before, everything=EVERYTHING)
             )
 

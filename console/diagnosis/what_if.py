@@ -95,7 +95,7 @@ def what_if(
             "No estimate: this type of subscription gives everything to one consumer, so more consumers do not help."
         )
     if not consumers:
-        return said("No estimate: no consumer is connected that shows how fast one works.")
+        return said("No estimate: no consumer is connected, so how fast a consumer works is not known.")
     if rate_in is None or rate_acked is None:
         return said("No estimate yet: the broker has not reported the rates.")
     if not are_known(consumers, now_ms):

@@ -29,7 +29,9 @@ class RedeliverForm(ActForm):
         min_value=1,
         max_value=_MOST_KEY,
         error_messages={
-            "invalid": gettext_lazy("Write the number as the list of consumers does, or leave it empty.")
+            "invalid": gettext_lazy(
+                "Write the number as the list of consumers shows it, or leave this empty."
+            )
         },
     )
 

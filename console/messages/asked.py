@@ -103,7 +103,7 @@ def read_spot(text: str) -> Spot:
     index = int(found[4] or (found[3] if found[4] is None else None) or -1)
     spot = Spot(int(found[1]), int(found[2]), index)
     if spot.ledger_id > _MOST_ID or spot.entry_id > _MOST_ID or spot.batch_index > _MOST_INDEX:
-        raise ValueError(_("A number of this position is too large: no topic has such a position."))
+        raise ValueError(_("This position has a number that is too large: no topic has such a position."))
     return spot
 
 

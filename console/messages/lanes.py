@@ -115,7 +115,7 @@ def _cursors(topics: Sequence[_Topic], subscription: str) -> dict[int, CursorAt]
         return {}
     found = cursors_of([topic.id for topic in topics], subscription)
     if not found:
-        raise AskedInvalid("sub", _("This topic has no subscription of this name."))
+        raise AskedInvalid("sub", _("This topic has no subscription with this name."))
     return {cursor.topic_id: cursor for cursor in found}
 
 

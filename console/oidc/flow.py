@@ -81,7 +81,9 @@ def come_back(asked: HttpRequest, settings: LoginSettings, *, back: str) -> Arri
     kept = begun.pop(asked.GET.get("state", ""), None)
     asked.session[_KEY] = begun
     if kept is None or time.time() > kept["until_s"]:
-        raise LoginRefused(gettext_lazy("This login was not begun here, or too long ago. Begin again."))
+        raise LoginRefused(
+            gettext_lazy("This login did not begin here, or it began too long ago. Begin again.")
+        )
     server = login_server(settings.oidc_issuer)
     if asked.GET.get("iss", server.issuer) != server.issuer:
         raise LoginRefused(gettext_lazy("This answer comes from another login server."))

@@ -109,7 +109,8 @@ class AddPartitionsForm(_TopicForm):
     kind = "update_partitions"
     heading = gettext_lazy("Add partitions")
     lead = gettext_lazy(
-        "Add partitions, each with the subscriptions that the others have. A topic never gets fewer."
+        "Add partitions, each with the subscriptions that the others have. You cannot remove partitions"
+        " later."
     )
 
     partitions = forms.IntegerField(

@@ -60,7 +60,7 @@ class PublishForm(ActForm):
     )
     properties = forms.CharField(
         label=gettext_lazy("Properties"),
-        help_text=gettext_lazy("optional, one name = value in a line, or a JSON object"),
+        help_text=gettext_lazy("optional, one name = value per line, or a JSON object"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
     )

@@ -68,23 +68,24 @@ class TroubleWords:
 
 
 WITHOUT_CELERY: Final = gettext_noop(
-    "The broker still delivers, redelivers, expires and frees messages and applies backlog quotas by its own timer,"
-    " unless VELA_WHEEL is 0. Alerts, the pipeline and the long-term history of the charts stand still, plans do not"
-    " expire, and rows of dead clients stay."
+    "The broker still delivers, redelivers, expires and frees messages and applies backlog quotas by its own"
+    " timer, unless VELA_WHEEL is 0. Alerts, the pipeline and the long-term history of the charts stop,"
+    " plans do not expire, and rows of dead clients stay."
 )
 
 WORDS: Final[Mapping[Trouble, TroubleWords]] = {
     Trouble.CONSOLE: TroubleWords(
         title=gettext_noop("This page cannot reach the console"),
         meaning=gettext_noop(
-            "All numbers are from then. The page continues by itself when the console answers."
+            "All numbers are from that time. The page continues automatically when the console answers."
         ),
         effects=("unsure", "unread"),
     ),
     Trouble.DATABASE: TroubleWords(
         title=gettext_noop("The database does not answer"),
         meaning=gettext_noop(
-            "All numbers are from then. Until it answers, the broker stores nothing and you cannot request acts."
+            "All numbers are from that time. Until the database answers, the broker stores nothing and you"
+            " cannot request acts."
         ),
         effects=("unsure", "unread"),
         runbook="database-away",
@@ -92,7 +93,7 @@ WORDS: Final[Mapping[Trouble, TroubleWords]] = {
     Trouble.BROKER_SILENT: TroubleWords(
         title=gettext_noop("The broker is silent"),
         meaning=gettext_noop(
-            "States are unknown, grey numbers are from then, and acts wait until it answers."
+            "States are unknown, grey numbers are from that time, and acts wait until the broker answers."
         ),
         effects=("unsure",),
         runbook="no-broker",
@@ -100,7 +101,7 @@ WORDS: Final[Mapping[Trouble, TroubleWords]] = {
     Trouble.BROKER_STOPPED: TroubleWords(
         title=gettext_noop("The broker was stopped"),
         meaning=gettext_noop(
-            "States are unknown, grey numbers are from then, and acts wait until a broker starts."
+            "States are unknown, grey numbers are from that time, and acts wait until a broker starts."
         ),
         effects=("unsure",),
         when=gettext_noop("at"),

@@ -30,7 +30,7 @@ __all__ = ["account", "set_own_password", "set_own_zone"]
 
 _DONE = {
     "password": gettext_noop("Your password has changed. Your other sessions have ended."),
-    "factor_off": gettext_noop("You have no second factor any more: your password alone lets you in."),
+    "factor_off": gettext_noop("You no longer have a second factor: you log in with your password alone."),
     "zone": gettext_noop("Pages now show times in this zone, and read times that you write in it."),
 }
 

@@ -82,7 +82,7 @@ def test_filters_choose_acts(query: str, which: list[int], looker: Client, histo
     ("query", "sentence"),
     [
         ("?kind=rewind", "There is no kind of act named “rewind”."),
-        ("?state=done", "An act is never in a state named “done”."),
+        ("?state=done", "There is no act state named “done”."),
         ("?kind=clear&state=applied", "No act matches this filter."),
     ],
 )

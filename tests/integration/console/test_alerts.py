@@ -90,7 +90,7 @@ def test_a_preview_says_what_would_fire_and_keeps_nothing(operator: Client, shop
         updated_ms=1,
     )
     page = text_of(operator.post("/alerts/new", RULE))
-    assert "Over the limit now: 1. It would fire at once for 0." in page
+    assert "Over the limit now: 1. Alerts that would fire at once: 0." in page
     assert "billing of persistent://public/default/orders: 14 messages" in page
     assert "at once for 1." in text_of(operator.post("/alerts/new", RULE | {"lasts": ""}))
     assert "Nothing is over the limit now." in text_of(operator.post("/alerts/new", RULE | {"limit": "14"}))

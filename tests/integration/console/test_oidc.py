@@ -316,19 +316,19 @@ def test_several_tabs_may_log_in_at_once_but_not_too_many(browser: Client, serve
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"nonce": "another"}, "does not fit this login"),
-        ({"nonce": None}, "does not fit this login"),
-        ({"aud": "another"}, "does not fit this login"),
-        ({"aud": ["another", "third"]}, "does not fit this login"),
+        ({"nonce": "another"}, "does not belong to this login"),
+        ({"nonce": None}, "does not belong to this login"),
+        ({"aud": "another"}, "does not belong to this login"),
+        ({"aud": ["another", "third"]}, "does not belong to this login"),
         ({"aud": [CLIENT_ID, "another"]}, "is for another application"),
         ({"azp": "another"}, "is for another application"),
-        ({"iss": "https://elsewhere.example"}, "does not fit this login"),
+        ({"iss": "https://elsewhere.example"}, "does not belong to this login"),
         ({"exp": int(time.time()) - 120}, "has expired"),
-        ({"exp": None}, "does not fit this login"),
-        ({"iat": int(time.time()) + 3600}, "does not fit this login"),
-        ({"sub": None}, "does not fit this login"),
-        ({"sub": 7}, "does not fit this login"),
-        ({"sub": ""}, "does not fit this login"),
+        ({"exp": None}, "does not belong to this login"),
+        ({"iat": int(time.time()) + 3600}, "does not belong to this login"),
+        ({"sub": None}, "does not belong to this login"),
+        ({"sub": 7}, "does not belong to this login"),
+        ({"sub": ""}, "does not belong to this login"),
     ],
 )
 def test_a_token_that_does_not_fit_is_refused(
@@ -363,7 +363,7 @@ def test_a_token_with_a_wrong_signature_is_refused(
         server.algorithm = "none"
     else:
         monkeypatch.setattr("tests.support.login_server.jwt.encode", lambda *_, **__: "no.token.atall")
-    assert "does not fit this login" in refusal(go(browser, server))
+    assert "does not belong to this login" in refusal(go(browser, server))
     assert not User.objects.exists()
 
 

@@ -261,7 +261,7 @@ def test_processes_and_database_are_one_line(looker: Client, shop: Shop) -> None
 
 @pytest.mark.parametrize(
     ("in_use", "words"),
-    [(79, "● answers"), (80, "▲ few connections left"), (95, "✕ almost no connection left")],
+    [(79, "● answers"), (80, "▲ few connections left"), (95, "✕ almost no connections left")],
 )
 def test_the_first_page_warns_when_connections_to_the_database_run_out(
     in_use: int, words: str, looker: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch

@@ -107,8 +107,8 @@ def test_only_the_addresses_of_lists_can_be_saved(path: str, operator: Client, s
     [
         ("", "Name: Give a name."),
         ("x" * 81, "At most 80 characters."),
-        ("a\u202eb", "characters that can be seen"),
-        ("a\nb", "characters that can be seen"),
+        ("a\u202eb", "only visible characters"),
+        ("a\nb", "only visible characters"),
         ("a\0b", "Null characters are not allowed"),
     ],
 )

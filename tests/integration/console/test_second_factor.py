@@ -288,7 +288,7 @@ def test_a_user_removes_the_second_factor(ada: User, phone: Phone, codes: list[s
     hers.force_login(ada)
     answer = hers.post(f"{OWN}/remove", {"code": phone.code()})
     assert answer["Location"] == "/account?done=factor_off"
-    assert "no second factor any more" in text_of(hers.get(answer["Location"]))
+    assert "no longer have a second factor" in text_of(hers.get(answer["Location"]))
     assert with_password(Client())["Location"] == "/acts"
     assert logged() == [("remove_second_factor", "ada")]
     assert hers.post(f"{OWN}/remove", {"code": phone.code()}).status_code == 422

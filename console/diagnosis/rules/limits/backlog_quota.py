@@ -36,7 +36,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         sentence=sentence,
         evidence=(*evidence, fact("backlog_quota_policy", policy)),
         cures=(
-            Cure(text=said("Find out why it does not drain: the other causes on this page."))
+            Cure(text=said("Find out why it does not drain: see the other causes on this page."))
             if name == mine
             else Cure(text=said("Look at {name}", name=name), topic=snapshot.topic.name),
             Cure(text=said("Raise the quota: `vela policies set`, backlog_quota_bytes or backlog_quota_ms.")),

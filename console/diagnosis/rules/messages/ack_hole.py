@@ -51,10 +51,10 @@ def find(snapshot: Snapshot) -> Finding | None:
         rule=RULE.id,
         severity=Severity.SLOW,
         sentence=said_many(
-            "{left} old entry is not acked, and {behind} after that are: mark-delete and retention cannot pass"
+            "{left} old entry is not acked, but {behind} after it are: mark-delete and retention cannot pass"
             " the hole.",
-            "{left} old entries are not acked, and {behind} after that are: mark-delete and retention cannot pass"
-            " the hole.",
+            "{left} old entries are not acked, but {behind} after them are: mark-delete and retention cannot"
+            " pass the hole.",
             n=left,
             left=count(left),
             behind=count(behind),
