@@ -1,4 +1,4 @@
-"""Rules for every change of users: one at a time, an admin of everything remains, and the act log records it."""
+"""Change users: one change at a time. An admin of everything remains, and the act log records each change."""
 
 from __future__ import annotations
 

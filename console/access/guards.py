@@ -39,7 +39,7 @@ P = ParamSpec("P")
 
 
 def place_in(names: Mapping[str, object]) -> str:
-    """Return the topic or namespace that an address names with these parts, "" if it names neither."""
+    """Return the topic or namespace that an address names with these parts, or "" if it names neither."""
     topic = names.get("topic")
     if isinstance(topic, str):
         return topic

@@ -79,9 +79,9 @@ def silence_rule(rule: AlertRule, length_ms: int, *, who: str, origin: str) -> d
 
 
 def test_rule(rule: AlertRule, *, who: str, origin: str) -> None:
-    """Store a test notification for the webhook and for the e-mail address of a rule, as far as it has them.
+    """Store a test notification for each address of a rule: its webhook, its e-mail address or both.
 
-    Raises RuleRefused if it has neither, and for the fifth test within a minute.
+    Raises RuleRefused if the rule has neither, and for the fifth test within a minute.
     """
     channels = [name for name, address in (("webhook", rule.webhook_url), ("email", rule.email)) if address]
     if not channels:

@@ -1,6 +1,6 @@
 """The answers of the operations. The comments on fields in `console.queries` apply here too.
 
-One file, because the answers are made of each other and OpenAPI lists them together.
+One file, because the answers contain each other and OpenAPI lists them together.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class OneTopic(Topic):
 
 
 class CompactionFacts(_Answer):
-    """The compaction of a topic or of one of its partitions. Null: it was never compacted, or not yet."""
+    """The compaction of a topic or of one of its partitions. Null: not known yet, as before the first run."""
 
     topic: str
     partition: int = Field(description="-1: it is not a partition")
@@ -187,7 +187,7 @@ class Compactions(_Answer):
 
 
 class _Subscription(_Answer):
-    """What every answer about a subscription has. Null: no broker has reported it, or there is no consumer."""
+    """The fields of every answer about a subscription. Null: no broker has reported it, or there is no consumer."""
 
     name: str
     type: str
@@ -321,7 +321,7 @@ class Stats(_Answer):
     waiting_acts: int
 
 
-# Not a tuple: programs that read OpenAPI 3.0 too do not know how 3.1 describes one.
+# Not a tuple: programs that also read OpenAPI 3.0 do not know how 3.1 describes a tuple.
 _Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 

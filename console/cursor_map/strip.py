@@ -67,7 +67,7 @@ class PartShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A part of the strip: what it has of each state. `first` and `last` are indexes."""
+    """A part of the strip, with its number of entries in each state. `first` and `last` are indexes."""
 
     first: int
     last: int
@@ -137,7 +137,7 @@ def _edges(left: int, span: int, most: int) -> list[int]:
 
 
 def _parts(edges: Sequence[int], acked: Sequence[Run], shares: Sequence[Share]) -> Iterator[Part]:
-    """Yield what lies between each pair of edges. An entry that is acked does not count as in flight."""
+    """Yield the part between each pair of edges. An entry that is acked does not count as in flight."""
     acked_counts = counts(acked, edges)
     share_counts = [counts(share.runs, edges) for share in shares]
     span = edges[-1] - edges[0]

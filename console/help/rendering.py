@@ -30,7 +30,7 @@ class HelpPage:
 
 
 class _Renderer(RendererHTML):
-    """Wraps each table in an element that scrolls, with the keyboard too."""
+    """Wraps each table in an element that a user can scroll, also with the keyboard."""
 
     def table_open(self, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
         return f'<div class="scroll" tabindex="0">{self.renderToken(tokens, at, options, env)}'

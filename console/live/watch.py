@@ -81,7 +81,7 @@ class Watch:
                 await self._connection.close()
 
     async def _look(self) -> Chrome | None:
-        """Return the signs of life, or None if the database does not answer. A later call uses a late answer."""
+        """Return the signs of life, or None if the database does not answer. A later call returns a late answer."""
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask(), name="asking for signs of life")
             self._asking.add_done_callback(lambda asking: asking.cancelled() or asking.exception())

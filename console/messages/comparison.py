@@ -17,7 +17,7 @@ __all__ = ["Comparison", "Line", "compare_bodies", "compare_lines"]
 BodyForm = Literal["JSON", "text", "hex"]
 
 _MOST_LINES: Final = (
-    1000  # on each side between the equal beginning and end: the time grows with their square
+    1000  # on each side between the equal beginning and end: the time grows with the square of their number
 )
 _CONTEXT: Final = 3  # equal lines that are shown before and after a difference
 
@@ -34,7 +34,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The compared lines. Of equal lines, it has only those near a difference."""
+    """The compared lines. Only equal lines near a difference are among them."""
 
     form: BodyForm
     lines: Sequence[Line]

@@ -50,7 +50,7 @@ class _Order:
     """One order of a list. A place in the order is the value of a column and a session's key."""
 
     column: str
-    type: str  # PostgreSQL's: a value of another type would not be looked up in the index
+    type: str  # PostgreSQL's type of the column: for a value of another type, PostgreSQL would not use the index
     field: str  # of a row
     before_all: str | float
     is_descending: bool = True

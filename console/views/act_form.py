@@ -1,4 +1,4 @@
-"""Step one of an act: describe it. A valid description becomes a plan, which has its own page."""
+"""The form that describes an act on a subscription. A valid form leads to a plan, which has its own page."""
 
 from __future__ import annotations
 

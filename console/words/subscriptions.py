@@ -1,4 +1,4 @@
-"""Subscriptions' stored states in words: of one its name, tone and sentence, and of all of them a verdict.
+"""Stored states of subscriptions in words: the name, tone and sentence of one state, and a verdict on all of them.
 
 The broker judges the state. This module only describes it.
 """
@@ -107,7 +107,7 @@ class Standing:
     tone: Tone
     sentence: str
     since_ms: int | None  # None = unknown
-    drain_s: int | None  # while it is draining: seconds until nothing waits, when the broker last reported
+    drain_s: int | None  # while it is draining: seconds until nothing waits, as of the broker's last report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,7 +57,7 @@ class Rules(_Answer):
 
 
 class Alert(_Answer):
-    """A subscription or topic that a rule found. Both names are empty if it is about the broker."""
+    """A subscription or topic that a rule found. Both names are empty if the alert is about the broker."""
 
     id: int
     rule_id: int | None = Field(description="null: the rule was deleted")

@@ -99,7 +99,7 @@ def delete_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
 def silence_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[Silence]) -> RuleRow:
     """Send no notifications of an alert rule for a while.
 
-    It still fires and clears. When its silence ends, it notifies of the alerts that still fire.
+    Its alerts still fire and clear. When the silence ends, the rule notifies of the alerts that still fire.
     """
     rule = _changeable(request, rule_id)
     length_ms = silence_ms(asked)

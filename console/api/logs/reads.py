@@ -62,7 +62,7 @@ def peek(
 def examined(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Place]) -> PeekedMessage:
     """Show one message by its place in the topic.
 
-    Counted from the earliest message, position 1 is the first; from the latest, the last.
+    Position 1 is the first message if you count from the earliest, and the last if you count from the latest.
     """
     head = found_topic(topic.full_name)
     found = examine(head.id, position=asked.position, from_end=asked.origin == "latest")

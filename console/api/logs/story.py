@@ -59,7 +59,7 @@ class StoryOnSubscription(BaseModel):
 
 
 class DeliveryStory(BaseModel):
-    """What happened to a message, from its publishing on."""
+    """What has happened to a message since it was published."""
 
     id: str
     topic: str

@@ -88,7 +88,7 @@ class UnreadLetters:
 
     topic_id: int
     name: str  # of the dead-letter topic
-    # The one with the most waiting letters; "" = the topic has none, so retention removes them.
+    # The subscription with the most waiting letters; "" = there is none, so retention removes the letters.
     subscription: str
     messages: int
 
