@@ -80,7 +80,7 @@ class Act(_Answer):
     needs_reason: bool = Field(description="its namespace is protected, and the act has no reason yet")
     planned_by: str = Field(description="who planned it; who is the person who applied or refused it")
     needs_second_person: bool = Field(
-        description="it is planned, and another user than the planner must apply it"
+        description="it is planned, and a user other than the planner must apply it"
     )
     cursor_version: int | None
     undo_of: int | None
@@ -151,8 +151,8 @@ class OneTopic(Topic):
     parent: str | None
     created_at: datetime
     terminated_at: datetime | None
-    namespace_policies: dict[str, Any] = Field(description="only what is set")
-    policies: dict[str, Any] = Field(description="only what is set")
+    namespace_policies: dict[str, Any] = Field(description="only those that are set")
+    policies: dict[str, Any] = Field(description="only those that are set")
     producing: list[ProducerRow]
     partition_topics: list[Partition]
     bookmarks: list[BookmarkRow]
@@ -191,9 +191,9 @@ class _Subscription(_Answer):
 
     name: str
     type: str
-    paused: bool = Field(description="by an operator; of several cursors at least one")
+    paused: bool = Field(description="by an operator; true if at least one of several cursors is paused")
     acked_messages: int
-    backlog_messages: int = Field(description="exact: the end of the log minus what is acknowledged")
+    backlog_messages: int = Field(description="exact: messages in the log minus acknowledged messages")
     backlog_bytes: int
     oldest_unacked_ms: int | None
     consumers: int | None
@@ -228,7 +228,7 @@ class Cursors(_Answer):
 class SubscriptionStats(_Subscription):
     """The numbers of a subscription, summed over partitions."""
 
-    cursors: int = Field(description="one, or as many as partitions have it")
+    cursors: int = Field(description="one, or one for each partition that has the subscription")
     permits: int | None
 
 
@@ -429,7 +429,7 @@ class Policy(_Answer):
     """A policy in force."""
 
     name: str
-    value: bool | int | str = Field(description="milliseconds, bytes or a number, where it is one")
+    value: bool | int | str = Field(description="numbers are milliseconds, bytes or plain numbers")
     words: str = Field(description="the value as people write it; an act takes it like this too")
     set_on: Literal["topic", "namespace"] | None = Field(description="null: it follows the broker's settings")
 
@@ -438,7 +438,7 @@ class PoliciesInForce(_Answer):
     """The policies in force on a topic or a namespace."""
 
     name: str
-    words: list[str] = Field(description="what the policies mean for messages")
+    words: list[str] = Field(description="the effects of the policies on messages")
     policies: list[Policy]
 
 

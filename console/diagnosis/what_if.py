@@ -49,8 +49,8 @@ class Choice:
                 rate=rate(self.grows_per_s),
             )
         return said_many(
-            "With {number} consumer: the backlog stays about as it is.",
-            "With {number} consumers: the backlog stays about as it is.",
+            "With {number} consumer: the backlog hardly changes.",
+            "With {number} consumers: the backlog hardly changes.",
             n=n,
             number=number,
         )

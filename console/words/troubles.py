@@ -109,7 +109,7 @@ WORDS: Final[Mapping[Trouble, TroubleWords]] = {
     ),
     Trouble.NO_BROKER: TroubleWords(
         title=gettext_noop("No broker has run on this database yet"),
-        meaning=gettext_noop("Acts wait until one starts."),
+        meaning=gettext_noop("Acts wait until a broker starts."),
         effects=("unsure",),
         runbook="no-broker",
     ),
