@@ -80,7 +80,7 @@ def take_place() -> FilePlace | None:
 def sent(
     request: HttpRequest, pieces: Iterator[bytes], place: FilePlace, *, name: str, form: Form
 ) -> StreamingHttpResponse:
-    """Return the response that sends these pieces as a file, and frees the place when it ends.
+    """Return the response that sends these pieces as a file, and frees the place when the file ends.
 
     An empty piece sends what has been gathered, and lets the server stop if the browser has left.
     """

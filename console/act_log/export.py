@@ -44,9 +44,10 @@ COLUMNS: Final = (
 
 
 def export_acts(asked: ActsAsked, scope: Scope, *, form: Form) -> Iterator[bytes]:
-    """Return the pieces of a file with the acts, newest first, at most 256 MiB. The last line says why it ends.
+    """Return the pieces of a file with the acts, newest first, at most 256 MiB.
 
-    An empty piece follows each page of acts, so that the caller can stop in between. One query per page.
+    The last line says why the file ends. An empty piece follows each page of acts, so that the caller can
+    stop in between. One query per page.
     """
     if form == "csv":
         yield line(dict(zip(COLUMNS, COLUMNS, strict=True)), form)

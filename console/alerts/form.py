@@ -63,7 +63,7 @@ class RuleForm(forms.Form):
     email = forms.EmailField(max_length=320, required=False)
 
     def __init__(self, data: Mapping[str, Any] | None, *, kept_url: str = "", **others: Any) -> None:
-        self._kept_url = kept_url  # stays unless the user writes another one or drops it
+        self._kept_url = kept_url  # the stored URL, which stays unless the user writes another or drops it
         super().__init__(data, **others)
 
     def clean_namespaces(self) -> str:
@@ -82,7 +82,7 @@ class RuleForm(forms.Form):
         return _pattern(self.cleaned_data["subscriptions"])
 
     def clean_webhook_url(self) -> str:
-        """Check that it is an HTTP or HTTPS URL in ASCII, without spaces, a user name or a password."""
+        """Check that the text is an HTTP or HTTPS URL in ASCII, without spaces, a user name or a password."""
         url = str(self.cleaned_data["webhook_url"])
         try:
             parts = urlsplit(url)

@@ -14,7 +14,7 @@ __all__ = ["HEIGHT", "WIDTH", "Bar", "Column", "CursorMap", "Part", "PartShare",
 WIDTH: Final = 1000
 HEIGHT: Final = 56
 COLUMNS: Final = 200
-PARTS: Final = 20  # that can be clicked; wide enough to hit
+PARTS: Final = 20  # that a user can click; each is wide enough to hit
 BEFORE_SHARE: Final = 0.06
 
 

@@ -122,7 +122,7 @@ def steps(
 
 
 def thinned(found: Sequence[Step], most: int) -> tuple[Step, ...]:
-    """Join neighbouring steps until at most `most` are left. Rates are averages of the known ones."""
+    """Join neighbouring steps until at most `most` are left. Rates are averages of the known rates."""
     by = -(-len(found) // most)
     return tuple(_joined(found[at : at + by]) for at in range(0, len(found), by))
 

@@ -198,7 +198,9 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         try:
             return check.result()
         except DatabaseError as error:
-            logger.warning("cannot check the session of a live stream; it is checked again: %s", error)
+            logger.warning(
+                "cannot check the session of a live stream; the next heartbeat checks it again: %s", error
+            )
             return None
 
     async def _may_still_look(self) -> bool:

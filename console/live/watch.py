@@ -52,7 +52,7 @@ class Watch:
         self.is_answering = True  # whether the database answered the last query in time
 
     def event(self, language: str, scope: Scope) -> str:
-        """Return the latest finding as a server-sent event, with the waiting acts in scope. Empty before the first."""
+        """Return the latest finding as a server-sent event, with the waiting acts in scope. Empty without a finding."""
         if not self._has_found:
             return ""
         waiting_acts = 0 if self._state is None else self._state.waiting_in(scope)

@@ -74,8 +74,8 @@ class Asked:
     time_ms: int | None = None  # for start "time"
     spot: Spot | None = None  # for start "id"
     is_backward: bool = True  # towards older messages
-    partition: int | None = None  # None = all of them, merged by the time at which they were stored
-    subscription: str = ""  # the one whose state is shown; needed by the starts "next" and "holes"
+    partition: int | None = None  # None = all partitions, merged by the time at which messages were stored
+    subscription: str = ""  # the one that states are shown for; needed by the starts "next" and "holes"
     filters: Filters = field(default_factory=Filters)
     columns: tuple[Column, ...] = ()  # shown in place of payload, key and properties
     limit: int = LIMIT

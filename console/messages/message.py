@@ -89,7 +89,7 @@ class KeyNeighbour:
     """The next message with the same key in one direction."""
 
     spot: Spot | None
-    stopped_by: StoppedBy  # if there is none: "end", or why the search gave up
+    stopped_by: StoppedBy  # if no neighbour was found: "end", or why the search gave up
     looked_at: int  # entries
     unjudged: int  # entries among them whose key cannot be read
 

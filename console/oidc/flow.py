@@ -120,7 +120,7 @@ def _token(
     except ValueError:
         token = None
     if not isinstance(token, dict):
-        raise ServerAway(f"{server.token_endpoint} answered {answer.status_code}, and not with a JSON object")
+        raise ServerAway(f"{server.token_endpoint} answered {answer.status_code}, but not with a JSON object")
     if answer.status_code != 200:
         log.warning("the login server gave no token: %s, %.200r", answer.status_code, token.get("error"))
         raise LoginRefused(gettext_lazy("The login server did not accept this login. Begin again."))

@@ -106,7 +106,7 @@ def _json(method: str, url: str) -> dict[str, Any]:
     except ValueError:
         document = None
     if not isinstance(document, dict):
-        raise ServerAway(f"{url} answered {answer.status_code}, and not with a JSON object")
+        raise ServerAway(f"{url} answered {answer.status_code}, but not with a JSON object")
     return document
 
 

@@ -83,7 +83,7 @@ class PendingRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionedHead:
-    """A subscription of a partitioned topic, which some or all partitions have."""
+    """A subscription that some or all partitions of a topic have."""
 
     topic_name: str  # of the partitioned topic
     name: str

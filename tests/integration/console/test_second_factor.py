@@ -311,7 +311,7 @@ def test_a_command_removes_the_second_factor_of_the_last_admin(
     ada: User, codes: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     call_command("removesecondfactor", "ada")
-    assert "ada has no second factor any more" in capsys.readouterr().out
+    assert "ada no longer has a second factor" in capsys.readouterr().out
     assert not SecondFactor.objects.exists()
     for name, words in (("ada", "ada has no second factor"), ("nemo", "there is no user 'nemo'")):
         with pytest.raises(CommandError, match=words):
