@@ -31,7 +31,8 @@ __all__ = [
 ]
 
 READ_ONLY: Final = gettext_noop(
-    "This console is read-only. It changes nothing until it is started without VELA_CONSOLE_READ_ONLY."
+    "This console is read-only. To allow changes, an administrator can start the console without"
+    " VELA_CONSOLE_READ_ONLY."
 )
 SAFE: Final = ("GET", "HEAD", "OPTIONS")
 
