@@ -62,12 +62,12 @@ class Preferences(models.Model):
 class SavedView(models.Model):
     """The filters of a list under a name. It gives no rights: the list leaves out rows that the user may not see."""
 
-    # The first constraint below is its index.
+    # The first constraint below serves as its index.
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, db_index=False)
     path = models.TextField()  # of the list
     name = models.TextField()
     query = models.TextField()  # filters and order, without the place of a page
-    # Patterns of namespaces, separated by spaces. Operators in all of them see the view. Empty: only its owner does.
+    # Patterns of namespaces, separated by spaces. Operators in all of them see the view. Empty: only its owner sees it.
     shared_in = models.TextField(default="")
     is_default = models.BooleanField(default=False)  # opened when its owner opens the list without filters
     created_at = models.DateTimeField(auto_now_add=True)

@@ -18,7 +18,7 @@ from console.models import Role
 
 __all__ = ["ChangeRefused", "change_of", "keeping_an_admin", "log_change"]
 
-_LOCK: Final = 0x56454C41_4752  # so that two admins cannot take away each other's role at the same time
+_LOCK: Final = 0x56454C41_4752  # so that no two admins take away each other's role at the same time
 
 
 class ChangeRefused(Exception):

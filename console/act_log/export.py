@@ -110,7 +110,7 @@ def _role(kind: str) -> str:
 
 
 def _numbers(document: Mapping[str, Any] | None) -> dict[str, int | float]:
-    """Return the numbers of a plan or a result. Its words, places and rows of partitions are on the act's page."""
+    """Return the numbers of a plan or a result. Words, places and rows of partitions are only on the act's page."""
     return {
         name: value
         for name, value in (document or {}).items()

@@ -145,7 +145,7 @@ class Partition(_Answer):
 
 
 class OneTopic(Topic):
-    """A topic, what is set on it, and what belongs to it."""
+    """A topic with its policies, producers, partitions and bookmarks."""
 
     partition: int = Field(description="-1: it is not a partition")
     parent: str | None

@@ -157,7 +157,7 @@ class Cursor:
     in_flight_entries: int
     # Unacked entries between mark-delete and the first acked entry; 0 = nothing beyond mark-delete is acked.
     entries_before_first_hole: int
-    acked_behind_entries: int  # acked, but after an unacked one that mark-delete cannot pass
+    acked_behind_entries: int  # acked, but after an unacked entry that mark-delete cannot pass
     first: FirstUnacked | None  # None = nothing is unacked
 
 

@@ -85,9 +85,9 @@ def what_if(
 ) -> WhatIf | Said:
     """Estimate when the backlog drains with other numbers of consumers, at most 40 of them around the present number.
 
-    Each is as fast as those that work now, and as many messages arrive as now. `connected` is the number of consumers;
-    `consumers` may have only the first of them. Rates are per second, None if the broker has not reported them.
-    `drain_s` is the broker's estimate for the present number of consumers, or None. If there is no estimate, return a
+    Assumes that each consumer is as fast as those that work now, and that messages keep arriving as now. `connected` is
+    the number of consumers; `consumers` may have only the first of them. Rates are per second, None if the broker has
+    not reported them. `drain_s` is the broker's estimate for the present number of consumers, or None. If there is no estimate, return a
     sentence that says why.
     """
     if type_ and type_ not in SHARED:
@@ -112,7 +112,7 @@ def what_if(
     noise = _NOISE * max(rate_in, each)
     needed = floor((rate_in + noise) / each) + 1
     first = max(1, working - _FEWER)
-    last = 2 * max(working, needed)  # the last choice, unless the limits on their number say otherwise
+    last = 2 * max(working, needed)  # the last choice, within the limits on the number of choices
     choices = min(max(last - first + 1, _LEAST_CHOICES), _MOST_CHOICES)
     return WhatIf(
         working=working,

@@ -217,6 +217,6 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
 
 @database_sync_to_async  # type: ignore[untyped-decorator]  # Channels has no types
 def _allowed(user: AbstractBaseUser, keys: frozenset[str]) -> tuple[Scope, frozenset[str]] | None:
-    """Return the user's scope, and those of the keys that are in it. None if the user has no role."""
+    """Return the user's scope, and the keys that are in it. None if the user has no role."""
     rights = rights_of(user)
     return (rights.scope, keys_in(rights.scope, keys)) if rights.sees_anything else None

@@ -75,7 +75,7 @@ class Asked:
     spot: Spot | None = None  # for start "id"
     is_backward: bool = True  # towards older messages
     partition: int | None = None  # None = all partitions, merged by the time at which messages were stored
-    subscription: str = ""  # the one that states are shown for; needed by the starts "next" and "holes"
+    subscription: str = ""  # whose states are shown; the starts "next" and "holes" need it
     filters: Filters = field(default_factory=Filters)
     columns: tuple[Column, ...] = ()  # shown in place of payload, key and properties
     limit: int = LIMIT

@@ -34,7 +34,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The compared lines. Only equal lines near a difference are among them."""
+    """The compared lines. Equal lines far from a difference are left out."""
 
     form: BodyForm
     lines: Sequence[Line]
@@ -70,7 +70,7 @@ def compare_lines(form: BodyForm, left: Sequence[str], right: Sequence[str]) -> 
 
 
 def _pretty(decoded: Decoded) -> list[str] | None:
-    """Return the lines of a value without the commas at their ends, so that a new last member changes only its line."""
+    """Return the lines of a value without the commas at their ends, so that a new last member changes only its own."""
     if not decoded.has_value:
         return None
     try:

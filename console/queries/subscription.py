@@ -87,7 +87,7 @@ class PartitionedHead:
 
     topic_name: str  # of the partitioned topic
     name: str
-    partitions: list[int]  # those that have it
+    partitions: list[int]  # those that have the subscription
 
 
 def subscription_head(topic: str, subscription: str) -> SubscriptionHead | None:

@@ -1,4 +1,4 @@
-"""The recorded rows of one entry, in the order in which things happened."""
+"""The recorded rows of one entry, in the order in which its events happened."""
 
 from __future__ import annotations
 

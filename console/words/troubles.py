@@ -153,7 +153,7 @@ class PartHealth:
 
 
 def health_of(troubles: Collection[Trouble]) -> list[PartHealth]:
-    """Return the health of broker, beat and tick worker. While beat is silent, nobody knows about the worker."""
+    """Return the health of broker, beat and tick worker. While beat is silent, the worker's is unknown."""
     health = []
     for part, well, words in _HEALTH:
         trouble = next((each for each in words if each in troubles), None)

@@ -62,7 +62,7 @@ def set_own_password(request: HttpRequest, rights: Rights) -> HttpResponse:
 @require_POST
 @logged_in
 def set_own_zone(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Choose the zone in which pages write and read times. 422 for one that is not in the list."""
+    """Choose the zone in which pages write and read times. 422 for a zone that is not in the list."""
     form = ZoneForm(request.POST)
     if not form.is_valid():
         return _answer(request, rights, refusal=str(form.errors["zone"][0]), status=422)

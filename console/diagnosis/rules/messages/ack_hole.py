@@ -24,7 +24,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     if snapshot.seconds_since(max(first.appended_ms, first.delivered_ms)) < WINDOW_S:
         return None
     if snapshot.delayed is not None and not first.consumer_key:
-        return None  # it may be a delayed one
+        return None  # the first message may be a delayed one
     evidence = [
         fact(said("first of them"), first.position),
         fact(said("stored"), first.appended_ms, Unit.TIME),
