@@ -87,8 +87,8 @@ def what_if(
 
     Assumes that each consumer is as fast as those that work now, and that messages keep arriving as now. `connected` is
     the number of consumers; `consumers` may have only the first of them. Rates are per second, None if the broker has
-    not reported them. `drain_s` is the broker's estimate for the present number of consumers, or None. If there is no estimate, return a
-    sentence that says why.
+    not reported them. `drain_s` is the broker's estimate for the present number of consumers, or None. If there is no
+    estimate, return a sentence that says why.
     """
     if type_ and type_ not in SHARED:
         return said(
