@@ -108,7 +108,7 @@ class RuleForm(forms.Form):
         if measure is Measure.DEAD_LETTERS:
             cleaned["within_ms"] = self._length("within", most_ms=_LONGEST_WITHIN_MS)
             if not cleaned["within_ms"] and "within" not in self.errors:
-                self.add_error("within", _("Write the time in which they grew, such as 10m."))
+                self.add_error("within", _("Write the period in which new letters are counted, such as 10m."))
         if measure is not None and not measure.unit and not cleaned["for_ms"] and "lasts" not in self.errors:
             self.add_error("lasts", _("Write how long this must last, such as 5m."))
         if measure is Measure.BROKER and cleaned.get("namespaces", "*") != "*":

@@ -115,7 +115,7 @@ class AddPartitionsForm(_TopicForm):
 
     partitions = forms.IntegerField(
         label=gettext_lazy("Partitions"),
-        help_text=gettext_lazy("in all, including the existing ones"),
+        help_text=gettext_lazy("in total, including the existing ones"),
         min_value=1,
         max_value=_MOST_PARTITIONS,
         error_messages={**_PARTITIONS_ERRORS, "min_value": gettext_lazy("At least 1 partition.")},

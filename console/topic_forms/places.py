@@ -48,7 +48,8 @@ class CreateBookmarkForm(PlaceForm):
     kind = "create_bookmark"
     heading = gettext_lazy("Create bookmark")
     lead = gettext_lazy(
-        "Name a place, so that you can reset cursors to it later. The messages after it stay until it expires."
+        "Name a place, so that you can reset cursors to it later. The messages after the place stay until"
+        " the bookmark expires."
     )
     template = "console/forms/new_place.html"
     fields_above = ("name", "keep_days")
@@ -87,7 +88,9 @@ class DeleteBookmarkForm(ActForm):
 
     kind = "delete_bookmark"
     heading = gettext_lazy("Delete bookmark")
-    lead = gettext_lazy("Delete the name. Retention applies again to the messages that it kept.")
+    lead = gettext_lazy(
+        "Delete the bookmark. Retention applies again to the messages that the bookmark kept."
+    )
     template = "console/forms/fields.html"
 
     name = forms.CharField(

@@ -106,7 +106,7 @@ def test_a_preview_says_what_would_fire_and_keeps_nothing(operator: Client, shop
         ({"limit": "many"}, "is not a number"),
         ({"measure": "age", "limit": "10"}, "is not a length of time"),
         ({"measure": "stored", "limit": "9" * 25 + "GB"}, "This is too much."),
-        ({"measure": "dead_letters"}, "Write the time in which they grew"),
+        ({"measure": "dead_letters"}, "Write the period in which new letters are counted"),
         ({"measure": "dead_letters", "within": "7d"}, "at most 6 hours"),
         ({"measure": "stuck", "lasts": ""}, "Write how long this must last"),
         ({"measure": "broker", "namespaces": "public/default"}, "The broker serves every namespace"),

@@ -399,7 +399,7 @@ def test_a_read_only_console_asks_for_the_code_and_sets_up_nothing(
     monkeypatch.setattr("console.views.login.set_up.broker_settings", lambda: settings)
     client = Client()
     with_password(client)
-    assert "set it up in another one" in text_of(client.get(SET_UP))
+    assert "set up the second factor in another console" in text_of(client.get(SET_UP))
     assert client.post(SET_UP, {"code": WRONG}).status_code == 403
     equipped(ada, phone)
     assert client.post(CODE, {"code": phone.code()}).status_code == 302
