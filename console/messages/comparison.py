@@ -70,7 +70,7 @@ def compare_lines(form: BodyForm, left: Sequence[str], right: Sequence[str]) -> 
 
 
 def _pretty(decoded: Decoded) -> list[str] | None:
-    """Return the lines of a value without the commas at their ends, so that a new last member changes only its own."""
+    """Return the lines of a value without commas at their ends, so that a new last member changes only its own line."""
     if not decoded.has_value:
         return None
     try:
@@ -105,7 +105,7 @@ def _compared(left: Sequence[str], right: Sequence[str]) -> Iterator[Line]:
 
 
 def _folded(lines: Sequence[Line]) -> Iterator[Line]:
-    """Yield the lines, with one in place of many equal ones that are far from a difference."""
+    """Yield the lines, with one folded line in place of equal lines that are far from a difference."""
     differing = [at for at, line in enumerate(lines) if line.kind != "equal"]
     shown = {
         near for at in differing for near in range(max(at - _CONTEXT, 0), min(at + _CONTEXT + 1, len(lines)))

@@ -20,14 +20,14 @@ def find(snapshot: Snapshot) -> Finding | None:
     if breach is None:
         return None
     name, evidence = breach
-    whose = said("this backlog") if name == mine else said("the backlog of {name}", name=name)
+    whose = said("This backlog") if name == mine else said("The backlog of {name}", name=name)
     if policy == _EVICTION:
         sentence = said(
-            "The backlog quota is reached by {whose}: the oldest messages are given up.", whose=whose
+            "{whose} has reached the backlog quota: the broker gives up its oldest messages.", whose=whose
         )
     else:
         sentence = said(
-            "The backlog quota is reached by {whose}: producers are stopped until it has drained.",
+            "{whose} has reached the backlog quota: producers are stopped until it has drained.",
             whose=whose,
         )
     return Finding(

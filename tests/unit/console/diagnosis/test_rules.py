@@ -494,9 +494,9 @@ def test_the_quota_names_whose_backlog_it_is() -> None:
         "the backlog of audit"
         in found_by("backlog_quota", limits__quota_bytes=50_000, slowest=other).sentence
     )
-    assert "this backlog" in found_by("backlog_quota", limits__quota_bytes=1).sentence
+    assert "This backlog" in found_by("backlog_quota", limits__quota_bytes=1).sentence
     late = found_by("backlog_quota", limits__quota_ms=1000, slowest=other)
-    assert "this backlog" in late.sentence  # the oldest message is this subscription's
+    assert "This backlog" in late.sentence  # the oldest message is this subscription's
     assert [each.topic for each in late.cures] == ["", ""]
 
 
