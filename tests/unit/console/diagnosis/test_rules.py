@@ -491,7 +491,7 @@ def test_a_count_of_delayed_entries_that_was_cut_off_says_at_least() -> None:
 def test_the_quota_names_whose_backlog_it_is() -> None:
     other = SlowestCursor(name="audit", backlog_bytes=99_999)
     assert (
-        "the backlog of audit"
+        "The backlog of audit"
         in found_by("backlog_quota", limits__quota_bytes=50_000, slowest=other).sentence
     )
     assert "This backlog" in found_by("backlog_quota", limits__quota_bytes=1).sentence
