@@ -92,7 +92,7 @@ def test_a_preview_says_what_would_fire_and_keeps_nothing(operator: Client, shop
     page = text_of(operator.post("/alerts/new", RULE))
     assert "Over the limit now: 1. Alerts that would fire at once: 0." in page
     assert "billing of persistent://public/default/orders: 14 messages" in page
-    assert "at once for 1." in text_of(operator.post("/alerts/new", RULE | {"lasts": ""}))
+    assert "at once: 1." in text_of(operator.post("/alerts/new", RULE | {"lasts": ""}))
     assert "Nothing is over the limit now." in text_of(operator.post("/alerts/new", RULE | {"limit": "14"}))
     assert not AlertRule.objects.exists()
     assert not Act.objects.exists()

@@ -231,7 +231,7 @@ def test_a_reason_of_several_lines_is_not_offered_as_a_filter(operator: Client, 
     assert "property_value=card" not in response.content.decode(), (
         "a field of one line would lose the line break"
     )
-    assert text_of(response).count("of several lines") == 2
+    assert text_of(response).count("has several lines") == 2
 
 
 def test_letters_are_not_called_all_when_the_search_stopped_early(

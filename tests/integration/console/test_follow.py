@@ -203,7 +203,7 @@ def test_messages_show_their_state_on_a_subscription(operator: Client, log: Writ
 )
 def test_an_address_that_was_changed_is_refused(since: str, operator: Client, log: Written) -> None:
     page = operator.get(f"{PAGE}?since={since}")
-    assert (page.status_code, "without a change" in text_of(page)) == (400, True)
+    assert (page.status_code, "do not change it" in text_of(page)) == (400, True)
 
 
 def test_more_places_than_partitions_are_refused(operator: Client, log: Written) -> None:

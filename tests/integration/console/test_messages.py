@@ -251,7 +251,7 @@ def test_a_search_says_how_many_messages_were_trimmed_meanwhile(
     gone = iter([reader.Piece(entries=(), steps=(), gone=10)])
     monkeypatch.setattr(reader.LaneReader, "next_piece", lambda self: next(gone, None))
     words = text_of(operator.get(MIXED_PAGE))
-    assert "was trimmed or moved meanwhile" in words
+    assert "were trimmed or moved meanwhile" in words
     assert "No message is stored" not in words
 
 

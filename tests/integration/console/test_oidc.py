@@ -287,7 +287,7 @@ def test_a_wrong_state_is_refused(state: str, browser: Client, server: LoginServ
     back = urlsplit(server.log_in(browser.get("/login/oidc")["Location"]))
     code = parse_qs(back.query)["code"][0]
     answer = browser.get(f"/login/oidc/callback?code={code}&state={state}")
-    assert answer.status_code == 400 if state == "%00" else "was not begun here" in refusal(answer)
+    assert answer.status_code == 400 if state == "%00" else "did not begin here" in refusal(answer)
     assert "/token" not in server.asked
 
 
@@ -295,9 +295,9 @@ def test_the_redirect_back_from_the_server_counts_only_in_the_browser_that_began
     browser: Client, server: LoginServer
 ) -> None:
     back = server.log_in(browser.get("/login/oidc")["Location"])
-    assert "was not begun here" in refusal(Client().get(back))
+    assert "did not begin here" in refusal(Client().get(back))
     assert browser.get(back).status_code == 302
-    assert "was not begun here" in text_of(browser.get(back))
+    assert "did not begin here" in text_of(browser.get(back))
 
 
 def test_a_login_takes_ten_minutes_at_most(
@@ -309,7 +309,7 @@ def test_a_login_takes_ten_minutes_at_most(
 
 def test_several_tabs_may_log_in_at_once_but_not_too_many(browser: Client, server: LoginServer) -> None:
     backs = [server.log_in(browser.get("/login/oidc")["Location"]) for _ in range(6)]
-    assert "was not begun here" in refusal(browser.get(backs[0]))
+    assert "did not begin here" in refusal(browser.get(backs[0]))
     assert browser.get(backs[1]).status_code == 302
 
 

@@ -86,7 +86,7 @@ def test_the_worst_subscription_comes_with_cause_and_cure(operator: Client, shop
     judge(shop.billing, SubscriptionState.PAUSED)
     answer = operator.get("/")
     shown = text_of(answer)
-    assert "An operator paused" in shown or "paused it" in shown
+    assert "An operator paused" in shown or "paused the subscription" in shown
     assert f"{shop.backlog:,}".replace(",", "\u202f") in shown
     assert "/s/billing/act/resume" in answer.content.decode()
 

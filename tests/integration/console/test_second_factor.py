@@ -403,7 +403,7 @@ def test_a_read_only_console_asks_for_the_code_and_sets_up_nothing(
     assert client.post(SET_UP, {"code": WRONG}).status_code == 403
     equipped(ada, phone)
     assert client.post(CODE, {"code": phone.code()}).status_code == 302
-    assert "change your second factor in another one" in text_of(client.get(OWN))
+    assert "change your second factor in another console" in text_of(client.get(OWN))
 
 
 def by_basic(password: str = "tested-7") -> Any:
