@@ -140,7 +140,7 @@ def test_a_user_can_save_a_limited_number_of_views(
     for name in ("a", "b"):
         assert save(operator, "/topics", "q=x", name).status_code == 302
     refused = save(operator, "/topics", "q=x", "c")
-    assert (refused.status_code, "You have 2 views already" in text_of(refused)) == (422, True)
+    assert (refused.status_code, "You already have 2 views" in text_of(refused)) == (422, True)
     assert save(operator, "/topics", "q=y", "b").status_code == 302
 
 
