@@ -16,7 +16,7 @@ from console.blocks import frame
 __all__ = ["FailureCounts", "refused"]
 
 _MOST_CHARACTERS: Final = 255  # of a name in the table of failures
-ADDRESS_SHARE: Final = 10  # an address may fail 10 times as often as one name from it
+ADDRESS_SHARE: Final = 10  # an address may fail 10 times as often as one name from that address
 
 _TOO_MANY: Final = (
     "Too many failed logins. Try again in {} minutes or from another address. An administrator can lift the block"
