@@ -80,7 +80,7 @@ def take_place() -> FilePlace | None:
 def sent(
     request: HttpRequest, pieces: Iterator[bytes], place: FilePlace, *, name: str, form: Form
 ) -> StreamingHttpResponse:
-    """Return the response that sends these pieces as a file, and frees the place when it ends.
+    """Return the response that sends these pieces as a file, and frees the place when the file ends.
 
     An empty piece sends what has been gathered, and lets the server stop if the browser has left.
     """
@@ -96,7 +96,7 @@ def sent(
 
 
 def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Join small pieces, because sending one costs a switch of threads. An empty piece sends those gathered so far."""
+    """Join small pieces, because sending one costs a switch of threads. An empty piece sends what was gathered."""
     kept: list[bytes] = []
     size_bytes = 0
     for piece in pieces:
@@ -126,7 +126,7 @@ class _AsyncBody(_Body):
     __iter__ = None  # type: ignore[assignment]  # Django treats a body with both kinds of iterator as a synchronous one
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        # In the request's thread, which has its database connection.
+        # The pieces come from the request's thread, which has the request's database connection.
         following = sync_to_async(lambda: next(self._pieces, None))
         while (piece := await following()) is not None:
             yield piece

@@ -16,7 +16,7 @@ from console.blocks import frame
 __all__ = ["FailureCounts", "refused"]
 
 _MOST_CHARACTERS: Final = 255  # of a name in the table of failures
-ADDRESS_SHARE: Final = 10  # an address may fail 10 times as often as one name from it
+ADDRESS_SHARE: Final = 10  # an address may fail 10 times as often as one name from that address
 
 _TOO_MANY: Final = (
     "Too many failed logins. Try again in {} minutes or from another address. An administrator can lift the block"
@@ -54,7 +54,7 @@ class FailureCounts(AxesDatabaseHandler):  # type: ignore[misc]  # django-axes h
 
 
 def refused(request: HttpRequest, *_: object) -> HttpResponse:
-    """Answer a blocked login attempt with 429. Its password is not checked."""
+    """Answer a blocked login attempt with 429. The password is not checked."""
     cool_off_s = int(settings.AXES_COOLOFF_TIME.total_seconds())
     minutes, retry_after = cool_off_s // 60, str(cool_off_s)
     if request.path.startswith("/api/"):

@@ -40,7 +40,7 @@ def shown(text: str) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Return whether a page shows every character of a text as it is, so that a form gives the same text back."""
+    """Return whether a page shows every character of a text as it is, so that a form sends it unchanged."""
     return _IN_PAGES.search(text) is None
 
 

@@ -64,8 +64,8 @@ class ContentSecurityPolicy:
 class ReadableRequests:
     """Answers 400 to a request that the console cannot read.
 
-    Its Host is not this console's, a cookie or the query string contains a NUL, or the query string has too many
-    values. PostgreSQL cannot store a NUL in text, so every query with such a value would fail.
+    Such a request has a Host that is not this console's, a NUL in a cookie or in the query string, or too many values
+    in the query string. PostgreSQL cannot store a NUL in text, so every query with such a value would fail.
     """
 
     sync_capable = True

@@ -62,12 +62,12 @@ class Preferences(models.Model):
 class SavedView(models.Model):
     """The filters of a list under a name. It gives no rights: the list leaves out rows that the user may not see."""
 
-    # The first constraint below is its index.
+    # The first constraint below serves as its index.
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, db_index=False)
     path = models.TextField()  # of the list
     name = models.TextField()
     query = models.TextField()  # filters and order, without the place of a page
-    # Patterns of namespaces, separated by spaces. Operators in all of them see the view. Empty: only its owner does.
+    # Patterns of namespaces, separated by spaces. Operators in all of them see the view. Empty: only its owner sees it.
     shared_in = models.TextField(default="")
     is_default = models.BooleanField(default=False)  # opened when its owner opens the list without filters
     created_at = models.DateTimeField(auto_now_add=True)
@@ -108,7 +108,7 @@ class Identity(models.Model):
 
 
 class SecondFactor(models.Model):
-    """The authenticator app of one user. The table's name keeps it from VELA_READ_ROLE, which may read `vela_…`."""
+    """The authenticator app of one user. VELA_READ_ROLE cannot read the table: its name does not begin with `vela_`."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="second_factor"

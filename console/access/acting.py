@@ -20,9 +20,10 @@ __all__ = ["named_by", "plan"]
 def named_by(
     kind: str, topic: str, parameters: Mapping[str, object], planned: Mapping[str, Any] | None = None
 ) -> tuple[str, ...]:
-    """Return every topic or namespace that an act changes or publishes to. One query to continue a run, else none.
+    """Return every topic or namespace that an act changes or publishes to.
 
-    `planned` is the act's plan: for some acts the broker chooses where to publish.
+    `planned` is the act's plan, because for some acts the broker chooses where to publish. One query if the act
+    continues a run, else none.
     """
     if kind == "continue_job":
         run = pipeline.run(number) if isinstance(number := parameters.get("run"), int) else None
@@ -40,7 +41,10 @@ def plan(
     subscription: str = "",
     parameters: Mapping[str, object],
 ) -> ActView:
-    """Plan an act that a page asks for. Raises PermissionDenied without the right, ActRefused if the broker refuses."""
+    """Plan an act that a page asks for.
+
+    Raises PermissionDenied if the user lacks the right, and ActRefused if the broker refuses.
+    """
     for name in named_by(kind, topic, parameters):
         check_may_act(rights, name, kind)
     return acts.plan(

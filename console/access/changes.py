@@ -1,4 +1,4 @@
-"""Rules for every change of users: one at a time, an admin of everything remains, and the act log records it."""
+"""Change users: one change at a time. An admin of everything remains, and the act log records each change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from console.models import Role
 
 __all__ = ["ChangeRefused", "change_of", "keeping_an_admin", "log_change"]
 
-_LOCK: Final = 0x56454C41_4752  # so that two admins cannot take away each other's role at the same time
+_LOCK: Final = 0x56454C41_4752  # so that no two admins take away each other's role at the same time
 
 
 class ChangeRefused(Exception):
@@ -52,8 +52,8 @@ def keeping_an_admin() -> Iterator[None]:
         if before is not None and _an_admin() is None:
             raise ChangeRefused(
                 _(
-                    "{name} is the last admin of {everything}: make somebody else admin first, or nobody could give"
-                    " roles"
+                    "{name} is the last admin of {everything}: make another user admin first, so that"
+                    " somebody can still give roles"
                 ).format(name=before, everything=EVERYTHING)
             )
 
@@ -68,7 +68,7 @@ def _an_admin() -> str | None:
 def log_change(
     kind: str, parameters: Mapping[str, Any], *, pattern: str = EVERYTHING, who: str, origin: str
 ) -> None:
-    """Write a change into the act log. Only users with a role for this pattern find it there."""
+    """Write a change into the act log. Only users with a role for this pattern see the entry."""
     now = timezone.now()
     Act.objects.create(
         kind=kind,

@@ -15,7 +15,7 @@ __all__ = ["add_factor", "remove_factor", "renew_codes"]
 def add_factor(user: User, secret: str, code: str, *, origin: str) -> list[str]:
     """Give a user a second factor if `code` shows that their app has `secret`. Return the recovery codes.
 
-    Raises FactorRefused if it does not, or if the user already has one.
+    Raises FactorRefused if the code does not show that, or if the user already has a second factor.
     """
     with transaction.atomic():
         codes = second_factor.switch_on(user, secret, code)

@@ -16,7 +16,7 @@ __all__ = ["set_login_roles", "set_role"]
 
 
 def set_role(name: str, pattern: str, role: Role | None, *, who: str, origin: str) -> None:
-    """Give a user a role for a pattern, in place of an earlier one. `role=None` takes the earlier one away.
+    """Give a user a role for a pattern, and replace an earlier role. `role=None` only takes the earlier role away.
 
     Deletes the schedules that the user may no longer make. Raises ChangeRefused if the user is unknown, the pattern is
     wrong, there is no role to take away, or nobody would be admin of everything any more.
@@ -37,7 +37,7 @@ def set_role(name: str, pattern: str, role: Role | None, *, who: str, origin: st
 
 
 def set_login_roles(user: User, roles: Mapping[str, Role], *, who: str, origin: str) -> None:
-    """Give a user these roles, by pattern, in place of those that the last login gave. The act log has each change.
+    """Give a user these roles, by pattern, and replace those of the last login. The act log has each change.
 
     Deletes the schedules that the user may no longer make. Call it in a transaction.
     """

@@ -31,7 +31,8 @@ __all__ = [
 ]
 
 READ_ONLY: Final = gettext_noop(
-    "This console is read-only. It changes nothing until it is started without VELA_CONSOLE_READ_ONLY."
+    "This console is read-only. To allow changes, an administrator can start the console without"
+    " VELA_CONSOLE_READ_ONLY."
 )
 SAFE: Final = ("GET", "HEAD", "OPTIONS")
 
@@ -39,7 +40,7 @@ P = ParamSpec("P")
 
 
 def place_in(names: Mapping[str, object]) -> str:
-    """Return the topic or namespace that an address names with these parts, "" if it names neither."""
+    """Return the topic or namespace that an address names with these parts, or "" if it names neither."""
     topic = names.get("topic")
     if isinstance(topic, str):
         return topic

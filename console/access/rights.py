@@ -48,11 +48,11 @@ class Rights:
         return self.role_in(name) is not None
 
     def may_read_payloads(self, name: str) -> bool:
-        """Return whether the user may read bodies, keys and properties of messages there."""
+        """Return whether the user may read bodies, keys and properties of this topic's messages."""
         return (self.role_in(name) or 0) >= Role.READER
 
     def may_act_on(self, name: str, kind: str = "") -> bool:
-        """Return whether the user may plan, apply and undo acts of this kind there.
+        """Return whether the user may plan, apply and undo acts of this kind on this topic or namespace.
 
         Without a kind, return whether the user may do so for the kinds that need only the role operator.
         """

@@ -16,13 +16,13 @@ _FOR_OPERATORS: Final = frozenset(("create_topic",))
 
 
 def namespace_of(name: str) -> str:
-    """Return `tenant/namespace` of a topic's full name. A namespace's own name stays as it is."""
+    """Return `tenant/namespace` of a topic's full name. Return a namespace's name unchanged."""
     domain, separator, rest = name.partition("://")
     return "/".join(rest.split("/", 2)[:2]) if separator else domain
 
 
 def covers(pattern: str, namespace: str) -> bool:
-    """Return whether `*`, `tenant/*` or `tenant/namespace` covers a namespace. `tenant/*` covers itself too."""
+    """Return whether `*`, `tenant/*` or `tenant/namespace` covers a namespace. `tenant/*` also covers itself."""
     if pattern == EVERYTHING:
         return True
     tenant, _, local = namespace.partition("/")

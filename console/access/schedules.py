@@ -16,9 +16,10 @@ _KIND = "schedule_job"
 
 
 def delete_lost_schedules(user: User, *, who: str, origin: str) -> None:
-    """Delete the schedules that this user made but could not make now. They would run for ever with a lost role.
+    """Delete the schedules that this user made but could not make now.
 
-    Call it after the change, in the same transaction. Each deletion is in the act log.
+    Otherwise they would run for ever with a role that the user has lost. Call the function
+    after the change, in the same transaction. Each deletion is in the act log.
     """
     rights = rights_of(user)
     for schedule in PipelineSchedule.objects.filter(who=user.username):

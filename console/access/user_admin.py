@@ -41,6 +41,6 @@ class KeepingUserAdmin(UserAdmin):  # type: ignore[type-arg]  # the class is gen
             with keeping_an_admin():
                 return view()
         except ChangeRefused as refused:
-            list(messages.get_messages(request))  # reading drops them: they report the undone change
+            list(messages.get_messages(request))  # reading drops the messages, which report the undone change
             self.message_user(request, str(refused), messages.ERROR)
             return redirect(request.get_full_path())

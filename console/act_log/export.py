@@ -44,9 +44,10 @@ COLUMNS: Final = (
 
 
 def export_acts(asked: ActsAsked, scope: Scope, *, form: Form) -> Iterator[bytes]:
-    """Return the pieces of a file with the acts, newest first, at most 256 MiB. The last line says why it ends.
+    """Return the pieces of a file with the acts, newest first, at most 256 MiB.
 
-    An empty piece follows each page of acts, so that the caller can stop in between. One query per page.
+    The last line says why the file ends. An empty piece follows each page of acts, so that the caller can
+    stop in between. One query per page.
     """
     if form == "csv":
         yield line(dict(zip(COLUMNS, COLUMNS, strict=True)), form)
@@ -109,7 +110,7 @@ def _role(kind: str) -> str:
 
 
 def _numbers(document: Mapping[str, Any] | None) -> dict[str, int | float]:
-    """Return the numbers of a plan or a result. Its words, places and rows of partitions are on the act's page."""
+    """Return the numbers of a plan or a result. Words, places and rows of partitions are only on the act's page."""
     return {
         name: value
         for name, value in (document or {}).items()

@@ -63,7 +63,7 @@ class RuleForm(forms.Form):
     email = forms.EmailField(max_length=320, required=False)
 
     def __init__(self, data: Mapping[str, Any] | None, *, kept_url: str = "", **others: Any) -> None:
-        self._kept_url = kept_url  # stays unless the user writes another one or drops it
+        self._kept_url = kept_url  # the stored URL, which stays unless the user writes another or drops it
         super().__init__(data, **others)
 
     def clean_namespaces(self) -> str:
@@ -82,7 +82,7 @@ class RuleForm(forms.Form):
         return _pattern(self.cleaned_data["subscriptions"])
 
     def clean_webhook_url(self) -> str:
-        """Check that it is an HTTP or HTTPS URL in ASCII, without spaces, a user name or a password."""
+        """Check that the text is an HTTP or HTTPS URL in ASCII, without spaces, a user name or a password."""
         url = str(self.cleaned_data["webhook_url"])
         try:
             parts = urlsplit(url)
@@ -108,7 +108,7 @@ class RuleForm(forms.Form):
         if measure is Measure.DEAD_LETTERS:
             cleaned["within_ms"] = self._length("within", most_ms=_LONGEST_WITHIN_MS)
             if not cleaned["within_ms"] and "within" not in self.errors:
-                self.add_error("within", _("Write the time in which they grew, such as 10m."))
+                self.add_error("within", _("Write the period in which new letters are counted, such as 10m."))
         if measure is not None and not measure.unit and not cleaned["for_ms"] and "lasts" not in self.errors:
             self.add_error("lasts", _("Write how long this must last, such as 5m."))
         if measure is Measure.BROKER and cleaned.get("namespaces", "*") != "*":

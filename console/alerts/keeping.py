@@ -16,7 +16,7 @@ from broker.models import Act, AlertFiring, AlertNotification, AlertRule
 
 __all__ = ["RULES_MOST", "RuleRefused", "delete_rule", "save_rule", "silence_rule", "test_rule"]
 
-RULES_MOST: Final = 100  # Celery checks all of them each time
+RULES_MOST: Final = 100  # every check of the alerts evaluates all of them
 _LOCK: Final = 0x56454C41_414C
 _TESTS_A_MINUTE: Final = 4
 
@@ -26,7 +26,7 @@ class RuleRefused(Exception):
 
 
 def save_rule(rule: AlertRule | None, values: Mapping[str, Any], *, who: str, origin: str) -> AlertRule:
-    """Create or change a rule. A change ends its open alerts without a notification. Raises RuleRefused.
+    """Create or change a rule. A change ends the rule's open alerts without a notification. Raises RuleRefused.
 
     The name must be free, and there can be at most RULES_MOST rules.
     """
@@ -79,9 +79,9 @@ def silence_rule(rule: AlertRule, length_ms: int, *, who: str, origin: str) -> d
 
 
 def test_rule(rule: AlertRule, *, who: str, origin: str) -> None:
-    """Store a test notification for the webhook and for the e-mail address of a rule, as far as it has them.
+    """Store a test notification for each address of a rule: its webhook, its e-mail address or both.
 
-    Raises RuleRefused if it has neither, and for the fifth test within a minute.
+    Raises RuleRefused if the rule has neither, and for the fifth test within a minute.
     """
     channels = [name for name, address in (("webhook", rule.webhook_url), ("email", rule.email)) if address]
     if not channels:

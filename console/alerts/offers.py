@@ -1,4 +1,4 @@
-"""The rules that a page offers for its topic or subscription: links to the form, filled in."""
+"""The rules that a page offers for its topic or subscription: links to the form, with its fields filled in."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LIMITS: Final = {
     Measure.REDELIVERIES: "5",
     Measure.STORED: "10GB",
 }
-"""The limits that the form begins with. Its preview shows the subjects that are over them now."""
+"""The limits that the form begins with. The preview in the form shows the subjects that are over them now."""
 _LONGEST_NAME: Final = 100
 
 

@@ -1,8 +1,9 @@
 """Decide which requests are accepted, from a user's session, HTTP Basic or a bearer token.
 
-A page of another site can make a browser send a session cookie, or Basic credentials that the browser remembers. It
-can send neither the content type of JSON nor the CSRF token without this site's consent. So a request that changes
-something needs that content type if it has an Authorization header, and the CSRF token if it has a session.
+A page of another site can make a browser send a session cookie, or Basic credentials that the browser remembers.
+Such a page can send neither the content type of JSON nor the CSRF token without this site's consent. So a request
+that changes something needs that content type if it has an Authorization header, and the CSRF token if it has a
+session.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The answers of the operations. The comments on fields in `console.queries` apply here too.
 
-One file, because the answers are made of each other and OpenAPI lists them together.
+One file, because the answers contain each other and OpenAPI lists them together.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Act(_Answer):
     needs_reason: bool = Field(description="its namespace is protected, and the act has no reason yet")
     planned_by: str = Field(description="who planned it; who is the person who applied or refused it")
     needs_second_person: bool = Field(
-        description="it is planned, and another user than the planner must apply it"
+        description="it is planned, and a user other than the planner must apply it"
     )
     cursor_version: int | None
     undo_of: int | None
@@ -145,21 +145,21 @@ class Partition(_Answer):
 
 
 class OneTopic(Topic):
-    """A topic, what is set on it, and what belongs to it."""
+    """A topic with its policies, producers, partitions and bookmarks."""
 
     partition: int = Field(description="-1: it is not a partition")
     parent: str | None
     created_at: datetime
     terminated_at: datetime | None
-    namespace_policies: dict[str, Any] = Field(description="only what is set")
-    policies: dict[str, Any] = Field(description="only what is set")
+    namespace_policies: dict[str, Any] = Field(description="only those that are set")
+    policies: dict[str, Any] = Field(description="only those that are set")
     producing: list[ProducerRow]
     partition_topics: list[Partition]
     bookmarks: list[BookmarkRow]
 
 
 class CompactionFacts(_Answer):
-    """The compaction of a topic or of one of its partitions. Null: it was never compacted, or not yet."""
+    """The compaction of a topic or of one of its partitions. Null: not known yet, as before the first run."""
 
     topic: str
     partition: int = Field(description="-1: it is not a partition")
@@ -187,13 +187,13 @@ class Compactions(_Answer):
 
 
 class _Subscription(_Answer):
-    """What every answer about a subscription has. Null: no broker has reported it, or there is no consumer."""
+    """The fields of every answer about a subscription. Null: no broker has reported it, or there is no consumer."""
 
     name: str
     type: str
-    paused: bool = Field(description="by an operator; of several cursors at least one")
+    paused: bool = Field(description="by an operator; true if at least one of several cursors is paused")
     acked_messages: int
-    backlog_messages: int = Field(description="exact: the end of the log minus what is acknowledged")
+    backlog_messages: int = Field(description="exact: messages in the log minus acknowledged messages")
     backlog_bytes: int
     oldest_unacked_ms: int | None
     consumers: int | None
@@ -228,7 +228,7 @@ class Cursors(_Answer):
 class SubscriptionStats(_Subscription):
     """The numbers of a subscription, summed over partitions."""
 
-    cursors: int = Field(description="one, or as many as partitions have it")
+    cursors: int = Field(description="one, or one for each partition that has the subscription")
     permits: int | None
 
 
@@ -321,7 +321,7 @@ class Stats(_Answer):
     waiting_acts: int
 
 
-# Not a tuple: programs that read OpenAPI 3.0 too do not know how 3.1 describes one.
+# Not a tuple: programs that also read OpenAPI 3.0 do not know how 3.1 describes a tuple.
 _Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 
@@ -429,7 +429,7 @@ class Policy(_Answer):
     """A policy in force."""
 
     name: str
-    value: bool | int | str = Field(description="milliseconds, bytes or a number, where it is one")
+    value: bool | int | str = Field(description="numbers are milliseconds, bytes or plain numbers")
     words: str = Field(description="the value as people write it; an act takes it like this too")
     set_on: Literal["topic", "namespace"] | None = Field(description="null: it follows the broker's settings")
 
@@ -438,7 +438,7 @@ class PoliciesInForce(_Answer):
     """The policies in force on a topic or a namespace."""
 
     name: str
-    words: list[str] = Field(description="what the policies mean for messages")
+    words: list[str] = Field(description="the effects of the policies on messages")
     policies: list[Policy]
 
 

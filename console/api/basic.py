@@ -29,8 +29,8 @@ ASK_FOR_BASIC: Final = {"WWW-Authenticate": 'Basic realm="Vela", charset="UTF-8"
 REMEMBER_S: Final = 60.0
 _MOST_REMEMBERED: Final = 1000
 _NEEDS_MORE: Final = (
-    "this user needs a second factor, which HTTP Basic cannot carry: use a user for programs that has none, or log in"
-    " on a page and send the session's cookie"
+    "this user needs a second factor, which HTTP Basic cannot carry: use another user without one for programs, or"
+    " log in on a page and send the session's cookie"
 )
 _LONGEST_NAME: Final = 150  # as in Django's table of users
 
@@ -52,9 +52,7 @@ def user_by_password(request: HttpRequest, header: str) -> AbstractBaseUser:
     else:
         found = authenticate(request, username=name, password=password)
         if found is None:
-            raise Problem(
-                401, "AuthenticationError", "no such user, or another password", headers=ASK_FOR_BASIC
-            )
+            raise Problem(401, "AuthenticationError", "wrong user name or password", headers=ASK_FOR_BASIC)
         _remember(found, password)
         user = found
     if known is not None and known.needs_more:

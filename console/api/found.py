@@ -45,7 +45,7 @@ def found_head(name: str) -> TopicHead:
 
 
 def found_message(topic: str, spot: str) -> tuple[TopicHead, FoundMessage]:
-    """Return a topic and one of its messages, by its position. Four queries. Raises Problem (400 or 404) without it."""
+    """Return a topic and the message at a position. Four queries. Raises Problem (400 or 404) if either is missing."""
     head = found_head(topic)
     try:
         return head, find_message(head, read_spot(spot))

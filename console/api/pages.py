@@ -22,7 +22,7 @@ def read_token(token: str, *first: str | float) -> tuple[Any, ...]:
     """Return the values in a token. They have the types of `first`.
 
     `first` is the key before every row: it is returned for an empty token. Raises Problem (400) if the token has other
-    types, so it is not from this list.
+    types, because then it is not from this list.
     """
     if not token:
         return first

@@ -1,4 +1,4 @@
-"""Count the entries of runs between edges, and those in flight by consumer."""
+"""Count the entries of runs between edges, and the entries in flight at each consumer."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Share:
     """The entries in flight at one consumer, or with colour 0 at all consumers without a colour of their own."""
 
     consumer: str
-    colour: int  # 1 to 6
+    colour: int  # 1 to 6, or 0
     runs: Sequence[Run]
     entries: int
 
 
 def shares_of(flights: Sequence[Flight]) -> list[Share]:
-    """Group deliveries by the names of their consumers, those with the most entries first. Keeps their order."""
+    """Group deliveries by their consumers' names, the largest groups first. Keeps the order of deliveries."""
     entries: Counter[str] = Counter()
     for flight in flights:
         entries[flight.consumer] += flight.last - flight.first + 1

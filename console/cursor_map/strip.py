@@ -14,7 +14,7 @@ __all__ = ["HEIGHT", "WIDTH", "Bar", "Column", "CursorMap", "Part", "PartShare",
 WIDTH: Final = 1000
 HEIGHT: Final = 56
 COLUMNS: Final = 200
-PARTS: Final = 20  # that can be clicked; wide enough to hit
+PARTS: Final = 20  # that a user can click; each is wide enough to hit
 BEFORE_SHARE: Final = 0.06
 
 
@@ -67,7 +67,7 @@ class PartShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A part of the strip: what it has of each state. `first` and `last` are indexes."""
+    """A part of the strip, with its number of entries in each state. `first` and `last` are indexes."""
 
     first: int
     last: int
@@ -102,7 +102,7 @@ def cursor_map(
     acked: Sequence[Run],
     in_flight: Sequence[Flight],
 ) -> CursorMap | None:
-    """Draw the indexes from shortly before `mark_delete` up to but not including `end`, or all if all are acked.
+    """Draw the indexes from shortly before `mark_delete` up to `end`, excluded, or all indexes if all are acked.
 
     None if the log is empty: `begin` is its first stored index. Everything up to `mark_delete` is acked, and `acked`
     has the runs beyond it. Runs and deliveries must be sorted.
@@ -137,7 +137,7 @@ def _edges(left: int, span: int, most: int) -> list[int]:
 
 
 def _parts(edges: Sequence[int], acked: Sequence[Run], shares: Sequence[Share]) -> Iterator[Part]:
-    """Yield what lies between each pair of edges. An entry that is acked does not count as in flight."""
+    """Yield the part between each pair of edges. An entry that is acked does not count as in flight."""
     acked_counts = counts(acked, edges)
     share_counts = [counts(share.runs, edges) for share in shares]
     span = edges[-1] - edges[0]

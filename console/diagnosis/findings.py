@@ -46,7 +46,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cure:
-    """One way to solve the problem. It leads to the form of an act, to another page or to a block of this one.
+    """One way to solve the problem. It leads to the form of an act, to another page or to a block of the same page.
 
     A cure with only a text leads nowhere.
     """

@@ -7,7 +7,7 @@ from typing import Final, Protocol, TypeVar
 
 __all__ = ["SHARED", "WINDOW_S", "Connected", "are_known", "idle_among"]
 
-WINDOW_S: Final = 20.0  # before rates count, and before a silent consumer is idle
+WINDOW_S: Final = 20.0  # until rates count, and until a silent consumer counts as idle
 SHARED: Final = ("Shared", "Key_Shared")  # with other types, only one consumer gets messages
 
 
@@ -32,7 +32,8 @@ C = TypeVar("C", bound=Connected)
 def idle_among(consumers: Sequence[C], type_: str, now_ms: int) -> list[C]:
     """Return the consumers that take no messages out of their full queues, so that the others do all the work.
 
-    Empty if all look idle, because somebody acks, and for types whose standbys are idle by design.
+    Empty if all consumers look idle: if messages are acked, one of them must work. Also empty for types whose standbys
+    are idle by design.
     """
     idle = [each for each in consumers if each.permits <= 0 and _silent_s(each, now_ms) >= WINDOW_S]
     return [] if len(idle) == len(consumers) or type_ not in SHARED else idle

@@ -98,7 +98,7 @@ class Subscription:
     is_rate_limited: bool | None  # a dispatch rate was used up at the broker's last report
     gap: str | None  # the entries that are missing from the log, in words; "" = none
     read_fault: str | None  # why the latest read of the log failed; "" = it did not
-    active_consumer: int | None  # key of the one that gets everything; 0 = the type has none
+    active_consumer: int | None  # key of the consumer that gets everything; 0 = the type has none
     key_block: KeyBlock | None
     departure: Departure | None
 
@@ -155,9 +155,9 @@ class Cursor:
     unacked_entries: int | None  # None: there are too many holes to count
     unread_entries: int | None  # not acked, at or after the read position
     in_flight_entries: int
-    # Unacked ones from mark-delete to the first acked one; 0 = no ack beyond it.
+    # Unacked entries between mark-delete and the first acked entry; 0 = nothing beyond mark-delete is acked.
     entries_before_first_hole: int
-    acked_behind_entries: int  # acked, but after an unacked one that mark-delete cannot pass
+    acked_behind_entries: int  # acked, but after an unacked entry that mark-delete cannot pass
     first: FirstUnacked | None  # None = nothing is unacked
 
 
@@ -276,7 +276,7 @@ class Snapshot:
         return max(0, self.now_ms - then_ms) / 1000
 
     def which(self, consumer: Consumer) -> Mapping[str, str | int]:
-        """Return the parameters of an act on this consumer: its name, or its number if others have the name too."""
+        """Return the parameters of an act on this consumer: its name, or its number if others have the same name."""
         is_alone = sum(each.name == consumer.name for each in self.consumers) == 1
         return {"consumer": consumer.name} if is_alone else {"consumer_key": consumer.key}
 

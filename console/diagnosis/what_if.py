@@ -1,4 +1,4 @@
-"""In what time a backlog would drain with another number of consumers. Pure arithmetic on rates that a page has."""
+"""Estimate how long a backlog takes to drain with another number of consumers. Pure arithmetic on rates of a page."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class Choice:
                 rate=rate(self.grows_per_s),
             )
         return said_many(
-            "With {number} consumer: the backlog stays about as it is.",
-            "With {number} consumers: the backlog stays about as it is.",
+            "With {number} consumer: the backlog hardly changes.",
+            "With {number} consumers: the backlog hardly changes.",
             n=n,
             number=number,
         )
@@ -58,15 +58,15 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """The estimates for several numbers of consumers, without a gap."""
+    """The estimates for consecutive numbers of consumers."""
 
     working: int  # consumers that work now
-    needed: int  # the least with which the backlog drains; it may be beyond the choices
+    needed: int  # the smallest number that drains the backlog; it may be larger than every choice
     each_acks_per_s: float
     choices: tuple[Choice, ...]
 
     def chosen(self, asked: int | None) -> Choice:
-        """Return the choice nearest to the number asked for. None asks for as many as are needed, or as work now."""
+        """Return the choice nearest to `asked`. None asks for the larger of `working` and `needed`."""
         number = max(self.working, self.needed) if asked is None else asked
         first, last = self.choices[0].consumers, self.choices[-1].consumers
         return self.choices[min(max(number, first), last) - first]
@@ -85,17 +85,17 @@ def what_if(
 ) -> WhatIf | Said:
     """Estimate when the backlog drains with other numbers of consumers, at most 40 of them around the present number.
 
-    Each is as fast as those that work now, and as many messages arrive as now. `connected` is the number of consumers;
-    `consumers` may have only the first of them. Rates are per second, None if the broker has not reported them.
-    `drain_s` is the broker's estimate for the present number of consumers, or None. Return a sentence that says why, if
-    there is no estimate.
+    Assumes that each consumer is as fast as those that work now, and that messages keep arriving as now. `connected` is
+    the number of consumers; `consumers` may have only the first of them. Rates are per second, None if the broker has
+    not reported them. `drain_s` is the broker's estimate for the present number of consumers, or None. If there is no
+    estimate, return a sentence that says why.
     """
     if type_ and type_ not in SHARED:
         return said(
             "No estimate: this type of subscription gives everything to one consumer, so more consumers do not help."
         )
     if not consumers:
-        return said("No estimate: no consumer is connected that shows how fast one works.")
+        return said("No estimate: no consumer is connected, so how fast a consumer works is not known.")
     if rate_in is None or rate_acked is None:
         return said("No estimate yet: the broker has not reported the rates.")
     if not are_known(consumers, now_ms):
@@ -103,7 +103,7 @@ def what_if(
             "No estimate yet: a consumer connected less than 20 s ago, and how fast it works is not known."
         )
     if drain_s:
-        # The page shows this time too. It is measured over longer than the rates are, and the two must not disagree.
+        # The page also shows `drain_s`, which comes from a longer time than the rates. The estimate must agree with it.
         rate_acked = rate_in + backlog_messages / drain_s
     working = max(connected, len(consumers)) - len(idle_among(consumers, type_, now_ms))
     each = rate_acked / working
@@ -112,7 +112,7 @@ def what_if(
     noise = _NOISE * max(rate_in, each)
     needed = floor((rate_in + noise) / each) + 1
     first = max(1, working - _FEWER)
-    last = 2 * max(working, needed)  # as far as that, within the limits on choices
+    last = 2 * max(working, needed)  # the last choice, within the limits on the number of choices
     choices = min(max(last - first + 1, _LEAST_CHOICES), _MOST_CHOICES)
     return WhatIf(
         working=working,

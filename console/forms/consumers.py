@@ -29,7 +29,9 @@ class RedeliverForm(ActForm):
         min_value=1,
         max_value=_MOST_KEY,
         error_messages={
-            "invalid": gettext_lazy("Write the number as the list of consumers does, or leave it empty.")
+            "invalid": gettext_lazy(
+                "Write the number as the list of consumers shows it, or leave this empty."
+            )
         },
     )
 
@@ -41,7 +43,7 @@ class RedeliverForm(ActForm):
         return given
 
     def parameters(self) -> dict[str, Any]:
-        """Return the consumer's number if it is given, because several consumers may have one name."""
+        """Return the consumer's number if it is given, because several consumers may have the same name."""
         key = self.cleaned_data["consumer_key"]
         return {"consumer": self.cleaned_data["consumer"]} if key is None else {"consumer_key": key}
 

@@ -30,7 +30,7 @@ class HelpPage:
 
 
 class _Renderer(RendererHTML):
-    """Wraps each table in an element that scrolls, with the keyboard too."""
+    """Wraps each table in an element that a user can scroll, also with the keyboard."""
 
     def table_open(self, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
         return f'<div class="scroll" tabindex="0">{self.renderToken(tokens, at, options, env)}'
@@ -73,7 +73,7 @@ def _text_of(inline: Token) -> str:
 
 
 def _anchor(words: str, taken: set[str]) -> str:
-    """Return the anchor that code hosts give a heading, so that links work there and here."""
+    """Return the anchor that code hosts give a heading, so that a link works on those hosts and in the console."""
     plain = _NOT_IN_ANCHOR.sub("", words.lower()).replace(" ", "-")
     number, anchor = 0, plain
     while anchor in taken:

@@ -1,4 +1,4 @@
-"""Compute the steps of a chart from stored points. A time without a point is one in which nothing changed."""
+"""Compute the steps of a chart from stored points. Nothing changed in a time without a point."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ def steps(
     """Return every step of the frame, oldest first.
 
     Incoming rates come from the points of `topic`, because a subscription's own points (`own`) have none. A step
-    without a point keeps the backlog and size of the step before, and its rates are 0. But steps from `known_until_ms`
-    on are unknown, and so are steps without a point that end at or before `known_from_ms`, when the topic or
-    subscription was created.
+    without a point keeps the backlog and size of the step before, and its rates are 0. But steps that begin at
+    `known_until_ms` or later are unknown. So are steps without a point that end at or before `known_from_ms`, when the
+    topic or subscription was created.
     """
     by_step = _by_step(frame, own)
     ins = _by_step(frame, topic)
@@ -122,7 +122,7 @@ def steps(
 
 
 def thinned(found: Sequence[Step], most: int) -> tuple[Step, ...]:
-    """Join neighbouring steps until at most `most` are left. Rates are averages of the known ones."""
+    """Join neighbouring steps until at most `most` are left. Rates are averages of the known rates."""
     by = -(-len(found) // most)
     return tuple(_joined(found[at : at + by]) for at in range(0, len(found), by))
 

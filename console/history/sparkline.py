@@ -65,7 +65,7 @@ def sparkline(points: Iterable[BacklogPoint], now: int | None, *, from_ms: int, 
 
 
 def _corners(ordered: list[BacklogPoint], to_ms: int) -> Iterator[tuple[int, int | None]]:
-    """Yield each minute's largest backlog at its start, and the one at its end unless the next minute has a point."""
+    """Yield each minute's largest backlog at its start, and its last one at its end if the next minute has no point."""
     for point, following in pairwise([*ordered, None]):
         if point is None:
             return

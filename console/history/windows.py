@@ -39,7 +39,7 @@ WINDOWS: Final = {
         Window(name="30d", words=gettext_lazy("30 days"), step_s=7200, steps=360, coarsest_s=3600),
     )
 }
-# Sums over partitions and over all topics have points from a minute up.
+# Sums over partitions and over all topics only have points of a minute or longer.
 _HOUR_OF_SUMS: Final = Window(name="1h", words=gettext_lazy("1 hour"), step_s=60, steps=60, coarsest_s=60)
 
 

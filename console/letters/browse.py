@@ -21,7 +21,7 @@ from vela.wire.message_id import MessageId
 __all__ = ["ROWS", "FoundLetters", "LetterRow", "Original", "find_letters"]
 
 ROWS: Final = 50
-_EVERY: Final = 10**9  # no limit on letters: only the bounds of the search end it
+_EVERY: Final = 10**9  # no limit on letters: only the bounds of the search apply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -198,7 +198,9 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         try:
             return check.result()
         except DatabaseError as error:
-            logger.warning("cannot check the session of a live stream; it is checked again: %s", error)
+            logger.warning(
+                "cannot check the session of a live stream; the next heartbeat checks it again: %s", error
+            )
             return None
 
     async def _may_still_look(self) -> bool:
@@ -215,6 +217,6 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
 
 @database_sync_to_async  # type: ignore[untyped-decorator]  # Channels has no types
 def _allowed(user: AbstractBaseUser, keys: frozenset[str]) -> tuple[Scope, frozenset[str]] | None:
-    """Return the user's scope, and those of the keys that are in it. None if the user has no role."""
+    """Return the user's scope, and the keys that are in it. None if the user has no role."""
     rights = rights_of(user)
     return (rights.scope, keys_in(rights.scope, keys)) if rights.sees_anything else None

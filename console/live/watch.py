@@ -52,7 +52,7 @@ class Watch:
         self.is_answering = True  # whether the database answered the last query in time
 
     def event(self, language: str, scope: Scope) -> str:
-        """Return the latest finding as a server-sent event, with the waiting acts in scope. Empty before the first."""
+        """Return the latest finding as a server-sent event, with the waiting acts in scope. Empty without a finding."""
         if not self._has_found:
             return ""
         waiting_acts = 0 if self._state is None else self._state.waiting_in(scope)
@@ -81,7 +81,7 @@ class Watch:
                 await self._connection.close()
 
     async def _look(self) -> Chrome | None:
-        """Return the signs of life, or None if the database does not answer. A later call uses a late answer."""
+        """Return the signs of life, or None if the database does not answer. A later call returns a late answer."""
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask(), name="asking for signs of life")
             self._asking.add_done_callback(lambda asking: asking.cancelled() or asking.exception())

@@ -74,8 +74,8 @@ class Asked:
     time_ms: int | None = None  # for start "time"
     spot: Spot | None = None  # for start "id"
     is_backward: bool = True  # towards older messages
-    partition: int | None = None  # None = all of them, merged by the time at which they were stored
-    subscription: str = ""  # the one whose state is shown; needed by the starts "next" and "holes"
+    partition: int | None = None  # None = all partitions, merged by the time at which messages were stored
+    subscription: str = ""  # whose states are shown; the starts "next" and "holes" need it
     filters: Filters = field(default_factory=Filters)
     columns: tuple[Column, ...] = ()  # shown in place of payload, key and properties
     limit: int = LIMIT
@@ -103,7 +103,7 @@ def read_spot(text: str) -> Spot:
     index = int(found[4] or (found[3] if found[4] is None else None) or -1)
     spot = Spot(int(found[1]), int(found[2]), index)
     if spot.ledger_id > _MOST_ID or spot.entry_id > _MOST_ID or spot.batch_index > _MOST_INDEX:
-        raise ValueError(_("A number of this position is too large: no topic has such a position."))
+        raise ValueError(_("This position has a number that is too large: no topic has such a position."))
     return spot
 
 

@@ -17,7 +17,7 @@ __all__ = ["Comparison", "Line", "compare_bodies", "compare_lines"]
 BodyForm = Literal["JSON", "text", "hex"]
 
 _MOST_LINES: Final = (
-    1000  # on each side between the equal beginning and end: the time grows with their square
+    1000  # on each side between the equal beginning and end: the time grows with the square of their number
 )
 _CONTEXT: Final = 3  # equal lines that are shown before and after a difference
 
@@ -34,7 +34,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The compared lines. Of equal lines, it has only those near a difference."""
+    """The compared lines. Equal lines far from a difference are left out."""
 
     form: BodyForm
     lines: Sequence[Line]
@@ -70,7 +70,7 @@ def compare_lines(form: BodyForm, left: Sequence[str], right: Sequence[str]) -> 
 
 
 def _pretty(decoded: Decoded) -> list[str] | None:
-    """Return the lines of a value without the commas at their ends, so that a new last member changes only its line."""
+    """Return the lines of a value without commas at their ends, so that a new last member changes only its own line."""
     if not decoded.has_value:
         return None
     try:
@@ -105,7 +105,7 @@ def _compared(left: Sequence[str], right: Sequence[str]) -> Iterator[Line]:
 
 
 def _folded(lines: Sequence[Line]) -> Iterator[Line]:
-    """Yield the lines, with one in place of many equal ones that are far from a difference."""
+    """Yield the lines, with one folded line in place of equal lines that are far from a difference."""
     differing = [at for at, line in enumerate(lines) if line.kind != "equal"]
     shown = {
         near for at in differing for near in range(max(at - _CONTEXT, 0), min(at + _CONTEXT + 1, len(lines)))

@@ -92,7 +92,7 @@ def open_entry(stored: StoredEntry, *, most_bytes: int, most_unpacked_bytes: int
 
 
 def unacked_members(opened: OpenedEntry, unacked: int | None) -> tuple[Message, ...]:
-    """Return the messages of a batch that are not acked. `unacked` is their bitset; None means all of them."""
+    """Return the messages of a batch that are not acked. `unacked` is their bitset; None means every message."""
     if unacked is None:
         return opened.messages
     return tuple(

@@ -54,7 +54,7 @@ def export(
     asked = replace(asked, limit=MOST_EXPORTED)
     scan = Scan(lanes_of(head, asked), asked, bounds)
     names = _METADATA + (_CONTENTS if with_contents else ())
-    # The key is exported in any case.
+    # A chosen column that the file has anyway, such as the key, is not written twice.
     chosen = tuple(column for column in asked.columns if column.name not in names) if with_contents else ()
     return _pieces(scan, form=form, names=names, chosen=chosen)
 

@@ -32,7 +32,7 @@ def _operator_word(operator: str) -> StrOrPromise:
 
 
 class ColumnsField(forms.Field):
-    """The chosen columns, each a value of its own with the same name."""
+    """The chosen columns. The query string has the name of the field once for each."""
 
     widget = forms.MultipleHiddenInput
 

@@ -115,12 +115,12 @@ def _cursors(topics: Sequence[_Topic], subscription: str) -> dict[int, CursorAt]
         return {}
     found = cursors_of([topic.id for topic in topics], subscription)
     if not found:
-        raise AskedInvalid("sub", _("This topic has no subscription of this name."))
+        raise AskedInvalid("sub", _("This topic has no subscription with this name."))
     return {cursor.topic_id: cursor for cursor in found}
 
 
 def _mark_of_start(lanes: Sequence[Lane], asked: Asked) -> Mark:
-    """Return the position to start at, with the time of its entry, at which the other partitions start.
+    """Return the position to start at, with the time of its entry. The other partitions start at that time.
 
     The time is 0 if there is only one lane, which needs no time.
     """
@@ -168,13 +168,14 @@ def _beyond(lanes: Sequence[Lane], mark: Mark, *, is_backward: bool, is_inclusiv
         index = lane.log.index_of(spot.ledger_id, spot.entry_id)
         keeps_entry = is_inclusive or spot.batch_index >= 0
         is_stored = lane.log.place_at(index) == (spot.ledger_id, spot.entry_id)
-        at = index + (is_stored and is_backward == keeps_entry)  # else it is past its ledger's end
+        # A position that is not stored is past the end of its ledger.
+        at = index + (is_stored and is_backward == keeps_entry)
         found.append(_cut_at(lane, at, is_backward=is_backward))
     return found
 
 
 def _cut_at(lane: Lane, index: int, *, is_backward: bool) -> Lane:
-    """Return the lane with the indexes from `index` on, or backwards with those before it."""
+    """Return the lane without the indexes before `index`, or if backward, without `index` and those after it."""
     low, high = (0, index - 1) if is_backward else (index, lane.log.end)
     spans = tuple(
         (max(first, low), min(last, high)) for first, last in lane.spans if first <= high and last >= low

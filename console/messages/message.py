@@ -89,7 +89,7 @@ class KeyNeighbour:
     """The next message with the same key in one direction."""
 
     spot: Spot | None
-    stopped_by: StoppedBy  # if there is none: "end", or why the search gave up
+    stopped_by: StoppedBy  # if no neighbour was found: "end", or why the search gave up
     looked_at: int  # entries
     unjudged: int  # entries among them whose key cannot be read
 
@@ -243,7 +243,7 @@ def _member(opened: OpenedEntry, spot: Spot) -> Message | None:
 
 
 def _with_neighbours_inside(found: FoundMessage, message: Message) -> FoundMessage:
-    """Return the message with neighbours inside its batch, where there are any."""
+    """Return the message with the neighbours that it has inside its batch, if any."""
     members = [each.batch_index for each in found.opened.messages]
     at = members.index(message.batch_index)
     place = found.opened.stored.place

@@ -53,7 +53,7 @@ class Hit:
 
     @property
     def spot(self) -> Spot:
-        """Return its position."""
+        """Return the position of the message, or of the entry."""
         return Spot(*self.opened.stored.place, -1 if self.message is None else self.message.batch_index)
 
 

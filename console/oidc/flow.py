@@ -81,7 +81,9 @@ def come_back(asked: HttpRequest, settings: LoginSettings, *, back: str) -> Arri
     kept = begun.pop(asked.GET.get("state", ""), None)
     asked.session[_KEY] = begun
     if kept is None or time.time() > kept["until_s"]:
-        raise LoginRefused(gettext_lazy("This login was not begun here, or too long ago. Begin again."))
+        raise LoginRefused(
+            gettext_lazy("This login did not begin here, or it began too long ago. Begin again.")
+        )
     server = login_server(settings.oidc_issuer)
     if asked.GET.get("iss", server.issuer) != server.issuer:
         raise LoginRefused(gettext_lazy("This answer comes from another login server."))
@@ -118,7 +120,7 @@ def _token(
     except ValueError:
         token = None
     if not isinstance(token, dict):
-        raise ServerAway(f"{server.token_endpoint} answered {answer.status_code}, and not with a JSON object")
+        raise ServerAway(f"{server.token_endpoint} answered {answer.status_code}, but not with a JSON object")
     if answer.status_code != 200:
         log.warning("the login server gave no token: %s, %.200r", answer.status_code, token.get("error"))
         raise LoginRefused(gettext_lazy("The login server did not accept this login. Begin again."))
@@ -136,7 +138,7 @@ def _secret(settings: LoginSettings) -> str:
 
 
 def _userinfo(server: LoginServer, access_token: object, subject: str) -> dict[str, Any]:
-    """Return the claims at the userinfo endpoint. Return none if it does not exist, fails or describes another user."""
+    """Return the claims at the userinfo endpoint; none if it does not exist, fails or describes another user."""
     if not server.userinfo_endpoint or not isinstance(access_token, str):
         return {}
     answer = request("GET", server.userinfo_endpoint, headers={"Authorization": f"Bearer {access_token}"})

@@ -39,10 +39,12 @@ def claims_of(id_token: str, server: LoginServer, *, client_id: str, nonce: str)
         ).validate(claims)
     except ExpiredTokenError as error:
         raise LoginRefused(
-            gettext_lazy("The login server's token has expired. Is its clock right, and ours?")
+            gettext_lazy(
+                "The login server's token has expired. Compare the clocks of the login server and of this server."
+            )
         ) from error
     except (JoseError, ValueError) as error:
-        raise LoginRefused(gettext_lazy("The login server's token does not fit this login.")) from error
+        raise LoginRefused(gettext_lazy("The login server's token does not belong to this login.")) from error
     audience = claims["aud"]
     party = claims.get("azp")
     if (isinstance(audience, list) and len(audience) > 1 and party is None) or party not in (None, client_id):

@@ -47,7 +47,9 @@ def user_of(claims: dict[str, Any], settings: LoginSettings, *, origin: str) -> 
         if not user.is_active:
             raise LoginRefused(
                 format_lazy(
-                    gettext_lazy("The user {name} is deactivated. An administrator can undo it."),
+                    gettext_lazy(
+                        "The user {name} is deactivated. An administrator can activate the user again."
+                    ),
                     name=user.get_username(),
                 )
             )

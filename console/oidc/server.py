@@ -89,7 +89,7 @@ def forget() -> None:
 
 
 def request(method: str, url: str, **how: Any) -> httpx.Response:
-    """Send a request to the server. Raises ServerAway if it does not answer, or with a status of 500 or above."""
+    """Send a request to the server. Raises ServerAway if it does not answer, or if the status is 500 or above."""
     try:
         answer = httpx.request(method, url, timeout=TIMEOUT_S, **how)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -106,12 +106,12 @@ def _json(method: str, url: str) -> dict[str, Any]:
     except ValueError:
         document = None
     if not isinstance(document, dict):
-        raise ServerAway(f"{url} answered {answer.status_code}, and not with a JSON object")
+        raise ServerAway(f"{url} answered {answer.status_code}, but not with a JSON object")
     return document
 
 
 def _address(document: dict[str, Any], name: str, issuer: str) -> str:
-    """Return an endpoint. If the issuer's own address is https, the endpoint's must be too."""
+    """Return an endpoint. If the issuer's own address is https, the endpoint's must also be."""
     url = document.get(name)
     schemes = ("https",) if issuer.startswith("https:") else ("https", "http")
     if not isinstance(url, str) or urlsplit(url).scheme not in schemes:

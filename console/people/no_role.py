@@ -36,7 +36,7 @@ def why_no_role(request: HttpRequest) -> str:
     if known is None:
         return _(NO_ROLE)
     return _(
-        "You have no role yet, so there is nothing to show. Your name here is {name}, and your groups at {server} are:"
-        " {groups}. Ask an administrator of Vela which group gives a role, or for a role on the page Users. A change of"
-        " your groups counts at your next login."
+        "You have no role yet, so there is nothing to show. Your name here is {name}, and your groups at"
+        " {server} are: {groups}. Ask an administrator of Vela which group gives a role, or ask for a role"
+        " on the page Users. A change of your groups takes effect at your next login."
     ).format(name=known["name"], server=known["server"], groups=known["groups"] or _("none"))

@@ -26,7 +26,7 @@ class OwnPreferences:
     """Middleware that makes pages use the user's time zone and language. It runs after the authentication.
 
     Django's LocaleMiddleware runs before it and chooses the language by the cookie or the browser. That choice remains
-    for the pages without login, and for users who have chosen none.
+    for the pages without login, and for users who have chosen no language.
     """
 
     sync_capable = True

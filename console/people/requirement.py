@@ -27,7 +27,7 @@ class AfterPassword(Enum):
 
 
 def after_password(user: AbstractBaseUser) -> AfterPassword:
-    """Return the next step of a user who gave the right password. One query, two if some need a second factor."""
+    """Return the next step of a user who gave the right password. One query, or two with VELA_REQUIRE_SECOND_FACTOR."""
     if SecondFactor.objects.filter(user_id=user.pk).exists():
         return AfterPassword.CODE
     return AfterPassword.SET_UP if is_required(user) else AfterPassword.LOGIN
@@ -40,7 +40,7 @@ def is_required(user: AbstractBaseUser) -> bool:
 
 
 def lack_a_required_factor() -> Q | None:
-    """Return a condition that matches users who must have a second factor and have none. None if nobody must."""
+    """Return a condition that matches users who must have a second factor and have none. None if nobody needs one."""
     required = _required()
     return None if required is None else required & ~Q(_has_factor())
 

@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 class FactorRefused(Exception):
-    """The second factor stays as it is; the text says why."""
+    """The second factor was not changed; the text says why."""
 
 
 def new_secret() -> str:
@@ -69,7 +69,7 @@ def address_of(name: str, secret: str) -> str:
 
 
 def picture_of(address: str) -> SafeString:
-    """Return the QR code as SVG, without a style attribute: the pages' Content-Security-Policy refuses those."""
+    """Return the QR code as SVG, without style attributes: the pages' Content-Security-Policy refuses them."""
     code = segno.make(address, error="m", micro=False)
     return SafeString(code.svg_inline(omitsize=True, svgclass="qr", lineclass=None, light="#fff"))
 

@@ -14,7 +14,7 @@ def may_try(request: HttpRequest, user: AbstractBaseUser) -> bool:
     """Return whether this user may give a code from here now. If not, AxesMiddleware answers with 429."""
     if not apps.is_installed("axes"):
         return True
-    from axes.handlers.proxy import AxesProxyHandler  # its models need the app
+    from axes.handlers.proxy import AxesProxyHandler  # its models need the app `axes`
 
     if AxesProxyHandler.is_allowed(request, {"username": user.get_username()}):
         return True

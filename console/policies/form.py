@@ -23,7 +23,7 @@ _LONGEST = 100  # characters of a value
 class PolicyForm(forms.Form):
     """The policies of one level. `parameters()` returns the differences from the stored document."""
 
-    version = forms.CharField(required=False)  # of the document that the fields were filled in from
+    version = forms.CharField(required=False)  # of the document from which the fields were filled in
 
     def __init__(self, *args: Any, described: DescribedPolicies, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

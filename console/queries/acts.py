@@ -81,7 +81,7 @@ def latest_acts(scope: Scope) -> list[ActRow]:
 def plans_for_second_person(scope: Scope) -> list[ActRow]:
     """Return the latest 8 plans in scope that wait for a second person. One query.
 
-    It looks at the latest 500 acts of each namespace that asks for two people.
+    The query looks at the latest 500 acts of each namespace that asks for two people.
     """
     return _acts("for_second_person", {"people": list(PEOPLE), "limit": RECENT, **scope.of_acts})
 

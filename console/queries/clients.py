@@ -40,7 +40,7 @@ CONSUMER_FLAGS: Final = (
 PRODUCER_FLAGS: Final = ("refused", "old")
 _OLD_PROTOCOL: Final = 11  # clients up to this version cannot learn from the broker which consumer is active
 _LAST: Final = 2**63 - 1  # larger than every key and every number by which the lists sort
-_NAME_CHARACTERS: Final = 200  # the index on names has this many
+_NAME_CHARACTERS: Final = 200  # of a name that its index contains
 
 Row = TypeVar("Row", "ConsumerRow", "ProducerRow")
 
@@ -50,7 +50,7 @@ class _Order:
     """One order of a list. A place in the order is the value of a column and a session's key."""
 
     column: str
-    type: str  # PostgreSQL's: a value of another type would not be looked up in the index
+    type: str  # PostgreSQL's type of the column: for a value of another type, PostgreSQL would not use the index
     field: str  # of a row
     before_all: str | float
     is_descending: bool = True

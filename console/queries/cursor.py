@@ -61,7 +61,7 @@ def acked_beyond(subscription_id: int, log: Log, mark_delete: int) -> AckedBeyon
 
 
 def acked_beyond_each(cursors: Mapping[int, tuple[Log, int]]) -> dict[int, AckedBeyond]:
-    """Read as `acked_beyond` does for several subscriptions, given by id. One query."""
+    """Do the same as `acked_beyond` for several subscriptions, given by id. One query."""
     chunks: dict[int, list[_Chunk]] = {each: [] for each in cursors}
     for row in fetch(_Chunk, "subscription", "chunks", {"cursors": list(cursors), "limit": CHUNKS_READ + 1}):
         chunks[row.cursor_id].append(row)

@@ -166,7 +166,7 @@ def read_snapshots(heads: Collection[SubscriptionHead], *, now_ms: int) -> dict[
 
 
 def _share(rows: int, subscriptions: int) -> int:
-    """Return how many of `rows` to read for each subscription, so that a page with many does not cost much more."""
+    """Return how many of `rows` to read for each subscription, so that many subscriptions do not cost much more."""
     return max(rows // 10, rows // max(1, subscriptions))
 
 

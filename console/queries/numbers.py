@@ -110,7 +110,7 @@ class SubscriptionSums:
     message_rate_acked: float | None
     messages_redelivered: int | None
     updated_ms: int | None
-    state: int | None  # the worst of its partitions'
+    state: int | None  # the worst state on its partitions
     state_since_ms: int | None
     drain_s: int | None  # of the partition that takes longest
 

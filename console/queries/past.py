@@ -51,7 +51,9 @@ class Past:
     step: Step | None  # the step that contains the moment; None = it is not stored
     acts: tuple[ActMark, ...]  # in the frame, newest first
     alerts: tuple[PastAlert, ...]
-    paused_by: PauseAct | None  # None = no act had paused or resumed it before, or the subject is a topic
+    paused_by: (
+        PauseAct | None
+    )  # None = no act had paused or resumed the subscription, or the subject is a topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

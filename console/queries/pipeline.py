@@ -87,7 +87,7 @@ class RunRow(RunHead):
 
     @property
     def without_messages(self) -> RunRow:
-        """The run without log and samples, for users who may not read messages: both may contain some."""
+        """The run without log and samples, for users who may not read messages: both may contain messages."""
         kept = {name: value for name, value in (self.result or {}).items() if name != "samples"}
         return replace(self, result=None if self.result is None else kept, log="")
 

@@ -119,9 +119,9 @@ def grants_of_role(role: str) -> list[GrantRow]:
 
 
 def keys_in(scope: Scope, keys: Iterable[str]) -> frozenset[str]:
-    """Return those keys of a live stream that are in scope: of `topic:5`, `sub:9`, `act:7` and so on; `acts` always.
+    """Return the keys of a live stream, such as `topic:5`, `sub:9` and `act:7`, that are in scope.
 
-    One query; none if the scope is everything.
+    The key `acts` is in every scope. One query; none if the scope is everything.
     """
     asked = frozenset(keys)
     if scope.is_everything:

@@ -83,11 +83,11 @@ class PendingRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionedHead:
-    """A subscription of a partitioned topic, which some or all partitions have."""
+    """A subscription that some or all partitions of a topic have."""
 
     topic_name: str  # of the partitioned topic
     name: str
-    partitions: list[int]  # those that have it
+    partitions: list[int]  # those that have the subscription
 
 
 def subscription_head(topic: str, subscription: str) -> SubscriptionHead | None:
@@ -110,7 +110,7 @@ def partitioned_head(topic: str, subscription: str) -> PartitionedHead | None:
 
 
 def pending(subscription_id: int, limit: int, *, consumer_key: int = 0) -> list[PendingRow]:
-    """Return the first `limit` deliveries by position, of one consumer; `consumer_key` 0 = of all. One query."""
+    """Return the first `limit` deliveries by position, of one consumer or, with key 0, of all. One query."""
     return pending_of([subscription_id], limit, consumer_key=consumer_key)[subscription_id]
 
 

@@ -35,7 +35,11 @@ class NameForm(forms.Form):
         """Refuse a name that a page could not show as it is."""
         name = str(self.cleaned_data["name"])
         if shown(name) != name:
-            raise ValidationError(_("Use characters that can be seen: no line break, no text direction."))
+            raise ValidationError(
+                _(
+                    "Use only visible characters: no line breaks, and no characters that set the text direction."
+                )
+            )
         return name
 
 

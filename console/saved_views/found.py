@@ -51,7 +51,7 @@ class ListViews:
     rows: Sequence[ViewRow]
     may_share: bool
     may_save: bool
-    goes_to: str  # the user's default view, if the address asks for nothing; else ""
+    goes_to: str  # address of the user's default view, if the request has no query string; else ""
 
     @property
     def everything(self) -> str:

@@ -42,16 +42,14 @@ def save_view(
     """
     if len(query) > MOST_QUERY:
         raise ViewRefused(
-            _("the filters are longer than {most} characters: search for less").format(most=MOST_QUERY)
+            _("the filters are longer than {most} characters: shorten them").format(most=MOST_QUERY)
         )
     with _alone(user_id):
         own = SavedView.objects.filter(user_id=user_id)
         of_list = own.filter(path=saved_list.path)
         if not of_list.filter(name=name).exists() and own.count() >= VIEWS_MOST:
             raise ViewRefused(
-                _("you have {most} views already, the most there can be: delete one first").format(
-                    most=VIEWS_MOST
-                )
+                _("you already have {most} views, the maximum: delete one first").format(most=VIEWS_MOST)
             )
         if is_default:
             of_list.update(is_default=False)
@@ -70,7 +68,7 @@ def rename_view(view: SavedView, name: str) -> None:
         same = SavedView.objects.filter(user_id=view.user_id, path=view.path, name=name).exclude(pk=view.pk)
         if same.exists():
             raise ViewRefused(
-                _("you have a view {name!r} of this list already: choose another name").format(name=name)
+                _("you already have a view {name!r} of this list: choose another name").format(name=name)
             )
         SavedView.objects.filter(pk=view.pk).update(name=name)
 
@@ -96,7 +94,7 @@ def delete_view(view: SavedView) -> None:
 
 
 def sharing_of(rights: Rights, saved_list: SavedList) -> str:
-    """Return the patterns, separated by spaces, in which a user shares a view of this list. "" if the user may not.
+    """Return the patterns, separated by spaces, in which a user shares a view of this list, or "" if the user may not.
 
     Filters may contain names and parts of messages. So others see the view only if they are operators in all the
     patterns in which its owner is an operator. For a list about one topic, only the topic's namespace counts.

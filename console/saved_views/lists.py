@@ -28,7 +28,7 @@ EVERYTHING_QUERY: Final = "view=all"  # shows the list without filters, instead 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kind:
-    word: str  # in English, with the name of a topic
+    word: str  # in English; {topic} stands for the name of the topic
     places: tuple[str, ...]  # names in the query string that say where a page of the list begins
 
 

@@ -1,4 +1,4 @@
-"""Acts and seeks that concerned one message: they moved a cursor past it or back before it, or took it out."""
+"""Acts and seeks that concerned one message: they took it out, or moved a cursor past it or back before it."""
 
 from __future__ import annotations
 

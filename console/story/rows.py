@@ -1,4 +1,4 @@
-"""The recorded rows of one entry, in the order in which things happened."""
+"""The recorded rows of one entry, in the order in which its events happened."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def rows_of(subscriptions: Collection[int], place: Place) -> list[StoryRow]:
 def in_order(rows: Iterable[StoryRow]) -> list[StoryRow]:
     """Sort the rows of one entry on one subscription.
 
-    A row grows while the same happens to the next entries, so a delivery is near the beginning of its row's time, and
-    an ack near its end. No row grows further once an entry is returned for redelivery.
+    The broker extends a row while the same event happens to the next entries. So a delivery is near the beginning of
+    the row's time, and an ack near its end. No row grows further once an entry is returned for redelivery.
     """
     return sorted(rows, key=moment_of)
 

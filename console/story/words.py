@@ -29,7 +29,7 @@ _EVENTS: Final = {
     "taken_back": (gettext_noop("taken back from"), gettext_noop("an operator asked for redelivery")),
     "dead_lettered": (gettext_noop("sent to the dead letters for"), ""),
     "retry_lettered": (gettext_noop("sent to the retry letters for"), ""),
-    "expired": (gettext_noop("acked by the broker"), gettext_noop("its time to live was over")),
+    "expired": (gettext_noop("acked by the broker"), gettext_noop("its time to live had passed")),
     "corrupt": (gettext_noop("acked by the broker and not delivered"), gettext_noop("the entry is damaged")),
     "marker": (
         gettext_noop("acked by the broker and not delivered"),

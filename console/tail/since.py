@@ -39,4 +39,4 @@ def read_since(text: str) -> Since:
         places = tuple((int(ledger_id), int(entry_id)) for ledger_id, entry_id in pairs)
         if len(places) <= MOST_LANES and max(map(max, places)) <= _MOST_ID:
             return Since(matched=int(found[1]), skipped=int(found[2]), places=places)
-    raise ValueError(_("Take “since” from the address of the previous page, without a change."))
+    raise ValueError(_("Take “since” from the address of the previous page, and do not change it."))

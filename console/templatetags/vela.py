@@ -95,7 +95,7 @@ def may_act_on(rights: Rights, name: str) -> bool:
 
 @register.filter
 def seconds(value: float | None) -> str:
-    """Write a length of time in seconds."""
+    """Write a length of time that is given in seconds."""
     return numerals.UNKNOWN if value is None else numerals.span(value)
 
 

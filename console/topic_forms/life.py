@@ -109,12 +109,13 @@ class AddPartitionsForm(_TopicForm):
     kind = "update_partitions"
     heading = gettext_lazy("Add partitions")
     lead = gettext_lazy(
-        "Add partitions, each with the subscriptions that the others have. A topic never gets fewer."
+        "Add partitions, each with the subscriptions that the others have. You cannot remove partitions"
+        " later."
     )
 
     partitions = forms.IntegerField(
         label=gettext_lazy("Partitions"),
-        help_text=gettext_lazy("in all, including the existing ones"),
+        help_text=gettext_lazy("in total, including the existing ones"),
         min_value=1,
         max_value=_MOST_PARTITIONS,
         error_messages={**_PARTITIONS_ERRORS, "min_value": gettext_lazy("At least 1 partition.")},

@@ -114,7 +114,7 @@ def _obstacle(head: TopicHead, name: str) -> tuple[str, str, str]:
         return _("The topic is already terminated."), "", ""
     if name == "delete" and head.parent_name:
         return (
-            _("This is a partition, which goes with its topic."),
+            _("This is a partition, which is deleted with its topic."),
             _("Delete {name}").format(name=short_name(head.parent_name)),
             topic_act_url(head.parent_name, "delete"),
         )

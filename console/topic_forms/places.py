@@ -24,7 +24,8 @@ class CreateSubscriptionForm(PlaceForm):
     kind = "create_subscription"
     heading = gettext_lazy("Create subscription")
     lead = gettext_lazy(
-        "Create a subscription before its first consumer connects. Messages from the chosen place on wait for it."
+        "Create a subscription before its first consumer connects. It keeps the messages after the chosen"
+        " place for that consumer."
     )
     template = "console/forms/new_place.html"
     fields_above = ("name", "type")
@@ -32,7 +33,7 @@ class CreateSubscriptionForm(PlaceForm):
     name = forms.CharField(label=gettext_lazy("Name"), strip=False, error_messages=_NAMELESS)
     type = forms.ChoiceField(
         label=gettext_lazy("Type"),
-        help_text=gettext_lazy("until its first consumer connects, whose own type counts then"),
+        help_text=gettext_lazy("until its first consumer connects; then that consumer's type applies"),
         choices=[(each, each) for each in ("Shared", "Exclusive", "Failover", "Key_Shared")],
     )
 
@@ -47,7 +48,8 @@ class CreateBookmarkForm(PlaceForm):
     kind = "create_bookmark"
     heading = gettext_lazy("Create bookmark")
     lead = gettext_lazy(
-        "Name a place, so that you can reset cursors to it later. The messages after it stay until it expires."
+        "Name a place, so that you can reset cursors to it later. The messages after the place stay until"
+        " the bookmark expires."
     )
     template = "console/forms/new_place.html"
     fields_above = ("name", "keep_days")
@@ -86,7 +88,9 @@ class DeleteBookmarkForm(ActForm):
 
     kind = "delete_bookmark"
     heading = gettext_lazy("Delete bookmark")
-    lead = gettext_lazy("Delete the name. Retention applies again to the messages that it kept.")
+    lead = gettext_lazy(
+        "Delete the bookmark. Retention applies again to the messages that the bookmark kept."
+    )
     template = "console/forms/fields.html"
 
     name = forms.CharField(

@@ -60,7 +60,7 @@ class PublishForm(ActForm):
     )
     properties = forms.CharField(
         label=gettext_lazy("Properties"),
-        help_text=gettext_lazy("optional, one name = value in a line, or a JSON object"),
+        help_text=gettext_lazy("optional, one name = value per line, or a JSON object"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
     )
@@ -71,7 +71,7 @@ class PublishForm(ActForm):
     )
     delay = forms.IntegerField(
         label=gettext_lazy("Deliver only after"),
-        help_text=gettext_lazy("optional; Shared and Key_Shared subscriptions wait for it"),
+        help_text=gettext_lazy("optional; only Shared and Key_Shared subscriptions wait"),
         required=False,
         min_value=1,
         max_value=_LONGEST_DELAY,
@@ -86,7 +86,7 @@ class PublishForm(ActForm):
     )
     partition = forms.IntegerField(
         label=gettext_lazy("Partition"),
-        help_text=gettext_lazy("optional; by default the key chooses one"),
+        help_text=gettext_lazy("optional; by default the key chooses the partition"),
         required=False,
         min_value=0,
         max_value=9_999,

@@ -1,4 +1,4 @@
-"""The form in which an operator changes the request of a refused act, and the refusal in the words of that form."""
+"""Find the form in which an operator can change the request of a refused act, and word the refusal for that form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["form_address", "refusal_in_form"]
 
-# The broker names a switch by its parameter, because programs set it that way.
+# The broker's refusals name a switch by its parameter, because programs set parameters.
 _SWITCH: Final = re.compile(r"\bset (\w+) to true\b")
 _HOW_FAR: Final = ("shift", "back_time")  # places of a reset that the form to rewind asks for
 

@@ -140,7 +140,7 @@ def _to_apply(view: ActView) -> ActView | None:
 
 
 def _second_person(view: ActView | None, rights: Rights) -> dict[str, object]:
-    """Return what the page says about the second person whom a plan needs: nothing if it needs none."""
+    """Return the page's data about the second person whom a plan needs. Empty if the plan needs none."""
     if view is None or not view.needs_second_person:
         return {}
     since = view.finished_at or view.requested_at

@@ -1,4 +1,4 @@
-"""Step one of an act: describe it. A valid description becomes a plan, which has its own page."""
+"""The form that describes an act on a subscription. A valid form leads to a plan, which has its own page."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: 
 def _is_of_use(form_class: type[ActForm], head: SubscriptionHead | PartitionedHead) -> bool:
     """Return whether the act can do something here.
 
-    On a partitioned topic both pause and resume can: some partitions may be paused, and others not.
+    On a partitioned topic both pause and resume can do something: some partitions may be paused, and others not.
     """
     if isinstance(head, PartitionedHead):
         return not _is_on_one_partition(form_class)

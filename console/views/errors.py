@@ -49,8 +49,8 @@ def not_trusted(request: HttpRequest, reason: str = "") -> HttpResponse:
     _use_own_language(request)
     if reason.startswith(_FOREIGN):
         said = _(
-            "This form did not come from a page of this console, or a proxy in between changes its address. "
-            "An administrator can add that address to VELA_CSRF_TRUSTED_ORIGINS."
+            "This form did not come from a page of this console, or a proxy changes the console's address."
+            " An administrator can add the address in your browser to VELA_CSRF_TRUSTED_ORIGINS."
         )
     else:
         said = _(

@@ -151,7 +151,7 @@ def _worst(rows: list[WorstRow], rights: Rights) -> Mapping[str, Any]:
     diagnosed = _diagnosed(rows)
     return {
         "verdict": verdict(written),
-        # It concerns all rows. Each row has the cause that remains when a broker starts.
+        # A missing broker concerns all rows. Each row has the cause that remains once a broker runs.
         "no_broker": next((spoken_finding(found) for found in _found(diagnosed, no_broker.RULE.id)), None),
         "rows": [_explained(each, lambda rule: rule != no_broker.RULE.id) for each in diagnosed],
         "lines": sparklines({(row.topic_id, row.id): row.backlog_messages for row in rows}),
@@ -181,7 +181,7 @@ def _cure_of(row: UnreadLetters) -> str:
 def _diagnosed(rows: Sequence[WorstRow]) -> list[_Diagnosed]:
     """Return each row with its subscription and its findings. Ten queries for any number of rows.
 
-    The subscription is None, and there are no findings, if it was just deleted.
+    If the subscription was just deleted, it is None, and there are no findings.
     """
     if not rows:
         return []

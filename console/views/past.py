@@ -49,7 +49,7 @@ def subscription_past(request: HttpRequest, rights: Rights, topic: str, name: st
     head = subscription_head(topic, name)
     if head is None:
         raise Http404(
-            _("{topic} has no subscription {name} with a history of its own.").format(topic=topic, name=name)
+            _("{topic} has no subscription {name} with its own history.").format(topic=topic, name=name)
         )
     at_ms, trouble = _moment(request)
     found = past_of(at_ms, head.topic_id, head.id, created_at=head.created_at)

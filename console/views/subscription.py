@@ -181,7 +181,7 @@ class _Reading:
         return {"head": self.head, "findings": self.findings}
 
     def badge(self) -> dict[str, Any]:
-        """Return the state that the broker judged. While it is still watching, the diagnosis may know more."""
+        """Return the state that the broker judged. While the broker is still watching, the diagnosis may know more."""
         judged = self.standing
         if self.is_watching and self.findings and self.findings[0].severity in _ALARMING:
             word, tone = severity_word(self.findings[0].severity)

@@ -1,4 +1,4 @@
-"""The page to which an act's page leads back: the one about the act's subject, if that still exists."""
+"""The page to which an act's page leads back: the page of the act's subject, if that still exists."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ STATES = {
 
 _LAST_LATIN: Final = "\u2e7f"  # beyond it are Chinese characters, which end a sentence with 。
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|“[^”]*”")
-# A number of things in the broker's words, for example in "12408 messages". Ids and names stay as they are.
+# A number of things in the broker's words, for example in "12408 messages". Ids and names do not match.
 _COUNTED: Final = re.compile(
     r"(?<![^\s(])[0-9]{4,15}(?= (?:more|messages?|entries|entry|consumers?|partitions?|in all)\b)"
 )

@@ -37,7 +37,7 @@ _FLAGS: Final[Mapping[str, Flag]] = {
     "not-reading": Flag(
         word=gettext_noop("not reading"),
         tone="bad",
-        sentence=gettext_noop("Its connection takes no bytes: a slow network, or a client that hangs."),
+        sentence=gettext_noop("Its connection accepts no bytes: a slow network, or a client that hangs."),
     ),
     "ack-less": Flag(
         word=gettext_noop("acks nothing"),

@@ -39,8 +39,8 @@ ORDERS = {"older": gettext_noop("towards older"), "newer": gettext_noop("towards
 _STOPPED = {
     "end": gettext_noop("That is all of them."),
     "limit": gettext_noop("Stopped at the limit of {rows}."),
-    "entries": gettext_noop("Stopped because it had opened {opened}; there may be more."),
-    "bytes": gettext_noop("Stopped because it had read {bytes}; there may be more."),
+    "entries": gettext_noop("Stopped after opening {opened}; there may be more."),
+    "bytes": gettext_noop("Stopped after reading {bytes}; there may be more."),
     "time": gettext_noop("Stopped because time was up; there may be more."),
     "database": gettext_noop("Stopped because the database took too long; there may be more."),
     "cursor": gettext_noop(
@@ -110,7 +110,8 @@ def nothing_found(reason: str, *, start: str, gone: int, is_filtered: bool, is_c
         return _("No match so far: the search stopped before it had seen everything.")
     if gone:
         return _(
-            "Nothing is left here: what the search began with was trimmed or moved meanwhile. Reload to be sure."
+            "No message is left here: those that the search began with were trimmed or moved meanwhile."
+            " Reload to be sure."
         )
     if is_continued:
         return _("No more messages.") if not is_filtered else _("No more messages match.")
@@ -121,21 +122,23 @@ def followed(*, matched: int, skipped: int, is_filtered: bool, is_first: bool) -
     """Return how many messages have come since the page was opened, and how many entries it skipped."""
     if is_first:
         return (
-            _("What matches among the newest entries is below.")
+            _("The matches among the newest entries are below.")
             if is_filtered
             else _("The newest messages are below.")
         )
     if is_filtered:
         words = ngettext(
-            "{number} message has come that matches.", "{number} messages have come that match.", matched
+            "{number} message that matches has arrived.",
+            "{number} messages that match have arrived.",
+            matched,
         )
     else:
-        words = ngettext("{number} message has come.", "{number} messages have come.", matched)
+        words = ngettext("{number} message has arrived.", "{number} messages have arrived.", matched)
     sentences = [words.format(number=count(matched))]
     if skipped:
         words = ngettext(
-            "{number} entry was skipped: more came than this page looks at.",
-            "{number} entries were skipped: more came than this page looks at.",
+            "{number} entry was skipped: more arrived than this page looks at.",
+            "{number} entries were skipped: more arrived than this page looks at.",
             skipped,
         )
         sentences.append(words.format(number=count(skipped)))

@@ -34,7 +34,7 @@ def said_many(one: str, many: str, /, n: int, **values: object) -> Said:
 
 
 def spoken(text: str) -> str:
-    """Return a text in the language of the reader. A name or another plain text stays as it is."""
+    """Return a text in the language of the reader. A name or another plain text does not change."""
     if not isinstance(text, Said):
         return text
     translated = (

@@ -1,4 +1,4 @@
-"""Subscriptions' stored states in words: of one its name, tone and sentence, and of all of them a verdict.
+"""Stored states of subscriptions in words: the name, tone and sentence of one state, and a verdict on all of them.
 
 The broker judges the state. This module only describes it.
 """
@@ -66,10 +66,11 @@ _SENTENCES: Final[Mapping[StateWord, str]] = {
     "stuck": gettext_noop("Messages wait, and nothing is acked."),
     "falling behind": gettext_noop("More messages arrive than are acked."),
     "paused": gettext_noop(
-        "An operator paused it: nothing is delivered until it is resumed. Consumers can still ack."
+        "An operator paused the subscription: nothing is delivered until it is resumed. Consumers can still"
+        " ack."
     ),
     "draining": gettext_noop("Consumers ack faster than messages arrive."),
-    "watching": gettext_noop("The broker has watched it for less than half a minute."),
+    "watching": gettext_noop("The broker has watched the subscription for less than half a minute."),
     "keeping up": gettext_noop("Consumers ack as fast as messages arrive."),
     "idle": gettext_noop("Nothing waits, and hardly anything arrives."),
     "unknown": gettext_noop("The broker has not reported yet."),
@@ -107,7 +108,7 @@ class Standing:
     tone: Tone
     sentence: str
     since_ms: int | None  # None = unknown
-    drain_s: int | None  # while it is draining: seconds until nothing waits, when the broker last reported
+    drain_s: int | None  # while it is draining: seconds until nothing waits, as of the broker's last report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +156,7 @@ def standing(
     elif word == "stuck" and unacked_messages:
         sentence = gettext_noop("Messages are delivered, and nothing is acked.")
     elif word == "idle" and backlog_messages:
-        sentence = gettext_noop("What waits is delayed or has just arrived.")
+        sentence = gettext_noop("The messages that wait are delayed or have just arrived.")
     return Standing(
         state=word,
         tone=_TONES[word],

@@ -68,23 +68,24 @@ class TroubleWords:
 
 
 WITHOUT_CELERY: Final = gettext_noop(
-    "The broker still delivers, redelivers, expires and frees messages and applies backlog quotas by its own timer,"
-    " unless VELA_WHEEL is 0. Alerts, the pipeline and the long-term history of the charts stand still, plans do not"
-    " expire, and rows of dead clients stay."
+    "The broker still delivers, redelivers, expires and frees messages and applies backlog quotas by its own"
+    " timer, unless VELA_WHEEL is 0. Alerts, the pipeline and the long-term history of the charts stop,"
+    " plans do not expire, and rows of dead clients stay."
 )
 
 WORDS: Final[Mapping[Trouble, TroubleWords]] = {
     Trouble.CONSOLE: TroubleWords(
         title=gettext_noop("This page cannot reach the console"),
         meaning=gettext_noop(
-            "All numbers are from then. The page continues by itself when the console answers."
+            "All numbers are from that time. The page continues automatically when the console answers."
         ),
         effects=("unsure", "unread"),
     ),
     Trouble.DATABASE: TroubleWords(
         title=gettext_noop("The database does not answer"),
         meaning=gettext_noop(
-            "All numbers are from then. Until it answers, the broker stores nothing and you cannot request acts."
+            "All numbers are from that time. Until the database answers, the broker stores nothing and you"
+            " cannot request acts."
         ),
         effects=("unsure", "unread"),
         runbook="database-away",
@@ -92,7 +93,7 @@ WORDS: Final[Mapping[Trouble, TroubleWords]] = {
     Trouble.BROKER_SILENT: TroubleWords(
         title=gettext_noop("The broker is silent"),
         meaning=gettext_noop(
-            "States are unknown, grey numbers are from then, and acts wait until it answers."
+            "States are unknown, grey numbers are from that time, and acts wait until the broker answers."
         ),
         effects=("unsure",),
         runbook="no-broker",
@@ -100,7 +101,7 @@ WORDS: Final[Mapping[Trouble, TroubleWords]] = {
     Trouble.BROKER_STOPPED: TroubleWords(
         title=gettext_noop("The broker was stopped"),
         meaning=gettext_noop(
-            "States are unknown, grey numbers are from then, and acts wait until a broker starts."
+            "States are unknown, grey numbers are from that time, and acts wait until a broker starts."
         ),
         effects=("unsure",),
         when=gettext_noop("at"),
@@ -108,7 +109,7 @@ WORDS: Final[Mapping[Trouble, TroubleWords]] = {
     ),
     Trouble.NO_BROKER: TroubleWords(
         title=gettext_noop("No broker has run on this database yet"),
-        meaning=gettext_noop("Acts wait until one starts."),
+        meaning=gettext_noop("Acts wait until a broker starts."),
         effects=("unsure",),
         runbook="no-broker",
     ),
@@ -152,7 +153,7 @@ class PartHealth:
 
 
 def health_of(troubles: Collection[Trouble]) -> list[PartHealth]:
-    """Return the health of broker, beat and tick worker. While beat is silent, nobody knows about the worker."""
+    """Return the health of broker, beat and tick worker. While beat is silent, the worker's is unknown."""
     health = []
     for part, well, words in _HEALTH:
         trouble = next((each for each in words if each in troubles), None)

@@ -36,7 +36,7 @@
     const template = document.createElement("template");
     template.innerHTML = said.html;
     for (const time of template.content.querySelectorAll("time[data-at]")) {
-      time.textContent = Vela.inZone(time.dateTime).slice(-time.textContent.length); // the stream has UTC for everybody
+      time.textContent = Vela.inZone(time.dateTime).slice(-time.textContent.length); // the stream sends UTC to everybody
     }
     show({ ...said, notices: template.content }, JSON.stringify(said));
   }

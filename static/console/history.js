@@ -43,7 +43,7 @@
   // Messages, bytes and milliseconds have no fractions, so neither do the numbers beside their charts.
   const WHOLE = [0, 3, 6, 9, 12, 15].flatMap((power) => [1, 2, 5, 10, 20, 50, 100, 200, 500].map((step) => step * 10 ** power));
 
-  // Lines differ in their dashes too, so that colour is never the only sign.
+  // Lines also differ in their dashes, so that colour is never the only sign.
   const CHARTS = {
     backlog: {
       write: count,
@@ -86,7 +86,7 @@
       fill: line.fill && colour(line.fill),
       dash: line.dash,
       width: 1.5,
-      // A number between two unknown ones is no line, so it is drawn as a point.
+      // A known number between two unknown ones makes no line, so it is drawn as a point.
       points: { show: true, filter: (plot, series) => lonely(plot.data[series]), size: 5, fill: colour(line.colour) },
       paths: uPlot.paths.stepped({ align: 1 }),
       value: (plot, value, number, at) => chart.write(at == null ? latest(plot.data[number]) : value),
@@ -179,7 +179,7 @@
     root.dataset.drawn = shown.to_ms;
   }
 
-  // An empty chart is a frame with a sentence, which its element also tells screen readers.
+  // An empty chart is a frame with a sentence. Screen readers get the sentence as a description of its element.
   function sayIfEmpty(element, plot) {
     plot.over.querySelector(".chart-empty")?.remove();
     element.removeAttribute("aria-description");

@@ -1,5 +1,5 @@
 // Follows a topic: puts the messages of each answer above the rows that are there. live.js decides when to ask. Without
-// this script the page's link "Newer" shows what has come.
+// this script the page's link "Newer" shows the messages that have arrived.
 "use strict";
 
 (() => {

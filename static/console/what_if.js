@@ -1,8 +1,8 @@
-// Makes a slider of the field for a number of consumers. The page has a sentence for each number.
+// Turns the field for a number of consumers into a slider. The page has a sentence for each number.
 "use strict";
 
 (() => {
-  let chosen = ""; // by the user; the block is read again with another number
+  let chosen = ""; // by the user; when the block is read again, its field has another number
 
   function show(field) {
     const answer = JSON.parse(field.dataset.answers)[field.valueAsNumber - Number(field.min)];

@@ -1,10 +1,10 @@
-// Times in the user's zone and words in the user's language, for what scripts write.
+// Times in the user's zone and words in the user's language, for the texts that scripts write.
 "use strict";
 
 const Vela = {
   zone: document.documentElement.dataset.zone,
 
-  // What the page has translated: the attributes of its elements with data-texts. "{span}" stands for a value.
+  // The texts that the page has translated: the attributes of its elements with data-texts. "{span}" stands for a value.
   words: Object.assign({}, ...[...document.querySelectorAll("[data-texts]")].map((each) => each.dataset)),
 
   said(name, values) {

@@ -62,7 +62,7 @@ def places(shared_vela: VelaProcess, kinds: Place) -> Iterator[dict[str, Place]]
 def test_the_cause_of_each_fault_is_named(places: dict[str, Place]) -> None:
     found = {rule: place.waits_for(rule, timeout_s=SHOWN_WITHIN_S) for rule, place in places.items()}
     assert "worker was the last one: its client closed it" in found["no_consumer"]["sentence"]
-    assert "admin paused it" in found["paused"]["sentence"]
+    assert "admin paused the subscription" in found["paused"]["sentence"]
     assert (
         "greedy has 100 messages in its queue, while idle has nothing to do" in found["hoarder"]["sentence"]
     )

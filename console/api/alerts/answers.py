@@ -28,7 +28,9 @@ class Rule(_Answer):
     name: str
     measure: Measure
     threshold: int | None = Field(description="in messages, ms, bytes or per second, as the measure says")
-    within_ms: int | None = Field(description="dead letters only: the period in which they grew")
+    within_ms: int | None = Field(
+        description="dead letters only: the period in which new letters are counted"
+    )
     for_ms: int = Field(
         description="how long the value must be above the threshold before it fires, or below it before it clears"
     )
@@ -57,7 +59,7 @@ class Rules(_Answer):
 
 
 class Alert(_Answer):
-    """A subscription or topic that a rule found. Both names are empty if it is about the broker."""
+    """A subscription or topic that a rule found. Both names are empty if the alert is about the broker."""
 
     id: int
     rule_id: int | None = Field(description="null: the rule was deleted")

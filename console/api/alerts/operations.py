@@ -73,7 +73,7 @@ def show_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
 def change_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[ChangedRule]) -> RuleRow:
     """Change an alert rule.
 
-    Members that you leave out stay as they are. Alerts that fire by the old rule end, without a notification.
+    Members that you leave out do not change. Alerts that the old rule fired end without a notification.
     """
     rule = _changeable(request, rule_id)
     values = checked_rule(rule, asked)
@@ -87,7 +87,7 @@ def change_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[Chan
 def delete_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
     """Delete an alert rule, and answer with the deleted rule.
 
-    Its history stays. Notifications that were not sent yet are deleted with it.
+    Its history stays. Notifications that were not sent yet are deleted with the rule.
     """
     rule = _changeable(request, rule_id)
     was = _shown(rule_id)
@@ -99,7 +99,7 @@ def delete_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
 def silence_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[Silence]) -> RuleRow:
     """Send no notifications of an alert rule for a while.
 
-    It still fires and clears. When its silence ends, it notifies of the alerts that still fire.
+    Its alerts still fire and clear. When the silence ends, the rule notifies of the alerts that still fire.
     """
     rule = _changeable(request, rule_id)
     length_ms = silence_ms(asked)

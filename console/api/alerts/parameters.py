@@ -45,7 +45,7 @@ _Namespaces = Annotated[StorableText, Field(description="*, tenant/* or tenant/n
 
 
 class ChangedRule(BaseModel):
-    """What to change in a rule. Members that are left out stay as they are."""
+    """What to change in a rule. Members that are left out do not change."""
 
     model_config = ConfigDict(extra="forbid")
 

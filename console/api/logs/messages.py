@@ -39,7 +39,7 @@ class Search(BaseModel):
     at: Annotated[str, Field(description="an ISO 8601 time, or a position ledger:entry[:index]")] = ""
     order: Annotated[
         Literal["older", "newer"] | None,
-        Field(description="older is the default from the newest, else newer"),
+        Field(description="by default older if start is newest, else newer"),
     ] = None
     partition: Annotated[int | None, Between(0, _MOST_PARTITION)] = None
     sub: Annotated[str, Field(description="the subscription whose state to show")] = ""
@@ -107,7 +107,7 @@ def find_messages(request: AuthorizedRequest, topic: Path[TopicPath], asked: Que
 def message(request: AuthorizedRequest, topic: Path[TopicPath], spot: str) -> dict[str, Any]:
     """Show one message: payload up to 1 MiB, decoders, state on each subscription, neighbours.
 
-    The position is ledger:entry, or ledger:entry:index in a batch. On a partitioned topic name the partition.
+    The position is ledger:entry, or ledger:entry:index in a batch. For a partitioned topic, name the partition.
     """
     # About eleven queries.
     head, found = found_message(topic.full_name, spot)

@@ -62,7 +62,7 @@ def peek(
 def examined(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Place]) -> PeekedMessage:
     """Show one message by its place in the topic.
 
-    Counted from the earliest message, position 1 is the first; from the latest, the last.
+    Position 1 is the first message if you count from the earliest, and the last if you count from the latest.
     """
     head = found_topic(topic.full_name)
     found = examine(head.id, position=asked.position, from_end=asked.origin == "latest")
@@ -82,7 +82,7 @@ def examined(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Pl
 def backlog(
     request: AuthorizedRequest, topic: Path[TopicPath], subscription: str, asked: Query[Extent]
 ) -> BacklogAnalysis:
-    """Count what a backlog consists of. Looks at 10,000 entries, or for 120 s, at most.
+    """Count what a backlog consists of. Looks at no more than 10,000 entries, for no more than 120 s.
 
     The answer says whether it reached the end.
     """

@@ -49,7 +49,7 @@ class LeftOut(BaseModel):
 
 
 class StoryOnSubscription(BaseModel):
-    """What happened to the message on one subscription, the oldest first."""
+    """What happened to the message on one subscription, the oldest event first."""
 
     subscription: str
     state: Literal["acked", "in flight", "delayed", "unacked"]
@@ -59,7 +59,7 @@ class StoryOnSubscription(BaseModel):
 
 
 class DeliveryStory(BaseModel):
-    """What happened to a message, from its publishing on."""
+    """What has happened to a message since it was published."""
 
     id: str
     topic: str
@@ -77,7 +77,7 @@ class DeliveryStory(BaseModel):
 def story(request: AuthorizedRequest, topic: Path[TopicPath], spot: str) -> dict[str, Any]:
     """Show who got a message on each subscription, why it came back, who acked it and which acts moved past it.
 
-    The role viewer is enough, because it shows neither key nor payload.
+    The role viewer is enough, because the story shows neither key nor payload.
     """
     # About ten queries.
     head, found = found_message(topic.full_name, spot)

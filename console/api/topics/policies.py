@@ -31,7 +31,7 @@ router = Router()
 def topic_policies(request: AuthorizedRequest, topic: Path[TopicPath]) -> dict[str, Any]:
     """Show the policies in force on a topic.
 
-    A partition has those of its topic.
+    A partition has the policies of its topic.
     """
     found = found_topic(topic.full_name)
     return _in_force(found.name, found.namespace_policies, found.policies)

@@ -31,4 +31,4 @@ class Command(BaseCommand):
             remove_factor(name, who=getpass.getuser(), origin="command line")
         except ChangeRefused as refused:
             raise CommandError(str(refused)) from None
-        self.stdout.write(f"{name} has no second factor any more")
+        self.stdout.write(f"{name} no longer has a second factor")

@@ -17,7 +17,7 @@ NONE = "none"
 class Command(BaseCommand):
     """Change one grant. The act log records who did it."""
 
-    help = "Give a user a role for *, tenant/* or tenant/namespace, or take it with the role none."
+    help = "Give a user a role for *, tenant/* or tenant/namespace, or remove it with the role none."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:

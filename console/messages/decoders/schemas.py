@@ -77,7 +77,7 @@ def decode_primitive(data: bytes, schema: SchemaAt) -> Any:
         return struct.unpack(form, data)[0]
     except struct.error:
         raise CannotDecode(
-            _("it has {bytes} bytes, and a value has {needed}").format(
+            _("it has {bytes} bytes, but a value has {needed}").format(
                 bytes=len(data), needed=struct.calcsize(form)
             )
         ) from None

@@ -71,7 +71,7 @@ def parse_path(text: str) -> tuple[Step, ...]:
 
 
 _HOW: Final = gettext_noop(
-    'write a path as order.items[0].sku, with [*] for any item and ["a.b"] for a name with signs in it'
+    'write a path as order.items[0].sku, with [*] for any item and ["a.b"] for a name with special characters'
 )
 _NOTHING: Final = object()
 

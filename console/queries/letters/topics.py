@@ -88,7 +88,7 @@ class UnreadLetters:
 
     topic_id: int
     name: str  # of the dead-letter topic
-    # The one with the most waiting letters; "" = the topic has none, so retention removes them.
+    # The subscription with the most waiting letters; "" = there is none, so retention removes the letters.
     subscription: str
     messages: int
 
@@ -198,7 +198,7 @@ def _row(
 
 
 def _oldest(rows: Sequence[_Numbers]) -> dict[int, int]:
-    """Return when each topic's oldest waiting letter was stored, or its oldest if it has no subscription. One query."""
+    """Return when each topic's oldest waiting letter was stored; without a subscription, its oldest. One query."""
     places = {(row.oldest_ledger, row.oldest_entry): row for row in rows if row.oldest_ledger is not None}
     entries = fetch_entries(
         EntryAt,

@@ -1,6 +1,6 @@
 """Users and their roles, for admins.
 
-Django's tables are read on Django's own connection: `VELA_READ_ROLE` may read Vela's tables only.
+Django's tables are read on Django's own connection: `VELA_READ_ROLE` may read only Vela's tables.
 """
 
 from __future__ import annotations

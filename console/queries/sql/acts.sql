@@ -41,8 +41,8 @@ WHERE a.part_of_id IS NULL AND (%(before)s::bigint IS NULL OR a.id < %(before)s)
 ORDER BY a.id DESC LIMIT %(limit)s
 
 -- name: for_second_person
--- Relies on vela_act_namespace, which alone has the latest ids of a namespace. Before a vacuum, the planner may read all its
--- acts instead: 30 ms for 40,000 of them.
+-- Relies on vela_act_namespace, which alone has the latest ids of a namespace. Before a vacuum, the planner may read all
+-- acts of the namespace instead: 30 ms for 40,000 of them.
 SELECT {columns}
 FROM vela_act a
 WHERE a.id = ANY(ARRAY(

@@ -31,7 +31,7 @@ CASE WHEN c.unacked_messages < %(hoard_messages)s OR c.subscription_type NOT IN 
                 AND greatest(o.connected_ms, o.last_delivery_ms) < %(idle_before_ms)s) END
 
 -- name: may_be_hoarding
--- True for every consumer that hoards, and for others of its subscription. It finds these subscriptions in one pass.
+-- True for every consumer that hoards, and for the others of its subscription. One pass finds these subscriptions.
 -- Evaluating `is_hoarding` for each of 100,000 consumers takes ten times as long.
 c.subscription_id IN (
     SELECT subscription_id FROM vela_consumer_session GROUP BY subscription_id

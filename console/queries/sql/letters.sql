@@ -31,8 +31,8 @@ WITH {known}, usual AS (
 SELECT id, name, 0::float8 AS value FROM (SELECT * FROM usual UNION SELECT * FROM others) t ORDER BY name LIMIT %(limit)s
 
 -- name: by_waiting
--- Without a durable subscription (state is NULL) nobody will read the letters. As long as any are stored, all that were ever
--- published count.
+-- Without a durable subscription (state is NULL) nobody will read the letters. While any letter is stored, the value
+-- counts all letters ever published.
 WITH {known}, {letters}, valued AS (
     SELECT t.id, t.name, CASE WHEN s.topic_id IS NULL THEN -1
                               WHEN s.state IS NULL AND s.stored_bytes > 0 THEN s.messages_in
@@ -57,8 +57,8 @@ WHERE CASE WHEN s.state IS NULL THEN s.stored_bytes > 0 AND s.messages_in > 0 EL
 ORDER BY s.state IS NOT NULL, messages DESC, t.name LIMIT %(limit)s
 
 -- name: numbers
--- The oldest letter is the next entry of the subscription that has acked least, or the first one stored if there is none.
--- The row of an open ledger does not say how many entries it has. For an offloaded ledger see numbers.sql, first_unacked.
+-- The oldest letter is the next entry of the subscription that has acked least, or the first stored entry if there is no
+-- subscription. The row of an open ledger does not say how many entries it has. For an offloaded ledger see numbers.sql, first_unacked.
 SELECT t.id, t.name, n.messages_in, n.max_backlog_messages AS waiting_messages, n.stored_bytes, n.last_append_ms, n.updated_ms,
        (SELECT count(*) FROM vela_subscription s WHERE s.topic_id = t.id) AS subscriptions,
        (SELECT count(*) FROM vela_consumer_session c

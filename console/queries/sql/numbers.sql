@@ -37,7 +37,7 @@ WHERE (t.id = %(topic_id)s OR t.parent_id = %(topic_id)s) AND (s.name, t.partiti
 ORDER BY s.name, t.partition LIMIT %(limit)s
 
 -- name: subscriptions
--- The same, summed over partitions: one row for each name. A sum is NULL if the broker reported none of its rows.
+-- The same numbers, summed over partitions: one row for each name. A sum is NULL if the broker reported none of its rows.
 SELECT s.name, max(s.type) AS type, bool_or(s.paused) AS paused, count(*) AS cursors,
        sum(c.acked_messages)::bigint AS acked_messages,
        sum(greatest(e.messages - c.acked_messages, 0))::bigint AS backlog_messages,
@@ -66,7 +66,7 @@ GROUP BY s.name ORDER BY s.name LIMIT %(limit)s
 
 -- name: first_unacked
 -- The entry after a mark-delete position is the oldest unacked one. In an open ledger it may not be stored yet. A list must
--- not wait for files, so an entry inside an offloaded ledger counts as stored when the ledger's last one was.
+-- not wait for files, so an entry inside an offloaded ledger counts as stored when the ledger's last entry was.
 SELECT s.name, t.partition, f.ledger_id, f.entry_id, f.segment_id, f.append_ms
 FROM vela_topic t
 JOIN vela_subscription s ON s.topic_id = t.id

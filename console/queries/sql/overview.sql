@@ -4,8 +4,8 @@
 -- whichever are fewer.
 
 -- name: connections
--- Of the whole server, because its limit is. PostgreSQL hides the kind of other roles' connections from a role without
--- pg_read_all_stats; those count as clients' if they have a database.
+-- Connections to the whole server, because the limit is the server's. PostgreSQL hides the kind of other roles'
+-- connections from a role without pg_read_all_stats: these count as clients' connections if they have a database.
 SELECT (SELECT count(*) FROM pg_stat_activity
         WHERE datid IS NOT NULL AND coalesce(backend_type, 'client backend') = 'client backend')::integer AS in_use,
        current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer

@@ -2,8 +2,8 @@
 
 -- name: last_before
 -- The last point that ended at or before `before_ms`. Each part steps backwards through one resolution, a bucket at a
--- time, as far as that is kept by default. No index finds the points of a topic, but a lookup by (at_ms, topic_id,
--- subscription_id) takes microseconds.
+-- time, as far as points of that resolution are kept by default. No index finds the points of a topic, but a lookup
+-- by (at_ms, topic_id, subscription_id) takes microseconds.
 SELECT l.backlog, l.stored_bytes FROM (
     (SELECT p.at_ms + 10000 AS until_ms, p.backlog, p.stored_bytes
      FROM generate_series(%(before_ms)s::bigint - %(before_ms)s::bigint %% 10000 - 10000,

@@ -1,7 +1,7 @@
 -- Delivery stories. The queries rely on the indexes vela_delivery_story_entry and vela_delivery_story_left_out.
 
 -- name: rows
--- A row has at most 1,024 entries, except those with event 0, which count the events that were left out.
+-- A row has at most 1,024 entries. A row with event 0 may have more: it counts the events that were left out.
 SELECT r.* FROM unnest(%(subscriptions)s::bigint[]) AS s(id) CROSS JOIN LATERAL (
     SELECT id, subscription_id, event, at_ms, until_ms, events, redelivery_count, consumer_name, consumer_address, detail
     FROM vela_delivery_story

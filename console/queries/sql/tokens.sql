@@ -1,4 +1,4 @@
--- The tokens of clients. The query reads the whole table, which has at most some hundred rows.
+-- The tokens of clients. The query reads the whole table, which has at most a few hundred rows.
 
 -- name: newest
 SELECT id, role, created_by, created_at, expires_at, coalesce(expires_at <= now(), false) AS is_expired,

@@ -4,8 +4,8 @@
 -- indexes. The others read the whole table, 15 to 25 ms for 100,000 topics. Their values change with every report:
 -- updating the table takes PostgreSQL 7 ms for a report of 1,000 topics, and indexes on these values would add 25 ms.
 -- Topics that the broker never reported have -1, and so come last. `namespace_ids` is NULL for a user who sees every
--- namespace. The values of parameters are part of the text that PostgreSQL gets, so it drops conditions that are not
--- used before it plans the query. list.py fills in `{filters}`.
+-- namespace. The values of parameters are part of the text that PostgreSQL gets, so PostgreSQL drops unused conditions
+-- before it plans the query. list.py fills in `{filters}`.
 
 -- name: filters
 (%(namespace_ids)s::bigint[] IS NULL OR l.namespace_id = ANY(%(namespace_ids)s))
@@ -27,7 +27,7 @@ WHERE l.name > %(after_name)s
 ORDER BY l.name LIMIT %(limit)s
 
 -- name: by_worst
--- A partitioned topic is where its worst partition would be. Topics without a judged subscription come last.
+-- A partitioned topic has the place of its worst partition. Topics without a judged subscription come last.
 SELECT l.topic_id AS id, l.state * 4398046511104::float8 + l.state_since_ms AS value, l.name
 FROM vela_listed_topic l
 WHERE (l.state, l.state_since_ms, l.name) > (%(after_state)s::smallint, %(after_since_ms)s::bigint, %(after_name)s)
@@ -56,7 +56,7 @@ WHERE (%(after_name)s = '' OR (-l.last_append_ms, l.name) > (-%(after_value)s::b
 ORDER BY l.last_append_ms DESC, l.name LIMIT %(limit)s
 
 -- name: numbers
--- The worst subscription of a partitioned topic is that of the partition with the largest backlog.
+-- The worst subscription of a partitioned topic is the worst one of the partition with the largest backlog.
 SELECT t.id, t.name, t.partitions,
        ARRAY(SELECT p.id FROM vela_topic p WHERE p.parent_id = t.id ORDER BY p.partition LIMIT 20) AS partition_ids,
        n.backlog_messages, n.message_rate_in, n.byte_rate_in, n.stored_bytes, n.producers,

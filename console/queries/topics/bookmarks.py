@@ -35,7 +35,7 @@ class BookmarkRow:
     is_over: bool  # it has expired and keeps nothing
     who: str
     created_at: datetime
-    kept_bytes: int | None  # in sealed ledgers from its own ledger on; None = none of them is sealed
+    kept_bytes: int | None  # in its own ledger and later ones, as far as they are sealed; None = none is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

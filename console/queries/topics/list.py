@@ -25,7 +25,7 @@ PAGE_ROWS = 50
 ORDERS = ("name", "worst", "backlog", "rate", "last")
 _LARGEST = 2.0**53
 _STATE_UNIT = 1 << 42
-"""A place in the order by worst state is one number: the state times this, plus the time when it began, in ms."""
+"""A place in the order by worst state is one number: the state times this unit, plus the ms when the state began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,7 @@ class NamespaceNumbers:
 
     id: int
     topics: int  # partitions not counted
-    subscriptions: int  # durable ones, each partition's counted, as last reported
+    subscriptions: int  # durable ones, counted on each partition, as last reported
     backlog_messages: int | None  # of each topic's worst subscription
     stored_bytes: int | None
     message_rate_in: float | None  # per second

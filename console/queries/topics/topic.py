@@ -49,7 +49,7 @@ class TopicHead:
     last_append_ms: int | None  # 0 = never
     backlog_messages: int | None  # of the worst subscription
     updated_ms: int | None
-    state: int | None  # the worst state of its subscriptions and its partitions'; None = it has none
+    state: int | None  # the worst state of its and its partitions' subscriptions; None = it has none
     state_since_ms: int | None
 
 

@@ -65,7 +65,7 @@ def act_on_rule(request: HttpRequest, rights: Rights, rule_id: int, verb: str) -
         elif verb in _SILENCES_MS:
             keeping.silence_rule(rule, _SILENCES_MS[verb], who=who, origin=origin)
         else:
-            raise Http404(_("A rule cannot be asked to {verb}.").format(verb=verb))
+            raise Http404(_("There is no action {verb} for an alert rule.").format(verb=verb))
     except keeping.RuleRefused as refused:
         form = RuleForm(None, initial=initial_of(rule))
         return _answer(request, rights, rule, form, refusal=str(refused), status=409)

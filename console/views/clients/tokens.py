@@ -30,7 +30,7 @@ _LIFETIMES = {
     "never": gettext_lazy("never"),
 }
 _TOO_LONG = gettext_lazy("At most 255 characters.")
-_NO_LIFETIME = gettext_lazy("Choose how long it is valid.")
+_NO_LIFETIME = gettext_lazy("Choose how long the token is valid.")
 
 
 class NewTokenForm(forms.Form):

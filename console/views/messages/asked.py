@@ -28,7 +28,7 @@ def head_of(topic: str) -> TopicHead:
 
 
 def asked_by(form: FilterForm, rights: Rights) -> Asked | None:
-    """Return the search, or None if the form has errors. Add an error if the user may not search like this.
+    """Return the search, or None if the form has errors. Add an error if the user may not search in this way.
 
     Chosen columns show keys, properties and payloads, so they are ignored for a user who may not see those.
     """

@@ -1,4 +1,4 @@
-"""Two messages of a topic side by side: metadata, properties and bodies, with what differs marked."""
+"""Two messages of a topic side by side: metadata, properties and bodies, with their differences marked."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Fact:
 @require_safe
 @viewer
 def compare_messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Compare the messages `a` and `b`. `pick` twice names two messages too, the earlier one becomes `a`.
+    """Compare the messages `a` and `b`. Two values of `pick` also name two messages, of which the earlier becomes `a`.
 
     400 if one of them does not exist. At most nine queries; on a partitioned topic four more for each message.
     """
@@ -88,7 +88,7 @@ def _order(text: str) -> tuple[int, ...]:
 
 
 def _side(head: TopicHead, name: str, text: str, errors: dict[str, str]) -> _Side | None:
-    """Return the message with this position. None, and an error if a position is given, if there is none."""
+    """Return the message with this position. If there is none, return None, and add an error if a position is given."""
     if not text:
         return None
     try:
@@ -117,7 +117,7 @@ def _compared(left: _Side, right: _Side, rights: Rights, *, shows_all: bool) -> 
 
 
 def _metadata(left: FoundMessage, right: FoundMessage) -> Iterator[_Fact]:
-    """Yield what every user may see."""
+    """Yield the facts that every user may see."""
     stored = left.opened.stored, right.opened.stored
     headers = left.opened.header, right.opened.header
     published = [None if header is None else header.publish_time_ms for header in headers]
@@ -136,7 +136,7 @@ def _metadata(left: FoundMessage, right: FoundMessage) -> Iterator[_Fact]:
 
 
 def _contents(left: FoundMessage, right: FoundMessage) -> Iterator[_Fact]:
-    """Yield key, event time and properties, which take the right to see payloads."""
+    """Yield key, event time and properties, which need the right to see payloads."""
     one, other = left.metadata, right.metadata
     yield _Fact(
         name=_("Key"),

@@ -18,7 +18,7 @@ from console.words.messages import filter_words, followed
 
 __all__ = ["follow_messages"]
 
-STOP_AFTER_S = 600  # then the page stops until the user continues it: perhaps nobody looks at it
+STOP_AFTER_S = 600  # then the page stops until the user resumes it: perhaps nobody is looking
 
 
 @require_safe

@@ -24,7 +24,7 @@ class NamespaceForm(forms.Form):
     )
 
     def clean_name(self) -> str:
-        """Check that it can be a namespace's name."""
+        """Check that a namespace can have this name."""
         try:
             return acts.full_name("create_namespace", self.cleaned_data["name"])
         except acts.ActRefused as refused:

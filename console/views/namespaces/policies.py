@@ -1,4 +1,4 @@
-"""The form that sets policies of a namespace or a topic. A valid form becomes a plan, which has its own page."""
+"""The form that sets policies of a namespace or a topic. A valid form leads to a plan, which has its own page."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ __all__ = ["account", "set_own_password", "set_own_zone"]
 
 _DONE = {
     "password": gettext_noop("Your password has changed. Your other sessions have ended."),
-    "factor_off": gettext_noop("You have no second factor any more: your password alone lets you in."),
+    "factor_off": gettext_noop("You no longer have a second factor: you log in with your password alone."),
     "zone": gettext_noop("Pages now show times in this zone, and read times that you write in it."),
 }
 
@@ -62,7 +62,7 @@ def set_own_password(request: HttpRequest, rights: Rights) -> HttpResponse:
 @require_POST
 @logged_in
 def set_own_zone(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Choose the zone in which pages write and read times. 422 for one that is not in the list."""
+    """Choose the zone in which pages write and read times. 422 for a zone that is not in the list."""
     form = ZoneForm(request.POST)
     if not form.is_valid():
         return _answer(request, rights, refusal=str(form.errors["zone"][0]), status=422)

@@ -1,6 +1,6 @@
 """An admin's changes to a user: the password, the roles, the second factor, and whether the user may log in.
 
-Each answers 422 if a field is wrong, 409 if the change is refused, and 404 if there is no such user.
+Each view answers 422 if a field is wrong, 409 if the change is refused, and 404 if there is no such user.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class NewUserForm(PasswordForm):
     )
 
     def clean_name(self) -> str:
-        """Normalise equal characters, as Django does when it stores the name."""
+        """Normalise equivalent characters, as Django does when it stores the name."""
         return str(User.normalize_username(self.cleaned_data["name"]))
 
     def chosen(self) -> tuple[str, Role] | None:

@@ -19,7 +19,7 @@ _DONE = {
     ),
     "password": gettext_noop("The password has changed. All sessions of this user have ended."),
     "role": gettext_noop("The roles have changed."),
-    "factor": gettext_noop("The second factor is gone: the password alone lets the user in."),
+    "factor": gettext_noop("The second factor is removed: the user logs in with the password alone."),
     "active": gettext_noop("The user can log in."),
     "inactive": gettext_noop("The user cannot log in any more, and all sessions have ended."),
 }

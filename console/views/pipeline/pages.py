@@ -116,7 +116,7 @@ def act_on_run(request: HttpRequest, rights: Rights, run_id: int, verb: str) -> 
     found, rights = _found(run_id, rights)
     kind = _ACTS.get(verb)
     if kind is None:
-        raise Http404(_("A run cannot be asked to {verb}.").format(verb=verb))
+        raise Http404(_("There is no action {verb} for a run.").format(verb=verb))
     return _planned(request, rights, kind, found.topic_name, {"run": run_id})
 
 

@@ -38,10 +38,10 @@ def change_view(request: HttpRequest, rights: Rights, view_id: int, change: str)
     """
     found = view_to_change(request, rights, view_id)
     if found is None or change not in (*_OF_ITS_OWNER, *_OF_ADMINS_TOO):
-        raise Http404(_("There is no such view, or nothing of this kind to do with it."))
+        raise Http404(_("There is no such view, or it cannot be changed in this way."))
     view, row = found
     if not row.is_own and (change in _OF_ITS_OWNER or not row.may_delete):
-        raise PermissionDenied(_("This is a view of {owner}.").format(owner=row.owner))
+        raise PermissionDenied(_("This view belongs to {owner}.").format(owner=row.owner))
     if change == "delete":
         delete_view(view)
     elif change == "rename":

@@ -1,4 +1,4 @@
-"""Step one of an act on a topic or a namespace: a form that is filled in becomes a plan, which has its own page."""
+"""Plan the act that a form about a topic or a namespace describes. The plan has its own page."""
 
 from __future__ import annotations
 

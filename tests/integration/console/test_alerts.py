@@ -90,9 +90,9 @@ def test_a_preview_says_what_would_fire_and_keeps_nothing(operator: Client, shop
         updated_ms=1,
     )
     page = text_of(operator.post("/alerts/new", RULE))
-    assert "Over the limit now: 1. It would fire at once for 0." in page
+    assert "Over the limit now: 1. Alerts that would fire at once: 0." in page
     assert "billing of persistent://public/default/orders: 14 messages" in page
-    assert "at once for 1." in text_of(operator.post("/alerts/new", RULE | {"lasts": ""}))
+    assert "at once: 1." in text_of(operator.post("/alerts/new", RULE | {"lasts": ""}))
     assert "Nothing is over the limit now." in text_of(operator.post("/alerts/new", RULE | {"limit": "14"}))
     assert not AlertRule.objects.exists()
     assert not Act.objects.exists()
@@ -106,7 +106,7 @@ def test_a_preview_says_what_would_fire_and_keeps_nothing(operator: Client, shop
         ({"limit": "many"}, "is not a number"),
         ({"measure": "age", "limit": "10"}, "is not a length of time"),
         ({"measure": "stored", "limit": "9" * 25 + "GB"}, "This is too much."),
-        ({"measure": "dead_letters"}, "Write the time in which they grew"),
+        ({"measure": "dead_letters"}, "Write the period in which new letters are counted"),
         ({"measure": "dead_letters", "within": "7d"}, "at most 6 hours"),
         ({"measure": "stuck", "lasts": ""}, "Write how long this must last"),
         ({"measure": "broker", "namespaces": "public/default"}, "The broker serves every namespace"),

@@ -39,7 +39,7 @@ def test_each_bookmark_says_what_it_keeps_and_until_when(looker: Client, shop: S
     assert "no longer, since" in words
     assert f"release {shop.sealed.pk}:4 of orders until" in words
     assert "1.0 kB" in words
-    assert "Reset to it" not in words
+    assert "Reset to this bookmark" not in words
 
 
 def test_the_list_is_searched_and_paged(operator: Client, shop: Shop) -> None:

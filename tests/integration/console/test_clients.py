@@ -340,7 +340,7 @@ def test_the_form_of_a_row_names_one_consumer_and_takes_a_reason(
         assert fake.asked[-1][1][3] == parameters
     for wrong, words in (
         ({}, "Name the consumer."),
-        ({"consumer_key": "five"}, "Write the number as the list of consumers does"),
+        ({"consumer_key": "five"}, "Write the number as the list of consumers shows it"),
         ({"consumer_key": "0"}, "greater than or equal to 1"),
     ):
         refused = operator.post(form, wrong)

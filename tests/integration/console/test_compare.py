@@ -74,7 +74,7 @@ def test_a_large_body_is_compared_as_far_as_its_page_shows_it(operator: Client, 
     address = f"{PAGE}?a={log.spot(0)}&b={log.spot(1)}"
     words = text_of(operator.get(address))
     assert "Only the beginnings are compared: 65.5 kB of 65.5 kB" in words
-    assert "What was compared is equal." in words
+    assert "The compared parts are equal." in words
     assert "&amp;all=1" in operator.get(address).content.decode()
     whole = text_of(operator.get(f"{address}&all=1"))
     assert "≠" in whole

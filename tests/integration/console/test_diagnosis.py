@@ -132,7 +132,7 @@ def test_a_paused_subscription_says_who_paused_it(operator: Client, shop: Shop) 
     )
     found = findings(operator)[0]
     assert (found["rule"], found["severity"]) == ("paused", "stopped")
-    assert found["sentence"].startswith("ada paused it")
+    assert found["sentence"].startswith("ada paused the subscription")
     assert {"label": "reason", "value": "deploy", "unit": "text"} in found["evidence"]
     assert found["cures"] == [
         {"text": "Resume", "act": "resume", "parameters": {}, "block": "", "topic": "", "letters": ""}

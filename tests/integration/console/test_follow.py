@@ -73,15 +73,15 @@ def test_the_first_request_shows_the_newest_messages_and_later_ones_only_new_one
     assert spots(page) == [log.spot(number) for number in range(29, 9, -1)]
     assert "The newest messages are below." in text_of(page)
     nothing = operator.get(f"{PAGE}?since={since_of(page)}")
-    assert (spots(nothing), "0 messages have come." in text_of(nothing)) == ([], True)
+    assert (spots(nothing), "0 messages have arrived." in text_of(nothing)) == ([], True)
     append(log.ledgers[-1], [single(30), single(31)])
     came = operator.get(f"{PAGE}?part=tail&since={since_of(nothing)}")
     assert spots(came) == [f"{log.ledgers[-1].pk}:11", f"{log.ledgers[-1].pk}:10"]
-    assert "2 messages have come." in text_of(came)
+    assert "2 messages have arrived." in text_of(came)
     append(log.ledgers[-1], [batch(3)])
     more = operator.get(f"{PAGE}?part=tail&since={since_of(came)}")
     assert spots(more) == [f"{log.ledgers[-1].pk}:12:{index}" for index in (2, 1, 0)]
-    assert "5 messages have come." in text_of(more)
+    assert "5 messages have arrived." in text_of(more)
 
 
 def test_only_what_matches_is_shown(operator: Client, log: Written) -> None:
@@ -91,7 +91,7 @@ def test_only_what_matches_is_shown(operator: Client, log: Written) -> None:
     append(log.ledgers[-1], [single(30), single(31), single(32)])
     came = operator.get(f"{PAGE}?path=even&value=true&since={since_of(page)}")
     assert spots(came) == [f"{log.ledgers[-1].pk}:{entry}" for entry in (12, 10)]
-    assert "2 messages have come that match." in text_of(came)
+    assert "2 messages that match have arrived." in text_of(came)
 
 
 def test_a_request_that_reaches_its_limit_says_how_many_it_skipped(log: Written) -> None:
@@ -203,7 +203,7 @@ def test_messages_show_their_state_on_a_subscription(operator: Client, log: Writ
 )
 def test_an_address_that_was_changed_is_refused(since: str, operator: Client, log: Written) -> None:
     page = operator.get(f"{PAGE}?since={since}")
-    assert (page.status_code, "without a change" in text_of(page)) == (400, True)
+    assert (page.status_code, "do not change it" in text_of(page)) == (400, True)
 
 
 def test_more_places_than_partitions_are_refused(operator: Client, log: Written) -> None:

@@ -164,7 +164,7 @@ def test_without_scripts_there_is_a_table(address: str, looker: Client, past: Sh
     act = an_act(past)
     response = looker.get(f"{address}?range=1h")
     text = text_of(response)
-    assert "A row stands for 60 s" in text
+    assert "Each row covers 60 s" in text
     assert "14 1 234 1.7/s 0.8/s 0.7/s 0.2/s" in text  # a minute of which 10 s were busy
     assert response.content.decode().count("<tr>") >= 60
     assert "clear the backlog on billing by ada" in text

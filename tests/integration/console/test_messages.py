@@ -174,7 +174,7 @@ def test_a_search_that_stops_early_never_says_that_there_is_nothing(
     page = operator.get(f"{MIXED_PAGE}?text=nowhere&start=oldest")
     words = text_of(page)
     assert "No match so far: the search stopped before it had seen everything." in words
-    assert "Stopped because it had opened 4 entries; there may be more." in words
+    assert "Stopped after opening 4 entries; there may be more." in words
     assert "No message" not in words
     assert f"after={quote(mixed.spot(3))}%40" in page.content.decode()
 
@@ -251,7 +251,7 @@ def test_a_search_says_how_many_messages_were_trimmed_meanwhile(
     gone = iter([reader.Piece(entries=(), steps=(), gone=10)])
     monkeypatch.setattr(reader.LaneReader, "next_piece", lambda self: next(gone, None))
     words = text_of(operator.get(MIXED_PAGE))
-    assert "was trimmed or moved meanwhile" in words
+    assert "were trimmed or moved meanwhile" in words
     assert "No message is stored" not in words
 
 
@@ -307,7 +307,7 @@ def test_partitions_are_merged_by_the_time_at_which_they_were_stored(operator: C
         ("start=id&at=" + "9" * 19 + ":1", "is too large"),
         ("start=id&at=999999:1", "Ledger 999999 is not stored here"),
         ("start=next", "Name the subscription."),
-        ("start=holes&sub=nobody", "has no subscription of this name"),
+        ("start=holes&sub=nobody", "has no subscription with this name"),
         ("start=newest&order=newer", "Nothing is newer than the newest"),
         ("start=oldest&order=older", "Nothing is older than the oldest"),
         ("limit=" + "1" + "0" * 30, "less than or equal to 500"),

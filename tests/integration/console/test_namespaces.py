@@ -181,7 +181,7 @@ def test_only_an_empty_namespace_can_be_deleted(admin: Client, broker: FakeActs,
     assert "You can delete this namespace once its 1 topic is deleted" in text_of(full)
     assert re.search(r'type="submit"\s+disabled>Preview', full.content.decode())
     topic.delete()
-    assert "It has no topics" in text_of(admin.get("/n/shop/eu"))
+    assert "The namespace has no topics" in text_of(admin.get("/n/shop/eu"))
     planned = admin.post("/n/shop/eu/delete")
     assert (planned.status_code, planned["Location"]) == (302, "/acts/1")
     assert broker.asked[0][1][:2] == ("delete_namespace", "shop/eu")

@@ -287,7 +287,7 @@ def test_a_wrong_state_is_refused(state: str, browser: Client, server: LoginServ
     back = urlsplit(server.log_in(browser.get("/login/oidc")["Location"]))
     code = parse_qs(back.query)["code"][0]
     answer = browser.get(f"/login/oidc/callback?code={code}&state={state}")
-    assert answer.status_code == 400 if state == "%00" else "was not begun here" in refusal(answer)
+    assert answer.status_code == 400 if state == "%00" else "did not begin here" in refusal(answer)
     assert "/token" not in server.asked
 
 
@@ -295,9 +295,9 @@ def test_the_redirect_back_from_the_server_counts_only_in_the_browser_that_began
     browser: Client, server: LoginServer
 ) -> None:
     back = server.log_in(browser.get("/login/oidc")["Location"])
-    assert "was not begun here" in refusal(Client().get(back))
+    assert "did not begin here" in refusal(Client().get(back))
     assert browser.get(back).status_code == 302
-    assert "was not begun here" in text_of(browser.get(back))
+    assert "did not begin here" in text_of(browser.get(back))
 
 
 def test_a_login_takes_ten_minutes_at_most(
@@ -309,26 +309,26 @@ def test_a_login_takes_ten_minutes_at_most(
 
 def test_several_tabs_may_log_in_at_once_but_not_too_many(browser: Client, server: LoginServer) -> None:
     backs = [server.log_in(browser.get("/login/oidc")["Location"]) for _ in range(6)]
-    assert "was not begun here" in refusal(browser.get(backs[0]))
+    assert "did not begin here" in refusal(browser.get(backs[0]))
     assert browser.get(backs[1]).status_code == 302
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"nonce": "another"}, "does not fit this login"),
-        ({"nonce": None}, "does not fit this login"),
-        ({"aud": "another"}, "does not fit this login"),
-        ({"aud": ["another", "third"]}, "does not fit this login"),
+        ({"nonce": "another"}, "does not belong to this login"),
+        ({"nonce": None}, "does not belong to this login"),
+        ({"aud": "another"}, "does not belong to this login"),
+        ({"aud": ["another", "third"]}, "does not belong to this login"),
         ({"aud": [CLIENT_ID, "another"]}, "is for another application"),
         ({"azp": "another"}, "is for another application"),
-        ({"iss": "https://elsewhere.example"}, "does not fit this login"),
+        ({"iss": "https://elsewhere.example"}, "does not belong to this login"),
         ({"exp": int(time.time()) - 120}, "has expired"),
-        ({"exp": None}, "does not fit this login"),
-        ({"iat": int(time.time()) + 3600}, "does not fit this login"),
-        ({"sub": None}, "does not fit this login"),
-        ({"sub": 7}, "does not fit this login"),
-        ({"sub": ""}, "does not fit this login"),
+        ({"exp": None}, "does not belong to this login"),
+        ({"iat": int(time.time()) + 3600}, "does not belong to this login"),
+        ({"sub": None}, "does not belong to this login"),
+        ({"sub": 7}, "does not belong to this login"),
+        ({"sub": ""}, "does not belong to this login"),
     ],
 )
 def test_a_token_that_does_not_fit_is_refused(
@@ -363,7 +363,7 @@ def test_a_token_with_a_wrong_signature_is_refused(
         server.algorithm = "none"
     else:
         monkeypatch.setattr("tests.support.login_server.jwt.encode", lambda *_, **__: "no.token.atall")
-    assert "does not fit this login" in refusal(go(browser, server))
+    assert "does not belong to this login" in refusal(go(browser, server))
     assert not User.objects.exists()
 
 

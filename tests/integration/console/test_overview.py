@@ -86,7 +86,7 @@ def test_the_worst_subscription_comes_with_cause_and_cure(operator: Client, shop
     judge(shop.billing, SubscriptionState.PAUSED)
     answer = operator.get("/")
     shown = text_of(answer)
-    assert "An operator paused" in shown or "paused it" in shown
+    assert "An operator paused" in shown or "paused the subscription" in shown
     assert f"{shop.backlog:,}".replace(",", "\u202f") in shown
     assert "/s/billing/act/resume" in answer.content.decode()
 
@@ -261,7 +261,7 @@ def test_processes_and_database_are_one_line(looker: Client, shop: Shop) -> None
 
 @pytest.mark.parametrize(
     ("in_use", "words"),
-    [(79, "● answers"), (80, "▲ few connections left"), (95, "✕ almost no connection left")],
+    [(79, "● answers"), (80, "▲ few connections left"), (95, "✕ almost no connections left")],
 )
 def test_the_first_page_warns_when_connections_to_the_database_run_out(
     in_use: int, words: str, looker: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch

@@ -82,7 +82,7 @@ def test_a_subject_without_points_and_what_no_point_says_is_unknown(looker: Clie
     SubscriptionSummary.objects.update(state_since_ms=NOW_MS)
     text = text_of(looker.get(f"{BILLING}/past?at={at(minutes_ago(30))}"))
     assert "Backlog – at most –" in text
-    assert "Its state then is not stored" in text
+    assert "The state at this moment is not stored" in text
     assert "Vela does not store who was connected" in text
 
 
@@ -122,8 +122,8 @@ def test_acts_pause_state_and_alerts_of_that_moment(operator: Client, past: Shop
     AlertFiring.objects.create(fired_ms=minutes_ago(9), **{**firing, "rule_name": "later"})
     answer = operator.get(f"{BILLING}/past?at={at(minutes_ago(30))}")
     text = text_of(answer)
-    assert f"It was paused by act {pause.pk} of ada." in text
-    assert "It was draining , and has been so since" in text
+    assert f"The subscription was paused by act {pause.pk} of ada." in text
+    assert "The state was draining , and has been the same since" in text
     assert "The alert too much was firing" in text
     assert "later" not in text
     html = answer.content.decode()

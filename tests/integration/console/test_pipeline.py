@@ -74,7 +74,7 @@ def test_only_readers_of_payloads_see_messages_of_a_run(looker: Client, operator
 
 def test_the_page_lists_jobs_runs_and_schedules(operator: Client, shop: Shop) -> None:
     page = text_of(operator.get("/pipeline"))
-    assert "No worker looks for jobs" in page
+    assert "No worker is looking for jobs" in page
     assert "No job has run yet" in page
     Heartbeat.objects.create(name="pipeline", at=datetime.now(UTC))
     a_run(shop)

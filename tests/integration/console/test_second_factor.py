@@ -288,7 +288,7 @@ def test_a_user_removes_the_second_factor(ada: User, phone: Phone, codes: list[s
     hers.force_login(ada)
     answer = hers.post(f"{OWN}/remove", {"code": phone.code()})
     assert answer["Location"] == "/account?done=factor_off"
-    assert "no second factor any more" in text_of(hers.get(answer["Location"]))
+    assert "no longer have a second factor" in text_of(hers.get(answer["Location"]))
     assert with_password(Client())["Location"] == "/acts"
     assert logged() == [("remove_second_factor", "ada")]
     assert hers.post(f"{OWN}/remove", {"code": phone.code()}).status_code == 422
@@ -311,7 +311,7 @@ def test_a_command_removes_the_second_factor_of_the_last_admin(
     ada: User, codes: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     call_command("removesecondfactor", "ada")
-    assert "ada has no second factor any more" in capsys.readouterr().out
+    assert "ada no longer has a second factor" in capsys.readouterr().out
     assert not SecondFactor.objects.exists()
     for name, words in (("ada", "ada has no second factor"), ("nemo", "there is no user 'nemo'")):
         with pytest.raises(CommandError, match=words):
@@ -399,11 +399,11 @@ def test_a_read_only_console_asks_for_the_code_and_sets_up_nothing(
     monkeypatch.setattr("console.views.login.set_up.broker_settings", lambda: settings)
     client = Client()
     with_password(client)
-    assert "set it up in another one" in text_of(client.get(SET_UP))
+    assert "set up the second factor in another console" in text_of(client.get(SET_UP))
     assert client.post(SET_UP, {"code": WRONG}).status_code == 403
     equipped(ada, phone)
     assert client.post(CODE, {"code": phone.code()}).status_code == 302
-    assert "change your second factor in another one" in text_of(client.get(OWN))
+    assert "change your second factor in another console" in text_of(client.get(OWN))
 
 
 def by_basic(password: str = "tested-7") -> Any:

@@ -99,7 +99,7 @@ def test_the_page_says_when_no_one_else_could_apply_the_plan(
     operator: Client, looker: Client, stranger: Client, shop: Shop
 ) -> None:
     words = text_of(operator.get(f"/acts/{a_planned_act(shop).pk}"))
-    assert "Nobody else has this role yet: an admin gives it to a second user under Users ." in words
+    assert "Nobody else has this role yet: an admin can give it to a second user under Users ." in words
 
 
 def test_the_second_person_sees_the_same_preview_and_applies_it(

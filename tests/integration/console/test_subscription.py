@@ -143,7 +143,7 @@ def test_consumers_say_what_is_wrong_in_words(operator: Client, shop: Shop) -> N
 def test_pending_acks_name_their_consumer_and_their_redeliveries(operator: Client, shop: Shop) -> None:
     words = part(operator, "pending")
     assert f"{shop.sealed.pk}:5 1 clerk" in words
-    assert "3 ▲ keeps coming back set by the client" in words
+    assert "3 ▲ keeps coming back decided by the client" in words
 
 
 def test_the_next_messages_are_those_not_acked(operator: Client, shop: Shop) -> None:

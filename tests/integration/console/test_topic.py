@@ -134,4 +134,4 @@ def test_pulls_that_wait_are_listed_by_queue(looker: Client, shop: Shop) -> None
     assert "Queue 0: 51 pulls" in words
     assert re.search(r"12 408 \d+ s ago", words)
     assert "10.0.0.9:5000 messages that match" in words
-    assert "The 1 that were parked first are listed" in words
+    assert "The list shows the first 1 that were parked" in words

@@ -174,7 +174,7 @@ def test_schemas_that_cannot_be_read_say_so() -> None:
         "this page has no decoder for such schemas"
     )
     assert (
-        tried(decoded(b"123", a_schema(8)))["int32 schema, version 3"] == "it has 3 bytes, and a value has 4"
+        tried(decoded(b"123", a_schema(8)))["int32 schema, version 3"] == "it has 3 bytes, but a value has 4"
     )
     assert a_schema(99).kind == "type 99"
 

@@ -75,7 +75,7 @@ def test_the_time_for_the_present_consumers_is_the_one_that_the_broker_estimates
 def test_a_backlog_that_barely_drains_stays_about_as_it_is() -> None:
     result = estimate(rate_in=15.05)
     assert result.choices[2].drain_s is None
-    assert result.choices[2].words == "With 3 consumers: the backlog stays about as it is."
+    assert result.choices[2].words == "With 3 consumers: the backlog hardly changes."
     assert result.needed == 4
 
 

@@ -161,17 +161,17 @@ def test_the_broker_s_words_become_a_sentence(words: str, names: list[str], said
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"matched": 0, "skipped": 0}, "0 messages have come."),
-        ({"matched": 1, "skipped": 0}, "1 message has come."),
-        ({"matched": 1, "skipped": 0, "is_filtered": True}, "1 message has come that matches."),
+        ({"matched": 0, "skipped": 0}, "0 messages have arrived."),
+        ({"matched": 1, "skipped": 0}, "1 message has arrived."),
+        ({"matched": 1, "skipped": 0, "is_filtered": True}, "1 message that matches has arrived."),
         (
             {"matched": 2000, "skipped": 1, "is_filtered": True},
-            "2\u202f000 messages have come that match. 1 entry was skipped: more came than this page looks at.",
+            "2\u202f000 messages that match have arrived. 1 entry was skipped: more arrived than this page looks at.",
         ),
         ({"matched": 0, "skipped": 0, "is_first": True}, "The newest messages are below."),
         (
             {"matched": 0, "skipped": 0, "is_first": True, "is_filtered": True},
-            "What matches among the newest entries is below.",
+            "The matches among the newest entries are below.",
         ),
     ],
 )

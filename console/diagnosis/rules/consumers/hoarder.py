@@ -44,8 +44,8 @@ def find(snapshot: Snapshot) -> Finding | None:
         sentence=_sentence(hoarder, few),
         evidence=(
             fact(said("in flight at {name}", name=hoarder.name), hoarder.unacked_messages, Unit.MESSAGES),
-            fact(said("in flight in all"), in_flight, Unit.MESSAGES),
-            fact(said("that ask for more"), len(few), Unit.CONSUMERS),
+            fact(said("in flight in total"), in_flight, Unit.MESSAGES),
+            fact(said("consumers that ask for more"), len(few), Unit.CONSUMERS),
             fact(said("last ack of {name}", name=hoarder.name), hoarder.last_ack_ms, Unit.TIME),
         ),
         cures=(
@@ -67,7 +67,10 @@ def _cure(snapshot: Snapshot, hoarder: Consumer, room: int) -> Cure:
     """
     if snapshot.subscription.type == "Shared" and hoarder.permits <= 0 and room < hoarder.unacked_messages:
         return Cure(
-            text=said("Redeliver what {name} has: the others get it as they ask for more", name=hoarder.name),
+            text=said(
+                "Redeliver the messages of {name}: the others get them as they ask for more",
+                name=hoarder.name,
+            ),
             act="redeliver",
             parameters=snapshot.which(hoarder),
         )

@@ -35,7 +35,11 @@ def find(snapshot: Snapshot) -> Finding | None:
             fact(said("when"), left.at_ms, Unit.TIME),
         ),
         cures=(
-            Cure(text=said("Update the client library. Until then its producers must send without batches.")),
+            Cure(
+                text=said(
+                    "Update the client library. Until then the topic's producers must send without batches."
+                )
+            ),
             Cure(text=said("Look at the message"), block="next"),
         ),
     )

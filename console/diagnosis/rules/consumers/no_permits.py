@@ -51,7 +51,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         cures=(
             Cure(
                 text=said(
-                    "Find what the application waits for: a thread dump shows whether receive() is called."
+                    "Find out what the application waits for: a thread dump shows whether it calls receive()."
                 )
             ),
             Cure(text=said("Look at the consumers"), block="consumers"),

@@ -25,11 +25,11 @@ def find(snapshot: Snapshot) -> Finding | None:
     others_take = any(each.is_available for each in snapshot.consumers)
     if len(stuck) == 1:
         sentence = said(
-            "The connection of {name} takes no bytes, so the broker cannot send to it.", name=first.name
+            "The connection of {name} accepts no bytes, so the broker cannot send to it.", name=first.name
         )
     else:
         sentence = said(
-            "The connection of {name} and {others} more takes no bytes, so the broker cannot send to it.",
+            "The connections of {name} and {others} more accept no bytes, so the broker cannot send to them.",
             name=first.name,
             others=len(stuck) - 1,
         )

@@ -21,7 +21,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     if snapshot.has_working_state:
         return None  # the consumer works, but its acks are far apart
     if active.is_available and not active.unacked_messages:
-        return None  # it waits for messages, and the fault is elsewhere
+        return None  # the consumer waits for messages, and the fault is elsewhere
     if snapshot.seconds_since(active.last_sign_ms) < WINDOW_S:
         return None
     standby = next(each for each in consumers if each.key != active.key)

@@ -58,7 +58,7 @@ def _missing(snapshot: Snapshot, too_many_per_s: float, each_acks_per_s: float) 
 def _cure_of_idle(consumer: Consumer) -> Cure:
     return Cure(
         text=said(
-            "Find what {name} waits for: its queue is full, and its application takes no message out.",
+            "Find out what {name} waits for: its queue is full, and its application takes no message out.",
             name=consumer.name,
         )
     )

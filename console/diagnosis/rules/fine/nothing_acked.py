@@ -11,7 +11,7 @@ from console.words.said import said
 __all__ = ["RULE"]
 
 WINDOW_S: Final = (
-    20.0  # that of `just_delivered`, which is tried first and hides this rule unless the state is stuck
+    20.0  # the window of `just_delivered`, which runs first and hides this rule unless the state is stuck
 )
 
 

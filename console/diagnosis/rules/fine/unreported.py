@@ -1,6 +1,6 @@
 """The broker has not reported on the subscription, so its deliveries are unknown.
 
-Its first report comes up to a second after the first client of the topic.
+The first report comes up to a second after the topic's first client has connected.
 """
 
 from __future__ import annotations

@@ -20,14 +20,14 @@ def find(snapshot: Snapshot) -> Finding | None:
     if breach is None:
         return None
     name, evidence = breach
-    whose = said("this backlog") if name == mine else said("the backlog of {name}", name=name)
+    whose = said("This backlog") if name == mine else said("The backlog of {name}", name=name)
     if policy == _EVICTION:
         sentence = said(
-            "The backlog quota is reached by {whose}: the oldest messages are given up.", whose=whose
+            "{whose} has reached the backlog quota: the broker gives up its oldest messages.", whose=whose
         )
     else:
         sentence = said(
-            "The backlog quota is reached by {whose}: producers are stopped until it has drained.",
+            "{whose} has reached the backlog quota: producers are stopped until it has drained.",
             whose=whose,
         )
     return Finding(
@@ -36,7 +36,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         sentence=sentence,
         evidence=(*evidence, fact("backlog_quota_policy", policy)),
         cures=(
-            Cure(text=said("Find out why it does not drain: the other causes on this page."))
+            Cure(text=said("Find out why it does not drain: see the other causes on this page."))
             if name == mine
             else Cure(text=said("Look at {name}", name=name), topic=snapshot.topic.name),
             Cure(text=said("Raise the quota: `vela policies set`, backlog_quota_bytes or backlog_quota_ms.")),

@@ -19,12 +19,14 @@ def find(snapshot: Snapshot) -> Finding | None:
         return None
     if pause.who:
         sentence = said(
-            "{who} paused it: nothing is delivered until it is resumed. Consumers can still ack.",
+            "{who} paused the subscription: nothing is delivered until it is resumed. Consumers can still"
+            " ack.",
             who=pause.who,
         )
     else:
         sentence = said(
-            "An operator paused it: nothing is delivered until it is resumed. Consumers can still ack."
+            "An operator paused the subscription: nothing is delivered until it is resumed. Consumers can"
+            " still ack."
         )
     evidence = [fact(said("paused by"), pause.who), fact(said("paused"), pause.at_ms, Unit.TIME)]
     if pause.reason:

@@ -24,7 +24,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         severity=Severity.STOPPED,
         sentence=said(
             "The consumers together have as many unacked messages as the subscription may have ({limit})."
-            " It gets no new ones until half of them are acked.",
+            " The broker sends no new messages until half of them are acked.",
             limit=count(limit),
         ),
         evidence=(

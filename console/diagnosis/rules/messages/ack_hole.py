@@ -24,7 +24,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     if snapshot.seconds_since(max(first.appended_ms, first.delivered_ms)) < WINDOW_S:
         return None
     if snapshot.delayed is not None and not first.consumer_key:
-        return None  # it may be a delayed one
+        return None  # the first message may be a delayed one
     evidence = [
         fact(said("first of them"), first.position),
         fact(said("stored"), first.appended_ms, Unit.TIME),
@@ -51,10 +51,10 @@ def find(snapshot: Snapshot) -> Finding | None:
         rule=RULE.id,
         severity=Severity.SLOW,
         sentence=said_many(
-            "{left} old entry is not acked, and {behind} after that are: mark-delete and retention cannot pass"
+            "{left} old entry is not acked, but {behind} after it are: mark-delete and retention cannot pass"
             " the hole.",
-            "{left} old entries are not acked, and {behind} after that are: mark-delete and retention cannot pass"
-            " the hole.",
+            "{left} old entries are not acked, but {behind} after them are: mark-delete and retention cannot"
+            " pass the hole.",
             n=left,
             left=count(left),
             behind=count(behind),

@@ -28,7 +28,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         return None  # no other consumer could receive anything, so the key is not the cause
     if block.is_draining:
         why = said(
-            "{name} has earlier ones of their key in flight and does not own the key any more",
+            "{name} has earlier messages with their key in flight and no longer owns the key",
             name=consumer.name,
         )
     else:

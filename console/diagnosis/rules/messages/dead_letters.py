@@ -25,7 +25,7 @@ def find(snapshot: Snapshot) -> Finding | None:
             text=said("Create a subscription on it, from the earliest message"), letters=letters.topic
         )
     elif not letters.consumers and letters.backlog_messages:
-        sentence = said("Messages wait in the dead-letter topic, and nobody reads it.")
+        sentence = said("Messages wait in the dead-letter topic, and nobody reads them.")
         cure = Cure(text=said("Read them, then redrive or discard them"), letters=letters.topic)
     else:
         return None

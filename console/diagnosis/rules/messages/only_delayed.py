@@ -25,7 +25,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     if delayed.is_whole:
         is_all = cursor.unacked_entries is not None and delayed.entries >= cursor.unacked_entries
     else:
-        # The broker counts all of them. It calls a subscription idle if only delayed messages are unacked.
+        # The broker counts all delayed messages. It calls a subscription idle if only delayed messages are unacked.
         is_all = subscription.state == "idle" and subscription.replay_entries == 0
     if not is_all:
         return None

@@ -33,7 +33,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         rule=RULE.id,
         severity=Severity.STOPPED if only_left or not snapshot.is_draining_at_all else Severity.SLOW,
         sentence=said(
-            "The oldest unacked {what} was redelivered {times} times: its consumers cannot process it.",
+            "The oldest unacked {what} was redelivered {times} times: the consumers cannot process it.",
             what=what,
             times=count(first.redelivery_count),
         ),
@@ -52,7 +52,8 @@ def find(snapshot: Snapshot) -> Finding | None:
             ),
             Cure(
                 text=said(
-                    "Fix the consumer, or give its client a dead-letter policy, so that such messages leave."
+                    "Fix the consumer, or give its client a dead-letter policy, which moves such messages"
+                    " out of the way."
                 )
             ),
         ),

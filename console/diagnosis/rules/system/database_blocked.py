@@ -23,7 +23,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW if snapshot.is_draining_at_all else Severity.STOPPED,
-        sentence=said("A statement of Vela waits for a lock in PostgreSQL that {whom} has.", whom=whom),
+        sentence=said("A statement of Vela waits for a lock in PostgreSQL that {whom} holds.", whom=whom),
         evidence=(
             fact(said("waits for"), database.longest_wait_s, Unit.SECONDS),
             fact(said("statements that wait"), database.waiting_statements, Unit.STATEMENTS),
@@ -32,12 +32,14 @@ def find(snapshot: Snapshot) -> Finding | None:
         cures=(
             Cure(
                 text=said(
-                    "End that transaction where it was begun, or with SELECT pg_terminate_backend({pid});",
+                    "End that transaction in the program that began it, or with SELECT"
+                    " pg_terminate_backend({pid});",
                     pid=database.blocking_pid,
                 )
                 if database.blocking_pid
                 else said(
-                    "Find the connection that has it with SELECT pid, pg_blocking_pids(pid) FROM pg_stat_activity;"
+                    "To find the connection that holds the lock, run SELECT pid, pg_blocking_pids(pid) FROM"
+                    " pg_stat_activity;"
                 )
             ),
         ),

@@ -34,7 +34,8 @@ def find(snapshot: Snapshot) -> Finding | None:
         cures=(
             Cure(
                 text=said(
-                    "End it where it was begun, or with SELECT pg_terminate_backend({pid});",
+                    "End the transaction in the program that began it, or with SELECT"
+                    " pg_terminate_backend({pid});",
                     pid=database.transaction_pid,
                 )
             ),

@@ -20,7 +20,8 @@ def find(snapshot: Snapshot) -> Finding | None:
         return None
     if processes.broker_seen_ms:
         sentence = said(
-            "No broker answers, so nothing is delivered. Rates and connections are from its last report."
+            "No broker answers, so nothing is delivered. Rates and connections are from the broker's last"
+            " report."
         )
     else:
         sentence = said("No broker has run on this database yet, so nothing is delivered.")
@@ -35,8 +36,8 @@ def find(snapshot: Snapshot) -> Finding | None:
         cures=(
             Cure(
                 text=said(
-                    "Start the broker: `make run`, or `manage.py runbroker`. Its log says why it ended. If its process"
-                    " still runs, it hangs: end it first."
+                    "Start the broker with `make run` or `manage.py runbroker`. The broker's log says why it"
+                    " ended. If the broker's process still runs, it hangs: end the process first."
                 )
             ),
         ),

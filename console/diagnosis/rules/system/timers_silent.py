@@ -35,10 +35,13 @@ def find(snapshot: Snapshot) -> Finding | None:
         ),
         cures=(
             Cure(
-                text=said("Start Celery beat: `make run` does, and its log says why it ended.")
+                text=said(
+                    "Start Celery beat, for example with `make run`. The log of Celery beat says why it ended."
+                )
                 if beat_is_silent
                 else said(
-                    "Start the worker of the queue of ticks: `make run` does, and its log says why it ended."
+                    "Start the worker of the queue of ticks, for example with `make run`. The worker's log"
+                    " says why it ended."
                 )
             ),
         ),

@@ -63,9 +63,9 @@ def test_messages_come_by_themselves_until_following_stops(page: Page, shop: Sho
     publish(shop, 1)
     has_row(page, shop, 6)
     assert (page.locator(ROWS).count(), page.inner_text(":focus")) == (before + 1, first)
-    assert page.inner_text("[data-words]") == "1 message has come."
+    assert page.inner_text("[data-words]") == "1 message has arrived."
     page.clock.fast_forward(10_000)
-    assert page.inner_text("[role=status] [data-said]") == "1 message has come."
+    assert page.inner_text("[role=status] [data-said]") == "1 message has arrived."
 
     looks: list[str] = []
     page.on("request", lambda request: looks.append(request.url) if "part=tail" in request.url else None)
@@ -77,7 +77,7 @@ def test_messages_come_by_themselves_until_following_stops(page: Page, shop: Sho
     assert (looks, page.locator(ROWS).count()) == ([], before + 1)
     page.keyboard.press("Enter")
     has_row(page, shop, 7)
-    assert page.inner_text("[data-words]") == "2 messages have come."
+    assert page.inner_text("[data-words]") == "2 messages have arrived."
     assert not page.is_visible(":text('Resume shows')")
     assert page.locator(ROWS).count() == before + 1 == FEW
 

@@ -431,7 +431,7 @@ def test_the_finding_says_how_many_consumers_are_missing_once_their_pace_is_know
 def test_a_consumer_that_takes_nothing_does_not_count_as_a_slow_one() -> None:
     behind: Changes = {"subscription__state": "falling behind", "topic__message_rate_in": 130.0}
     found = found_by("too_slow", **behind, consumers=(a_consumer(), silent(2, permits=0)))
-    assert "Find what worker-2 waits for" in found.cures[0].text
+    assert "Find out what worker-2 waits for" in found.cures[0].text
     assert "Add at least 3 consumers as" in found.cures[1].text
     assert evidence(found)["that take no messages out"] == 1
     found = found_by(
@@ -459,7 +459,7 @@ def test_a_key_that_does_not_drain_is_distinguished_from_one_with_a_full_owner()
     others = (silent(1), a_consumer(2))
     draining = found_by("blocked_key", subscription__key_block=a_key_block(), consumers=others)
     full = found_by("blocked_key", subscription__key_block=a_key_block(is_draining=False), consumers=others)
-    assert "does not own the key any more" in draining.sentence
+    assert "no longer owns the key" in draining.sentence
     assert "takes no more" in full.sentence
 
 
@@ -491,12 +491,12 @@ def test_a_count_of_delayed_entries_that_was_cut_off_says_at_least() -> None:
 def test_the_quota_names_whose_backlog_it_is() -> None:
     other = SlowestCursor(name="audit", backlog_bytes=99_999)
     assert (
-        "the backlog of audit"
+        "The backlog of audit"
         in found_by("backlog_quota", limits__quota_bytes=50_000, slowest=other).sentence
     )
-    assert "this backlog" in found_by("backlog_quota", limits__quota_bytes=1).sentence
+    assert "This backlog" in found_by("backlog_quota", limits__quota_bytes=1).sentence
     late = found_by("backlog_quota", limits__quota_ms=1000, slowest=other)
-    assert "this backlog" in late.sentence  # the oldest message is this subscription's
+    assert "This backlog" in late.sentence  # the oldest message is this subscription's
     assert [each.topic for each in late.cures] == ["", ""]
 
 
