@@ -6,7 +6,14 @@ import asyncio
 
 import pytest
 
-from broker.core.errors import ConsumerBusy, NotAllowed, ProducerBusy, SubscriptionBusy, TopicNotFound
+from broker.core.errors import (
+    ConsumerBusy,
+    NotAllowed,
+    ProducerBusy,
+    ServiceNotReady,
+    SubscriptionBusy,
+    TopicNotFound,
+)
 from broker.core.position import EARLIEST, Position
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
@@ -15,6 +22,7 @@ from broker.topics.topic import Topic
 from tests.support.broker_harness import (
     IDENTITY,
     BrokerRun,
+    ConsumerProbe,
     ManualClock,
     ProducerProbe,
     eventually,
@@ -56,6 +64,38 @@ async def test_a_reader_that_fails_to_attach_leaves_no_cursor(run: BrokerRun) ->
     first.consumer.detach()
     assert run.topic().subscriptions == {}
     assert rows(run.database_url, "SELECT name FROM vela_subscription") == []
+
+
+class SilentConsumer(ConsumerProbe):
+    """A consumer whose peer does not answer the ping until it has left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pinged = asyncio.Event()
+        self.left = asyncio.Event()
+
+    async def is_alive(self) -> bool:
+        self.pinged.set()
+        await self.left.wait()
+        return False
+
+
+async def test_two_readers_never_use_two_cursors_of_one_name(run: BrokerRun) -> None:
+    producer = await run.producer()
+    silent = SilentConsumer()
+    await run.attach(silent, subscription="r", type_=EXCLUSIVE, durable=False, start=EARLIEST)
+    waiting = asyncio.ensure_future(
+        run.consumer(subscription="r", type_=EXCLUSIVE, durable=False, start=EARLIEST)
+    )
+    await silent.pinged.wait()
+    assert silent.consumer is not None
+    silent.consumer.detach()
+    third = await run.consumer(subscription="r", type_=EXCLUSIVE, durable=False, start=EARLIEST, permits=10)
+    silent.left.set()
+    with pytest.raises(ServiceNotReady, match="taken the name r"):
+        await waiting
+    await producer.publish(1)
+    await third.has(1)
 
 
 async def test_a_reader_starts_inside_a_batch_and_does_not_store_its_acks(run: BrokerRun) -> None:
