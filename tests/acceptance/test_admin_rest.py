@@ -552,6 +552,8 @@ def test_schemas_are_stored_checked_and_deleted(admin: Admin) -> None:
     }
     payload = {"type": "AVRO", "schema": json.dumps(record), "properties": None}
     assert admin("POST", f"{shaped}/schema", payload).json == {"version": {"version": 0}}
+    early = admin("POST", "schemas/acme/shop/shaped-early/schema", payload)  # before the topic exists
+    assert early.json == {"version": {"version": 0}}
     found = admin.get(f"{shaped}/schema")
     assert (found["version"], found["type"], json.loads(found["data"])) == (0, "AVRO", record)
     assert admin.get(f"{shaped}/schema/0") == found

@@ -11,13 +11,13 @@ from ninja import Body, Router
 from pydantic import BaseModel
 
 from broker.core.access.permissions import Action, Subject
-from broker.core.errors import BrokerError, TopicNotFound
+from broker.core.errors import BrokerError
 from broker.core.topic_name import TopicName
 from broker.doors.admin.catalogue import Catalogue, named
 from broker.doors.admin.operations import operation
 from broker.doors.admin.refusals import Refused
 from broker.doors.admin.request import AdminRequest, PulsarObject
-from broker.doors.admin.topics import TOPIC, opened, require_persistent
+from broker.doors.admin.topics import TOPIC, find_or_make_topic, opened, require_persistent
 from broker.subscription.subscription import Subscription
 from broker.topics.topic import Topic
 
@@ -136,24 +136,11 @@ async def create_subscription(
     require_persistent(name, "Create subscription", 400)
     if replicated:
         raise Refused(412, "subscriptions are not replicated: Vela has one cluster")
-    await _find_or_create_topic(request, name)
+    await find_or_make_topic(request, name)
     parameters = {**_place(at), "name": subscription}
     if isinstance(at, ResetCursorData) and at.properties:
         parameters["properties"] = at.properties
     await request.act("create_subscription", topic=name.full, parameters=parameters)
-
-
-async def _find_or_create_topic(request: AdminRequest, name: TopicName) -> None:
-    """Create a topic that does not exist, as a consumer that connects does. Raises Refused: 404, 412."""
-    catalogue, broker = Catalogue(request.broker), request.broker
-    if await catalogue.details(name) is not None:
-        return
-    await catalogue.require_namespace(name.tenant, name.namespace)
-    try:
-        if not await broker.partition_count(name, create=True):
-            await broker.topics.open(name, create=True)
-    except TopicNotFound as error:
-        raise Refused(412, f"Topic does not exist: {error}") from None
 
 
 @operation(router, "DELETE", SUBSCRIPTION, Action.CONSUME)
