@@ -26,7 +26,7 @@ async def test_a_wrong_method_is_answered_with_the_right_ones(path: str, method:
     async def send(event: Any) -> None:
         sent.append(event)
 
-    scope = {
+    scope: Any = {
         "type": "http",
         "method": method,
         "raw_path": path.encode(),
