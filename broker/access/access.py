@@ -137,8 +137,14 @@ class Access:
 
     def check(self, principal: Principal, action: Action, subject: Subject) -> None:
         """Raise NotAuthorized unless the client may do this."""
-        if not self.allows(principal, action, subject):
-            raise NotAuthorized(f"the role {principal.role!r} may not {action} {subject}")
+        if self.allows(principal, action, subject):
+            return
+        if principal.proxy_role and self.allows(replace(principal, proxy_role=""), action, subject):
+            raise NotAuthorized(
+                f"the role {principal.proxy_role!r} of the proxy may not {action} {subject}: its client"
+                f" {principal.role!r} may, and both need the permission"
+            )
+        raise NotAuthorized(f"the role {principal.role!r} may not {action} {subject}")
 
     # -- changes -----------------------------------------------------------------------------------------------
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["INTERNAL_FACE", "ClientIdentity"]
+__all__ = ["INTERNAL_FACE", "JSON_FACE", "ClientIdentity"]
 
 INTERNAL_FACE: Final = "internal"  # the face of producers that the broker itself opens
+JSON_FACE: Final = "websocket"  # the face of producers, consumers and readers of the WebSocket API
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +17,7 @@ class ClientIdentity:
 
     address: str  # "ip:port" of the peer
     client_version: str  # free text from the client, "" if it sent none
-    face: str  # the interface it uses: "binary", "binary-websocket", "websocket", "rest", or INTERNAL_FACE
+    face: str  # the interface it uses: "binary", "binary-websocket", "rest", JSON_FACE or INTERNAL_FACE
     # The common name of the client's checked certificate; "" = the client presented none.
     certificate_name: str = ""
     protocol_version: int = 21  # of Pulsar's binary protocol, as sent in CONNECT

@@ -48,6 +48,8 @@ async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = ""
         elif name == CHOSEN_METHOD:
             chosen = value.decode("latin-1")
         elif name == ORIGINAL_ROLE:
+            if original_role:  # the client behind the proxy may have sent one of them
+                raise AuthenticationFailed("the request has several headers X-Original-Principal: send one")
             original_role = value.decode("utf-8", "replace")
     if authorization is None and token:
         authorization = f"{_BEARER}{token.removeprefix(_BEARER)}".encode()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from broker.core.errors import MetadataInvalid, NotAllowed, TopicNotFound
+from broker.core.client_identity import JSON_FACE
+from broker.core.errors import MetadataInvalid, NotAllowed, ServiceNotReady, TopicNotFound
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import partitions as store
 from broker.storage.topics import topics as topic_store
@@ -14,8 +16,9 @@ if TYPE_CHECKING:
     from broker.core.topic_name import TopicName
     from broker.storage.pool import ConnectionPool
     from broker.storage.topics.partitions import Growth
+    from broker.topics.topic import Topic
 
-__all__ = ["MOST_PARTITIONS", "check_growth", "grow"]
+__all__ = ["MOST_PARTITIONS", "check_growth", "close_json_sockets", "grow"]
 
 logger = logging.getLogger(__name__)
 
@@ -61,3 +64,20 @@ async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth
     if growth.after > growth.before:
         logger.info("%s has %s partitions now, it had %s", name, growth.after, growth.before)
     return growth
+
+
+def close_json_sockets(topics: Iterable[Topic], reason: str) -> None:
+    """Close the JSON WebSockets of these partitions, so that their clients connect again, and to all partitions.
+
+    A client of the binary protocol asks for the number of partitions itself. Behind a JSON WebSocket only the broker
+    knows it, and uses the partitions that there were when the socket was opened.
+    """
+    for topic in topics:
+        for producer in list(topic.producers.values()):
+            if producer.identity.face == JSON_FACE:
+                producer.closed_by_broker(ServiceNotReady(reason))
+        for subscription in list(topic.subscriptions.values()):
+            for consumer in list(subscription.consumers.values()):
+                if consumer.identity.face == JSON_FACE:
+                    consumer.closed_by_broker(reason)
+                    subscription.remove_consumer(consumer)

@@ -126,7 +126,7 @@ class Rates:
     def of_subscription(self, each: Subscription, out: int, acked: int, now_ms: int) -> tuple[float, float]:
         """Return messages delivered and acked per second since the last call, smoothed.
 
-        The rates are 0 at the first call, and after the subscription is deleted or its topic closed.
+        The rates are 0 at the first call, and after the subscription has ended or its topic is closed.
         """
         if _is_gone(each):
             return 0.0, 0.0
@@ -199,7 +199,7 @@ class Rates:
         """Return the topics and subscriptions to report now although nothing changed.
 
         Closed topics and their subscriptions are reported once more, with rate 0. Every 60th call forgets closed topics
-        and deleted subscriptions.
+        and subscriptions that have ended.
         """
         self._looks += 1
         if self._looks % _FORGET_EVERY == 0:
@@ -244,4 +244,6 @@ def _seconds(elapsed_ms: int) -> float:
 
 
 def _is_gone(subscription: Subscription) -> bool:
-    return subscription.is_deleted or not subscription.log.is_open
+    """Return whether the subscription has ended. A reader's ends with its last consumer, and nothing deletes it."""
+    has_ended = subscription.is_deleted or not (subscription.is_durable or subscription.consumers)
+    return has_ended or not subscription.log.is_open

@@ -377,9 +377,15 @@ class Topic:
             )
         subscription = await self.subscriptions.of_request(request)
         try:
-            return await subscription.attach(request, identity, sink)
+            consumer = await subscription.attach(request, identity, sink)
         finally:
-            self.subscriptions.settle_reader(subscription)
+            is_kept = self.subscriptions.settle_reader(subscription)
+        if not is_kept:
+            consumer.detach()
+            raise ServiceNotReady(
+                f"another reader has just taken the name {subscription.name}; subscribe again"
+            )
+        return consumer
 
     def _is_idle(self) -> bool:
         """Return whether the topic has no messages and no clients, so that a consumer may set the first schema."""

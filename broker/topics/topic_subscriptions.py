@@ -246,14 +246,18 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         self._reports.subscription_changed(subscription)
         return subscription
 
-    def settle_reader(self, subscription: Subscription) -> None:
-        """After an attach, keep a reader's cursor only while it has consumers, whether or not the attach failed."""
+    def settle_reader(self, subscription: Subscription) -> bool:
+        """After an attach, keep a reader's cursor only while it has consumers, whether or not the attach failed.
+
+        Return False if it has consumers but another reader has its name: while the attach waited for a consumer's
+        answer to a ping, that consumer left, and a third one subscribed.
+        """
         if subscription.is_durable:
-            return
+            return True
         if subscription.consumers:
-            self._by_name.setdefault(subscription.name, subscription)
-        else:
-            self.forget(subscription)
+            return self._by_name.setdefault(subscription.name, subscription) is subscription
+        self.forget(subscription)
+        return True
 
     def forget(self, subscription: Subscription) -> None:
         """Forget a subscription that was deleted, or a reader's cursor whose last consumer left."""

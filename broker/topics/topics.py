@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from broker.core.errors import NotAllowed, ServiceNotReady
+from broker.core.errors import NotAllowed, ServiceNotReady, TopicNotFound
 from broker.core.topic_name import TopicName
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import topics as store
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from broker.topics.topic import Topic
 
 __all__ = ["Topics"]
+
+_Load: TypeAlias = tuple["asyncio.Task[Topic]", bool]  # and whether it creates the topic if it is missing
 
 
 class Topics:
@@ -48,7 +50,7 @@ class Topics:
         self._require_ready = require_ready
         self.loaded: dict[str, Topic] = {}  # by full name
         self.gates = TopicGates()
-        self._loading: dict[str, asyncio.Task[Topic]] = {}
+        self._loading: dict[str, _Load] = {}
 
     def all(self) -> list[Topic]:
         """Return the topics in memory now."""
@@ -59,17 +61,20 @@ class Topics:
 
         Raises TopicNotFound, ServiceNotReady, and NotAllowed for a partitioned topic, which has no messages of its own.
         """
-        await self.gates.passed(name.full)
-        self._require_ready()
-        known = self.loaded.get(name.full)
-        if known is not None and known.is_open:
-            known.asked_ms = self._clock.now_ms()
-            return known
-        loading = self._loading.get(name.full)
-        if loading is None:
-            loading = self._loading[name.full] = asyncio.create_task(self._find_and_load(name, create=create))
-            loading.add_done_callback(lambda _: self._loading.pop(name.full, None))
-        return await asyncio.shield(loading)
+        while True:
+            await self.gates.passed(name.full)
+            self._require_ready()
+            known = self.loaded.get(name.full)
+            if known is not None and known.is_open:
+                known.asked_ms = self._clock.now_ms()
+                return known
+            loading, creates = self._loading.get(name.full) or self._begin_to_load(name, create=create)
+            try:
+                return await asyncio.shield(loading)
+            except TopicNotFound:
+                if creates or not create:
+                    raise
+                # The caller that began this load may not create the topic, but this one may: begin again.
 
     def is_loading(self, full_name: str) -> bool:
         """Return whether a topic is being loaded now."""
@@ -105,13 +110,19 @@ class Topics:
 
     async def loads_done(self) -> None:
         """Wait until the loads now under way have ended, successful or not."""
-        under_way = list(self._loading.values())
+        under_way = [task for task, _ in self._loading.values()]
         await asyncio.gather(*(asyncio.shield(task) for task in under_way), return_exceptions=True)
 
     def cancel_loads(self) -> None:
         """Cancel the loads under way, because the broker stops."""
-        for loading in list(self._loading.values()):
+        for loading, _ in list(self._loading.values()):
             loading.cancel()
+
+    def _begin_to_load(self, name: TopicName, *, create: bool) -> _Load:
+        task = asyncio.create_task(self._find_and_load(name, create=create))
+        task.add_done_callback(lambda _: self._loading.pop(name.full, None))
+        self._loading[name.full] = task, create
+        return task, create
 
     async def _find_and_load(self, name: TopicName, *, create: bool) -> Topic:
         if name.domain != "persistent":

@@ -294,6 +294,23 @@ def test_partitioned_stats_are_merged(admin: Admin, apache: pulsar.Client) -> No
     admin.done("DELETE", f"{SHOP}/merged/partitions")
 
 
+def test_a_new_subscription_creates_its_topic_where_connecting_would(admin: Admin) -> None:
+    creation = f"{NAMESPACE}/autoTopicCreation"
+    admin.done("PUT", f"{SHOP}/early/subscription/a")
+    assert admin.get(f"{SHOP}/early/subscriptions") == ["a"]
+    parted = {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 2}
+    admin.done("POST", creation, parted)
+    admin.done("PUT", f"{SHOP}/early-parts/subscription/a")
+    assert admin.get(f"{SHOP}/early-parts/partitions")["partitions"] == 2
+    assert admin.get(f"{SHOP}/early-parts/subscriptions") == ["a"]
+    admin.done("POST", creation, {"allowAutoTopicCreation": False})
+    refused = admin("PUT", f"{SHOP}/none/subscription/a")
+    assert refused.status == 412
+    assert "auto_create_topics" in refused.reason
+    admin.done("DELETE", creation)
+    assert admin("PUT", "persistent/acme/none/none/subscription/a").status == 404
+
+
 def test_subscriptions_are_created_moved_and_deleted_as_by_pulsar(
     admin: Admin, apache: pulsar.Client
 ) -> None:
@@ -301,7 +318,6 @@ def test_subscriptions_are_created_moved_and_deleted_as_by_pulsar(
     sub = f"{SHOP}/moves/subscription/a"
     admin.done("PUT", sub, {"ledgerId": -1, "entryId": -1, "partitionIndex": -1, "properties": {"k": "v"}})
     assert admin("PUT", sub).status == 409
-    assert admin("PUT", f"{SHOP}/none/subscription/a").status == 412
     assert admin.get(f"{sub}/properties") == {"k": "v"}
     admin.done("PUT", f"{sub}/properties", {"x": "y"})
     assert admin.get(f"{sub}/properties") == {"x": "y"}
@@ -536,6 +552,8 @@ def test_schemas_are_stored_checked_and_deleted(admin: Admin) -> None:
     }
     payload = {"type": "AVRO", "schema": json.dumps(record), "properties": None}
     assert admin("POST", f"{shaped}/schema", payload).json == {"version": {"version": 0}}
+    early = admin("POST", "schemas/acme/shop/shaped-early/schema", payload)  # before the topic exists
+    assert early.json == {"version": {"version": 0}}
     found = admin.get(f"{shaped}/schema")
     assert (found["version"], found["type"], json.loads(found["data"])) == (0, "AVRO", record)
     assert admin.get(f"{shaped}/schema/0") == found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -40,6 +41,7 @@ __all__ = ["API", "refusal"]
 
 logger = logging.getLogger(__name__)
 
+_TYPE: Final = re.compile(r"[A-Z]|function-")  # begins the name of a type in the place of an error
 _MOST_LISTED_ERRORS: Final = 100  # of one request; each costs 12 µs
 _REFUSED: Final = {
     "description": "The request was refused, or failed.",
@@ -114,11 +116,15 @@ def _complaint(found: Mapping[str, Any]) -> str:
     wrong = str(found["msg"]).removeprefix("Value error, ")
     if found["type"] == "too_long" and "max_length" in found.get("ctx", {}):
         wrong = f"it has too many items, the limit is {found['ctx']['max_length']}"
+    elif found["type"] == "model_type":
+        wrong = "an object is needed"
     is_missing = found["type"] == "missing"
     if place != "body":
         name = ".".join(str(each) for each in names)
         return f"the parameter {name} is missing" if is_missing else f"{name}: {wrong}"
-    member = ".".join(str(each) for each in names[1:])  # names[0] is the operation's argument for the body
+    # names[0] is the operation's argument for the body. Next to it, a body that may be of several types has the one
+    # whose error this is: a class, or a function. Members of Pulsar's objects begin with a small letter.
+    member = ".".join(str(each) for each in names[1:] if not _TYPE.match(str(each)))
     if not member:
         return "the request needs a body, in JSON" if is_missing else f"the body cannot be used: {wrong}"
     return f"the body lacks {member}" if is_missing else f"{member} in the body: {wrong}"
@@ -160,7 +166,8 @@ def _make_api() -> NinjaAPI:
 
     @api.exception_handler(ValidationError)
     def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
-        return refusal(400, _complaint(error.errors[0]))
+        # If a body may be of several types, the error inside an object says more than "a number is needed".
+        return refusal(400, _complaint(max(error.errors, key=lambda each: len(each["loc"]))))
 
     @api.exception_handler(HttpError)
     def not_json(request: HttpRequest, error: HttpError) -> HttpResponse:

@@ -25,6 +25,7 @@ from broker.doors.admin.operations import operation
 from broker.doors.admin.policies.changes import of_topic
 from broker.doors.admin.refusals import Refused
 from broker.doors.admin.request import AdminRequest, PulsarObject
+from broker.doors.admin.topics import find_or_make_topic
 from broker.producers.schemas import check_schema
 
 __all__ = ["router", "type_named"]
@@ -136,6 +137,7 @@ async def post_schema(
 ) -> dict[str, VersionResponse]:
     """Store a schema as a new version if the compatibility policy allows it, and return its version."""
     name, definition = named("persistent", tenant, namespace, topic), payload.definition()
+    await find_or_make_topic(request, TopicName.parse(name.base))
     policies = await _policies(request, name)
     version = await request.broker.schemas.add(name.base, definition, policies)
     return {"version": VersionResponse(version=version_number(version))}

@@ -17,7 +17,7 @@ from broker.doors.admin.catalogue import Catalogue, named
 from broker.doors.admin.operations import operation
 from broker.doors.admin.refusals import Refused
 from broker.doors.admin.request import AdminRequest, PulsarObject
-from broker.doors.admin.topics import TOPIC, opened, require_persistent
+from broker.doors.admin.topics import TOPIC, find_or_make_topic, opened, require_persistent
 from broker.subscription.subscription import Subscription
 from broker.topics.topic import Topic
 
@@ -129,13 +129,15 @@ async def create_subscription(
     at: Body[ResetCursorData | str | None] = None,
     replicated: bool = False,
 ) -> None:
-    """Create a subscription at a message id, or at "earliest" or "latest" (the default)."""
+    """Create a subscription at a message id, "earliest" or "latest" (the default), and its topic if connecting would.
+
+    Raises Refused, 404 without the namespace and 412 if connecting creates no topics.
+    """
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Create subscription", 400)
-    if await Catalogue(request.broker).details(name) is None:
-        raise Refused(412, "Topic does not exist")
     if replicated:
         raise Refused(412, "subscriptions are not replicated: Vela has one cluster")
+    await find_or_make_topic(request, name)
     parameters = {**_place(at), "name": subscription}
     if isinstance(at, ResetCursorData) and at.properties:
         parameters["properties"] = at.properties

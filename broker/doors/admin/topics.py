@@ -9,6 +9,7 @@ from ninja import Body, Router
 from pydantic import BaseModel
 
 from broker.core.access.permissions import Action
+from broker.core.errors import TopicNotFound
 from broker.core.position import Position
 from broker.core.topic_name import TopicName
 from broker.doors.admin.catalogue import Catalogue, named
@@ -17,7 +18,15 @@ from broker.doors.admin.refusals import Refused
 from broker.doors.admin.request import AdminRequest, PulsarObject
 from broker.topics.topic import Topic
 
-__all__ = ["NAMESPACE", "TOPIC", "MessageIdData", "opened", "require_persistent", "router"]
+__all__ = [
+    "NAMESPACE",
+    "TOPIC",
+    "MessageIdData",
+    "find_or_make_topic",
+    "opened",
+    "require_persistent",
+    "router",
+]
 
 NAMESPACE: Final = "/admin/v2/{domain:domain}/{segment:tenant}/{segment:namespace}"
 TOPIC: Final = f"{NAMESPACE}/{{segment:topic}}"
@@ -117,6 +126,19 @@ async def make_topic(
         "properties": dict(properties),
     }
     await request.act("create_topic", topic=full, parameters=parameters)
+
+
+async def find_or_make_topic(request: AdminRequest, name: TopicName) -> None:
+    """Create a topic that does not exist, as a consumer that connects does. Raises Refused: 404, 412."""
+    catalogue, broker = Catalogue(request.broker), request.broker
+    if await catalogue.details(name) is not None:
+        return
+    await catalogue.require_namespace(name.tenant, name.namespace)
+    try:
+        if not await broker.partition_count(name, create=True):
+            await broker.topics.open(name, create=True)
+    except TopicNotFound as error:
+        raise Refused(412, f"Topic does not exist: {error}") from None
 
 
 @operation(router, "DELETE", TOPIC, Action.ADMINISTER)

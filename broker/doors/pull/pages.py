@@ -43,7 +43,8 @@ class PullPages:
             return
         except Exception as error:
             status, body = refusal(error)
-        await respond(scope, send, status, body)
+        headers = [(b"allow", _methods(scope).encode())] if status == 405 else []
+        await respond(scope, send, status, body, headers=headers)
 
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         raw_path = scope["raw_path"].decode("latin-1")
@@ -53,14 +54,12 @@ class PullPages:
         ready, why_not = broker.is_ready()
         if not ready:
             return 503, json_reason(why_not)
+        if method not in (methods := _methods(scope)).split(", "):
+            return 405, json_reason(f"{raw_path} takes {methods}")
         if raw_path.startswith(OFFSET_PREFIX):
-            if method not in ("GET", "PUT"):
-                return 405, json_reason(f"{OFFSET_PREFIX}… takes GET and PUT")
             topic = parse_pull_topic(raw_path, OFFSET_PREFIX)
             request = parse_offset_request(topic, query, is_commit=method == "PUT")
             return 200, await _offset(broker, request, scope["client"])
-        if method != "GET":
-            return 405, json_reason("pulls and counts of queues take GET")
         if raw_path.startswith(QUEUES_PREFIX):
             name = TopicName.parse(parse_pull_topic(raw_path, QUEUES_PREFIX))
             queues = max(1, await broker.partition_count(name, create=False))
@@ -91,6 +90,11 @@ class PullPages:
         finally:
             gone.cancel()
             pull.leave()
+
+
+def _methods(scope: Scope) -> str:
+    """Return the methods that an address takes, as the header Allow names them."""
+    return "GET, PUT" if scope["raw_path"].startswith(OFFSET_PREFIX.encode()) else "GET"
 
 
 async def _disconnected(receive: Receive) -> None:

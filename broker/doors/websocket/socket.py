@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from channels.generic.websocket import AsyncWebsocketConsumer
 
 from broker.core.access.principal import ANONYMOUS
-from broker.core.client_identity import ClientIdentity
+from broker.core.client_identity import JSON_FACE, ClientIdentity
 from broker.core.errors import AuthenticationFailed, BrokerError
 from broker.doors.asgi import certificate_of, refuse_handshake
 from broker.doors.credentials_watch import CredentialsWatch
@@ -99,7 +99,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         return ClientIdentity(
             address=self.address,
             client_version="",
-            face="websocket",
+            face=JSON_FACE,
             certificate_name=certificate.name if certificate is not None else "",
         )
 

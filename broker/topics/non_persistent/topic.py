@@ -196,7 +196,12 @@ class NonPersistentTopic:
             if subscription is None:
                 subscription = self._new_subscription(request)
             consumer = await subscription.attach(request, identity, sink)
-            self.subscriptions[request.subscription] = subscription
+            if self.subscriptions.setdefault(request.subscription, subscription) is not subscription:
+                # While this waited for another consumer's answer to a ping, that one left and a third one subscribed.
+                consumer.detach()
+                raise ServiceNotReady(
+                    f"subscription {request.subscription} has just begun anew; subscribe again"
+                )
             self._require_open()
             return consumer
         finally:

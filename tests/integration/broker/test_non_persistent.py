@@ -6,14 +6,21 @@ import asyncio
 
 import pytest
 
-from broker.core.errors import ConsumerBusy, NotAllowed, ProducerBusy, ProducerFenced, SubscriptionBusy
+from broker.core.errors import (
+    ConsumerBusy,
+    NotAllowed,
+    ProducerBusy,
+    ProducerFenced,
+    ServiceNotReady,
+    SubscriptionBusy,
+)
 from broker.core.position import Position
 from broker.core.producers.access import AccessMode
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.subscription.requests import AckRequest
 from broker.topics.policies import Holder
-from tests.support.broker_harness import BrokerRun, one_row, rows
+from tests.support.broker_harness import BrokerRun, ConsumerProbe, one_row, rows
 
 T = "non-persistent://public/default/ticks"
 
@@ -109,6 +116,36 @@ async def test_types_and_access_modes_apply_to_non_persistent_topics(run: Broker
     await run.producer(T, access_mode=AccessMode.EXCLUSIVE)
     with pytest.raises(ProducerFenced):
         await run.producer(T, access_mode=AccessMode.EXCLUSIVE)
+
+
+class SilentConsumer(ConsumerProbe):
+    """A consumer whose peer does not answer the ping until it has left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pinged = asyncio.Event()
+        self.left = asyncio.Event()
+
+    async def is_alive(self) -> bool:
+        self.pinged.set()
+        await self.left.wait()
+        return False
+
+
+async def test_two_consumers_never_use_two_subscriptions_of_one_name(run: BrokerRun) -> None:
+    silent = SilentConsumer()
+    await run.attach(silent, T, "alone", SubscriptionType.EXCLUSIVE)
+    waiting = asyncio.ensure_future(run.consumer(T, "alone", SubscriptionType.EXCLUSIVE))
+    await silent.pinged.wait()
+    assert silent.consumer is not None
+    silent.consumer.detach()
+    third = await run.consumer(T, "alone", SubscriptionType.EXCLUSIVE, permits=10)
+    silent.left.set()
+    with pytest.raises(ServiceNotReady, match="subscribe again"):
+        await waiting
+    producer = await run.producer(T)
+    await producer.publish(1)
+    await third.has(1)
 
 
 async def test_the_topic_disappears_with_its_last_client(run: BrokerRun) -> None:

@@ -6,14 +6,23 @@ import asyncio
 
 import pytest
 
-from broker.core.errors import ConsumerBusy, NotAllowed, ProducerBusy, SubscriptionBusy
+from broker.core.errors import (
+    ConsumerBusy,
+    NotAllowed,
+    ProducerBusy,
+    ServiceNotReady,
+    SubscriptionBusy,
+    TopicNotFound,
+)
 from broker.core.position import EARLIEST, Position
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.producers.requests import ProducerRequest
+from broker.topics.topic import Topic
 from tests.support.broker_harness import (
     IDENTITY,
     BrokerRun,
+    ConsumerProbe,
     ManualClock,
     ProducerProbe,
     eventually,
@@ -55,6 +64,38 @@ async def test_a_reader_that_fails_to_attach_leaves_no_cursor(run: BrokerRun) ->
     first.consumer.detach()
     assert run.topic().subscriptions == {}
     assert rows(run.database_url, "SELECT name FROM vela_subscription") == []
+
+
+class SilentConsumer(ConsumerProbe):
+    """A consumer whose peer does not answer the ping until it has left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pinged = asyncio.Event()
+        self.left = asyncio.Event()
+
+    async def is_alive(self) -> bool:
+        self.pinged.set()
+        await self.left.wait()
+        return False
+
+
+async def test_two_readers_never_use_two_cursors_of_one_name(run: BrokerRun) -> None:
+    producer = await run.producer()
+    silent = SilentConsumer()
+    await run.attach(silent, subscription="r", type_=EXCLUSIVE, durable=False, start=EARLIEST)
+    waiting = asyncio.ensure_future(
+        run.consumer(subscription="r", type_=EXCLUSIVE, durable=False, start=EARLIEST)
+    )
+    await silent.pinged.wait()
+    assert silent.consumer is not None
+    silent.consumer.detach()
+    third = await run.consumer(subscription="r", type_=EXCLUSIVE, durable=False, start=EARLIEST, permits=10)
+    silent.left.set()
+    with pytest.raises(ServiceNotReady, match="taken the name r"):
+        await waiting
+    await producer.publish(1)
+    await third.has(1)
 
 
 async def test_a_reader_starts_inside_a_batch_and_does_not_store_its_acks(run: BrokerRun) -> None:
@@ -179,6 +220,29 @@ async def test_names_that_cannot_be_typed_or_stored_are_refused(run: BrokerRun) 
         await run.broker.open_producer(
             ProducerRequest(topic=TopicName.parse("t"), name="p\0q"), IDENTITY, ProducerProbe()
         )
+
+
+async def test_a_topic_is_created_although_somebody_who_may_not_create_it_asked_first(run: BrokerRun) -> None:
+    name = TopicName.parse("public/default/asked-twice")
+    asking = [
+        asyncio.ensure_future(run.broker.topics.open(name, create=create))
+        for create in (False, True, False, True)
+    ]
+    first, second, third, fourth = await asyncio.gather(*asking, return_exceptions=True)
+    assert isinstance(first, TopicNotFound)
+    assert isinstance(third, TopicNotFound)
+    assert isinstance(second, Topic)
+    assert second is fourth
+
+
+async def test_a_missing_topic_is_looked_for_once_if_nobody_may_create_it(run: BrokerRun) -> None:
+    rows(run.database_url, """UPDATE vela_namespace SET policies = '{"auto_create_topics": false}'""")
+    name = TopicName.parse("public/default/asked-in-vain")
+    asking = [asyncio.ensure_future(run.broker.topics.open(name, create=True)) for _ in range(50)]
+    found = await asyncio.gather(*asking, return_exceptions=True)
+    assert len(found) == 50
+    assert len({id(each) for each in found}) == 1  # they share one load, and its error
+    assert isinstance(found[0], TopicNotFound)
 
 
 async def test_a_refused_topic_is_not_stored(run: BrokerRun) -> None:

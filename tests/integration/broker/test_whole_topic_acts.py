@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import Any
 
 import pytest
 
 from broker.acts import requests as acts
+from broker.core.client_identity import JSON_FACE
 from broker.core.errors import TopicNotFound, TopicTerminated
 from broker.core.topic_name import TopicName
+from broker.producers.requests import ProducerRequest
 from tests.integration.broker.topic_acting import P, T, apply, done, one_by_one, partitioned, plan
-from tests.support.broker_harness import BrokerRun, one_row
+from tests.support.broker_harness import IDENTITY, BrokerRun, ConsumerProbe, ProducerProbe, one_row
 
 pytestmark = pytest.mark.usefixtures("acts_of_run")
 
@@ -202,6 +205,35 @@ async def test_added_partitions_have_the_subscriptions_of_the_others(run: Broker
     for count in (0, 10_001, True, "3"):
         with pytest.raises(acts.ActRefused, match="partitions is"):
             await plan("update_partitions", P, partitions=count)
+
+
+async def test_more_partitions_close_the_json_sockets_of_the_topic_and_no_other_clients(
+    run: BrokerRun,
+) -> None:
+    await partitioned(run, 1)
+    json_socket = dataclasses.replace(IDENTITY, face=JSON_FACE)
+    consumer, reader, producer, of_other_topic = (
+        ConsumerProbe(),
+        ConsumerProbe(),
+        ProducerProbe(),
+        ConsumerProbe(),
+    )
+    await run.attach(consumer, "p-partition-0", "a", identity=json_socket)
+    await run.attach(reader, "p-partition-0", "r", identity=json_socket, durable=False)
+    await run.attach(of_other_topic, "t", "a", identity=json_socket)
+    request = ProducerRequest(topic=TopicName.parse("p-partition-0"), name="j")
+    producer.producer = await run.broker.open_producer(request, json_socket, producer)
+    binary = await run.consumer("p-partition-0", "a", name="b"), await run.producer("p-partition-0", "b")
+    await done("update_partitions", P, partitions=1)
+    assert not consumer.closed  # the topic has got no more of them
+    await done("update_partitions", P, partitions=3)
+    said = f"{P} has 3 partitions now: connect again"
+    assert (consumer.closed, reader.closed, of_other_topic.closed) == ([said], [said], [])
+    assert [str(each) for each in producer.closed] == [said]
+    assert [each.closed for each in binary] == [[], []]
+    (partition,) = (each for each in run.broker.topics.all() if each.name.full == f"{P}-partition-0")
+    assert [each.name for each in partition.subscriptions["a"].consumers.values()] == ["b"]
+    assert [each.name for each in partition.producers.values()] == ["b"]
 
 
 @pytest.mark.parametrize("kind", ["terminate", "truncate", "unload", "delete_topic", "update_partitions"])

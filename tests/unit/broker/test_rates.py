@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +18,17 @@ class Topic:
     """What `Rates` reads of a topic."""
 
     is_open = True
+
+
+class Reader:
+    """What `Rates` reads of the subscription of a reader."""
+
+    is_durable = False
+    is_deleted = False
+    log = SimpleNamespace(is_open=True)
+
+    def __init__(self) -> None:
+        self.consumers: dict[int, object] = {1: object()}
 
 
 def reported(
@@ -77,3 +90,19 @@ def test_a_flow_in_batches_keeps_its_mean() -> None:
 def test_a_flow_that_starts_after_a_rest_shows_at_once() -> None:
     found, *_ = reported(lambda at_s: int(1000 * max(0.0, at_s - 600)), seconds=606, every_second=True)
     assert found[601] == pytest.approx(400)
+
+
+def test_a_reader_whose_last_consumer_left_is_forgotten() -> None:
+    rates, reader = Rates(), Reader()
+    of: Any = reader
+    for second in range(3):
+        rates.of_subscription(of, 100 * second, 0, BEGIN_MS + second * 1000)
+    assert rates.out_per_s(of)[0] > 0
+    reader.consumers.clear()
+    assert of in rates.moving(BEGIN_MS + 3000).subscriptions  # reported once more, with rate 0
+    assert rates.of_subscription(of, 300, 0, BEGIN_MS + 3000) == (0.0, 0.0)
+    ended = weakref.ref(reader)
+    del reader, of
+    for second in range(4, 64):
+        rates.moving(BEGIN_MS + second * 1000)
+    assert ended() is None

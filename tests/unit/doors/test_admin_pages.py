@@ -114,6 +114,25 @@ def test_a_body_with_many_wrong_values_gets_their_number() -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "body", "words"),
+    [
+        ("t/partitions", b"true", "the body cannot be used: it is a boolean, and a number is needed"),
+        ("t/partitions", b"[1]", "the body cannot be used: Input should be a valid integer"),
+        ("t/partitions", b"{}", "the body lacks partitions"),
+        ("t/partitions", b'{"partitions": []}', "partitions in the body: Input should be a valid integer"),
+        ("t/subscription/s/resetcursor", b"5", "the body cannot be used: an object is needed"),
+        ("t/subscription/s/resetcursor", b'{"ledgerId": 5}', "the body lacks entryId"),
+    ],
+)
+def test_a_body_of_several_types_is_refused_without_names_of_python(
+    path: str, body: bytes, words: str
+) -> None:
+    method = "POST" if "reset" in path else "PUT"
+    status, _, said = ask(method, f"/admin/v2/persistent/public/default/{path}", body)
+    assert (status, reason(said)) == (400, words)
+
+
+@pytest.mark.parametrize(
     ("body", "words"),
     [
         (b'{"messages": [{"payload": "\\ud800"}]}', "half of a surrogate pair"),

@@ -219,6 +219,16 @@ async def test_behind_a_proxy_client_and_proxy_need_the_permission() -> None:
         assert client.names() == (["PRODUCER_SUCCESS"] if may else ["ERROR"])
 
 
+async def test_a_refusal_names_the_proxy_if_only_the_proxy_lacks_the_permission() -> None:
+    broker = proxy_broker()
+    for allowed, lacking in (("app", "the role 'proxy' of the proxy"), ("proxy", "the role 'app' may not")):
+        allow(broker, allowed)
+        client = proxied(broker, token("proxy"), original_principal="app")
+        client.tell(commands.producer(TOPIC, producer_id=1, request_id=7))
+        await client.settle()
+        assert lacking in client.heard()[-1].error.message
+
+
 @pytest.mark.parametrize(
     ("role", "original"), [("app", "root"), ("proxy", ""), ("proxy", "proxy"), ("root", "app")]
 )
@@ -233,6 +243,16 @@ async def test_a_wrong_combination_is_refused_at_every_door(role: str, original:
         headers.append((b"x-original-principal", original.encode()))
     assert (await ask(broker, "GET", ADMIN, *headers))[0] == 403
     assert (await Peer(websocket_application(broker), PRODUCER, headers=headers).refused())[0] == 403
+
+
+async def test_a_request_that_names_two_clients_of_a_proxy_is_refused() -> None:
+    broker = proxy_broker(VELA_SUPERUSER_ROLES="root,proxy")
+    proxy = (b"authorization", b"Bearer " + token("proxy").encode())
+    named = [(b"x-original-principal", role) for role in (b"app", b"root")]
+    assert (await ask(broker, "GET", "/metrics", proxy, named[1]))[0] == 200
+    status, reason = await ask(broker, "GET", "/metrics", proxy, *named)
+    assert status == 401
+    assert b"several headers X-Original-Principal" in reason
 
 
 async def test_a_superuser_behind_a_proxy_counts_as_one_only_if_the_proxy_does() -> None:

@@ -55,8 +55,15 @@ class UpdatePartitions(DirectKind[Partitions]):
             ),
             notes=(
                 "producers then use all partitions, so messages with a key may go to another partition than before",
+                "clients of the WebSocket API are disconnected, and connect again",
             ),
         )
 
     async def carry_out(self, context: ActContext, given: Partitions) -> None:
-        await partitions.grow(context.pool, TopicName.parse(context.act.topic_name), given.partitions)
+        name = TopicName.parse(context.act.topic_name)
+        growth = await partitions.grow(context.pool, name, given.partitions)
+        if growth.after > growth.before:
+            partitions.close_json_sockets(
+                (topic for topic in context.topics.all() if topic.name.base == name.full),
+                f"{name} has {growth.after} partitions now: connect again",
+            )

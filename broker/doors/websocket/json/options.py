@@ -268,7 +268,7 @@ def _integer(query: Query, name: str, minimum: int, bits: int) -> int:
 def _initial_sequence_id(query: Query) -> int | None:
     if "initialSequenceId" not in query:
         return None
-    value = _integer(query, "initialSequenceId", -(1 << _INT64), _INT64)
+    value = _integer(query, "initialSequenceId", -1, _INT64)
     return None if value == -1 else value
 
 

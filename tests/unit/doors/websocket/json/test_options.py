@@ -74,6 +74,7 @@ def test_options_of_a_producer_are_read(query: dict[str, str], field: str, value
     "query",
     [
         {"initialSequenceId": "x"},
+        {"initialSequenceId": "-2"},
         {"initialSequenceId": "9223372036854775808"},
         {"initialSequenceId": "1" * 5000},
         {"hashingScheme": "javastringhash"},
