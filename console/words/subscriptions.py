@@ -150,7 +150,7 @@ def standing(
     """Describe a stored state. The counts only choose its sentence; None is unknown and never counts as 0."""
     word = state_word(state)
     sentence = _SENTENCES[word]
-    if word == "stuck" and consumers == 0:
+    if consumers == 0 and (word == "stuck" or (word == "keeping up" and backlog_messages)):
         sentence = gettext_noop("Messages wait, and no consumer is connected.")
     elif word == "stuck" and unacked_messages:
         sentence = gettext_noop("Messages are delivered, and nothing is acked.")
