@@ -21,6 +21,7 @@ from broker.models import (
     SubscriptionObstacles,
     SubscriptionState,
     SubscriptionSummary,
+    Topic,
     TopicSummary,
 )
 from console.queries.overview import WORST, DatabaseConnections
@@ -91,6 +92,16 @@ def test_the_worst_subscription_comes_with_cause_and_cure(operator: Client, shop
     assert "/s/billing/act/resume" in answer.content.decode()
 
 
+def test_a_row_says_besides_its_cause_that_a_quota_stops_producers(looker: Client, shop: Shop) -> None:
+    Subscription.objects.filter(pk=shop.billing.pk).update(paused=True)
+    judge(shop.billing, SubscriptionState.PAUSED)
+    assert "producers are stopped" not in text_of(looker.get("/?part=worst"))
+    Topic.objects.filter(pk=shop.topic.pk).update(policies={"backlog_quota_bytes": 1})
+    shown = text_of(looker.get("/?part=worst"))
+    assert "paused" in shown
+    assert "The backlog quota is reached by this backlog: producers are stopped until it has drained." in shown
+
+
 def test_a_viewer_sees_the_cause_and_no_button(looker: Client, shop: Shop) -> None:
     Subscription.objects.filter(pk=shop.billing.pk).update(paused=True)
     judge(shop.billing, SubscriptionState.PAUSED)
@@ -123,6 +134,22 @@ def test_the_worst_state_leads_and_in_it_the_most_waiting_then_the_longest(
     html = looker.get("/?part=worst").content.decode()
     names = ["large", "old", "young", "slow", "billing"]
     assert sorted(names, key=lambda name: html.index(f"/s/{name}")) == names
+
+
+def test_the_history_of_everything_says_which_topic_an_act_was_on(looker: Client, shop: Shop) -> None:
+    Act.objects.create(
+        kind="clear",
+        state="applied",
+        topic=shop.topic,
+        subscription=shop.billing,
+        topic_name=ORDERS,
+        subscription_name="billing",
+        who="ada",
+        origin="console 127.0.0.1",
+        requested_at=now(),
+        finished_at=now(),
+    )
+    assert "on billing orders by ada" in text_of(looker.get("/?part=history_table"))
 
 
 def test_the_latest_acts_are_listed(looker: Client, shop: Shop) -> None:

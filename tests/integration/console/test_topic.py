@@ -24,7 +24,7 @@ def test_the_page_shows_totals_and_a_row_for_each_subscription(looker: Client, s
 def test_the_page_lists_producers_with_their_rates_and_ids(looker: Client, shop: Shop) -> None:
     words = text_of(looker.get(f"{ORDERS}?tab=producers"))
     assert "till 10.0.0.8:4000 0/s 0 B/s 20 99 – " in words
-    assert "– websocket, since" in words
+    assert "– websocket, connected" in words
 
 
 def test_the_open_ledger_is_counted_from_its_last_entry(looker: Client, shop: Shop) -> None:
