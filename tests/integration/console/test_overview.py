@@ -99,7 +99,9 @@ def test_a_row_says_besides_its_cause_that_a_quota_stops_producers(looker: Clien
     Topic.objects.filter(pk=shop.topic.pk).update(policies={"backlog_quota_bytes": 1})
     shown = text_of(looker.get("/?part=worst"))
     assert "paused" in shown
-    assert "The backlog quota is reached by this backlog: producers are stopped until it has drained." in shown
+    assert (
+        "The backlog quota is reached by this backlog: producers are stopped until it has drained." in shown
+    )
 
 
 def test_a_viewer_sees_the_cause_and_no_button(looker: Client, shop: Shop) -> None:

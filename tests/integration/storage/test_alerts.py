@@ -457,9 +457,11 @@ def test_redirects_are_not_followed(receiver: Receiver) -> None:
 )
 def test_addresses_of_this_machine_are_refused(host: str, receiver: Receiver) -> None:
     port = receiver.url.split(":")[2].split("/")[0]
-    with pytest.raises(webhook.WebhookFailed, match="VELA_ALERT_LOCAL_WEBHOOKS"):
+    with pytest.raises(webhook.WebhookFailed, match="VELA_ALERT_LOCAL_WEBHOOKS") as refused:
         webhook.post(f"http://{host}:{port}/", {}, allows_local=False)
     assert receiver.got == []
+    if host == "127.0.0.1":
+        assert str(refused.value).startswith("127.0.0.1 is a local address;")
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://a/", "http://", "gopher://127.0.0.1/"])
