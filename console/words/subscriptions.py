@@ -172,6 +172,10 @@ def verdict(counts: Mapping[int, tuple[int, str]]) -> Verdict:
     """
     bad = [(state, words) for state, words in _NEEDING_ATTENTION if counts.get(state, (0, ""))[0]]
     if not bad:
+        watched, number = counts.get(SubscriptionState.WATCHING, (0, ""))
+        if watched:  # for half a minute after a restart that is all of them, and nothing is known
+            words = _("No subscription is known to be stuck: the broker has not judged {number} of them yet.")
+            return Verdict(text=words.format(number=number), tone="calm")
         return Verdict(text=_("No subscription is stuck."), tone="good")
     return Verdict(
         text=" ".join(
