@@ -98,7 +98,7 @@ def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
             template="console/parts/overview/decisions.html",
             live=(),
             every_s=EVERY_S,
-            context=lambda: _decisions(rights),
+            context=lambda: _decisions(rows, rights),
         ),
         Source(
             name="alerts",
@@ -168,8 +168,8 @@ def _worst(rows: list[WorstRow], rights: Rights) -> Mapping[str, Any]:
     }
 
 
-def _decisions(rights: Rights) -> Mapping[str, Any]:
-    poisoned = _diagnosed(poisoned_subscriptions(rights.scope))
+def _decisions(rows: Sequence[WorstRow], rights: Rights) -> Mapping[str, Any]:
+    poisoned = _diagnosed(poisoned_subscriptions(rights.scope, [row.id for row in rows]))
     explained = [_explained(each, lambda rule: rule == poison.RULE.id) for each in poisoned]
     return {
         "poisoned": [each for each in explained if each[2] is not None],

@@ -39,7 +39,7 @@ def test_the_page_shows_everything_about_a_message(operator: Client, shop: Shop)
     assert "region eu" in words
     assert f"object of 2 order &quot;{shop.sealed.pk}-5&quot; note &quot;&lt;b&gt;&amp;amp;&quot;" in words
     assert "Decoder Result JSON ● decoded" in words
-    assert "billing ○ in flight at clerk since" in words
+    assert "billing ○ in flight at clerk, delivered" in words
     assert "redelivered 3 times" in words
     assert f"Older, by position {shop.sealed.pk}:4 Newer, by position {shop.sealed.pk}:6" in words
     html = operator.get(f"{ORDERS}/m/{spot}").content.decode()

@@ -229,6 +229,16 @@ def test_a_poison_message_beside_good_ones_is_one_button_from_its_preview(
     assert parameters == {"id": f"{shop.sealed.pk}:5"}
 
 
+def test_a_poison_message_is_listed_if_too_many_subscriptions_are_worse(operator: Client, shop: Shop) -> None:
+    poison(shop.billing, 3)
+    judge(shop.billing, SubscriptionState.STUCK, since_ms=10_000)
+    assert "billing" not in text_of(operator.get("/?part=decisions"))  # the list of the worst has it
+    for number in range(WORST):
+        subscribe(f"s{number}", SubscriptionState.STUCK, since_ms=number, waiting=10_000)
+    assert "billing" not in text_of(operator.get("/?part=worst"))
+    assert "billing" in text_of(operator.get("/?part=decisions"))
+
+
 def test_a_message_that_came_back_twice_is_not_poison(operator: Client, shop: Shop) -> None:
     poison(shop.billing, 2)
     assert "billing" not in text_of(operator.get("/?part=decisions"))
