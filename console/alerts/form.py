@@ -184,7 +184,9 @@ def initial_of(rule: AlertRule) -> dict[str, Any]:
 def _number(text: str) -> int:
     digits = re.sub(r"(?<=[0-9])[ ,\u202f](?=[0-9]{3})", "", text)
     if not re.fullmatch(r"[0-9]{1,18}", digits):
-        raise ValueError(_("{text!r} is not a number: write it like 10000").format(text=text))
+        raise ValueError(
+            _("{text!r} is not a whole number of at least 0: write it like 10000").format(text=text)
+        )
     return int(digits)
 
 

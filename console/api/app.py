@@ -148,7 +148,7 @@ def _in_words(error: dict[str, Any]) -> str:
         return f"{name} is missing"
     given = repr(error["input"])
     given = given if len(given) <= _LONGEST_SHOWN else f"{given[: _LONGEST_SHOWN - 1]}…"
-    if error["type"] == "literal_error":
+    if error["type"] in ("literal_error", "enum"):
         return f"{name} is {given}: use {error['ctx']['expected'].replace(chr(39), '')}"
     return f"{name} is {given}: {error['msg']}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from broker.models import SubscriptionState
@@ -90,13 +91,13 @@ def worst_subscriptions(scope: Scope) -> list[WorstRow]:
     )
 
 
-def poisoned_subscriptions(scope: Scope) -> list[WorstRow]:
-    """Return at most 3 other subscriptions whose first message is redelivered many times while the rest passes.
+def poisoned_subscriptions(scope: Scope, listed: Sequence[int]) -> list[WorstRow]:
+    """Return at most 3 subscriptions, other than those listed, whose first message is redelivered many times.
 
     One query.
     """
     return fetch(
-        WorstRow, "overview", "poisoned", {"last_state": LAST_LISTED, "limit": POISONED, **scope.of_topics}
+        WorstRow, "overview", "poisoned", {"listed": list(listed), "limit": POISONED, **scope.of_topics}
     )
 
 

@@ -205,10 +205,10 @@ def _explained(found: FoundMessage) -> str:
         case Trouble.CORRUPT:
             return _(
                 "The entry {why}. The broker does not deliver it: it acknowledges the entry and counts it"
-                " among the problems of the subscription. Below are its bytes as they are stored."
+                " among the problems of the subscription."
             ).format(why=found.opened.why)
         case Trouble.TOO_LARGE:
-            return _("The entry is too large for this page. Below is the beginning of it, as it is stored.")
+            return _("The entry is too large for this page.")
     return ""
 
 

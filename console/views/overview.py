@@ -17,6 +17,7 @@ from console.addresses import act_form_url, topic_act_url
 from console.blocks import Source, answer
 from console.diagnosis.diagnose import diagnose
 from console.diagnosis.findings import Cure, Finding
+from console.diagnosis.rules.limits import backlog_quota
 from console.diagnosis.rules.messages import poison
 from console.diagnosis.rules.system import no_broker
 from console.diagnosis.words import spoken_finding
@@ -48,6 +49,7 @@ __all__ = ["overview"]
 _Diagnosed: TypeAlias = tuple[WorstRow, SubscriptionHead | None, list[Finding]]
 
 _HOUR = "1h"
+_SAID_APART = (no_broker.RULE.id, backlog_quota.RULE.id)  # not as the cause in a row
 UNREAD = 3  # dead-letter topics
 EVERY_S = 10  # a subscription that becomes stuck is not on the page yet, so its events do not reach the page
 
@@ -96,7 +98,7 @@ def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
             template="console/parts/overview/decisions.html",
             live=(),
             every_s=EVERY_S,
-            context=lambda: _decisions(rights),
+            context=lambda: _decisions(rows, rights),
         ),
         Source(
             name="alerts",
@@ -151,9 +153,13 @@ def _worst(rows: list[WorstRow], rights: Rights) -> Mapping[str, Any]:
     diagnosed = _diagnosed(rows)
     return {
         "verdict": verdict(written),
-        # A missing broker concerns all rows. Each row has the cause that remains once a broker runs.
+        # A missing broker concerns all rows, so each row has the cause that remains once a broker runs. A row says
+        # separately that a quota stops producers or takes messages away: that does more harm than the backlog.
         "no_broker": next((spoken_finding(found) for found in _found(diagnosed, no_broker.RULE.id)), None),
-        "rows": [_explained(each, lambda rule: rule != no_broker.RULE.id) for each in diagnosed],
+        "rows": [
+            (*_explained(each, lambda rule: rule not in _SAID_APART), _quota_finding(each))
+            for each in diagnosed
+        ],
         "lines": sparklines({(row.topic_id, row.id): row.backlog_messages for row in rows}),
         "has_more": sum(each.subscriptions for each in counts if each.state <= LAST_LISTED) > len(rows),
         "counts": [(STATE_WORDS[each.state - 1], each) for each in counts if each.subscriptions],
@@ -162,8 +168,8 @@ def _worst(rows: list[WorstRow], rights: Rights) -> Mapping[str, Any]:
     }
 
 
-def _decisions(rights: Rights) -> Mapping[str, Any]:
-    poisoned = _diagnosed(poisoned_subscriptions(rights.scope))
+def _decisions(rows: Sequence[WorstRow], rights: Rights) -> Mapping[str, Any]:
+    poisoned = _diagnosed(poisoned_subscriptions(rights.scope, [row.id for row in rows]))
     explained = [_explained(each, lambda rule: rule == poison.RULE.id) for each in poisoned]
     return {
         "poisoned": [each for each in explained if each[2] is not None],
@@ -190,6 +196,10 @@ def _diagnosed(rows: Sequence[WorstRow]) -> list[_Diagnosed]:
     return [
         (row, heads.get(row.id), diagnose(snapshots[row.id]) if row.id in snapshots else []) for row in rows
     ]
+
+
+def _quota_finding(diagnosed: _Diagnosed) -> Finding | None:
+    return next((spoken_finding(found) for found in _found([diagnosed], backlog_quota.RULE.id)), None)
 
 
 def _found(diagnosed: Iterable[_Diagnosed], rule: str) -> Iterator[Finding]:

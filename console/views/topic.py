@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
@@ -11,9 +11,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_safe
 
+from broker.conf import broker_settings
+from broker.topics.policies_in_force import effective_policies
 from console.access import Rights, viewer
 from console.addresses import history_url, past_url
 from console.blocks import Source, answer
+from console.diagnosis.rules.limits import backlog_quota
 from console.history.bars import BARS_HEIGHT, BARS_WIDTH, bars
 from console.history.series import Level
 from console.queries.clients import ClientsAsked, producers
@@ -24,11 +27,13 @@ from console.queries.rights import EVERYTHING
 from console.queries.topics import topic as queries
 from console.queries.topics.compaction import compactions
 from console.queries.topics.log import Ends, Log, ends_of, log_of
+from console.queries.topics.policies import topic_policies
 from console.topic_forms.offers import offers
 from console.views.history import history_sources
 from console.views.namespaces.described import policies_of_topic
 from console.views.partitioned_subscription import standing_of
 from console.views.topic_acts.bookmarks import bookmark_rows
+from console.words.said import said, spoken
 
 __all__ = ["topic"]
 
@@ -50,7 +55,7 @@ _HOUR_MS = 3_600_000
 @require_safe
 @viewer
 def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show one topic. `tab` in the query string picks the block below the history. At most eight queries."""
+    """Show one topic. `tab` in the query string picks the block below the history. At most nine queries."""
     head = queries.topic_head(topic)
     if head is None:
         raise Http404(_("There is no topic {name}.").format(name=topic))
@@ -113,7 +118,7 @@ def _rows(tab: str, head: queries.TopicHead, log: Log, query: QueryDict) -> Mapp
             # Logs and stored cursors give exact counts, even if no broker runs.
             rows = queries.subscriptions(head.id, Ends.of(head.id, log))
             lines = sparklines({(row.topic_id, row.id): row.backlog_messages for row in rows})
-            return {"rows": rows, "lines": lines}
+            return {"rows": rows, "lines": lines, "quota": _quota(head.name, rows)}
         case "producers":
             return {"rows": producers(ClientsAsked(topic=head.name, limit=queries.ROWS), EVERYTHING).rows}
         case "pulls":
@@ -131,6 +136,22 @@ def _rows(tab: str, head: queries.TopicHead, log: Log, query: QueryDict) -> Mapp
             return policies_of_topic(head.name)
         case _:
             return {"log": log}
+
+
+def _quota(topic: str, rows: Sequence[queries.SubscriptionRow]) -> str:
+    """Return a sentence if a backlog is larger than the quota in bytes, else "". One query.
+
+    The age of the oldest messages is known only on the page of each subscription.
+    """
+    documents = topic_policies(topic)
+    if documents is None or not rows:
+        return ""
+    policies = effective_policies(broker_settings(), documents.namespace, documents.own, where=topic)
+    largest = max(rows, key=lambda row: row.backlog_bytes)
+    if not 0 <= policies.backlog_quota_bytes < largest.backlog_bytes:
+        return ""
+    whose = said("The backlog of {name}", name=largest.name)
+    return spoken(backlog_quota.sentence_of(policies.backlog_quota_policy.value, whose))
 
 
 def _insights(topic_id: int) -> Mapping[str, Any]:

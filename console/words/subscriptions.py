@@ -151,7 +151,7 @@ def standing(
     """Describe a stored state. The counts only choose its sentence; None is unknown and never counts as 0."""
     word = state_word(state)
     sentence = _SENTENCES[word]
-    if word == "stuck" and consumers == 0:
+    if consumers == 0 and (word == "stuck" or (word == "keeping up" and backlog_messages)):
         sentence = gettext_noop("Messages wait, and no consumer is connected.")
     elif word == "stuck" and unacked_messages:
         sentence = gettext_noop("Messages are delivered, and nothing is acked.")
@@ -173,6 +173,10 @@ def verdict(counts: Mapping[int, tuple[int, str]]) -> Verdict:
     """
     bad = [(state, words) for state, words in _NEEDING_ATTENTION if counts.get(state, (0, ""))[0]]
     if not bad:
+        watched, number = counts.get(SubscriptionState.WATCHING, (0, ""))
+        if watched:  # for half a minute after a restart that is all of them, and nothing is known
+            words = _("No subscription is known to be stuck: the broker has not judged {number} of them yet.")
+            return Verdict(text=words.format(number=number), tone="calm")
         return Verdict(text=_("No subscription is stuck."), tone="good")
     return Verdict(
         text=" ".join(

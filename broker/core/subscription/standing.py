@@ -210,8 +210,10 @@ class Standing:
             return SubscriptionState.STUCK
         if is_acked:  # not if an act emptied the backlog, which says nothing about consumers
             # If the consumer is slow, such gaps recur, so remember this one. A gap caused by a failure is soon
-            # forgotten.
-            self._ack_gap.add(sample.now_ms - self._progress_ms)
+            # forgotten. A gap of LONGEST_WAIT_MS is stuck each time: patience would only hide the next failure.
+            gap_ms = sample.now_ms - self._progress_ms
+            if gap_ms < LONGEST_WAIT_MS:
+                self._ack_gap.add(gap_ms)
             self._ack_gap.age()
         self._begin(sample)
         return SubscriptionState.WATCHING

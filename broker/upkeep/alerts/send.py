@@ -69,7 +69,8 @@ def _failed(notification: store.Notification, error: str) -> None:
     retry_s = None if is_last else retry_after_s(notification.attempts)
     store.failed(notification.id, error, retry_s=retry_s)
     logger.warning(
-        "a notification of an alert was not delivered; %s: %s",
+        "a notification of the alert rule %r was not delivered; %s: %s",
+        notification.body["rule"],
         "Vela gives up" if is_last else f"the next attempt follows in {retry_s} s",
         error,
     )

@@ -87,7 +87,8 @@ def _address(host: str, port: int, *, allows_local: bool) -> str:
         raise WebhookFailed(f"the host {host} was not found: {error}") from None
     for text in found:
         if not allows_local and _is_local(text):
-            raise WebhookFailed(f"{host} is {text}, a local address; VELA_ALERT_LOCAL_WEBHOOKS=1 allows it")
+            where = f"{host} is" if host == text else f"{host} is {text},"
+            raise WebhookFailed(f"{where} a local address; VELA_ALERT_LOCAL_WEBHOOKS=1 allows it")
     return found[0]
 
 

@@ -28,8 +28,8 @@ LEFT JOIN vela_topic_summary n ON n.topic_id = t.id
 ORDER BY u.state, backlog_messages DESC, u.state_since_ms, u.subscription_id LIMIT %(limit)s
 
 -- name: poisoned
--- Subscriptions that `worst` does not list, but whose first message was redelivered 3 times or more, the limit in
--- console/diagnosis/rules/messages/poison.py. Relies on the index vela_subscription_poisoned.
+-- Subscriptions whose first message was redelivered 3 times or more, the limit in
+-- console/diagnosis/rules/messages/poison.py, without those that the page lists as the worst. Relies on the index vela_subscription_poisoned.
 SELECT s.id, s.name, t.id AS topic_id, t.name AS topic_name,
        greatest(coalesce(n.messages_in, 0) - u.acked_messages, 0) AS backlog_messages,
        u.state, u.state_since_ms, u.drain_s, n.message_rate_in, u.message_rate_acked
@@ -38,7 +38,7 @@ JOIN vela_subscription_summary u ON u.subscription_id = o.subscription_id
 JOIN vela_subscription s ON s.id = o.subscription_id
 JOIN vela_topic t ON t.id = s.topic_id
 LEFT JOIN vela_topic_summary n ON n.topic_id = t.id
-WHERE o.first_redeliveries >= 3 AND u.state > %(last_state)s
+WHERE o.first_redeliveries >= 3 AND NOT o.subscription_id = ANY(%(listed)s::bigint[])
   AND (%(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s))
 ORDER BY o.first_redeliveries DESC, o.subscription_id LIMIT %(limit)s
 

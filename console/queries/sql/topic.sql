@@ -35,6 +35,7 @@ WHERE t.parent_id = %(topic_id)s ORDER BY t.partition
 -- read earlier.
 SELECT s.id, s.name, s.type, t.id AS topic_id, t.name AS topic_name, t.partition, c.mark_delete_ledger, c.mark_delete_entry,
        c.acked_messages, greatest(e.messages - c.acked_messages, 0) AS backlog_messages,
+       greatest(e.bytes - c.acked_bytes, 0) AS backlog_bytes,
        coalesce(p.consumers, CASE WHEN u.subscription_id IS NOT NULL THEN 0 END) AS consumers,
        coalesce(p.unacked_messages, CASE WHEN u.subscription_id IS NOT NULL THEN 0 END) AS unacked_messages,
        u.message_rate_out, u.message_rate_acked, u.messages_redelivered, u.updated_ms, u.state

@@ -83,6 +83,7 @@ class SubscriptionRow:
     mark_delete_entry: int
     acked_messages: int
     backlog_messages: int  # exact: messages in the log less messages acked by the stored cursor
+    backlog_bytes: int
     consumers: int | None
     unacked_messages: int | None
     message_rate_out: float | None

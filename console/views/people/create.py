@@ -37,13 +37,15 @@ def new_user(request: HttpRequest, rights: Rights) -> HttpResponse:
     try:
         with transaction.atomic():  # the user with the role, or neither
             create_user(name, password, who=rights.name, origin=origin_of(request))
-            if (given := form.chosen()) is not None:
+            given = form.chosen()
+            if given is not None:
                 set_role(name, *given, who=rights.name, origin=origin_of(request))
     except ChangeRefused as refused:
         return _answer(request, rights, form, refusal=str(refused), status=409)
     if not typed:
         return show_user(request, rights, name, password=password)
-    return redirect(f"{reverse('console:user', args=[name])}?{urlencode({'done': 'created'})}")
+    done = "without_role" if given is None else "created"
+    return redirect(f"{reverse('console:user', args=[name])}?{urlencode({'done': done})}")
 
 
 def _answer(

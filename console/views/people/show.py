@@ -14,7 +14,8 @@ from console.queries.people.users import user_named, users_page
 __all__ = ["show_user", "user", "users"]
 
 _DONE = {
-    "created": gettext_noop(
+    "created": gettext_noop("The user is created."),
+    "without_role": gettext_noop(
         "The user is created. Give the user a role: without one, the console shows nothing."
     ),
     "password": gettext_noop("The password has changed. All sessions of this user have ended."),

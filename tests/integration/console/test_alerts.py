@@ -103,7 +103,7 @@ def test_a_preview_says_what_would_fire_and_keeps_nothing(operator: Client, shop
     [
         ({"name": ""}, "Give the rule a name."),
         ({"limit": ""}, "Write a limit, such as 10000."),
-        ({"limit": "many"}, "is not a number"),
+        ({"limit": "many"}, "is not a whole number"),
         ({"measure": "age", "limit": "10"}, "is not a length of time"),
         ({"measure": "stored", "limit": "9" * 25 + "GB"}, "This is too much."),
         ({"measure": "dead_letters"}, "Write the period in which new letters are counted"),

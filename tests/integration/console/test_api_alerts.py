@@ -58,10 +58,10 @@ def test_a_number_is_in_the_unit_of_the_measure(
     ("wrong", "words"),
     [
         ({"name": ""}, "name: Give the rule a name."),
-        ({"measure": "nonsense"}, "measure is 'nonsense'"),
+        ({"measure": "nonsense"}, "measure is 'nonsense': use backlog, age, "),
         ({"threshold": None}, "threshold: Write a limit, such as 10000."),
         ({"threshold": True}, "threshold is True: it takes a number, or text such as 15m or 10GB"),
-        ({"threshold": -5}, "threshold: '-5' is not a number"),
+        ({"threshold": -5}, "threshold: '-5' is not a whole number of at least 0"),
         ({"for_ms": "soon"}, "for_ms: 'soon' is not a length of time"),
         ({"for_ms": "31d"}, "for_ms: This is too much: at most 30 days."),
         ({"namespaces": "public"}, "namespaces: Write *, tenant/* or tenant/namespace."),

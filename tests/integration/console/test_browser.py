@@ -249,6 +249,12 @@ def test_a_finding_with_a_long_name_fits_a_phone(page: Page, shop: Shop) -> None
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+def test_the_form_of_a_reset_fits_the_narrowest_phone(page: Page, shop: Shop) -> None:
+    page.set_viewport_size({"width": 320, "height": 640})
+    page.goto(f"{BILLING}/act/reset")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+
+
 def test_the_menu_of_a_phone_is_one_row_that_opens_without_scripts(
     chromium: Browser, page: Page, console_url: str, shop: Shop
 ) -> None:

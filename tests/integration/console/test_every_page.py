@@ -19,7 +19,7 @@ PAGES = {
     "/": 4 + 23,
     "/topics": 4 + 5,
     "/topics?sort=backlog&backlog=1&q=ord&ns=public/default": 4 + 6,
-    ORDERS: 4 + 8,
+    ORDERS: 4 + 9,
     f"{ORDERS}/past": 4 + 6,
     f"{BILLING}/past": 4 + 7,
     "/topics?sub=billing": 4 + 5,

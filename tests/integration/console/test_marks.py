@@ -8,11 +8,14 @@ from urllib.parse import quote
 import pytest
 from django.db import connection
 from django.test import Client
+from django.utils.html import escape
+from django.utils.timezone import now
 
 from broker.acts import requests as acts
 from broker.acts.requests import check_topic_name
 from broker.models import (
     Act,
+    AlertFiring,
     ConsumerSession,
     PendingAck,
     ProducerSession,
@@ -123,3 +126,33 @@ def test_a_name_is_confirmed_as_it_is_or_as_it_is_shown(
     typed: str, status: int, operator: Client, hostile: Shop
 ) -> None:
     assert operator.post("/acts/1/apply", {"confirm": typed}).status_code == status
+
+
+@pytest.mark.parametrize("address", ["/", "/acts", "/alerts"])
+def test_a_name_with_quotes_is_escaped_once(address: str, looker: Client, shop: Shop) -> None:
+    name = """it's "tea" & <milk>"""
+    Act.objects.create(
+        kind="clear",
+        state="applied",
+        topic=shop.topic,
+        topic_name=shop.topic.name,
+        subscription_name=name,
+        who="ada",
+        requested_at=now(),
+    )
+    AlertFiring.objects.create(
+        rule_name="behind",
+        severity="critical",
+        measure="backlog",
+        topic_id=shop.topic.pk,
+        subscription_id=shop.billing.pk,
+        namespace_id=shop.topic.namespace_id,
+        topic_name=shop.topic.name,
+        subscription_name=name,
+        value=1,
+        over_since_ms=1,
+        fired_ms=1,
+    )
+    html = looker.get(address).content.decode()
+    assert f">{escape(name)}<" in html
+    assert escape(escape(name)) not in html

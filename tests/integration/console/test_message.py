@@ -39,7 +39,7 @@ def test_the_page_shows_everything_about_a_message(operator: Client, shop: Shop)
     assert "region eu" in words
     assert f"object of 2 order &quot;{shop.sealed.pk}-5&quot; note &quot;&lt;b&gt;&amp;amp;&quot;" in words
     assert "Decoder Result JSON ● decoded" in words
-    assert "billing ○ in flight at clerk since" in words
+    assert "billing ○ in flight at clerk, delivered" in words
     assert "redelivered 3 times" in words
     assert f"Older, by position {shop.sealed.pk}:4 Newer, by position {shop.sealed.pk}:6" in words
     html = operator.get(f"{ORDERS}/m/{spot}").content.decode()
@@ -126,11 +126,21 @@ def test_entries_that_cannot_be_opened_are_explained(operator: Client, db: None)
     pages = [text_of(operator.get(f"{ODD_PAGE}/{log.spot(number)}")) for number in range(5)]
     assert "Encrypted. The producer encrypted the payload for finance-2026." in pages[0]
     assert "Key open key" in pages[0]
+    assert "The entry as it is stored" in pages[0]
     assert "This is chunk 2 of 3 of a large message of 3 bytes." in pages[1]
     for page in pages[2:]:
         assert "Corrupt. The entry cannot be decoded" in page
         assert "The broker does not deliver it" in page
+        assert "The entry as it is stored" in page
     assert operator.get(f"{ODD_PAGE}/{log.spot(2)}/raw").content == b"\x0e\x01garbage"
+
+
+def test_a_user_who_may_not_read_payloads_is_promised_no_bytes(looker: Client, db: None) -> None:
+    log = write_log(ODD, [b"\x0e\x01garbage"])
+    shown = text_of(looker.get(f"{ODD_PAGE}/{log.spot(0)}"))
+    assert "Corrupt. The entry cannot be decoded" in shown
+    assert "as they are stored" not in shown
+    assert "as it is stored" not in shown
 
 
 def test_a_large_body_is_shown_step_by_step(operator: Client, db: None) -> None:

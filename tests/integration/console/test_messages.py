@@ -258,7 +258,7 @@ def test_a_search_says_how_many_messages_were_trimmed_meanwhile(
 def test_messages_show_their_state_on_a_subscription(operator: Client, shop: Shop) -> None:
     words = text_of(operator.get(f"{ORDERS}/messages?start=oldest&sub=billing"))
     assert "▲ a hole: later messages are acked" in words
-    assert "in flight at clerk since" in words
+    assert "in flight at clerk, delivered" in words
     assert "redelivered 3 times" in words
 
 

@@ -21,6 +21,7 @@ from broker.models import (
     SubscriptionObstacles,
     SubscriptionState,
     SubscriptionSummary,
+    Topic,
     TopicSummary,
 )
 from console.queries.overview import WORST, DatabaseConnections
@@ -91,6 +92,16 @@ def test_the_worst_subscription_comes_with_cause_and_cure(operator: Client, shop
     assert "/s/billing/act/resume" in answer.content.decode()
 
 
+def test_a_row_says_besides_its_cause_that_a_quota_stops_producers(looker: Client, shop: Shop) -> None:
+    Subscription.objects.filter(pk=shop.billing.pk).update(paused=True)
+    judge(shop.billing, SubscriptionState.PAUSED)
+    assert "producers are stopped" not in text_of(looker.get("/?part=worst"))
+    Topic.objects.filter(pk=shop.topic.pk).update(policies={"backlog_quota_bytes": 1})
+    shown = text_of(looker.get("/?part=worst"))
+    assert "paused" in shown
+    assert "This backlog has reached the backlog quota: producers are stopped until it has drained." in shown
+
+
 def test_a_viewer_sees_the_cause_and_no_button(looker: Client, shop: Shop) -> None:
     Subscription.objects.filter(pk=shop.billing.pk).update(paused=True)
     judge(shop.billing, SubscriptionState.PAUSED)
@@ -105,6 +116,13 @@ def test_subscriptions_that_keep_up_are_only_counted(looker: Client, shop: Shop)
     assert "keeping up" in shown
     assert "No subscription is stuck, falling behind, paused or draining." in shown
     assert "billing" not in shown
+
+
+def test_what_is_only_watched_is_not_said_to_be_well(looker: Client, shop: Shop) -> None:
+    judge(shop.billing, SubscriptionState.WATCHING)
+    shown = text_of(looker.get("/?part=worst"))
+    assert "No subscription is known to be stuck: the broker has not judged 1 of them yet." in shown
+    assert "No subscription is stuck" not in shown
 
 
 def test_the_worst_state_leads_and_in_it_the_most_waiting_then_the_longest(
@@ -123,6 +141,22 @@ def test_the_worst_state_leads_and_in_it_the_most_waiting_then_the_longest(
     html = looker.get("/?part=worst").content.decode()
     names = ["large", "old", "young", "slow", "billing"]
     assert sorted(names, key=lambda name: html.index(f"/s/{name}")) == names
+
+
+def test_the_history_of_everything_says_which_topic_an_act_was_on(looker: Client, shop: Shop) -> None:
+    Act.objects.create(
+        kind="clear",
+        state="applied",
+        topic=shop.topic,
+        subscription=shop.billing,
+        topic_name=ORDERS,
+        subscription_name="billing",
+        who="ada",
+        origin="console 127.0.0.1",
+        requested_at=now(),
+        finished_at=now(),
+    )
+    assert "on billing orders by ada" in text_of(looker.get("/?part=history_table"))
 
 
 def test_the_latest_acts_are_listed(looker: Client, shop: Shop) -> None:
@@ -191,6 +225,16 @@ def test_a_poison_message_beside_good_ones_is_one_button_from_its_preview(
     kind, topic, subscription, parameters, *_ = broker.asked[0][1]
     assert (kind, topic, subscription) == ("send_to_dead_letters", ORDERS, "billing")
     assert parameters == {"id": f"{shop.sealed.pk}:5"}
+
+
+def test_a_poison_message_is_listed_if_too_many_subscriptions_are_worse(operator: Client, shop: Shop) -> None:
+    poison(shop.billing, 3)
+    judge(shop.billing, SubscriptionState.STUCK, since_ms=10_000)
+    assert "billing" not in text_of(operator.get("/?part=decisions"))  # the list of the worst has it
+    for number in range(WORST):
+        subscribe(f"s{number}", SubscriptionState.STUCK, since_ms=number, waiting=10_000)
+    assert "billing" not in text_of(operator.get("/?part=worst"))
+    assert "billing" in text_of(operator.get("/?part=decisions"))
 
 
 def test_a_message_that_came_back_twice_is_not_poison(operator: Client, shop: Shop) -> None:

@@ -119,7 +119,10 @@ def test_the_second_person_sees_the_same_preview_and_applies_it(
     assert state_of(act) == ("apply_requested", "ben", "ada", "console 10.0.0.1")
     words = text_of(operator.get(f"/acts/{act.pk}"))
     assert "requested by ada (console 10.0.0.1)" in words
-    assert "Applied by ben (console 127.0.0.1)" in words
+    assert "Apply requested by ben (console 127.0.0.1)" in words
+    assert "Applied by" not in words
+    Act.objects.filter(pk=act.pk).update(state="applied")
+    assert "Applied by ben (console 127.0.0.1)" in text_of(operator.get(f"/acts/{act.pk}"))
     assert "ben console 127.0.0.1 planned by ada" in text_of(operator.get("/acts"))
     (row,) = operator.get("/api/v1/acts?q=ada").json()["acts"]
     assert (row["who"], row["plan"]["planned_by"]) == ("ben", "ada")

@@ -21,10 +21,21 @@ def test_the_page_shows_totals_and_a_row_for_each_subscription(looker: Client, s
     assert f"billing ● draining Shared {shop.backlog} 1 1 5.0/s" in words
 
 
+def test_the_page_says_whose_backlog_has_reached_the_quota(looker: Client, shop: Shop) -> None:
+    reached = (
+        "The backlog of billing has reached the backlog quota: producers are stopped until it has drained."
+    )
+    assert reached not in text_of(looker.get(ORDERS))
+    Topic.objects.filter(pk=shop.topic.pk).update(policies={"backlog_quota_bytes": 1})
+    assert reached in text_of(looker.get(ORDERS))
+    Topic.objects.filter(pk=shop.topic.pk).update(policies={"backlog_quota_bytes": 10**12})
+    assert reached not in text_of(looker.get(ORDERS))
+
+
 def test_the_page_lists_producers_with_their_rates_and_ids(looker: Client, shop: Shop) -> None:
     words = text_of(looker.get(f"{ORDERS}?tab=producers"))
     assert "till 10.0.0.8:4000 0/s 0 B/s 20 99 – " in words
-    assert "– websocket, since" in words
+    assert "– websocket, connected" in words
 
 
 def test_the_open_ledger_is_counted_from_its_last_entry(looker: Client, shop: Shop) -> None:

@@ -93,7 +93,7 @@ def test_a_made_password_is_shown_once(admin: Client) -> None:
 
 def test_a_typed_password_is_never_shown(admin: Client) -> None:
     answer = admin.post("/users/new", {"name": "ada", "password": GOOD_PASSWORD})
-    assert answer["Location"] == f"{ADA}?done=created"
+    assert answer["Location"] == f"{ADA}?done=without_role"
     page = admin.get(answer["Location"])
     assert GOOD_PASSWORD not in page.content.decode()
     assert "Give the user a role" in text_of(page)
@@ -103,7 +103,10 @@ def test_a_typed_password_is_never_shown(admin: Client) -> None:
 @pytest.mark.parametrize("pattern", ["shop/*", ""])
 def test_a_user_is_made_with_a_role_in_one_form(pattern: str, admin: Client) -> None:
     given = {"name": "ada", "password": GOOD_PASSWORD, "role": "viewer", "pattern": pattern}
-    assert admin.post("/users/new", given).status_code == 302
+    answer = admin.post("/users/new", given)
+    shown = text_of(admin.get(answer["Location"]))
+    assert "The user is created." in shown
+    assert "Give the user a role" not in shown
     granted_to = [(each.pattern, each.role) for each in Grant.objects.filter(user__username="ada")]
     assert granted_to == [(pattern or "*", Role.VIEWER)]
     assert [kind for kind, *_ in logged()] == ["create_user", "set_role"]

@@ -393,12 +393,15 @@ def test_a_silenced_rule_sends_its_notification_when_the_silence_ends(url: str, 
     assert one_row(url, "SELECT count(*) FROM vela_alert_notification") == (1,)
 
 
-def test_a_refused_notification_is_sent_again(url: str, receiver: Receiver) -> None:
+def test_a_refused_notification_is_sent_again(
+    url: str, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
     a_subscription(url, a_topic(url))
-    a_rule(url, webhook_url=receiver.url)
+    a_rule(url, name="far behind", webhook_url=receiver.url)
     receiver.status = 500
     evaluate(NOW_MS)
     assert send.send_due(budget_s=5) == 1
+    assert "a notification of the alert rule 'far behind' was not delivered" in caplog.text
     attempts, error, wait_s = one_row(
         url, "SELECT attempts, error, extract(epoch FROM next_at - now()) FROM vela_alert_notification"
     )
@@ -457,9 +460,11 @@ def test_redirects_are_not_followed(receiver: Receiver) -> None:
 )
 def test_addresses_of_this_machine_are_refused(host: str, receiver: Receiver) -> None:
     port = receiver.url.split(":")[2].split("/")[0]
-    with pytest.raises(webhook.WebhookFailed, match="VELA_ALERT_LOCAL_WEBHOOKS"):
+    with pytest.raises(webhook.WebhookFailed, match="VELA_ALERT_LOCAL_WEBHOOKS") as refused:
         webhook.post(f"http://{host}:{port}/", {}, allows_local=False)
     assert receiver.got == []
+    if host == "127.0.0.1":
+        assert str(refused.value).startswith("127.0.0.1 is a local address;")
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://a/", "http://", "gopher://127.0.0.1/"])

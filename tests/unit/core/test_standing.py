@@ -168,6 +168,12 @@ def test_a_slow_consumer_is_called_stuck_once_and_then_known_to_be_slow() -> Non
     assert STUCK in watched.words()
 
 
+def test_a_consumer_that_fails_again_after_a_long_outage_is_stuck_again_at_once() -> None:
+    watched = Watched(published=lambda _: 500, acked=lambda at_s: 20 if at_s >= 700 else 0)
+    watched.run(700)
+    assert watched.run(735).state is STUCK
+
+
 @settings(max_examples=EXAMPLES)
 @given(WORKLOADS, JITTERS, st.floats(0.05, 0.8))
 def test_a_consumer_that_is_too_slow_is_falling_behind(work: Workload, jitter_ms: int, share: float) -> None:

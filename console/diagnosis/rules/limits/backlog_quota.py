@@ -8,7 +8,7 @@ from console.diagnosis.findings import Cure, Evidence, Finding, Rule, Severity, 
 from console.diagnosis.snapshot import Snapshot
 from console.words.said import said
 
-__all__ = ["RULE"]
+__all__ = ["RULE", "sentence_of"]
 
 WINDOW_S: Final = 0.0
 _EVICTION: Final = "consumer_backlog_eviction"
@@ -21,19 +21,10 @@ def find(snapshot: Snapshot) -> Finding | None:
         return None
     name, evidence = breach
     whose = said("This backlog") if name == mine else said("The backlog of {name}", name=name)
-    if policy == _EVICTION:
-        sentence = said(
-            "{whose} has reached the backlog quota: the broker gives up its oldest messages.", whose=whose
-        )
-    else:
-        sentence = said(
-            "{whose} has reached the backlog quota: producers are stopped until it has drained.",
-            whose=whose,
-        )
     return Finding(
         rule=RULE.id,
         severity=Severity.NOTICE,
-        sentence=sentence,
+        sentence=sentence_of(policy, whose),
         evidence=(*evidence, fact("backlog_quota_policy", policy)),
         cures=(
             Cure(text=said("Find out why it does not drain: see the other causes on this page."))
@@ -41,6 +32,17 @@ def find(snapshot: Snapshot) -> Finding | None:
             else Cure(text=said("Look at {name}", name=name), topic=snapshot.topic.name),
             Cure(text=said("Raise the quota: `vela policies set`, backlog_quota_bytes or backlog_quota_ms.")),
         ),
+    )
+
+
+def sentence_of(policy: str, whose: str) -> str:
+    """Return what the broker does now that somebody's backlog has reached the quota."""
+    if policy == _EVICTION:
+        return said(
+            "{whose} has reached the backlog quota: the broker gives up its oldest messages.", whose=whose
+        )
+    return said(
+        "{whose} has reached the backlog quota: producers are stopped until it has drained.", whose=whose
     )
 
 

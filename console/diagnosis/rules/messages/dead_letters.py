@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.findings import Cure, Evidence, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
 from console.words.said import said
 
@@ -17,6 +17,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     letters = snapshot.dead_letters
     if letters is None or not letters.messages:
         return None
+    waiting: tuple[Evidence, ...] = ()
     if not letters.subscriptions:
         sentence = said(
             "Messages go to the dead-letter topic, which has no subscription: retention removes them unread."
@@ -27,6 +28,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     elif not letters.consumers and letters.backlog_messages:
         sentence = said("Messages wait in the dead-letter topic, and nobody reads them.")
         cure = Cure(text=said("Read them, then redrive or discard them"), letters=letters.topic)
+        waiting = (fact(said("waiting in it"), letters.backlog_messages, Unit.MESSAGES),)
     else:
         return None
     return Finding(
@@ -36,7 +38,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         evidence=(
             fact(said("dead-letter topic"), letters.topic),
             fact(said("messages so far"), letters.messages, Unit.MESSAGES),
-            fact(said("waiting in it"), letters.backlog_messages, Unit.MESSAGES),
+            *waiting,
         ),
         cures=(cure,),
     )

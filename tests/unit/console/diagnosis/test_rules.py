@@ -10,6 +10,7 @@ import pytest
 
 from console.diagnosis.diagnose import RULES
 from console.diagnosis.findings import Finding, Severity, Unit
+from console.diagnosis.rules.messages import dead_letters
 from console.diagnosis.snapshot import (
     DeadLetters,
     Delayed,
@@ -481,6 +482,17 @@ def test_the_time_left_is_the_brokers() -> None:
     """The page shows the broker's estimate above the findings, and the two must agree."""
     found = found_by("draining", subscription__state="draining", subscription__drain_s=250)
     assert evidence(found)["time left"] == 250
+
+
+def test_letters_without_a_subscription_are_not_said_to_be_none_that_wait() -> None:
+    letters = DeadLetters(topic="d", messages=7, subscriptions=1, consumers=0, backlog_messages=5)
+    for given, labels in (
+        (LETTERS, ["dead-letter topic", "messages so far"]),
+        (letters, ["dead-letter topic", "messages so far", "waiting in it"]),
+    ):
+        finding = dead_letters.RULE.find(changed(dead_letters=given))
+        assert finding is not None
+        assert [each.label for each in finding.evidence] == labels
 
 
 def test_a_count_of_delayed_entries_that_was_cut_off_says_at_least() -> None:
