@@ -256,7 +256,8 @@ class _Reading:
             begin=log.begin,
             end=log.end,
             mark_delete=self.mark_delete,
-            read=log.index_of(*read_place) if read_known else None,
+            # The position may be in a ledger that retention has trimmed.
+            read=max(self.mark_delete + 1, log.index_of(*read_place)) if read_known else None,
             acked=self.acked.runs,
             in_flight=[
                 Flight(

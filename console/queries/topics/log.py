@@ -1,4 +1,4 @@
-"""A topic's log as pages number it: each entry has an index, and the numbers continue from ledger to ledger."""
+"""A topic's log with an index for each entry. The indexes run on from one ledger to the next."""
 
 from __future__ import annotations
 
@@ -47,6 +47,11 @@ class LedgerRow:
     def store(self) -> Store | None:
         """Return where the entries are; None if they were trimmed."""
         return store_of(ledger_id=self.ledger_id, segment_id=self.segment_id, file_name=self.file_name)
+
+    @property
+    def is_emptied(self) -> bool:
+        """Return whether retention trimmed this ledger and left its row, as it does with a topic's last ledger."""
+        return self.state == "sealed" and not self.entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +111,7 @@ class Log:
         if at < 0:
             return self.begin - 1
         ledger = self.ledgers[at]
-        if ledger.ledger_id != ledger_id:
+        if ledger.ledger_id != ledger_id or (ledger.is_emptied and entry_id >= 0):
             return ledger.entries_before + ledger.entries - 1
         return ledger.entries_before + min(entry_id, ledger.entries)
 
@@ -126,16 +131,16 @@ class Log:
 
     def ledger_at(self, index: int) -> LedgerRow | None:
         """Return the ledger that stores the entry with this index, None if none does."""
-        # Of the ledgers that begin at one index, only the last has entries.
+        # Several ledgers can begin at the same index. Only the last of them has entries.
         at = bisect_right(self._begins, index) - 1
         if at < 0 or index >= self.ledgers[at].entries_before + self.ledgers[at].entries:
             return None
         return self.ledgers[at]
 
     def has_ledger(self, ledger_id: int) -> bool:
-        """Return whether the log has this ledger. A trimmed ledger is not in the log."""
+        """Return whether the log has this ledger, and retention has not trimmed it."""
         at = bisect_right(self._ids, ledger_id) - 1
-        return at >= 0 and self._ids[at] == ledger_id
+        return at >= 0 and self._ids[at] == ledger_id and not self.ledgers[at].is_emptied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +243,7 @@ def ends_of(topic_id: int) -> Ends:
 
 
 def entries_at(log: Log, places: Iterable[Place]) -> dict[Place, EntryAt]:
-    """Return the stored entries at these places. At most one query, and reads of files for offloaded ledgers.
+    """Return the stored entries at these places. Runs at most one query, and reads the files of offloaded ledgers.
 
     Raises pipeline.errors.OffloadUnavailable if a file cannot be read.
     """

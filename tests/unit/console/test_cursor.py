@@ -72,6 +72,14 @@ def test_indexes_run_on_across_ledgers() -> None:
     ]
 
 
+def test_a_position_in_a_last_ledger_that_was_trimmed_is_before_the_next_entry() -> None:
+    log = Log((a_ledger(4, 1000, 0), a_ledger(5, 1000, 3)))
+    assert log.index_of(4, 999) == 999
+    assert log.index_of(5, 0) == 1000
+    assert not log.has_ledger(4)
+    assert log.has_ledger(5)
+
+
 def test_an_empty_log_has_no_place() -> None:
     log = Log(())
     assert (log.begin, log.end, log.total_messages, log.place_at(0)) == (0, 0, 0, None)
