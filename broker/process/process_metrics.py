@@ -49,7 +49,7 @@ class ProcessMetrics(Collector):
         self._tick_age_s = tick_age_s
 
     def describe(self) -> list[Metric]:
-        """Return nothing: the registry learns the names when it makes the page."""
+        """Return nothing, so that registering this collector does not run `collect`."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -59,14 +59,14 @@ class ProcessMetrics(Collector):
         pin = self._lifetime.pin
         oldest = GaugeMetricFamily(
             "vela_oldest_segment_opened_seconds",
-            "when the oldest segment that a cursor keeps was opened, as Unix time; the labels name the cursor",
+            "Unix time at which the oldest closed segment was opened, if a cursor keeps it; the labels name the cursor",
             labels=("topic", "subscription"),
         )
         if pin is not None:
             oldest.add_metric((pin.topic_name, pin.subscription), pin.opened_ms / 1000)
         yield oldest
         answers = CounterMetricFamily(
-            "vela_pull_answers_total", "long-poll answers by outcome", labels=("outcome",)
+            "vela_pull_answers_total", "answers to pulls, by outcome", labels=("outcome",)
         )
         for status, count in self._pulls.answers.items():
             answers.add_metric((status.value,), count)
@@ -110,12 +110,12 @@ class ProcessMetrics(Collector):
             ("vela_writer_commits_total", "append statements that were committed", self._writer.commits),
             (
                 "vela_writer_unknown_outcomes_total",
-                "commits whose connection died, so that the broker looked up the outcome",
+                "commits whose connection died before the answer, so the broker had to look up the outcome",
                 self._writer.unknown_outcomes,
             ),
             (
                 "vela_publish_pauses_total",
-                "how often the broker stopped reading from a producer while unanswered bytes were above the limit",
+                "times the broker stopped reading from a producer because unanswered bytes were above the limit",
                 self._publishes.pauses,
             ),
             ("vela_trimmed_bytes_total", "bytes of trimmed ledgers", lifetime.trimmed_bytes),
@@ -127,18 +127,18 @@ class ProcessMetrics(Collector):
             ),
             (
                 "vela_offloaded_ledgers_total",
-                "ledgers that the broker began to read from files",
+                "ledgers that the broker switched to reading from an offloaded file",
                 lifetime.offloads.ledgers,
             ),
             (
                 "vela_offloaded_bytes_total",
-                "bytes of the entries of these ledgers",
+                "bytes of the entries in offloaded ledgers",
                 lifetime.offloads.size_bytes,
             ),
             ("vela_outbox_moved_total", "messages moved from the outbox into their topics", outbox.moved),
             (
                 "vela_outbox_refused_total",
-                "how often a topic refused a message of the outbox",
+                "times a topic refused a message of the outbox",
                 outbox.refused,
             ),
             ("vela_pulls_held_total", "long-poll requests that were parked", pulls.parked_total),

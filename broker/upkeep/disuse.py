@@ -53,7 +53,7 @@ class Disuse:
     async def expire_subscriptions(self, topic: Topic) -> int:
         """Remove expired durable subscriptions, and record each removal as an act. Return how many had expired.
 
-        A subscription stays if a client attaches before the removal.
+        That number includes subscriptions that stay because a client attached before the removal.
         """
         if not topic.policies.subscription_expiry_ms:
             return 0
@@ -68,9 +68,9 @@ class Disuse:
         return len(expired)
 
     async def delete_if_inactive(self, topic: Topic) -> bool:
-        """Delete a topic if nobody uses it, and return whether it was deleted.
+        """Delete a topic that nobody has used for as long as its policy says, and return whether it was deleted.
 
-        The partitions of a topic are deleted together, once nobody uses any of them.
+        The partitions of a topic are deleted together, once nobody has used any of them for that long.
         """
         if not self._is_inactive(topic):
             return False
@@ -94,7 +94,7 @@ class Disuse:
         return True
 
     async def visit_idle_topics(self, after: int) -> int:
-        """Check some topics that are not in memory and may have something to expire, with ids above `after`.
+        """Check the next topics, with ids above `after`, that are not in memory and may have something to expire.
 
         Returns the `after` for the next call; 0 = from the beginning.
         """
@@ -125,7 +125,7 @@ class Disuse:
     async def _remove(self, topic: Topic, subscription: Subscription) -> None:
         async with subscription.moves.moving(closes_consumers=True):
             if subscription.consumers or subscription.is_deleted:
-                return  # a client attached while another move was under way
+                return  # while another move was under way, a client attached, or that move deleted the subscription
             backlog = subscription.cursor.backlog_messages
             act_id = await repeat_until_done(
                 self._pool,

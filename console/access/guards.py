@@ -40,7 +40,7 @@ P = ParamSpec("P")
 
 
 def place_in(names: Mapping[str, object]) -> str:
-    """Return the topic or namespace that an address names with these parts, or "" if it names neither."""
+    """Return the topic or namespace that these parts of an address name, or "" if they name neither."""
     topic = names.get("topic")
     if isinstance(topic, str):
         return topic
@@ -67,7 +67,7 @@ def refusal_of(name: str, kind: str) -> str:
 def viewer(
     view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """Admit users who may see the topic or namespace in the address. If it names none, admit users with any role.
+    """Admit users who may see the topic or namespace in the address; if the address has none, users with any role.
 
     The view receives the request, then the user's rights at that topic or namespace. Raises Http404 for a topic or
     namespace that the user may not see, as if it did not exist, and PermissionDenied (403) for a user without a role.
@@ -109,7 +109,9 @@ def logged_in(
 def operator_only(
     view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """Admit operators and admins of the namespace in the address, or of any namespace if it names none.
+    """Admit operators and admins of the namespace in the address.
+
+    If the address has no namespace, admit operators and admins of any namespace.
 
     Raises PermissionDenied (403) for other users.
     """
@@ -119,7 +121,7 @@ def operator_only(
 def admin_only(
     view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """Admit only admins of the namespace in the address, or of any namespace if it names none.
+    """Admit only admins of the namespace in the address. If the address has none, admit admins of any namespace.
 
     Raises PermissionDenied (403) for other users.
     """

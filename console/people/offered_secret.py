@@ -1,4 +1,4 @@
-"""The secret of a second factor that a user is setting up: kept in the session until the first code proves it."""
+"""The secret of a second factor that a user is setting up. The session keeps it until the user enters a valid code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def offer(request: HttpRequest, user: AbstractBaseUser) -> dict[str, Any]:
 
 
 def offered(request: HttpRequest) -> str:
-    """Return the secret that this session was shown, or "" if none was."""
+    """Return the secret that `offer` put into this session, or "" if there is none."""
     try:
         return unsealed(request.session.get(_KEY, ""))
     except InvalidToken:
@@ -33,5 +33,5 @@ def offered(request: HttpRequest) -> str:
 
 
 def forget(request: HttpRequest) -> None:
-    """Remove the secret from the session once it is stored with the user."""
+    """Remove the secret from the session. Call this after the secret was stored with the user."""
     request.session.pop(_KEY, None)

@@ -32,17 +32,17 @@ PAGE: Final = PROJECT_DIR / "docs" / "reference" / "clients-tried.md"
 QUESTIONS: Final = {
     "produce-and-consume": "100 messages in batches, with keys and properties",
     "exclusive": "a second Exclusive consumer is refused",
-    "failover": "the standby continues where the first consumer closed",
-    "shared": "two Shared consumers get each message once",
+    "failover": "the standby takes over where the first consumer left off",
+    "shared": "two Shared consumers share the messages, each delivered once",
     "key-shared": "each key goes to one of two Key_Shared consumers",
     "schema": "a JSON schema; a producer with an incompatible one is refused",
-    "seek": "back to the beginning",
-    "dead-letters": "a message that is refused twice becomes a dead letter",
+    "seek": "seek to the beginning",
+    "dead-letters": "a message that a consumer rejects twice becomes a dead letter",
     "reader": "a reader from the beginning",
     "partitions": "a topic with three partitions",
     "pattern": "a subscription to topics by pattern",
-    "token": "a token of another key is refused",
-    "tls": "TLS; a server of another authority is refused",
+    "token": "a token signed with another key is refused",
+    "tls": "TLS; a server certificate of another authority is refused",
     "reconnect": "continue after `kill -9` of the broker",
 }
 SIGNS: Final = {"ok": "yes", "failed": "**no**", "absent": "—"}
@@ -163,7 +163,7 @@ def table(answers: Mapping[str, Mapping[str, Answer]], date: datetime.date) -> s
     lines = [
         "# Clients that were tried",
         "",
-        f"`make interop` asked these questions on {date.isoformat()}. Each client came unmodified from its language's",
+        f"`make interop` ran these checks on {date.isoformat()}. Each client came unmodified from its language's",
         "registry and connected with a token. “—” means that the client does not have the feature. Apache's Node",
         "client is not in the table: its package loads a native library from GitHub, which this run could not reach.",
         "PulsarFlex does not repeat a send that was on its way when the broker died: your program must repeat it.",

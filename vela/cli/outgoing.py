@@ -114,10 +114,18 @@ def _from_json(line: bytes, where: str) -> Outgoing:
     except (ValueError, RecursionError) as error:
         raise CliError(f"{where} is not JSON: {error}", Exit.USAGE, code="NotJson") from error
     if not isinstance(given, dict):
-        raise CliError(f"{where} is not a JSON object; it takes {_names()}", Exit.USAGE, code="NotJson")
+        raise CliError(
+            f"{where} is not a JSON object; an object can have the members {_names()}",
+            Exit.USAGE,
+            code="NotJson",
+        )
     unknown = given.keys() - _TAKEN - _PASSED_OVER
     if unknown:
-        raise CliError(f"{where} has {min(unknown)!r}; it takes {_names()}", Exit.USAGE, code="UnknownMember")
+        raise CliError(
+            f"{where} has the unknown member {min(unknown)!r}; the members are {_names()}",
+            Exit.USAGE,
+            code="UnknownMember",
+        )
     return Outgoing(
         payload=_payload(given, where),
         read_bytes=len(line) + 1,
@@ -185,7 +193,7 @@ def _is_text(value: object) -> bool:
 
 
 def _bad(where: str, name: str, what: str) -> CliError:
-    return CliError(f"{where} has a wrong {name}: it takes {what}", Exit.USAGE, code="BadMember")
+    return CliError(f"{where} has an invalid member {name!r}: use {what}", Exit.USAGE, code="BadMember")
 
 
 def _names() -> str:

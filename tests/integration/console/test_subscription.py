@@ -40,7 +40,7 @@ def test_the_backlog_is_counted_not_reported(operator: Client, shop: Shop) -> No
         f" {shop.backlog} left"
     ) in words
     assert "4 min to go" in words.replace("\u202f", " ")
-    assert part(operator, "standing").split()[:3] == ["●", "draining", "since"]
+    assert part(operator, "standing").split()[:3] == ["●", "draining", "began"]
     assert "999" not in words
 
 

@@ -51,9 +51,9 @@ def _rule_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--limit",
         metavar="LIMIT",
-        help="A number, a LENGTH for age, or a size such as 10GB for stored. The rule fires above it.",
+        help="The rule fires above this value: a number; for age a LENGTH; for stored a size such as 10GB.",
     )
-    @click.option("--within", metavar="LENGTH", help="dead_letters only: the time in which they grew.")
+    @click.option("--within", metavar="LENGTH", help="dead_letters only: count the letters of this time.")
     @click.option(
         "--for",
         "lasts",
@@ -81,8 +81,8 @@ def _rule_options(command: Callable[..., None]) -> Callable[..., None]:
 )
 @json_option
 def list_firing(most: int) -> None:
-    """List the alerts that fire now, the newest first."""
-    _list("alerts/firing", most, "fires since", "fired_ms", "no alert fires")
+    """List the alerts that are firing, newest first."""
+    _list("alerts/firing", most, "fires since", "fired_ms", "no alerts are firing")
 
 
 @alerts.command("history")
@@ -125,7 +125,7 @@ def _list(path: str, most: int, when: str, member: str, nothing: str) -> None:
 @alerts.command("list")
 @json_option
 def list_rules() -> None:
-    """List the rules by name."""
+    """List all rules, sorted by name."""
     with console_api() as api:
         rows = api.get("alerts/rules")["rules"]
     if as_json_is_asked():
@@ -165,7 +165,7 @@ def show(number: int) -> None:
 @_rule_options
 @json_option
 def create(name: str, measure: str, members: Mapping[str, str]) -> None:
-    """Create a rule. It fires when MEASURE is above the limit."""
+    """Create a rule. It fires when MEASURE stays above --limit, or when a condition such as stuck lasts."""
     with console_api() as api:
         _print(api.post("alerts/rules", {"name": name, "measure": measure, **members}).body)
 
@@ -269,7 +269,7 @@ def _print(row: dict[str, Any]) -> None:
 
 def _state(row: dict[str, Any]) -> str:
     """Return whether the rule fires, and until when it is silent."""
-    fires = f"fires for {row['firing']:,}" if row["firing"] else "quiet"
+    fires = f"firing: {row['firing']:,}" if row["firing"] else "not firing"
     until = row["silent_until"]
     if until and datetime.fromisoformat(until) > datetime.now(UTC):
         return f"{fires}, silent until {moment_of(until)}"

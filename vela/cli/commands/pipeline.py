@@ -249,7 +249,7 @@ def _requested(asked: Asked, consent: Consent, *, follow: bool) -> None:
         with console_api() as api:
             _follow(api, number)
     elif number is not None:
-        say(f"`vela pipeline show {number}` shows how far run {number} is")
+        say(f"`vela pipeline show {number}` shows the progress of run {number}")
 
 
 def _follow(api: ConsoleApi, number: int) -> None:

@@ -1,4 +1,4 @@
-"""Compact a topic: readers that ask for it get the latest message of each key. The log does not change.
+"""Compact a topic: readers of the compacted topic get the latest message of each key. The log does not change.
 
 `DeleteCompaction` deletes the messages kept for these readers.
 """
@@ -82,7 +82,7 @@ class Compact(ActKind[NoParameters]):
 
 
 class DeleteCompaction(DirectKind[NoParameters]):
-    """Delete the messages that compaction keeps of a topic, or of each partition of a partitioned topic."""
+    """Delete a topic's compacted messages, or those of each partition of a partitioned topic."""
 
     name = "delete_compaction"
     summary = "Delete what compaction keeps of a topic: its readers get the log, and retention alone decides."
@@ -107,7 +107,9 @@ class DeleteCompaction(DirectKind[NoParameters]):
     async def already_done(self, context: ActContext) -> Effect | None:
         if any(topic.compacted.stored is not None for topic in await _topics(context)):
             return None
-        return Effect(words=("a broker deleted it and died before it stored the counts",))
+        return Effect(
+            words=("a broker deleted the compacted messages and died before it stored their number",)
+        )
 
     async def carry_out(self, context: ActContext, given: NoParameters) -> None:
         for topic in await _topics(context):

@@ -56,9 +56,9 @@ def test_rules_are_listed_with_their_state(vela: Vela, console: FakeConsole) -> 
     silent = ended | {"id": 5, "name": "new", "silent_until": "2990-01-01T00:00:00Z", "has_webhook": False}
     console.answers["GET alerts/rules"] = {"rules": [RULE, ended, silent]}
     first, second, third = vela("alerts list").stdout.splitlines()[1:]
-    assert ("fires for 2" in first, "a webhook and ada@example.org" in first) == (True, True)
-    assert ("quiet" in second, "silent" in second, "a webhook" in second) == (True, False, True)
-    assert ("quiet, silent until 2990" in third, "nobody" in third) == (True, True)
+    assert ("firing: 2" in first, "a webhook and ada@example.org" in first) == (True, True)
+    assert ("not firing" in second, "silent" in second, "a webhook" in second) == (True, False, True)
+    assert ("not firing, silent until 2990" in third, "nobody" in third) == (True, True)
     assert [json.loads(line)["id"] for line in vela("alerts list --json").stdout.splitlines()] == [3, 4, 5]
     console.answers["GET alerts/rules"] = {"rules": []}
     assert "there is no rule yet" in vela("alerts list").stderr

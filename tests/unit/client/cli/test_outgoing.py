@@ -92,7 +92,9 @@ def test_an_endless_file_is_not_read_to_the_end(how: str, monkeypatch: pytest.Mo
     assert caught.value.exit_code == 2
 
 
-def test_as_much_as_a_message_may_have_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_of_exactly_the_largest_size_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("vela.cli.outgoing.MOST_BYTES", 4)
     path = tmp_path / "file"
     path.write_bytes(b"abcd\nefgh\nijkl")
@@ -143,38 +145,38 @@ def test_a_json_line_can_set_every_field_of_a_message(tmp_path: Path) -> None:
     [
         ("{", "line 2, is not JSON"),
         ("[" * 100_000, "line 2, is not JSON"),
-        ("5", "line 2, is not a JSON object; it takes deliver_at_ms, event_ms, key"),
-        ('{"payload": "a", "kee": "b"}', "line 2, has 'kee'"),
+        ("5", "line 2, is not a JSON object; an object can have the members deliver_at_ms, event_ms, key"),
+        ('{"payload": "a", "kee": "b"}', "line 2, has the unknown member 'kee'"),
         ("{}", "needs payload or payload_base64"),
         ('{"payload": "a", "payload_base64": "YQ=="}', "and not both"),
         ('{"payload": NaN}', "line 2, is not JSON: NaN is not a number"),
-        ('{"payload": [1e999]}', "line 2, has a wrong payload: it takes values that JSON can express"),
-        ('{"payload_base64": "%"}', "line 2, has a wrong payload_base64: it takes base64 text"),
-        ('{"payload_base64": 1234}', "line 2, has a wrong payload_base64: it takes base64 text"),
-        ('{"payload": "a", "key": 5}', "line 2, has a wrong key: it takes text"),
-        ('{"payload": "a", "ordering_key": ["b"]}', "line 2, has a wrong ordering_key: it takes text"),
-        (r'{"payload": "a", "key": "\ud800"}', "line 2, has a wrong key: it takes text in UTF-8"),
+        ('{"payload": [1e999]}', "line 2, has an invalid member 'payload': use values that JSON can express"),
+        ('{"payload_base64": "%"}', "line 2, has an invalid member 'payload_base64': use base64 text"),
+        ('{"payload_base64": 1234}', "line 2, has an invalid member 'payload_base64': use base64 text"),
+        ('{"payload": "a", "key": 5}', "line 2, has an invalid member 'key': use text"),
+        ('{"payload": "a", "ordering_key": ["b"]}', "line 2, has an invalid member 'ordering_key': use text"),
+        (r'{"payload": "a", "key": "\ud800"}', "line 2, has an invalid member 'key': use text in UTF-8"),
         (
             '{"payload": "a", "event_ms": "5"}',
-            "line 2, has a wrong event_ms: it takes milliseconds since 1970",
+            "line 2, has an invalid member 'event_ms': use milliseconds since 1970",
         ),
         (
             '{"payload": "a", "event_ms": true}',
-            "line 2, has a wrong event_ms: it takes milliseconds since 1970",
+            "line 2, has an invalid member 'event_ms': use milliseconds since 1970",
         ),
         (
             '{"payload": "a", "event_ms": -1}',
-            "line 2, has a wrong event_ms: it takes milliseconds since 1970",
+            "line 2, has an invalid member 'event_ms': use milliseconds since 1970",
         ),
         (
             f'{{"payload": "a", "deliver_at_ms": {2**63}}}',
-            "line 2, has a wrong deliver_at_ms: it takes milliseconds since 1970",
+            "line 2, has an invalid member 'deliver_at_ms': use milliseconds since 1970",
         ),
-        ('{"payload": "a", "properties": {"a": 1}}', "line 2, has a wrong properties: it takes"),
-        ('{"payload": "a", "properties": []}', "line 2, has a wrong properties: it takes"),
+        ('{"payload": "a", "properties": {"a": 1}}', "line 2, has an invalid member 'properties': use"),
+        ('{"payload": "a", "properties": []}', "line 2, has an invalid member 'properties': use"),
         (
             r'{"payload": "a", "properties": {"\udfff": "b"}}',
-            "line 2, has a wrong properties: it takes",
+            "line 2, has an invalid member 'properties': use",
         ),
     ],
 )
@@ -188,7 +190,7 @@ def test_a_line_that_is_not_a_message_is_named(line: str, says: str, tmp_path: P
 
 
 def test_an_argument_that_is_not_a_message_is_named() -> None:
-    with pytest.raises(CliError, match="argument 2 has a wrong event_ms: it takes milliseconds"):
+    with pytest.raises(CliError, match="argument 2 has an invalid member 'event_ms': use milliseconds"):
         of('{"payload": "a", "event_ms": 0}', '{"payload": "a", "event_ms": 0.5}', how="json")
 
 

@@ -57,7 +57,7 @@ def test_runs_are_listed_and_one_run_is_shown(vela: Vela, console: FakeConsole) 
     assert json.loads(vela("pipeline show 12 --json").output)["id"] == 12
 
 
-def test_a_run_that_is_done_does_not_show_where_it_was_last(vela: Vela, console: FakeConsole) -> None:
+def test_a_finished_run_does_not_show_its_last_stage(vela: Vela, console: FakeConsole) -> None:
     console.answers["GET pipeline/runs"] = {"runs": [DONE], "next_before": None}
     console.answers["GET pipeline/runs/12"] = DONE
     for line in ("pipeline list", "pipeline show 12"):
@@ -116,7 +116,7 @@ def test_a_run_is_followed_to_its_end(vela: Vela, console: FakeConsole) -> None:
     failed = vela("pipeline run export orders --set to=x --yes --follow")
     assert (failed.exit_code, "run 12 failed: Spark needs Java 17" in failed.output) == (1, True)
     asked = vela("pipeline run export orders --set to=x --yes")
-    assert "`vela pipeline show 12` shows how far run 12 is" in asked.output
+    assert "`vela pipeline show 12` shows the progress of run 12" in asked.output
 
 
 @pytest.mark.parametrize(
