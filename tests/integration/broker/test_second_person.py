@@ -42,7 +42,7 @@ async def test_the_plan_that_sets_the_policy_says_what_it_means(run: BrokerRun) 
     await run.producer()
     planned = await plan("ada", "set_namespace_policies", "public/default", set={"second_person": "true"})
     assert planned.plan is not None
-    assert planned.plan["notes"][-1].startswith("from then on another user must apply each act")
+    assert planned.plan["notes"][-1].startswith("from then on, another user must apply each act")
     assert (await apply(planned, "ada")).state == "applied"
 
 
