@@ -67,7 +67,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "console.middleware.ContentSecurityPolicy",
     "console.middleware.ReadableRequests",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "console.middleware.StaticFiles",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asgiref.sync import sync_to_async
 from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse
@@ -10,17 +11,21 @@ __all__ = ["healthz", "readyz"]
 
 
 @login_not_required
-def healthz(_request: HttpRequest) -> HttpResponse:
+async def healthz(_request: HttpRequest) -> HttpResponse:
     """Answer 200 as long as the process can answer."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
 @login_not_required
-def readyz(_request: HttpRequest) -> HttpResponse:
+async def readyz(_request: HttpRequest) -> HttpResponse:
     """Answer 200 if the database answers, else 503 with the reason."""
     try:
-        connection.ensure_connection()
+        await sync_to_async(_reach_database)()
     except DatabaseError as error:
         reason = str(error).partition("\n")[0]
         return HttpResponse(f"database: {reason}\n", status=503, content_type="text/plain")
     return HttpResponse("ready\n", content_type="text/plain")
+
+
+def _reach_database() -> None:
+    connection.ensure_connection()  # looked up in this thread, because Django keeps one connection for each thread

@@ -1,4 +1,4 @@
-"""Middleware of every page: a strict content security policy, login, readable requests."""
+"""Middleware of every page: a strict content security policy, static files, login, readable requests."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from django.core.exceptions import BadRequest, SuspiciousOperation
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.utils.translation import gettext as _
+from whitenoise.middleware import WhiteNoiseMiddleware
 
 from console.api.problems import Problem
 
@@ -19,6 +20,7 @@ __all__ = [
     "ContentSecurityPolicy",
     "LoginRequired",
     "ReadableRequests",
+    "StaticFiles",
     "trouble_in",
 ]
 
@@ -38,16 +40,25 @@ POLICY = "; ".join(
 
 
 class ContentSecurityPolicy:
-    """Sets Content-Security-Policy and Referrer-Policy on every response, unless the view has set its own."""
+    """Sets Content-Security-Policy and Referrer-Policy on every response, unless the view has set its own.
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+    It works in synchronous and asynchronous servers.
+    """
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(
+        self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]
+    ) -> None:
         self.get_response = get_response
+        self._async = iscoroutinefunction(get_response)
+        if self._async:
+            markcoroutinefunction(self)
 
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        response = self.get_response(request)
-        response.headers.setdefault("Content-Security-Policy", POLICY)
-        response.headers.setdefault("Referrer-Policy", "same-origin")
-        return response
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        answer = self.get_response(request)
+        return _later(answer) if isinstance(answer, Awaitable) else _with_policy(answer)
 
 
 class ReadableRequests:
@@ -81,6 +92,30 @@ class ReadableRequests:
             raise BadRequest(trouble)
 
 
+class StaticFiles:
+    """WhiteNoise for synchronous and asynchronous servers.
+
+    WhiteNoise itself is only synchronous: every request would occupy a thread that waits for the event loop, and a
+    request in progress at SIGTERM would keep the process alive, because Python waits for its threads.
+    """
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(
+        self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]
+    ) -> None:
+        self._files = WhiteNoiseMiddleware(get_response)
+        self._async = iscoroutinefunction(get_response)
+        if self._async:
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        # The result is the file's response, or what the next middleware returns, which may be awaitable.
+        answer: HttpResponseBase | Awaitable[HttpResponseBase] = self._files(request)
+        return _ready(answer) if self._async and not isinstance(answer, Awaitable) else answer
+
+
 class LoginRequired(LoginRequiredMiddleware):
     """Django's middleware, except that it loads no user for views without a login: the database may be unavailable."""
 
@@ -94,6 +129,16 @@ class LoginRequired(LoginRequiredMiddleware):
 
 
 async def _ready(response: HttpResponseBase) -> HttpResponseBase:
+    return response
+
+
+async def _later(answer: Awaitable[HttpResponseBase]) -> HttpResponseBase:
+    return _with_policy(await answer)
+
+
+def _with_policy(response: HttpResponseBase) -> HttpResponseBase:
+    response.headers.setdefault("Content-Security-Policy", POLICY)
+    response.headers.setdefault("Referrer-Policy", "same-origin")
     return response
 
 

@@ -48,8 +48,8 @@ def rows_in_file(name: str, store: FileStore, parameters: Mapping[str, Any]) -> 
     """Answer the query `name` of log.sql for one ledger.
 
     Raises pipeline.errors.OffloadUnavailable if the file cannot be read, and its subclass LedgerFileMissing if there is
-    no such file. If the storage did not answer, further calls
-    raise at once for 5 s: each attempt takes seconds, and pages that try again and again would use up all threads.
+    no such file. If the storage did not answer, further calls raise immediately for 5 s: each attempt takes seconds,
+    and pages that try again and again would use up all threads.
     """
     files = _files()
     until_s, trouble = _away.get(files, (0.0, ""))
