@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
 RECEIVE_MS = 20_000
 QUIET_MS = 1_500
+CALLBACK_S = 20
 QUEUE = 10
 
 
@@ -56,11 +58,12 @@ def assert_silent(consumer: pulsar.Consumer) -> None:
 
 
 def publish(producer: pulsar.Producer, payloads: list[bytes]) -> None:
-    results: list[pulsar.Result] = []
+    results: queue.Queue[pulsar.Result] = queue.Queue()
     for payload in payloads:
-        producer.send_async(payload, lambda result, _: results.append(result))
+        producer.send_async(payload, lambda result, _: results.put(result))
     producer.flush()
-    assert results == [pulsar.Result.Ok] * len(payloads)
+    # flush() can return while another thread of the client still calls the callbacks of the last batch.
+    assert [results.get(timeout=CALLBACK_S) for _ in payloads] == [pulsar.Result.Ok] * len(payloads)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 import pulsar
 
+from tests.support.waiting import wait_until
+
 __all__ = ["Record", "Workload"]
 
 RECEIVER_QUEUE = 500
@@ -81,6 +83,8 @@ class Workload:
         self._sending.clear()
         self._threads[0].join()
         self._producer.flush()
+        # flush() can return while another thread of the client still calls the callbacks of the last batch.
+        wait_until(lambda: self._answered() == self.sent, "a receipt or an error for each message")
 
     def stop(self) -> None:
         """Stop sending and receiving, and close the client."""
@@ -104,6 +108,9 @@ class Workload:
                 if not self._sending.is_set():
                     return
             self._pause()
+
+    def _answered(self) -> int:
+        return len(self.record.receipts) + len(self.record.failed)
 
     def _receipt_of(self, number: int) -> object:
         def answered(result: pulsar.Result, message_id: pulsar.MessageId) -> None:
