@@ -21,7 +21,7 @@ from console.history.bars import BARS_HEIGHT, BARS_WIDTH, bars
 from console.history.series import Level
 from console.queries.clients import ClientsAsked, producers
 from console.queries.history import history_of_topic, sparklines
-from console.queries.numbers import subscription_sums
+from console.queries.numbers import oldest_unacked_ms, subscription_sums
 from console.queries.pipeline import insights
 from console.queries.rights import EVERYTHING
 from console.queries.topics import topic as queries
@@ -118,7 +118,7 @@ def _rows(tab: str, head: queries.TopicHead, log: Log, query: QueryDict) -> Mapp
             # Logs and stored cursors give exact counts, even if no broker runs.
             rows = queries.subscriptions(head.id, Ends.of(head.id, log))
             lines = sparklines({(row.topic_id, row.id): row.backlog_messages for row in rows})
-            return {"rows": rows, "lines": lines, "quota": _quota(head.name, rows)}
+            return {"rows": rows, "lines": lines, "quota": _quota(head, rows)}
         case "producers":
             return {"rows": producers(ClientsAsked(topic=head.name, limit=queries.ROWS), EVERYTHING).rows}
         case "pulls":
@@ -138,20 +138,30 @@ def _rows(tab: str, head: queries.TopicHead, log: Log, query: QueryDict) -> Mapp
             return {"log": log}
 
 
-def _quota(topic: str, rows: Sequence[queries.SubscriptionRow]) -> str:
-    """Return a sentence if a backlog is larger than the quota in bytes, else "". One query.
-
-    The age of the oldest messages is known only on the page of each subscription.
-    """
-    documents = topic_policies(topic)
+def _quota(head: queries.TopicHead, rows: Sequence[queries.SubscriptionRow]) -> str:
+    """Return a sentence if a backlog is larger or older than the topic's quota, else "". At most three queries."""
+    documents = topic_policies(head.name)
     if documents is None or not rows:
         return ""
-    policies = effective_policies(broker_settings(), documents.namespace, documents.own, where=topic)
+    policies = effective_policies(broker_settings(), documents.namespace, documents.own, where=head.name)
     largest = max(rows, key=lambda row: row.backlog_bytes)
-    if not 0 <= policies.backlog_quota_bytes < largest.backlog_bytes:
+    name = largest.name if 0 <= policies.backlog_quota_bytes < largest.backlog_bytes else None
+    if name is None and policies.backlog_quota_ms >= 0:
+        name = _older_than(policies.backlog_quota_ms, head.id, rows)
+    if name is None:
         return ""
-    whose = said("The backlog of {name}", name=largest.name)
+    whose = said("The backlog of {name}", name=name)
     return spoken(backlog_quota.sentence_of(policies.backlog_quota_policy.value, whose))
+
+
+def _older_than(age_ms: int, topic_id: int, rows: Sequence[queries.SubscriptionRow]) -> str | None:
+    """Return the subscription with the oldest unacked message if that message is older than `age_ms`, else None."""
+    stored_ms = oldest_unacked_ms(topic_id, {row.name for row in rows})
+    oldest = min(stored_ms.items(), key=lambda each: each[1], default=None)
+    if oldest is None or time.time_ns() // 1_000_000 - oldest[1] <= age_ms:
+        return None
+    (name, _partition), _ms = oldest
+    return name
 
 
 def _insights(topic_id: int) -> Mapping[str, Any]:

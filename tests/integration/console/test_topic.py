@@ -30,6 +30,10 @@ def test_the_page_says_whose_backlog_has_reached_the_quota(looker: Client, shop:
     assert reached in text_of(looker.get(ORDERS))
     Topic.objects.filter(pk=shop.topic.pk).update(policies={"backlog_quota_bytes": 10**12})
     assert reached not in text_of(looker.get(ORDERS))
+    Topic.objects.filter(pk=shop.topic.pk).update(policies={"backlog_quota_ms": 1})
+    assert reached in text_of(looker.get(ORDERS))
+    Topic.objects.filter(pk=shop.topic.pk).update(policies={"backlog_quota_ms": 10**15})
+    assert reached not in text_of(looker.get(ORDERS))
 
 
 def test_the_page_lists_producers_with_their_rates_and_ids(looker: Client, shop: Shop) -> None:
