@@ -22,7 +22,7 @@ from bench.ceilings.tcp_echo import echo_latency
 from bench.load.elsewhere import elsewhere
 from bench.load.messages import entries
 from bench.load.open_loop import Latencies, run_exactly
-from broker.log.writer import SHARED_ENTRIES
+from broker.log.topic_limit import BESIDE_LIGHT
 
 __all__ = ["Strain", "bare_latency", "wal_bytes"]
 
@@ -68,7 +68,7 @@ def bare_latency(
 @contextmanager
 def _writing(database_url: str, payload_bytes: int, rows_per_s: float) -> Iterator[None]:
     entry = entries.single(bytes(payload_bytes))
-    with copying(database_url, entry, SHARED_ENTRIES, 0, [0], entries_per_s=rows_per_s):
+    with copying(database_url, entry, BESIDE_LIGHT.entries, 0, [0], entries_per_s=rows_per_s):
         yield
 
 

@@ -25,6 +25,7 @@ from broker.log.epochs import TAKEN, Epochs
 from broker.log.ledger_rolling import roll_ledgers
 from broker.log.ready_logs import ReadyLogs
 from broker.log.segments import Segments
+from broker.log.topic_limit import STATEMENT, Size, TopicLimit
 from broker.log.topic_log import AppendBatch
 from broker.storage.connection import is_outcome_unknown
 from broker.storage.log import entries as store
@@ -42,14 +43,6 @@ logger = logging.getLogger(__name__)
 
 LANES = 2
 MAX_ROLLS = 1000  # topics whose next ledgers one statement opens
-MAX_ENTRIES = 1000  # a statement of 1,000 rows of 1 KB takes about 15 ms; more only adds latency
-# Half of the unanswered bytes that one connection may have, so that one half is gathered while the other commits.
-MAX_BYTES = 2 * 1024 * 1024
-# The most that one topic may add to a statement while other topics publish. The other topics wait until the event loop
-# has bound this topic's rows and written its receipts, which takes about 15 µs for each entry.
-SHARED_ENTRIES = 100
-SHARED_BYTES = 256 * 1024
-SHARED_S = 0.1  # topics share the writer for this long after two of them submitted in turn
 _RETRY_S = 0.05
 _RETRY_MOST_S = 1.0
 
@@ -81,8 +74,7 @@ class Writer:
         self._ready = ReadyLogs()
         self._work = asyncio.Event()
         self._lanes: list[asyncio.Task[None]] = []
-        self._latest_topic_id: int | None = None  # the topic of the latest `submit`
-        self._shared_until_s = 0.0
+        self._topic_limit = TopicLimit()
         self._busy = 0
         self._drained = asyncio.Event()
         self._drained.set()
@@ -110,10 +102,6 @@ class Writer:
         """Queue a log that has sends waiting. No effect if the log is queued, taken by a lane, in flight or paused."""
         if log.is_queued or log.is_taken or log.in_flight is not None or log.is_paused:
             return
-        if log.topic_id != self._latest_topic_id:
-            if self._latest_topic_id is not None:
-                self._shared_until_s = time.monotonic() + SHARED_S
-            self._latest_topic_id = log.topic_id
         self._ready.add(log)
         self._drained.clear()
         self._work.set()
@@ -209,20 +197,22 @@ class Writer:
         batches: dict[TopicLog, AppendBatch] = {}
         entries = size_bytes = 0
         log: TopicLog | None = first
-        is_shared = time.monotonic() < self._shared_until_s
-        most_entries, most_bytes = (SHARED_ENTRIES, SHARED_BYTES) if is_shared else (MAX_ENTRIES, MAX_BYTES)
+        now_s = time.monotonic()
+        most = self._topic_limit.now(now_s)
         while log is not None:
             batch = self._take(
                 log,
-                min(most_entries, MAX_ENTRIES - entries),
-                min(most_bytes, MAX_BYTES - size_bytes),
+                min(most.entries, STATEMENT.entries - entries),
+                min(most.size_bytes, STATEMENT.size_bytes - size_bytes),
                 now_ms,
             )
             if batch is not None:
                 batches[log] = batch
-                entries += len(batch.entries)
-                size_bytes += batch.size_bytes
-            has_room = entries < MAX_ENTRIES and size_bytes < MAX_BYTES
+                part = Size(len(batch.entries), batch.size_bytes)
+                self._topic_limit.took(log.topic_id, part, has_more=bool(log.queue), now_s=now_s)
+                entries += part.entries
+                size_bytes += part.size_bytes
+            has_room = entries < STATEMENT.entries and size_bytes < STATEMENT.size_bytes
             log = self._ready.next_for(segment_id, now_ms) if has_room else None
         return batches
 

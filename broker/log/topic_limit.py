@@ -1,0 +1,50 @@
+"""How much one topic may add to a statement of the writer.
+
+A topic that publishes much could fill whole statements. Until the event loop has bound their rows and written their
+receipts, which takes about 15 µs for each entry, topics that publish little would wait. So while such light topics
+publish, no topic may add much to a statement. Topics that all publish much do not limit each other: with small
+statements each of them would store a third less. No clock: callers pass the time.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+__all__ = ["BESIDE_LIGHT", "STATEMENT", "Size", "TopicLimit"]
+
+
+class Size(NamedTuple):
+    """The size of a statement, or of one topic's part of it."""
+
+    entries: int
+    size_bytes: int
+
+
+# 1,000 rows of 1 KB take about 15 ms; more only adds latency. The bytes are half of what one connection may have
+# without a receipt, so that one half is gathered while the other commits.
+STATEMENT: Final = Size(1000, 2 * 1024 * 1024)
+BESIDE_LIGHT: Final = Size(100, 256 * 1024)
+_LASTS_S: Final = 0.1  # after a light topic and another one published in turn
+
+
+class TopicLimit:
+    """The limit for each topic, from the parts that the topics took before."""
+
+    def __init__(self) -> None:
+        self._latest_topic_id: int | None = None
+        self._is_latest_light = False
+        self._beside_light_until_s = 0.0
+
+    def now(self, now_s: float) -> Size:
+        """Return how much one topic may add to a statement at this time."""
+        return BESIDE_LIGHT if now_s < self._beside_light_until_s else STATEMENT
+
+    def took(self, topic_id: int, part: Size, *, has_more: bool, now_s: float) -> None:
+        """Record the part that a topic took, and whether sends of the topic still wait."""
+        is_light = (
+            not has_more and part.entries < BESIDE_LIGHT.entries and part.size_bytes < BESIDE_LIGHT.size_bytes
+        )
+        is_other = self._latest_topic_id not in (None, topic_id)
+        if is_other and (is_light or self._is_latest_light):
+            self._beside_light_until_s = now_s + _LASTS_S
+        self._latest_topic_id, self._is_latest_light = topic_id, is_light
