@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -20,8 +20,11 @@ from vela.cli.text.times import LENGTH
 
 if TYPE_CHECKING:
     from vela.aio import Client, Reader
+    from vela.message import Message
 
 __all__ = ["read"]
+
+_SILENT_S: Final = 10.0  # without a message, although there are more
 
 
 @click.command()
@@ -101,6 +104,16 @@ async def _reader(client: Client, topic: str, place: Start) -> Reader:
     return reader
 
 
+async def _say_if_silent(following: asyncio.Future[Message]) -> None:
+    """If no message arrives for a while although the topic has more, say so once. Do not wait any longer."""
+    arrived, _ = await asyncio.wait({following}, timeout=_SILENT_S)
+    if not arrived:
+        say(
+            f"waiting: the topic has more messages, but the broker has sent none for {_SILENT_S:.0f} s."
+            " Its log says why. Ctrl-C ends the wait."
+        )
+
+
 async def _read(reader: Reader, printing: Printing, *, follows: bool, timeout_ms: int | None) -> None:
     """Read until there are enough messages, the topic ends or the time is up. Write messages before each wait."""
     from vela.errors import Timeout
@@ -112,6 +125,8 @@ async def _read(reader: Reader, printing: Printing, *, follows: bool, timeout_ms
         if gathered >= PIECE or not following.done():
             await printing.write()
             gathered = 0
+        if not follows and not following.done():
+            await _say_if_silent(following)
         try:
             printing.add(await following)
         except Timeout:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from typing import cast
 
 import pytest
 
 from tests.unit.client.cli.conftest import Vela
 from tests.unit.client.cli.fake_console import FakeConsole
+from vela.aio import Reader
+from vela.cli.commands.read import _read
 from vela.cli.errors import CliError
 from vela.cli.printing import Printing
 from vela.cli.start import SEEK_TO, Start
@@ -122,3 +126,36 @@ def test_fewer_messages_than_asked_for_is_exit_code_3(
     with pytest.raises(CliError) as caught:
         printing.require_enough()
     assert caught.value.exit_code == 3
+
+
+class SilentReader:
+    """A reader of a topic with one more message, which the broker sends once `_read` has said that it waits."""
+
+    def __init__(self) -> None:
+        self.has_more = True
+        self.message: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+
+    async def has_message_available(self) -> bool:
+        return self.has_more
+
+    async def read_next(self, timeout_ms: int | None) -> Message:
+        message = await self.message
+        self.has_more = False
+        return message
+
+
+async def test_read_says_that_it_waits_for_messages_that_the_topic_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reader, said = SilentReader(), list[str]()
+
+    def remember(text: str) -> None:
+        said.append(text)
+        reader.message.set_result(a_message(b"late"))
+
+    monkeypatch.setattr("vela.cli.commands.read.say", remember)
+    monkeypatch.setattr("vela.cli.commands.read._SILENT_S", 0.0)
+    printing = Printing(form="text", most=None)
+    await asyncio.wait_for(_read(cast(Reader, reader), printing, follows=False, timeout_ms=None), 10)
+    assert [text.partition(":")[0] for text in said] == ["waiting"]
+    assert printing.written == 1
