@@ -127,6 +127,19 @@ def test_a_tenant_is_shown_changed_and_refused_as_by_pulsar(admin: Admin) -> Non
     assert admin("DELETE", "tenants/acme?force=true").status == 405
 
 
+def test_pulsar_admin_gets_what_its_client_cannot_do_without(admin: Admin) -> None:
+    # `pulsar-admin clusters list` marks the cluster that the runtime configuration names.
+    assert admin.get("brokers/configuration/runtime")["clusterName"] == "vela"
+    assert "the only metadata store is PostgreSQL" in admin("GET", "brokers/internal-configuration").reason
+    # Java's admin client takes these as an int, a list and booleans, which cannot be empty.
+    assert admin.get(f"{NAMESPACE}/maxTopicsPerNamespace") == 0
+    assert admin.get(f"{NAMESPACE}/schemaValidationEnforced") is False
+    admin.done("PUT", f"{SHOP}/java")
+    assert admin.get(f"{SHOP}/java/schemaValidationEnforced") is False
+    assert admin.get(f"{SHOP}/java/shadowTopics") == []
+    assert "properties are set at creation" in admin("PUT", f"{SHOP}/java/properties", {"a": "b"}).reason
+
+
 def test_a_tenant_stays_when_its_last_namespace_goes(admin: Admin) -> None:
     admin.done("PUT", "tenants/stays", {"allowedClusters": ["vela"]})
     admin.done("PUT", "namespaces/stays/only")

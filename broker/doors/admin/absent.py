@@ -9,6 +9,9 @@ __all__ = ["ABSENT", "why_absent"]
 
 _ONE_CLUSTER: Final = "Vela has one cluster, which its settings describe"
 _ONE_BROKER: Final = "Vela runs one broker and does not split namespaces"
+_NO_PAUSE: Final = (
+    "Vela stores which messages are acknowledged, however many are not, so it never needs to pause"
+)
 _SETTINGS: Final = "settings are environment variables, and change with a restart"
 
 # A name in braces is one part of a path; {rest} is all that follows.
@@ -16,7 +19,6 @@ ABSENT: Final[dict[str, str]] = {
     "PUT, POST, DELETE /admin/v2/clusters/{cluster}": _ONE_CLUSTER,
     "POST, DELETE /admin/v2/clusters/{cluster}/{rest}": _ONE_CLUSTER,
     "POST, DELETE /admin/v2/brokers/configuration/{rest}": _SETTINGS,
-    "GET /admin/v2/brokers/configuration/runtime": _SETTINGS,
     "GET /admin/v2/brokers/internal-configuration": "the only metadata store is PostgreSQL",
     "GET /admin/v2/brokers/backlog-quota-check": "quotas are checked all the time",
     "GET /admin/v2/broker-stats/metrics": "read /metrics",
@@ -28,7 +30,17 @@ ABSENT: Final[dict[str, str]] = {
     "PUT, DELETE /admin/v2/{domain}/{tenant}/{namespace}/{topic}/properties": "properties are set at creation",
     "GET /admin/v2/{domain}/{tenant}/{namespace}/{topic}/internal-info": "read internalStats",
     "GET /admin/v2/{domain}/{tenant}/{namespace}/{topic}/backlog": "read stats, whose backlogs are exact",
+    "POST /admin/v2/namespaces/{tenant}/{namespace}/resourcegroup/{name}": "Vela has no resource groups",
+    "GET, POST, DELETE /admin/v2/namespaces/{tenant}/{namespace}/dispatcherPauseOnAckStatePersistent": _NO_PAUSE,
+    "GET, PUT, DELETE /admin/v2/namespaces/{tenant}/{namespace}/property/{rest}": "Vela has no such policy",
+    "GET, POST, DELETE /admin/v2/{domain}/{tenant}/{namespace}/{topic}/dispatcherPauseOnAckStatePersistent": _NO_PAUSE,
+    "GET, POST, DELETE /admin/v2/{domain}/{tenant}/{namespace}/{topic}/{subscription}/dispatchRate": (
+        "set subscriptionDispatchRate, which is the same for all subscriptions of a topic"
+    ),
+    "GET /admin/v2/schemas/{tenant}/{namespace}/{topic}/metadata": "read …/schemas, which has every version",
+    "GET /admin/v2/resource-quotas": _ONE_BROKER,
     "GET /admin/v2/resource-quotas/{rest}": _ONE_BROKER,
+    "GET /admin/v2/resourcegroups": "Vela has no resource groups",
     "GET /admin/v2/resourcegroups/{rest}": "Vela has no resource groups",
     "GET /admin/v2/bookies/{rest}": "Vela stores messages in PostgreSQL",
     "GET /admin/v2/proxy-stats/{rest}": "WebSockets are served by the broker: read /metrics",
@@ -38,7 +50,7 @@ ABSENT: Final[dict[str, str]] = {
 
 
 def _pattern(line: str) -> re.Pattern[str]:
-    path = line.partition(" ")[2]
+    path = line.rpartition(" ")[2]
     parts = (
         ".+" if part == "{rest}" else "[^/]+" if part.startswith("{") else re.escape(part)
         for part in path.split("/")

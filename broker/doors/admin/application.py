@@ -88,7 +88,8 @@ class AdminPages:
         request.path_names = found.kwargs
         answer: HttpResponseBase = await found.func(request, *found.args, **found.kwargs)
         if answer.status_code == 405 and "Allow" in answer:
-            refused = refusal(405, f"{path} takes {answer['Allow']}")
+            why = why_absent(path)
+            refused = refusal(405, f"{path} takes {answer['Allow']}{f': {why}' if why else ''}")
             refused["Allow"] = answer["Allow"]
             return refused
         return answer

@@ -9,6 +9,7 @@ from ninja import Router
 from pydantic import BaseModel, Field
 
 from broker.core.access.permissions import Action
+from broker.doors.admin.absent import why_absent
 from broker.doors.admin.catalogue import Catalogue
 from broker.doors.admin.operations import operation
 from broker.doors.admin.refusals import Refused
@@ -138,9 +139,24 @@ async def get_dynamic_values(request: AdminRequest) -> dict[str, str]:
     return {}
 
 
+@operation(router, "GET", f"{_BROKERS}/configuration/runtime", Action.RULE)
+async def get_runtime_configuration(request: AdminRequest) -> dict[str, str]:
+    """Return the settings of Pulsar that Vela has too, as text."""
+    settings = request.broker.settings
+    asks = "true" if settings.asks_for_credentials else "false"
+    return {
+        "clusterName": CLUSTER,
+        "maxMessageSize": str(settings.max_message_bytes),
+        "authenticationEnabled": asks,
+        "authorizationEnabled": asks,
+    }
+
+
 @operation(router, "GET", f"{_BROKERS}/{{segment:cluster}}", Action.RULE)
 async def get_brokers_of_cluster(request: AdminRequest, cluster: str) -> list[str]:
     """List the brokers of the cluster. There is only this one."""
+    if reason := why_absent(request.path):  # a path that looks like a cluster's
+        raise Refused(404, f"the admin API has no path {request.path}: {reason}")
     _require_cluster(cluster)
     return [_broker_id(request)]
 

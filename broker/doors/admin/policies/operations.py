@@ -31,7 +31,7 @@ router = Router()
 
 
 def _shown(policy: AdminPolicy, found: Values) -> Any:
-    return policy.read(found) if any(name in found for name in policy.names) else None
+    return policy.read(found) if any(name in found for name in policy.names) else policy.unset
 
 
 def _add_to_namespaces(policy: AdminPolicy) -> None:

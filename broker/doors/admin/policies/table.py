@@ -41,6 +41,7 @@ class AdminPolicy:
     topic_verb: str = "POST"
     member: str = ""  # its name in the object of all policies of a namespace
     by_cluster: bool = False  # in that object, its value is a map from cluster names to values
+    unset: Any = None  # what a GET answers if none of `names` is set; None becomes 204
 
 
 def _number(
@@ -70,7 +71,9 @@ def _number(
     )
 
 
-def _flag(name: str, *, namespace: str = "", topic: str = "", member: str = "") -> AdminPolicy:
+def _flag(
+    name: str, *, namespace: str = "", topic: str = "", member: str = "", unset: bool | None = None
+) -> AdminPolicy:
     return AdminPolicy(
         names=(name,),
         body=bool,
@@ -79,6 +82,7 @@ def _flag(name: str, *, namespace: str = "", topic: str = "", member: str = "") 
         namespace=namespace,
         topic=topic,
         member=member,
+        unset=unset,
     )
 
 
@@ -318,6 +322,7 @@ POLICIES: Final[tuple[AdminPolicy, ...]] = (
         namespace="schemaValidationEnforced",
         topic="schemaValidationEnforced",
         member="schema_validation_enforced",
+        unset=False,  # Java's admin client takes a plain boolean here
     ),
     AdminPolicy(
         names=("schema_compatibility",),
