@@ -59,7 +59,7 @@ def check_may_act(rights: Rights, name: str, kind: str) -> None:
 
 def refusal_of(name: str, kind: str) -> str:
     """Return the sentence that says which role an act of this kind needs."""
-    return _("This requires the role {role} of {place}.").format(
+    return _("You need the {role} role for {place}.").format(
         role=role_for(kind).label, place=namespace_of(name)
     )
 
@@ -140,9 +140,9 @@ def _at_least(
         if (rights.here or 0) < role:
             if rights.place:
                 raise PermissionDenied(
-                    _("This requires the role {role} of {place}.").format(role=role.label, place=rights.place)
+                    _("You need the {role} role for {place}.").format(role=role.label, place=rights.place)
                 )
-            raise PermissionDenied(_("This requires the role {role}.").format(role=role.label))
+            raise PermissionDenied(_("You need the {role} role.").format(role=role.label))
         return view(request, rights, *args, **kwargs)
 
     return viewer(update_wrapper(checked, view))
@@ -158,7 +158,7 @@ def admin_everywhere_only(
     ) -> HttpResponseBase:
         if not rights.is_admin():
             raise PermissionDenied(
-                _("This requires the role {role} of {place}.").format(role=Role.ADMIN.label, place=EVERYTHING)
+                _("You need the {role} role for {place}.").format(role=Role.ADMIN.label, place=EVERYTHING)
             )
         return view(request, rights, *args, **kwargs)
 

@@ -55,8 +55,8 @@ class Caller:
             raise Problem(403, "ReadOnly", READ_ONLY)
         if (self.acts and not rights.may_act) or (self.payloads and not rights.may_see_payloads):
             role = Role.OPERATOR if self.acts else Role.READER
-            where = f" of {rights.place}" if rights.place else ""
-            raise Problem(403, "AuthorizationError", f"this requires the role {role.word}{where}")
+            where = f" for {rights.place}" if rights.place else ""
+            raise Problem(403, "AuthorizationError", f"you need the {role.word} role{where}")
         if request.method not in SAFE and request.body and not _is_json(request):
             raise Problem(415, "NotJson", "send Content-Type: application/json")
         return rights

@@ -61,7 +61,7 @@ class Cure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The finding of one rule."""
+    """What one rule found: a sentence, the evidence for it, and its cures."""
 
     rule: str
     severity: Severity

@@ -88,7 +88,7 @@ def raw_message(request: HttpRequest, rights: Rights, topic: str, spot: str) -> 
     """Send the payload as a file, or the whole entry if its messages cannot be read."""
     if not rights.may_see_payloads:
         return HttpResponse(
-            _("Reading payloads requires the role reader of {place}.").format(place=rights.place) + "\n",
+            _("You need the reader role for {place} to read payloads.").format(place=rights.place) + "\n",
             status=403,
             content_type="text/plain",
         )

@@ -266,21 +266,22 @@ _ALL: Final = (
         options=(
             Option(
                 name="older_than_minutes",
-                doc="move ledgers whose last message is older than this; empty: a day, or no limit with another option",
+                doc="move ledgers whose last message is older than this; empty: a day, or move none by age if another"
+                " option is set",
                 kind="number",
                 least=0,
                 most=5_256_000,
             ),
             Option(
                 name="keep_bytes",
-                doc="move the oldest ledgers beyond this many bytes of sealed ones; empty: size does not matter",
+                doc="keep this many bytes of sealed ledgers, and move the older ones; empty: move none by size",
                 kind="number",
                 least=0,
                 most=1 << 62,
             ),
             Option(
                 name="before_ledger",
-                doc="move the ledgers before the one with this id; empty: the id does not matter",
+                doc="move the ledgers before the one with this id; empty: move none by id",
                 kind="number",
                 least=0,
                 most=1 << 62,

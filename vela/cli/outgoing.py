@@ -101,7 +101,7 @@ async def _of_file(name: str, how: str) -> AsyncIterator[Outgoing]:
             code="MessageTooBig",
         ) from error
     except IsADirectoryError as error:
-        raise CliError(f"{shown} is a folder: name files", Exit.USAGE) from error
+        raise CliError(f"{shown} is a folder: name the files in it", Exit.USAGE) from error
     finally:
         if descriptor:
             os.close(descriptor)

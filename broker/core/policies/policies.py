@@ -194,8 +194,8 @@ class Policies:
     delivery_story: DeliveryStoryMode = field(
         default=DeliveryStoryMode.REDELIVERED,
         metadata=_described(
-            "what the page of a message tells of its deliveries and acks: nothing, only those of messages that came"
-            " back, or all"
+            "which deliveries and acks the page of a message shows: none, only those of messages that came back, or"
+            " all"
         ),
     )
     delivery_story_ms: int = _length(
@@ -220,8 +220,10 @@ class Policies:
     max_consumers: int = _policy(0, "most consumers of a topic, over its subscriptions", named=_NO_LIMIT)
     max_consumers_per_subscription: int = _policy(0, "most consumers of one subscription", named=_NO_LIMIT)
     max_subscriptions: int = _policy(0, "most durable subscriptions of a topic", named=_NO_LIMIT)
-    auto_create_subscriptions: bool = _policy(True, "false: subscribing makes no subscription")
-    auto_create_topics: bool = _policy(True, "false: connecting creates no topic", levels=_NAMESPACE_ONLY)
+    auto_create_subscriptions: bool = _policy(True, "false: subscribing does not create a subscription")
+    auto_create_topics: bool = _policy(
+        True, "false: connecting does not create a topic", levels=_NAMESPACE_ONLY
+    )
     auto_create_partitions: int = _policy(
         0,
         "partitions of a topic that connecting creates",

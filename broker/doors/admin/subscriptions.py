@@ -129,7 +129,7 @@ async def create_subscription(
     at: Body[ResetCursorData | str | None] = None,
     replicated: bool = False,
 ) -> None:
-    """Create a subscription at a message id, "earliest" or "latest" (the default), and its topic if connecting would.
+    """Create a subscription at a message id, "earliest" or "latest" (the default). Create a missing topic too.
 
     Raises Refused, 404 without the namespace and 412 if connecting creates no topics.
     """

@@ -147,7 +147,7 @@ def _found(rights: Rights, rule_id: int) -> AlertRule:
 def _check(rights: Rights, namespaces: str) -> None:
     if rights.role_in(namespaces) is None:
         raise PermissionDenied(
-            _("This requires the role operator of {namespaces}.").format(namespaces=namespaces)
+            _("You need the operator role for {namespaces}.").format(namespaces=namespaces)
         )
     check_may_act(rights, namespaces, "")
 

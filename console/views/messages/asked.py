@@ -16,7 +16,7 @@ from console.queries.topics.topic import TopicHead, topic_head
 
 __all__ = ["asked_by", "head_of"]
 
-_HIDDEN: Final = gettext_lazy("Searching in keys, properties and payloads requires the role reader.")
+_HIDDEN: Final = gettext_lazy("You need the reader role to search in keys, properties and payloads.")
 
 
 def head_of(topic: str) -> TopicHead:

@@ -56,7 +56,7 @@ def change_view(request: HttpRequest, rights: Rights, view_id: int, change: str)
         saved_list = list_at(view.path)
         shared_in = "" if saved_list is None else sharing_of(rights, saved_list)
         if not shared_in:
-            raise PermissionDenied(_("Sharing a view requires the role operator."))
+            raise PermissionDenied(_("You need the operator role to share a view."))
         share_view(view, shared_in)
     elif change == "unshare":
         share_view(view, "")

@@ -39,7 +39,7 @@ def saved_views(request: HttpRequest, rights: Rights) -> HttpResponse:
         raise Http404(_("There is no such list."))
     shared_in = sharing_of(rights, saved_list) if given["share"] else ""
     if given["share"] and not shared_in:
-        raise PermissionDenied(_("Sharing a view requires the role operator."))
+        raise PermissionDenied(_("You need the operator role to share a view."))
     try:
         view = save_view(
             user_id_of(request),

@@ -131,12 +131,12 @@ def test_a_seek_to_a_message_that_is_not_there_moves_nothing(vela: Run, topic: s
     made = vela("subscriptions", "create", topic, "s", "--id", ids[1], "--yes")
     assert made.returncode == 0, made.stderr
     for wrong, says in (
-        ("999999:1", "the topic stores nothing from there on"),
-        (f"{ledger}:999", "the topic stores nothing from there on"),
+        ("999999:1", "the topic stores no message at or after this id"),
+        (f"{ledger}:999", "the topic stores no message at or after this id"),
         ("0:1", f"the next stored message is {ids[0]}"),
         (elsewhere, "nothing was moved"),
         (f"{ids[1]}:4:0", f"the next stored message is {ids[1]}"),
-        (f"{batched}:7", "the topic stores nothing from there on"),
+        (f"{batched}:7", "the topic stores no message at or after this id"),
     ):
         refused = vela("consume", topic, "s", "--seek", wrong, "-n", "1")
         assert (refused.returncode, f"there is no message {wrong.replace(':7', ':-1:7')} in " in refused.stderr,

@@ -180,7 +180,7 @@ def test_a_viewer_sees_metadata_only(looker: Client, log: Written) -> None:
         for hidden in ("customer-1", "region", "&quot;n&quot;"):
             assert hidden not in answer.content.decode()
     refused = looker.get(f"{PAGE}?key=customer-1")
-    assert (refused.status_code, "requires the role reader" in text_of(refused)) == (400, True)
+    assert (refused.status_code, "need the reader role" in text_of(refused)) == (400, True)
 
 
 def test_messages_show_their_state_on_a_subscription(operator: Client, log: Written) -> None:

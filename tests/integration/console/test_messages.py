@@ -346,7 +346,7 @@ def test_a_viewer_sees_metadata_and_searches_in_nothing_else(looker: Client, mix
         assert hidden not in html
     for query in ("key=k0", "prop=region", "path=n", "text=a"):
         page = looker.get(f"{MIXED_PAGE}?{query}")
-        assert (page.status_code, "requires the role reader" in text_of(page)) == (400, True)
+        assert (page.status_code, "need the reader role" in text_of(page)) == (400, True)
         assert looker.get(f"{MIXED_PAGE}/export?{query}").status_code == 400
     lines = exported(looker, "")
     assert "payload" not in lines[0]

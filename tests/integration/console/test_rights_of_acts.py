@@ -23,7 +23,7 @@ OTHER = "persistent://other/place/pears"
 PAGE = f"/t/persistent/{HOME}/orders"
 FORM = f"{PAGE}/s/billing/act"
 ACTS = "/api/v1/acts"
-NEEDS = "This requires the role operator of other/place."
+NEEDS = "You need the operator role for other/place."
 
 REPLAY = {"job": "replay", "options": {"to": OTHER}}
 NAMING_ANOTHER: dict[str, tuple[str, Mapping[str, Any]]] = {

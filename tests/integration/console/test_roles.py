@@ -275,7 +275,7 @@ def test_rights_of_one_namespace_are_not_rights_of_another(walked: Iterator[Fake
     refused = pia.post(f"{API}/acts", body, content_type="application/json")
     assert (refused.status_code, refused.json()["detail"]) == (
         403,
-        "This requires the role operator of garden/fruit.",
+        "You need the operator role for garden/fruit.",
     )
     hidden = pia.post(f"{API}/acts", {**body, "topic": "secret/place/t"}, content_type="application/json")
     assert (hidden.status_code, hidden.json()["code"]) == (404, "NothingToActOn")

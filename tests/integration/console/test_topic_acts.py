@@ -235,7 +235,7 @@ def test_a_viewer_sees_the_menu_without_links_and_may_not_act(
     looker: Client, anonymous: Client, broker: FakeActs
 ) -> None:
     page = looker.get(PAGE)
-    assert "Your roles let you look here, not act." in text_of(page)
+    assert "Your roles let you look but not act here." in text_of(page)
     assert f"{PAGE}/act/" not in page.content.decode()
     assert "Create topic" not in text_of(looker.get("/topics"))
     for address in ("/topics/new", f"{PAGE}/act/delete"):

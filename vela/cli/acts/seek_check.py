@@ -38,7 +38,7 @@ async def require_message(client: Client, topic: str, place: Start) -> None:
     found = await _first_from(client, holder, target)
     if found is None:
         raise _not_there(
-            target, holder, "the topic stores nothing from there on; --seek latest goes to the end"
+            target, holder, "the topic stores no message at or after this id; --seek latest goes to the end"
         )
     following = found.message_id()
     if not _is(target, following):

@@ -53,18 +53,21 @@ def _rule_options(command: Callable[..., None]) -> Callable[..., None]:
         metavar="LIMIT",
         help="The rule fires above this value: a number; for age a LENGTH; for stored a size such as 10GB.",
     )
-    @click.option("--within", metavar="LENGTH", help="dead_letters only: count the letters of this time.")
+    @click.option(
+        "--within",
+        metavar="LENGTH",
+        help="dead_letters only: the period in which new letters are counted, such as 10m.",
+    )
     @click.option(
         "--for",
         "lasts",
         metavar="LENGTH",
-        help="How long the value must be above the limit before the rule fires, or below it before it clears."
-        " Default: 5m.",
+        help="How long the value must be above the limit before the rule fires, or below it before it clears.",
     )
-    @click.option("--namespace", metavar="PATTERN", help="*, TENANT/* or TENANT/NAMESPACE. Default: *.")
+    @click.option("--namespace", metavar="PATTERN", help="*, TENANT/* or TENANT/NAMESPACE.")
     @click.option("--topic", metavar="PATTERN", help="Local names of topics; * stands for anything.")
     @click.option("--subscription", metavar="PATTERN", help="Names of subscriptions; * stands for anything.")
-    @click.option("--severity", type=click.Choice(_SEVERITIES), help="How bad it is. Default: warning.")
+    @click.option("--severity", type=click.Choice(_SEVERITIES), help="How bad it is.")
     @click.option("--webhook", metavar="URL", help="The URL that gets JSON by POST; empty for none.")
     @click.option("--email", metavar="ADDRESS", help="The address that gets an e-mail; empty for none.")
     @wraps(command)
@@ -165,7 +168,11 @@ def show(number: int) -> None:
 @_rule_options
 @json_option
 def create(name: str, measure: str, members: Mapping[str, str]) -> None:
-    """Create a rule. It fires when MEASURE stays above --limit, or when a condition such as stuck lasts."""
+    """Create a rule. It fires when MEASURE stays above --limit, or when a condition such as stuck lasts.
+
+    Without --for, the condition must last 5m. Without --namespace, the rule covers every namespace. Without --severity,
+    the severity is warning.
+    """
     with console_api() as api:
         _print(api.post("alerts/rules", {"name": name, "measure": measure, **members}).body)
 
@@ -201,7 +208,7 @@ def change(number: int, name: str | None, measure: str | None, members: Mapping[
 @click.option("--end", is_flag=True, help="End the silence.")
 @json_option
 def silence(number: int, length_ms: int | None, end: bool) -> None:
-    """Stop a rule's notifications for a while. It still fires and clears."""
+    """Stop a rule's notifications for a while. Its alerts still fire and clear."""
     if end == (length_ms is not None):
         raise click.UsageError("Use either --for or --end.")
     with console_api() as api:

@@ -31,7 +31,8 @@ class Compact(ActKind[NoParameters]):
     scope = Scope.TOPIC
     is_long = True
     no_undo = (
-        "the log stays as it is, so there is nothing to undo: other consumers and readers get every message"
+        "compaction does not change the log, so there is nothing to undo: other consumers and readers still get"
+        " every message"
     )
     parameters = NoParameters
 
@@ -85,7 +86,7 @@ class DeleteCompaction(DirectKind[NoParameters]):
     """Delete a topic's compacted messages, or those of each partition of a partitioned topic."""
 
     name = "delete_compaction"
-    summary = "Delete what compaction keeps of a topic: its readers get the log, and retention alone decides."
+    summary = "Delete the compacted topic: its readers get the log, and retention alone decides what stays."
     scope = Scope.TOPIC
     no_undo = "it cannot be undone: messages that only the compacted topic still has are gone"
     parameters = NoParameters
@@ -132,18 +133,18 @@ def _figures(kept: Kept, removed_messages: int) -> dict[str, int]:
 
 
 def _planned(topic: Topic, found: Measured) -> str:
-    stay = counted(found.kept.messages, "message stays", "messages stay")
-    go = counted(found.removed_messages, "message goes", "messages go")
+    kept = counted(found.kept.messages, "message", "messages")
+    left_out = counted(found.removed_messages, "message", "messages")
     return (
-        f"{topic.name}: for readers of the compacted topic {stay} ({found.kept.size_bytes} bytes)"
-        f" and {go} ({found.removed_bytes} bytes)"
+        f"{topic.name}: compaction keeps {kept} ({found.kept.size_bytes} bytes) for readers of the compacted topic"
+        f" and leaves out {left_out} ({found.removed_bytes} bytes)"
     )
 
 
 def _done(topic: Topic, result: CompactionResult) -> str:
-    stay = counted(result.kept.messages, "message stays", "messages stay")
-    out = counted(result.removed_messages, "message is", "messages are")
+    kept = counted(result.kept.messages, "message", "messages")
+    left_out = counted(result.removed_messages, "message", "messages")
     return (
-        f"{topic.name}: for readers of the compacted topic {stay} ({result.kept.size_bytes} bytes)"
-        f" and {out} left out; the log stays as it is"
+        f"{topic.name}: compaction kept {kept} ({result.kept.size_bytes} bytes) for readers of the compacted topic"
+        f" and left out {left_out}; the log did not change"
     )

@@ -91,7 +91,8 @@ def _register(
     level: str, name: str, path: str, policy: AdminPolicy, verb: str, get: Any, set_: Any, remove: Any
 ) -> None:
     """Register the operations that get, set and remove a policy."""
-    vela = " and ".join(policy.names)
+    *first, last = policy.names
+    vela = f"{', '.join(first)} and {last}" if first else last
     applied = ".\n\nWith applied=true, return the value in force there" if level == "topic" else ""
     get.__annotations__["return"] = policy.body | None
     if "value" in set_.__annotations__:

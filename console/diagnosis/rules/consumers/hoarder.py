@@ -52,7 +52,7 @@ def find(snapshot: Snapshot) -> Finding | None:
             _cure(snapshot, hoarder, room=sum(each.permits for each in few)),
             Cure(text=said("Compare the consumers"), block="consumers"),
             Cure(
-                text=said("Give its client a smaller receiver queue, so that it takes fewer messages ahead.")
+                text=said("Give its client a smaller receiver queue, so that it prefetches fewer messages.")
             ),
         ),
     )

@@ -37,7 +37,7 @@ def find(snapshot: Snapshot) -> Finding | None:
             fact(said("acked"), rate_acked, Unit.PER_SECOND),
             fact(said("acked by each consumer"), each_acks, Unit.PER_SECOND),
             fact(said("consumers"), len(snapshot.consumers), Unit.CONSUMERS),
-            *((fact(said("that take no messages out"), len(idle), Unit.CONSUMERS),) if idle else ()),
+            *((fact(said("consumers that take no messages"), len(idle), Unit.CONSUMERS),) if idle else ()),
             *((fact(said("falling behind"), subscription.state_since_ms, Unit.TIME),) if is_judged else ()),
         ),
         cures=(

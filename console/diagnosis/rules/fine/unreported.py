@@ -34,7 +34,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         severity=Severity.STOPPED,
         sentence=said(
             "The broker has not reported on this subscription since it started. Probably no consumer is"
-            " connected; one that has just connected shows within seconds."
+            " connected. A consumer that has just connected appears within seconds."
         ),
         evidence=(
             fact(said("waiting"), subscription.backlog_messages, Unit.MESSAGES),

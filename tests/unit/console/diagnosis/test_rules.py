@@ -339,7 +339,7 @@ def test_without_consumers_the_finding_says_who_left_and_why(departure: Any, wor
     ("consumers", "severity", "words"),
     [
         ((a_consumer(connected_ms=ago_ms(0.3)),), Severity.FINE, "A consumer has just connected"),
-        ((), Severity.STOPPED, "one that has just connected shows within seconds"),
+        ((), Severity.STOPPED, "A consumer that has just connected appears within seconds"),
     ],
 )
 def test_before_the_first_report_the_finding_does_not_say_that_no_consumer_ever_connected(
@@ -434,7 +434,7 @@ def test_a_consumer_that_takes_nothing_does_not_count_as_a_slow_one() -> None:
     found = found_by("too_slow", **behind, consumers=(a_consumer(), silent(2, permits=0)))
     assert "Find out what worker-2 waits for" in found.cures[0].text
     assert "Add at least 3 consumers as" in found.cures[1].text
-    assert evidence(found)["that take no messages out"] == 1
+    assert evidence(found)["consumers that take no messages"] == 1
     found = found_by(
         "too_slow",
         topic__message_rate_in=130.0,

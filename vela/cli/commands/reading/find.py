@@ -24,13 +24,20 @@ _PAGE: Final = 500
 
 @click.command()
 @click.argument("topic", type=TOPIC)
-@click.option("--key", metavar="TEXT", help="The key is this text, or its base64 if the key is binary.")
-@click.option("--property", "prop", metavar="NAME[=VALUE]", help="Has this property.")
+@click.option(
+    "--key", metavar="TEXT", help="Only messages with this key. Write a binary key as its text or its base64."
+)
+@click.option(
+    "--property",
+    "prop",
+    metavar="NAME[=VALUE]",
+    help="Only messages with this property, or with this property and value.",
+)
 @click.option(
     "--json-path",
     "path",
     metavar="PATH",
-    help="Has a value here in its JSON payload: items[0].sku, items[*].price.",
+    help="Only messages with a value at this path of their JSON payload: items[0].sku, items[*].price.",
 )
 @click.option(
     "--op",
@@ -38,13 +45,13 @@ _PAGE: Final = 500
     help="How the value at --json-path compares with --value. Default: =, or exists without --value.",
 )
 @click.option("--value", metavar="TEXT", help="What to compare with, as JSON or text.")
-@click.option("--text", metavar="TEXT", help="Has this text in its payload.")
+@click.option("--text", metavar="TEXT", help="Only messages with this text in their payload.")
 @click.option(
     "--column",
     metavar="COLUMN",
     multiple=True,
-    help="Show this in place of key and payload: $.order.id for a value in JSON, property:region, or key. Give it once"
-    " for each column.",
+    help="Show this column in place of key and payload: $.order.id for a value in JSON, property:region, or key. Give"
+    " the option once for each column.",
 )
 @click.option(
     "--from",
@@ -60,7 +67,10 @@ _PAGE: Final = 500
     help="Go towards older messages. This is the default if the search begins at the latest.",
 )
 @click.option(
-    "--newer", "order", flag_value="newer", help="Go towards newer messages, the default otherwise."
+    "--newer",
+    "order",
+    flag_value="newer",
+    help="Go towards newer messages. This is the default if the search begins anywhere else.",
 )
 @click.option(
     "--partition", type=click.IntRange(0, 1_000_000), metavar="N", help="Search this partition only."

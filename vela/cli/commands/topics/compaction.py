@@ -30,7 +30,7 @@ _STATES = {"NOT_RUN": "not run", "RUNNING": "running", "SUCCESS": "succeeded", "
 def compact(topic: str, delete: bool, consent: Consent) -> None:
     """Keep the latest message of each key for readers of the compacted topic.
 
-    The log stays as it is. Each partition of a partitioned topic is compacted by itself.
+    The log does not change. Each partition of a partitioned topic is compacted separately.
     """
     done = carry_out(Asked(kind="delete_compaction" if delete else "compact", topic=topic), consent)
     if done is not None and not as_json_is_asked():
