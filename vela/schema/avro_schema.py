@@ -37,9 +37,9 @@ class AvroSchema(Schema[R]):
     def __init__(
         self, record_cls: type[R] | None, schema_definition: Mapping[str, Any] | None = None
     ) -> None:
-        """`record_cls`: the class of the values; None = dictionaries, which `schema_definition` describes.
+        """Pass a subclass of Record as `record_cls`, or None and a `schema_definition` if values are dictionaries.
 
-        Raises InvalidConfiguration if both are missing, or fastavro is not installed.
+        Raises InvalidConfiguration if neither describes the values, or if fastavro is not installed.
         """
         try:
             import fastavro
