@@ -12,11 +12,10 @@ from typing import Final, NamedTuple
 from vela.wire.pull.codes import PullCode
 from vela.wire.pull.reading import ReadAnswer, ReadMessage
 
-__all__ = ["FAILED_MS", "PAUSED_MS", "PullLimits", "PullLoop", "PullStep"]
+__all__ = ["FAILED_MS", "PullLimits", "PullLoop", "PullStep"]
 
 FULL_MS: Final = 50  # until the next look while too much is unfinished
 FAILED_MS: Final = 3000  # after an exception, a refusal or silence; then the same pull is repeated
-PAUSED_MS: Final = 1000  # until the next look while the application has paused the consumer
 EMPTY_MS: Final = 20  # after an answer without progress that came sooner than this
 
 
