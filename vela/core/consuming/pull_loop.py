@@ -28,9 +28,8 @@ class PullLimits:
 
     messages: int = 1000
     size_bytes: int = 100 * 1024 * 1024  # payloads and properties
-    span: int = (
-        2000  # from the first unfinished offset to the next pull, so that one stuck message stops the rest
-    )
+    # Offsets from the first unfinished message to the next pull. So a message that is never finished stops the loop.
+    span: int = 2000
 
 
 class PullStep(NamedTuple):
@@ -38,9 +37,8 @@ class PullStep(NamedTuple):
 
     messages: tuple[ReadMessage, ...]  # for the application
     pause_ms: int  # until the next pull
-    moved_from: (
-        int | None
-    )  # the offset that the queue does not have; the messages returned earlier are obsolete
+    # The offset that the queue does not have. Then the messages returned earlier are obsolete. None = it has it.
+    moved_from: int | None
 
 
 class PullLoop:
