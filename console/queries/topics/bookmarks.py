@@ -35,7 +35,8 @@ class BookmarkRow:
     is_over: bool  # it has expired and pins nothing
     who: str
     created_at: datetime
-    kept_bytes: int | None  # of the sealed ledgers from the bookmark's ledger on; None = no such ledger is sealed
+    # Of the sealed ledgers from the bookmark's ledger on. None = no such ledger is sealed.
+    kept_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
