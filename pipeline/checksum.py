@@ -65,7 +65,8 @@ def checksum_of_frame(frame: DataFrame) -> Checksum:
     from pyspark.sql.pandas.functions import arrow_udf
 
     # An Arrow UDF, because mapInArrow would need pandas without using it.
-    # The type hints give the UDF's kind: PySpark warns if it is also an argument, though PySpark's stubs want one.
+    # The type hints give the UDF's kind. PySpark warns if the kind is also an argument, though its stubs require the
+    # argument.
     of_rows = arrow_udf(_digests, "BIGINT")  # type: ignore[call-overload]
     digest = of_rows("value", "__key", "__messageProperties", "__eventTime")
     # Spark has no sum modulo 2**64. The sums of the two halves stay below 2**63 for up to two billion messages.

@@ -31,8 +31,9 @@ def spark_session(
     Properties in spark-defaults.conf in SPARK_CONF_DIR override all of these, except for the master.
 
     On this machine, workers use this interpreter and these packages. Executors of a cluster get this process's
-    `pipeline` and `vela`. They must have the other packages, and the interpreter that PYSPARK_PYTHON names, or else one
-    at the same path as this one. Sets PYSPARK_PYTHON in this process's environment, because Spark looks only there.
+    `pipeline` and `vela`, and must have the other packages. They must also have the interpreter that PYSPARK_PYTHON
+    names or, if it is not set, an interpreter at the path of this process's. Sets PYSPARK_PYTHON in this process's
+    environment, because Spark looks only there.
     Raises JavaMissing before it starts anything. Stop the session with `.stop()`.
     """
     require_java()

@@ -88,8 +88,8 @@ class MessageId:
     """The position of a message: ledger, entry, and its index if the entry is a batch.
 
     Ids are ordered by ledger, entry, batch index and then partition. Equal ids identify the same message of a topic.
-    They are immutable and hashable. A copied or pickled id is like one that was serialized and read back. Comparing ids
-    of different topics has no meaning.
+    They are hashable, and nothing but their topic can be changed. A copied or pickled id is like one that was
+    serialized and read back. Comparing ids of different topics has no meaning.
     """
 
     __slots__ = (

@@ -41,12 +41,20 @@ def fetch_keys(issuer: str, settings: AccessSettings) -> dict[str, TokenKey]:
             )
         address = document.get("jwks_uri")
         schemes = ("https",) if issuer.startswith("https:") else ("https", "http")
-        if not isinstance(address, str) or urlsplit(address).scheme not in schemes:
+        if not isinstance(address, str) or _scheme(address) not in schemes:
             raise IssuerAway(f"its discovery document has no jwks_uri with {' or '.join(schemes)}")
         try:
             return jwk_keys(_document(client, address, timeout_s))
         except TokenKeyInvalid as error:
             raise IssuerAway(f"{address} cannot be used: {error}") from None
+
+
+def _scheme(url: str) -> str:
+    """Return the scheme of a URL; "" if the URL is invalid."""
+    try:
+        return urlsplit(url).scheme
+    except ValueError:  # an unclosed bracket
+        return ""
 
 
 def _document(client: httpx.Client, url: str, timeout_s: float) -> dict[str, Any]:

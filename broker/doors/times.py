@@ -1,4 +1,4 @@
-"""ISO-8601 instants as Pulsar's APIs read and write them, always in UTC."""
+"""Read and write ISO-8601 instants as Pulsar's APIs do: with any offset when reading, in UTC when writing."""
 
 from __future__ import annotations
 

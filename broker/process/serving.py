@@ -171,7 +171,7 @@ async def _listen(
 
 
 async def _start(broker: RunningBroker, stopping: asyncio.Event) -> bool:
-    """Start the broker. Return False if the process was asked to stop before the broker got the lock."""
+    """Start the broker. Return False if the process was asked to stop before the broker had started."""
     starting = asyncio.ensure_future(broker.start())
     told = asyncio.ensure_future(stopping.wait())
     await asyncio.wait((starting, told), return_when=asyncio.FIRST_COMPLETED)

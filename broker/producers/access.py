@@ -49,8 +49,8 @@ class ProducerAccess:
         return len(self._waiting)
 
     @property
-    def has_waiting(self) -> bool:
-        """Whether a producer waits for exclusive access, is about to get it, or has it."""
+    def is_claimed(self) -> bool:
+        """Whether a producer has exclusive access, is about to get it, or waits for it."""
         return bool(self._waiting) or self._exclusive is not None
 
     async def admit(self, producer: Producer) -> None:

@@ -21,7 +21,7 @@ class Throttled(Protocol):
 
 
 class PublishBudget:
-    """The sum of these bytes over all topics, and its limit. Use it only from the event loop."""
+    """The bytes of publishes without a receipt over all topics, and their limit. Use it only from the event loop."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.size_bytes = 0
@@ -51,7 +51,7 @@ class PublishBudget:
 
 
 class PublishAccount:
-    """One topic's share of the sum. `close` subtracts all of it, even if sends still wait for answers."""
+    """One topic's share of the budget. `close` subtracts the whole share, even if sends still wait for answers."""
 
     __slots__ = ("_budget", "_size_bytes")
 

@@ -59,4 +59,4 @@ class ProducerSink(Protocol):
         """Tell the client that the broker closed the producer, so that it reconnects. No further call follows."""
 
     async def is_alive(self) -> bool:
-        """Ping the peer, for 5 s at most, because another producer wants its place. Return whether it answered."""
+        """Ping the peer, for 5 s at most. Return whether it answered. Called when another producer wants the place."""

@@ -115,6 +115,7 @@ class Schemas:
         if await repeat_until_done(
             self._pool, lambda c: store.add(c, topic, version, schema), what="storing a schema"
         ):
+            # This updates the cache. A first version is not cached yet: the next call reads it.
             versions.append(StoredSchema(version=version, schema=schema))
             return version
         # Another process stored that version, or this process did and the answer was lost.
@@ -138,6 +139,7 @@ class Schemas:
     def forget(self, topic: str) -> None:
         """Forget the schemas of a deleted topic."""
         self._known.pop(topic, None)
+        self._adding.pop(topic, None)
 
     async def _versions(self, topic: str) -> list[StoredSchema]:
         known = self._known.get(topic)
@@ -145,5 +147,6 @@ class Schemas:
             found = await repeat_until_done(
                 self._pool, lambda c: store.of_topic(c, topic), what="reading schemas"
             )
-            known = self._known.setdefault(topic, found)
+            # Clients may ask for the schema of any number of topics that do not exist, so do not cache an empty list.
+            known = self._known.setdefault(topic, found) if found else found
         return known

@@ -20,8 +20,8 @@ logger = logging.getLogger(__name__)
 async def expire_target(subscription: Subscription, before_ms: int) -> Position | None:
     """Return the newest entry appended before `before_ms`, if it is beyond mark-delete; None = nothing expires.
 
-    The ledger map shows which ledgers are older as a whole. In a ledger of which only a part is older, PostgreSQL
-    searches for the entry.
+    The ledger map shows which ledgers are older as a whole. If only a part of a ledger is older, PostgreSQL searches
+    for the entry.
     """
     cursor, reader = subscription.cursor, subscription.reader
     ledgers = subscription.log.ledgers

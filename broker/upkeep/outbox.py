@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from broker.core.client_identity import INTERNAL_FACE, ClientIdentity
+from broker.core.counted import counted
 from broker.core.entry import FLAG_ORDERING_KEY
 from broker.core.errors import BrokerError, InvalidTopicName
 from broker.core.producers.access import OUTBOX_PRODUCER
@@ -84,7 +85,8 @@ class OutboxMover:
 
     async def _refuse(self, row_ids: Sequence[int], error: BrokerError) -> None:
         self.refused += len(row_ids)
-        logger.warning("outbox: %s rows were refused; trying again in %s s: %s", len(row_ids), RETRY_S, error)
+        rows = counted(len(row_ids), "row was", "rows were")
+        logger.warning("outbox: %s refused; trying again in %d s: %s", rows, RETRY_S, error)
         async with self._pool.use() as connection:
             await store.refuse(connection, row_ids, error=str(error), retry_s=RETRY_S)
 

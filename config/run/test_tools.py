@@ -10,7 +10,7 @@ from pathlib import Path
 from config.run.bootstrap import apt_install, say
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-NEEDED = {  # programs, of which one is enough → Debian's package
+NEEDED = {  # programs, any one of which is enough → the Debian package that has it
     BROWSERS: "chromium",
     ("java",): "default-jre-headless",
 }

@@ -22,9 +22,8 @@ class ActForm(forms.Form):
     heading: ClassVar[StrOrPromise]
     lead: ClassVar[StrOrPromise]
     template: ClassVar[str]
-    needs_order: ClassVar[bool] = (
-        False  # the act needs the order of messages, so it acts on one partition only
-    )
+    # True: the act needs the order of messages, so it acts on one partition only.
+    needs_order: ClassVar[bool] = False
 
     def parameters(self) -> dict[str, Any]:
         """Return the act's parameters. Call it for a valid form only."""

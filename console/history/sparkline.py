@@ -41,7 +41,7 @@ class Sparkline:
 
 
 def sparkline(points: Iterable[BacklogPoint], now: int | None, *, from_ms: int, to_ms: int) -> Sparkline:
-    """Draw the backlog from `from_ms` to `to_ms` as stairs, because it stays the same until the next point.
+    """Draw the backlog from `from_ms` to `to_ms` as steps, because it stays the same until the next point.
 
     `now` is the backlog at the right edge. Nothing is drawn before the first known number.
     """

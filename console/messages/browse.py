@@ -37,7 +37,7 @@ class FoundPage:
     is_narrowed: bool  # a key is given, so the search left out entries with other key hashes
     stored: int  # entries in the logs that were read
     has_states: bool  # a subscription is given
-    columns: Sequence[Column]  # whose cells the rows have
+    columns: Sequence[Column]  # each row has a cell for each of them
     paths: Sequence[str]  # of members of the first readable payload, to choose as columns
 
 
@@ -72,7 +72,7 @@ def shown(hit: Hit, columns: Sequence[Column] = ()) -> PeekedMessage:
 
 
 def with_states(found: Sequence[tuple[Lane, Spot, PeekedMessage]]) -> list[FoundRow]:
-    """Return the rows with each message's state on the given subscription. Three queries; none without one."""
+    """Return the rows with each message's state on the given subscription, if one is given. Three queries or none."""
     cursors = {lane.cursor.id: lane.cursor for lane, _, _ in found if lane.cursor is not None}
     known = states_at(list(cursors.values()), {(spot.ledger_id, spot.entry_id) for _, spot, _ in found})
     now_ms = time.time_ns() // 1_000_000

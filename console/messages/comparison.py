@@ -16,9 +16,8 @@ __all__ = ["Comparison", "Line", "compare_bodies", "compare_lines"]
 
 BodyForm = Literal["JSON", "text", "hex"]
 
-_MOST_LINES: Final = (
-    1000  # on each side between the equal beginning and end: the time grows with the square of their number
-)
+# On each side, between the equal beginning and end. The time grows with the square of their number.
+_MOST_LINES: Final = 1000
 _CONTEXT: Final = 3  # equal lines that are shown before and after a difference
 
 

@@ -45,7 +45,7 @@ class PeekedMessage:
     key_is_base64: bool  # the key is binary, and `key` is its base64 text
     properties: tuple[tuple[str, str], ...]
     producer: str
-    preview: str  # at most 200 characters; "" if `trouble` says why
+    preview: str  # at most 200 characters; "" if `trouble` says why there is none
     is_text: bool  # False: `preview` is hexadecimal
     trouble: str
     cells: tuple[str | None, ...] = ()  # of the chosen columns; None = the message has no such value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -114,6 +115,7 @@ def _address(document: dict[str, Any], name: str, issuer: str) -> str:
     """Return an endpoint. If the issuer's own address is https, the endpoint's must also be."""
     url = document.get(name)
     schemes = ("https",) if issuer.startswith("https:") else ("https", "http")
-    if not isinstance(url, str) or urlsplit(url).scheme not in schemes:
-        raise ServerAway(f"the discovery document of {issuer} has no {name} with {' or '.join(schemes)}")
-    return url
+    with suppress(ValueError):  # an unclosed bracket
+        if isinstance(url, str) and urlsplit(url).scheme in schemes:
+            return url
+    raise ServerAway(f"the discovery document of {issuer} has no {name} with {' or '.join(schemes)}")

@@ -51,9 +51,8 @@ class Past:
     step: Step | None  # the step that contains the moment; None = it is not stored
     acts: tuple[ActMark, ...]  # in the frame, newest first
     alerts: tuple[PastAlert, ...]
-    paused_by: (
-        PauseAct | None
-    )  # None = no act had paused or resumed the subscription, or the subject is a topic
+    # None = no act had paused or resumed the subscription, or the subject is a topic.
+    paused_by: PauseAct | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,7 +57,7 @@ class Scope:
 
     namespace_ids: tuple[int, ...] | None = None
     namespaces: tuple[str, ...] | None = None  # the patterns of the roles, `tenant/*` included
-    tenants: tuple[str, ...] | None = None  # those of which all namespaces are in scope
+    tenants: tuple[str, ...] | None = None  # those whose namespaces are all in scope
 
     @classmethod
     def of(cls, grants: Iterable[GrantRow]) -> Self:

@@ -28,9 +28,8 @@ class ActOnMessage:
     after: str
     how: str | None  # what the plan does with its target: one, move or reset
     position: str | None
-    remaining: (
-        str | None
-    )  # bitset in hexadecimal: messages of the batch at `position` that the act left alone
+    # A bitset in hexadecimal: the messages of the batch at `position` that the act left alone.
+    remaining: str | None
     letter_topic: str | None
 
 

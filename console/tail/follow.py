@@ -40,7 +40,7 @@ class Followed:
     since: Since  # for the next look, with the sums of all looks so far
     topic_ids: tuple[int, ...]  # the topic or its partitions, whose events announce new messages
     has_states: bool  # a subscription was named
-    columns: tuple[Column, ...]  # whose cells the rows have
+    columns: tuple[Column, ...]  # each row has a cell for each of them
 
 
 def follow(head: TopicHead, asked: Asked, since: Since | None, bounds: Bounds = LOOK_BOUNDS) -> Followed:

@@ -172,7 +172,6 @@ def _ended(connection: Connection, numbers: Sequence[int], reporter: Reporter) -
 
 
 def _is_served(connection: Connection) -> bool:
-    """Return whether a broker has given a sign of life in the last 30 s. The broker may work on a topic for far
-    longer."""
+    """Return whether a broker has given a sign of life in the last 30 s: it may work on a topic for far longer."""
     row = connection.execute(query("is_served", "compact")).fetchone()
     return row is not None and bool(row[0])

@@ -123,8 +123,7 @@ def _column(columns: dict[str, pa.Array], name: str, nothing: Sequence[Any]) -> 
 
 
 def _key(key: str | bytes | None) -> tuple[str | None, bool]:
-    """Return a key as messages have it, that is, its text or the Base64 of a key that is not text, and whether it is
-    Base64."""
+    """Return a key as text, and whether that text is the Base64 of a key that is not UTF-8."""
     if not isinstance(key, bytes):
         return key, False
     try:

@@ -58,7 +58,7 @@ class AuthenticationOauth2(Authentication):
         self._issuer = str(fields.get("issuer_url") or "").rstrip("/")
         self._key_file = str(fields.get("private_key") or "")
         self._fields = fields
-        if urlsplit(self._issuer).scheme not in ("http", "https"):
+        if _scheme(self._issuer) not in ("http", "https"):
             raise InvalidConfiguration(f"OAuth 2.0 needs {_TAKES}: issuer_url is {self._issuer!r}")
         self._client()  # raises now if the file is wrong, not when the broker asks
         self._tls = TlsOptions(
@@ -159,8 +159,16 @@ def _endpoint(issuer: str, document: Mapping[str, Any]) -> str:
     """Return the URL that issues tokens. It gets the secret, so it must be https if the issuer's URL is https."""
     url = document.get("token_endpoint")
     schemes = ("https",) if issuer.startswith("https:") else ("https", "http")
-    if not isinstance(url, str) or urlsplit(url).scheme not in schemes:
+    if not isinstance(url, str) or _scheme(url) not in schemes:
         raise ErrorGettingAuthenticationData(
             f"{issuer}{_DISCOVERY} has no token_endpoint with {' or '.join(schemes)}"
         )
     return url
+
+
+def _scheme(url: str) -> str:
+    """Return the scheme of a URL; "" if the URL is invalid."""
+    try:
+        return urlsplit(url).scheme
+    except ValueError:  # an unclosed bracket
+        return ""

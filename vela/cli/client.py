@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
+import re
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeVar
-from urllib.parse import urlsplit
 
 from vela.cli.errors import CliError, Exit
 from vela.cli.settings import Settings, settings
@@ -134,9 +134,8 @@ def _service_url(url: str) -> str:
 
 
 def _shown(url: str) -> str:
-    """Return the address without a user name and password."""
-    address = urlsplit(url)
-    return url.replace(f"{address.netloc.rpartition('@')[0]}@", "") if "@" in address.netloc else url
+    """Return the address without a user name and password. It may be an invalid URL."""
+    return re.sub(r"//[^/?#]*@", "//", url, count=1)
 
 
 def _quiet() -> None:

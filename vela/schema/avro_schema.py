@@ -37,9 +37,9 @@ class AvroSchema(Schema[R]):
     def __init__(
         self, record_cls: type[R] | None, schema_definition: Mapping[str, Any] | None = None
     ) -> None:
-        """`record_cls`: the class of the values; None = dictionaries, which `schema_definition` describes.
+        """Pass a subclass of Record as `record_cls`, or None and a `schema_definition` if values are dictionaries.
 
-        Raises InvalidConfiguration if both are missing, or fastavro is not installed.
+        Raises InvalidConfiguration if neither describes the values, or if fastavro is not installed.
         """
         try:
             import fastavro
@@ -89,16 +89,27 @@ class AvroSchema(Schema[R]):
         return bool(version) and (_base_topic(topic), version) not in self._writers
 
     def add_version(self, topic: str, version: bytes, info: SchemaInfo | None) -> None:
-        """Set the broker's definition of a version; None = the broker has none, so use this schema's."""
+        """Set the broker's definition of a version.
+
+        If the broker has none (None), or fastavro refuses it, messages are decoded with this schema's definition.
+        """
         writer = None
-        if info is not None and info.schema_type is SchemaType.AVRO:
-            writer = self._avro.parse_schema(named_like(json.loads(info.definition), self._definition))
-        else:
+        if info is None or info.schema_type is not SchemaType.AVRO:
             _logger.warning(
                 "%s has no Avro schema of version %s: decoding with the consumer's schema",
                 topic,
                 version.hex(),
             )
+        else:
+            try:
+                writer = self._avro.parse_schema(named_like(json.loads(info.definition), self._definition))
+            except Exception as error:  # fastavro's errors have no common class
+                _logger.warning(
+                    "%s: fastavro refuses the schema of version %s, decoding with the consumer's schema: %s",
+                    topic,
+                    version.hex(),
+                    error,
+                )
         self._writers[(_base_topic(topic), version)] = writer
 
     def _decode(self, data: bytes, writer: Any) -> R:

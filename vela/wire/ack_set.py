@@ -5,6 +5,7 @@ On the wire they are signed 64-bit words, lowest first. Words left out at the en
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Final
 
@@ -13,6 +14,7 @@ from vela.wire.varint import UINT64_MASK, signed64
 __all__ = ["from_words", "full", "to_words"]
 
 _WORD_BITS: Final = 64
+_WORD_BYTES: Final = 8
 
 
 def full(messages: int) -> int:
@@ -24,15 +26,15 @@ def from_words(words: Sequence[int]) -> int | None:
     """Return the bitset, or None for an empty field, which means the whole entry and not "all acked"."""
     if not words:
         return None
-    value = 0
-    for word in reversed(words):
-        value = value << _WORD_BITS | (word & UINT64_MASK)
-    return value
+    if len(words) == 1:
+        return words[0] & UINT64_MASK
+    packed = struct.pack(f"<{len(words)}Q", *[word & UINT64_MASK for word in words])
+    return int.from_bytes(packed, "little")  # shifts would take time in the square of the length
 
 
 def to_words(ack_set: int) -> list[int]:
     """Return the bitset as signed words, at least one, so that "all acked" is not taken for "whole entry"."""
-    words = [signed64(ack_set & UINT64_MASK)]
-    while ack_set := ack_set >> _WORD_BITS:
-        words.append(signed64(ack_set & UINT64_MASK))
-    return words
+    if ack_set <= UINT64_MASK:
+        return [signed64(ack_set)]
+    words = -(-ack_set.bit_length() // _WORD_BITS)
+    return list(struct.unpack(f"<{words}q", ack_set.to_bytes(words * _WORD_BYTES, "little")))

@@ -136,7 +136,7 @@ def retry_properties(
     """
     copied = dead_letter_properties(properties, topic=topic, message_id=message_id, subscription=subscription)
     copied.update(custom)
-    copied[RECONSUME_TIMES] = str(times_reconsumed(copied) + 1)
+    copied[RECONSUME_TIMES] = str(times_reconsumed(properties) + 1)
     copied[DELAY_TIME] = str(max(0, delay_ms))
     return copied
 

@@ -179,9 +179,8 @@ class ActKind(ABC, Generic[P]):
     can_undo: ClassVar[bool] = False
     # For users, if can_undo is False: why the act cannot be undone, or what to do instead.
     no_undo: ClassVar[str] = "it cannot be undone"
-    is_long: ClassVar[bool] = (
-        False  # apply may take longer than milliseconds, so it runs in parallel with other acts
-    )
+    # True: `apply` may take longer than milliseconds, so it runs in parallel with other acts.
+    is_long: ClassVar[bool] = False
     # False: `requests.plan` refuses acts of this kind. The broker, a client, the admin API or `plan_undo` creates them.
     can_be_requested: ClassVar[bool] = True
     # True: on a partitioned topic, one act covers all partitions, or those that the parameter `partitions` names.

@@ -33,14 +33,17 @@ class StickyRanges:
         """
         policy = consumer.key_shared
         policy.check()
+        others = self._without(consumer)
+        firsts = [known.first for known, _ in others]
         for wanted in policy.ranges:
-            for known, owner in self._ranges:
-                if owner is not consumer and wanted.first <= known.last and known.first <= wanted.last:
-                    raise ConsumerAssignFailed(
-                        f"hash range {wanted.first}-{wanted.last} overlaps {known.first}-{known.last} of consumer"
-                        f" {owner.name}; choose other ranges"
-                    )
-        self._arrange([*self._without(consumer), *((each, consumer) for each in policy.ranges)])
+            at = bisect_right(firsts, wanted.last) - 1
+            if at >= 0 and others[at][0].last >= wanted.first:
+                known, owner = others[at]
+                raise ConsumerAssignFailed(
+                    f"hash range {wanted.first}-{wanted.last} overlaps {known.first}-{known.last} of consumer"
+                    f" {owner.name}; choose other ranges"
+                )
+        self._arrange([*others, *((each, consumer) for each in policy.ranges)])
 
     def remove(self, consumer: DispatchConsumer) -> None:
         """Remove a consumer's ranges. Does nothing if it has none."""

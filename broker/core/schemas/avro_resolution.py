@@ -23,6 +23,8 @@ _PROMOTIONS: Final = {  # written → also readable as
 _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 _COMPLEX: Final = _NAMED | {"array", "map"}
 _MOST_NESTED: Final = 100
+_MOST_COMPARISONS: Final = 50_000  # of types and fields of two definitions, in about 0.3 s
+_TOO_LARGE: Final = "the schemas have too many types to compare them"
 
 
 class Definition:
@@ -119,7 +121,8 @@ def _collect(definition: Definition, schema: AvroType, namespace: str, depth: in
                 raise IncompatibleSchema(f"a field of record {schema['name']} has no name or type")
             one["type"] = _collect(definition, one["type"], namespace, depth + 1)
     elif kind == "enum":
-        if not isinstance(schema.get("symbols"), list):
+        symbols = schema.get("symbols")
+        if not isinstance(symbols, list) or not all(isinstance(each, str) for each in symbols):
             raise IncompatibleSchema(f"enum {schema['name']} of the schema has no symbols")
     elif kind == "array":
         schema["items"] = _collect(definition, schema.get("items", {}), namespace, depth + 1)
@@ -155,18 +158,23 @@ def _require_known(definition: Definition, schema: AvroType) -> None:
 class _Pair:
     """A reader and a writer.
 
-    Records may contain themselves, so this class remembers the result of each pair of records.
+    Records may contain themselves, so this class remembers the result of each pair of records. The number of
+    comparisons is limited: each type of a union may have to be compared with each type of another.
     """
 
-    __slots__ = ("compared", "reader", "writer")
+    __slots__ = ("compared", "left", "reader", "writer")
 
     def __init__(self, reader: Definition, writer: Definition) -> None:
         self.reader = reader
         self.writer = writer
         self.compared: dict[tuple[int, int], str | None] = {}
+        self.left = _MOST_COMPARISONS
 
 
 def _mismatch(pair: _Pair, reader: AvroType, writer: AvroType, where: str) -> str | None:
+    pair.left -= 1
+    if pair.left < 0:
+        return _TOO_LARGE
     reader, writer = _inner(pair.reader.resolve(_inner(reader))), _inner(pair.writer.resolve(_inner(writer)))
     if isinstance(writer, list):
         for branch in writer:
@@ -178,7 +186,7 @@ def _mismatch(pair: _Pair, reader: AvroType, writer: AvroType, where: str) -> st
             _mismatch(pair, branch, writer, where) is None for branch in _candidates(pair, reader, writer)
         ):
             return None
-        return f"{where}: no type of the union can read {_kind(writer)}"
+        return _TOO_LARGE if pair.left < 0 else f"{where}: no type of the union can read {_kind(writer)}"
     read, written = _kind(reader), _kind(writer)
     if read != written:
         if read in _PROMOTIONS.get(written, ()):
@@ -205,6 +213,7 @@ def _candidates(pair: _Pair, union: list[Any], writer: AvroType) -> list[AvroTyp
 
     If any of its records has the writer's name, only those records are candidates, as in Avro's Java library.
     """
+    pair.left -= len(union)
     branches = [_inner(pair.reader.resolve(_inner(branch))) for branch in union]
     if not isinstance(writer, Mapping) or _kind(writer) != "record":
         return branches
@@ -219,14 +228,20 @@ def _candidates(pair: _Pair, union: list[Any], writer: AvroType) -> list[AvroTyp
 def _same_name(reader: Mapping[str, Any], writer: Mapping[str, Any]) -> bool:
     """Return whether the unqualified names are equal, or one of the reader's aliases matches."""
     written = str(writer["name"]).rpartition(".")[2]
-    names = [reader["name"], *(reader.get("aliases") or ())]
-    return any(str(name).rpartition(".")[2] == written for name in names)
+    return any(name.rpartition(".")[2] == written for name in _names_of(reader))
+
+
+def _names_of(named: Mapping[str, Any]) -> list[str]:
+    """Return the name of a type or field, and its aliases."""
+    aliases = named.get("aliases")
+    return [str(named["name"]), *(map(str, aliases) if isinstance(aliases, list) else ())]
 
 
 def _enum_mismatch(reader: Mapping[str, Any], writer: Mapping[str, Any], where: str) -> str | None:
-    missing = [symbol for symbol in writer["symbols"] if symbol not in reader["symbols"]]
-    if missing and "default" not in reader:
-        return f"{where}: {', '.join(map(str, missing))} is not a symbol of enum {reader['name']}"
+    known = set(reader["symbols"])
+    missing = next((symbol for symbol in writer["symbols"] if symbol not in known), None)
+    if missing is not None and "default" not in reader:
+        return f"{where}: {missing} is not a symbol of enum {reader['name']}"
     return None
 
 
@@ -243,10 +258,10 @@ def _record_mismatch(
 def _field_mismatch(
     pair: _Pair, reader: Mapping[str, Any], writer: Mapping[str, Any], where: str
 ) -> str | None:
+    pair.left -= len(writer["fields"])
     written = {each["name"]: each for each in writer["fields"]}
     for each in reader["fields"]:
-        names = [each["name"], *(each.get("aliases") or ())]
-        found = next((written[name] for name in names if name in written), None)
+        found = next((written[name] for name in _names_of(each) if name in written), None)
         if found is None:
             if "default" not in each:
                 return f"{where}.{each['name']}: the writer lacks it, and it has no default"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final
 
 from broker.core.errors import IncompatibleSchema
@@ -24,6 +25,8 @@ _SIZES: Final = {
     SchemaType.TIMESTAMP: 8,
 }
 _MOST_DEPTH: Final = 100
+# Of a value and its parts with types, in at most 0.25 s. Without a limit, recursive unions could need any number.
+_MOST_COMPARISONS: Final = 30_000
 _INT_BITS: Final = {"int": 31, "long": 63}
 
 
@@ -35,7 +38,8 @@ def is_readable(schema: SchemaDefinition) -> bool:
 def check_payload(schema: SchemaDefinition, data: bytes) -> None:
     """Check a message's bytes. Raises IncompatibleSchema, which says what is wrong and where, but shows no values.
 
-    Accepts any bytes if the schema is not readable.
+    Accepts any bytes if the schema is not readable, and the parts of a value that are left after 30,000 comparisons
+    with types, because the broker must not stop for a schema that a client invented.
     """
     if schema.type is SchemaType.STRING:
         try:
@@ -59,9 +63,19 @@ def _check_json(definition: bytes, data: bytes) -> None:
     except ValueError:
         return  # an old client's schema may not be an Avro definition
     if isinstance(schema, dict | list | str):
-        names: dict[str, Any] = {}
-        _collect(schema, names, 0)
-        _check(schema, value, names, "", 0)
+        run = _Run()
+        _collect(schema, run.names, 0)
+        _check(schema, value, run, "", 0)
+
+
+class _Run:
+    """One check: the schema's types by name, and how many comparisons are left."""
+
+    __slots__ = ("left", "names")
+
+    def __init__(self) -> None:
+        self.names: dict[str, Any] = {}
+        self.left = _MOST_COMPARISONS
 
 
 def _collect(schema: Any, names: dict[str, Any], depth: int) -> None:
@@ -84,29 +98,30 @@ def _collect(schema: Any, names: dict[str, Any], depth: int) -> None:
                 _collect(schema[part], names, depth + 1)
 
 
-def _check(schema: Any, value: Any, names: Mapping[str, Any], where: str, depth: int) -> None:
-    if depth > _MOST_DEPTH:
+def _check(schema: Any, value: Any, run: _Run, where: str, depth: int) -> None:
+    run.left -= 1
+    if depth > _MOST_DEPTH or run.left < 0:
         return
     if isinstance(schema, list):
-        if not any(_fits(each, value, names, depth) for each in schema):
+        if not any(_fits(each, value, run, depth) for each in schema):
             raise _wrong(where, value, " or ".join(_kind_of(each) for each in schema))
         return
-    if isinstance(schema, str) and schema in names:
-        schema = names[schema]
+    if isinstance(schema, str) and schema in run.names:
+        schema = run.names[schema]
     kind = _kind_of(schema)
     match kind:
         case "record":
-            _check_record(schema, value, names, where, depth)
+            _check_record(schema, value, run, where, depth)
         case "array":
             if not isinstance(value, list):
                 raise _wrong(where, value, "an array")
-            for number, item in enumerate(value):
-                _check(schema.get("items"), item, names, f"{where}[{number}]", depth + 1)
+            for number, item in enumerate(islice(value, max(0, run.left))):
+                _check(schema.get("items"), item, run, f"{where}[{number}]", depth + 1)
         case "map":
             if not isinstance(value, dict):
                 raise _wrong(where, value, "an object")
-            for item in value.values():
-                _check(schema.get("values"), item, names, f"{where}[*]", depth + 1)
+            for item in islice(value.values(), max(0, run.left)):
+                _check(schema.get("values"), item, run, f"{where}[*]", depth + 1)
         case "enum":
             symbols = schema.get("symbols") or []
             if value not in symbols:
@@ -115,16 +130,14 @@ def _check(schema: Any, value: Any, names: Mapping[str, Any], where: str, depth:
             raise _wrong(where, value, kind)
 
 
-def _check_record(
-    schema: Mapping[str, Any], value: Any, names: Mapping[str, Any], where: str, depth: int
-) -> None:
+def _check_record(schema: Mapping[str, Any], value: Any, run: _Run, where: str, depth: int) -> None:
     if not isinstance(value, dict):
         raise _wrong(where, value, "an object")
     for field in _fields(schema):
         name, type_ = field.get("name"), field.get("type")
         if name in value:
-            _check(type_, value[name], names, _inside(where, name), depth + 1)
-        elif "default" not in field and not _fits(type_, None, names, depth):
+            _check(type_, value[name], run, _inside(where, name), depth + 1)
+        elif "default" not in field and not _fits(type_, None, run, depth):
             raise IncompatibleSchema(f"{_inside(where, name)} is missing")
 
 
@@ -133,9 +146,9 @@ def _fields(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [each for each in fields if isinstance(each, dict)] if isinstance(fields, list) else []
 
 
-def _fits(schema: Any, value: Any, names: Mapping[str, Any], depth: int) -> bool:
+def _fits(schema: Any, value: Any, run: _Run, depth: int) -> bool:
     try:
-        _check(schema, value, names, "", depth + 1)
+        _check(schema, value, run, "", depth + 1)
     except IncompatibleSchema:
         return False
     return True

@@ -210,7 +210,7 @@ class Standing:
             return SubscriptionState.STUCK
         if is_acked:  # not if an act emptied the backlog, which says nothing about consumers
             # If the consumer is slow, such gaps recur, so remember this one. A gap caused by a failure is soon
-            # forgotten. A gap of LONGEST_WAIT_MS is stuck each time: patience would only hide the next failure.
+            # forgotten. Never remember a gap of LONGEST_WAIT_MS or more: it would only hide the next failure.
             gap_ms = sample.now_ms - self._progress_ms
             if gap_ms < LONGEST_WAIT_MS:
                 self._ack_gap.add(gap_ms)
@@ -221,7 +221,7 @@ class Standing:
     # -- changes since the last sample ---------------------------------------------------------------------------
 
     def _rest(self, sample: Sample) -> None:
-        """If nothing waited at the last sample, add a sample for the time since then, in which none was due."""
+        """If nothing waited at the last sample, add a sample for the time since then, in which no sample was due."""
         rested_ms = sample.now_ms - _LOOK_MS
         if not self._waits and rested_ms > self._seen_ms:
             self._window.add(Sample(rested_ms, self._ready, self._acked, 0, self._version, False))

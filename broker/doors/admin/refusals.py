@@ -33,7 +33,7 @@ from broker.topics.policies import PolicyConflict
 
 __all__ = ["Refused", "status_of"]
 
-# The first class in this list of which the error is an instance decides.
+# The first class in this list that the error is an instance of gives its status.
 _STATUSES: Final[tuple[tuple[type[BrokerError], int], ...]] = (
     (AuthenticationFailed, 401),
     (NotAuthorized, 403),

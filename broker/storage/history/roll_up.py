@@ -94,7 +94,7 @@ def _roll_up_next(connection: ShortConnection, fine_s: int, coarse_s: int, now_m
 def expire(now_ms: int, *, kept_ms: Mapping[int, int], budget_s: float) -> int:
     """Remove points that are older than `kept_ms` allows for their resolution. Return how many were removed.
 
-    This takes about `budget_s`, of which each resolution gets the same share. Points that are not rolled up yet stay.
+    This takes about `budget_s`, divided equally among the resolutions. Points that are not rolled up yet stay.
     Safe to repeat.
     """
     gone = 0

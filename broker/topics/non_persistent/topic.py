@@ -260,7 +260,7 @@ class NonPersistentTopic:
         return not self.producers and not self.subscriptions
 
     def _leave_if_empty(self) -> None:
-        if self.is_open and not self._attaching and self._is_idle() and not self.access.has_waiting:
+        if self.is_open and not self._attaching and self._is_idle() and not self.access.is_claimed:
             self.is_open = False
             self._on_empty(self)
 

@@ -183,7 +183,7 @@ class _Watch:
         self._heard_s = time.monotonic()
         if report.log is not None:
             self._stored_log = report.log
-        if self._has_new_pin:
+        if self._has_new_pin and cancelled_by == "":  # otherwise the job must not go on
             self._process.confirm()
             self._has_new_pin = False
         return cancelled_by

@@ -20,7 +20,7 @@ _INSTALLS = {16: "pginstall", 18: "pginstall18"}  # the package carries two vers
 def packaged_binaries(major: int = EMBEDDED_MAJOR) -> Path:
     """Return the folder with `initdb` and `postgres`. Raises StartRefused if the package is not installed.
 
-    This does not import the package, because importing it has effects.
+    This does not import the package, because importing it has side effects.
     """
     spec = find_spec(PACKAGE)
     if spec is None or spec.origin is None:

@@ -38,7 +38,7 @@ class UserRow:
     is_superuser: bool
     last_login: datetime | None
     is_from_server: bool  # logs in at the login server, and has no password here
-    factor_since: datetime | None  # when the second factor was set up, None without one
+    factor_since: datetime | None  # when the second factor was set up; None = the user has no second factor
     grants: tuple[UserGrant, ...]
 
 

@@ -1,4 +1,4 @@
-"""Bookmarks of one topic, or of all."""
+"""Bookmarks of one topic, or of all topics."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ class BookmarkRow:
     topic_name: str
     id: str  # ledger:entry
     until: datetime | None  # None = until it is deleted
-    is_over: bool  # it has expired and keeps nothing
+    is_over: bool  # it has expired and pins nothing
     who: str
     created_at: datetime
-    kept_bytes: int | None  # in its own ledger and later ones, as far as they are sealed; None = none is
+    # Of the sealed ledgers from the bookmark's ledger on. None = no such ledger is sealed.
+    kept_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

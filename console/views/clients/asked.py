@@ -13,7 +13,9 @@ from console.words.clients import flag_named
 
 __all__ = ["EVERY_S", "asked_of", "form_of", "key_of", "list_of"]
 
-EVERY_S = 10  # a client that does nothing, or that has just connected, causes no event on the page
+# Seconds between two refreshes of the page. A client that does nothing, or has just connected, causes no event that
+# would refresh it.
+EVERY_S = 10
 
 _KEY_DIGITS = 18  # every number of 18 digits fits into the 64 bits of a key
 

@@ -81,7 +81,7 @@ class _Reading:
 
     @cached_property
     def chosen(self) -> str:
-        """Return the subscription to show: the wanted one, else the one with most letters; "" if there is none."""
+        """Return the subscription to show: the wanted one, else the one with the most letters; "" if there is none."""
         if any(row.name == self.wanted for row in self.subscriptions):
             return self.wanted
         worst = max(self.subscriptions, key=lambda row: row.backlog_messages or 0, default=None)

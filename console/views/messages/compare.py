@@ -50,7 +50,7 @@ class _Fact:
 @require_safe
 @viewer
 def compare_messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Compare the messages `a` and `b`. Two values of `pick` also name two messages, of which the earlier becomes `a`.
+    """Compare the messages `a` and `b`, or the two that `pick` names: the earlier one becomes `a`.
 
     400 if one of them does not exist. At most nine queries; on a partitioned topic four more for each message.
     """

@@ -156,6 +156,19 @@ async def test_schemas_are_deleted_with_their_topic(run: BrokerRun) -> None:
     assert version(await run.producer(schema=BROKEN)) == version_bytes(0)
 
 
+async def test_memory_has_no_schemas_of_topics_without_one(run: BrokerRun) -> None:
+    for number in range(3):
+        with pytest.raises(SchemaNotFound):
+            await run.broker.get_schema(TopicName.parse(f"absent-{number}"), None)
+    assert run.broker.schemas._known == {}
+    await run.producer(schema=FIRST)
+    assert version(await run.producer(schema=FIRST)) == version_bytes(0)
+    assert list(run.broker.schemas._known) == [T.base]
+    await run.broker.endings.delete(T, force=True)
+    assert not run.broker.schemas._known
+    assert not run.broker.schemas._adding
+
+
 async def test_asking_for_no_schema_is_answered_with_an_empty_version(run: BrokerRun) -> None:
     none = SchemaDefinition(type=SchemaType.NONE, data=b"", name="BYTES")
     await run.producer()

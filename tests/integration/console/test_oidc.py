@@ -469,6 +469,7 @@ def test_an_unreachable_server_is_named_with_503(browser: Client, configure: Cal
         {"issuer": "https://elsewhere.example"},
         {"authorization_endpoint": None},
         {"token_endpoint": "javascript:alert(1)"},
+        {"token_endpoint": "https://["},
         {"jwks_uri": 7},
     ],
 )

@@ -152,6 +152,7 @@ async def test_an_issuer_that_was_never_reachable_lets_no_one_in_until_it_is(sid
         {"issuer": "https://elsewhere.example.org"},
         {"jwks_uri": None},
         {"jwks_uri": "file:///etc/passwd"},
+        {"jwks_uri": "https://["},
         {"jwks_uri": "http://127.0.0.1:1/keys"},
         {"filler": "x" * 1_100_000},
     ],

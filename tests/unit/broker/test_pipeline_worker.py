@@ -23,10 +23,14 @@ class _Done:
 
     def __init__(self) -> None:
         self._reports: list[dict[str, Any]] = [{"result": {"messages": 5}}]
+        self.confirmations = 0
 
     def reports(self, wait_s: float) -> list[dict[str, Any]]:
         found, self._reports = self._reports, []
         return found
+
+    def confirm(self) -> None:
+        self.confirmations += 1
 
     def end(self) -> None:
         pass
@@ -62,6 +66,18 @@ def test_a_worker_gives_up_in_the_end(error: psycopg.Error, monkeypatch: pytest.
     monkeypatch.setattr(worker, "SILENT_S", 0)
     with pytest.raises(type(error)):
         watch().until_it_ends()
+
+
+@pytest.mark.parametrize(("answer", "confirmations"), [("", 1), (None, 0), ("ada", 0)])
+def test_a_job_goes_on_only_if_its_run_still_belongs_to_the_worker(
+    answer: str | None, confirmations: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the run was ended elsewhere, its pinned data is not stored, and another run may pin other messages."""
+    monkeypatch.setattr(runs, "beat", lambda *_: answer)
+    process = _Done()
+    following = worker._Watch(RUN, "host process 1", cast(Any, process))
+    following._take([{"pinned": {"through": 7}}])
+    assert (following._beat(), process.confirmations) == (answer, confirmations)
 
 
 def test_a_log_that_has_not_changed_is_not_stored_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,6 +109,26 @@ def test_a_payload_that_the_broker_cannot_read_is_accepted() -> None:
     assert is_readable(of_json(ORDER))
 
 
+def test_a_schema_cannot_make_a_check_endless() -> None:
+    """Each level of this value is compared with both records: 2^40 comparisons without a limit."""
+    inner = {"type": "record", "name": "B", "fields": [{"name": "next", "type": ["null", "A", "B"]}]}
+    outer = {"type": "record", "name": "A", "fields": [{"name": "next", "type": ["null", "A", inner]}]}
+    value: object = "wrong"
+    for _ in range(40):
+        value = {"next": value}
+    check_payload(of_json(outer), json.dumps(value).encode())
+
+
+@pytest.mark.parametrize(("before", "is_checked"), [(29_990, True), (30_010, False)])
+def test_the_first_30_000_values_are_checked(before: int, is_checked: bool) -> None:
+    data = json.dumps([1] * before + ["wrong"]).encode()
+    if is_checked:
+        with pytest.raises(IncompatibleSchema, match=r"\[29990\] is a string"):
+            check_payload(of_json({"type": "array", "items": "int"}), data)
+    else:
+        check_payload(of_json({"type": "array", "items": "int"}), data)
+
+
 @pytest.mark.parametrize(
     "definition", [None, 5, {}, [], {"type": "record"}, {"fields": 5}, "unknown", {"type": {}}]
 )

@@ -289,6 +289,8 @@ def test_an_id_that_no_message_has_is_refused_and_changes_nothing(index: int, si
     with pytest.raises(ValueError, match="batch of"):
         grouping.add_cumulative(1, 1, index, size)
     assert grouping.take() is None
+    for message in range(6):
+        assert grouping.add(1, 1, message, 6) == (message == 5)
 
 
 def test_after_a_seek_no_ack_from_before_it_is_sent() -> None:

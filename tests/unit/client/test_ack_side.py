@@ -42,6 +42,17 @@ def test_acks_within_100_ms_are_sent_as_one_command() -> None:
     assert owner.said() == [("ack", 7)]
 
 
+def test_the_acks_before_a_wrong_id_in_a_list_are_sent() -> None:
+    owner = consumer(is_shared=False)
+    with pytest.raises(OperationNotSupported):
+        owner.acks.acknowledge([message(1), MessageId.latest])
+    owner.timers.advance(100)
+    assert owner.said() == [("ack", 1)]
+    with pytest.raises(OperationNotSupported):
+        owner.acks.acknowledge([message(2), MessageId.latest], {"at": 7})
+    assert owner.said() == [("ack", 2)]
+
+
 @pytest.mark.row("S4.9")
 def test_a_thousand_acks_are_sent_at_once() -> None:
     owner = consumer()

@@ -101,6 +101,13 @@ def test_sequence_ids_written_in_a_longer_way_are_read() -> None:
     assert seen(split(longer * 3, 3)) == one_by_one(longer * 3, 3)
 
 
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_removed_message_with_its_fields_in_another_order_begins_no_run(before: int) -> None:
+    removed = b"\x00\x00\x00\x06\x18\x01\x40\x05\x20\x01" + b"x"
+    payload = group(b"y", sequence_id=70_000) * before + removed * 2 + group(b"z", sequence_id=70_001)
+    assert seen(split(payload, before + 3)) == one_by_one(payload, before + 3)
+
+
 def test_messages_of_a_run_do_not_share_their_properties() -> None:
     messages = split(b"".join(group(b"x", sequence_id=n) for n in range(3)), 3)
     messages[1].properties["mine"] = "only"

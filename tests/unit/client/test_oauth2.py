@@ -107,9 +107,10 @@ async def test_a_server_that_fails_is_named(server: LoginServer, key_file: Path)
     with pytest.raises(ErrorGettingAuthenticationData, match="answers 500: test"):
         await credentials(server, private_key=str(key_file)).data()
     server.status = 200
-    server.discovery = {"token_endpoint": "ftp://x"}
-    with pytest.raises(ErrorGettingAuthenticationData, match="no token_endpoint"):
-        await credentials(server, private_key=str(key_file)).data()
+    for endpoint in ("ftp://x", "https://["):
+        server.discovery = {"token_endpoint": endpoint}
+        with pytest.raises(ErrorGettingAuthenticationData, match="no token_endpoint"):
+            await credentials(server, private_key=str(key_file)).data()
     gone = AuthenticationOauth2(
         json.dumps({"issuer_url": "http://127.0.0.1:1", **KEY, "type": "client_credentials"})
     )
@@ -124,6 +125,7 @@ async def test_a_server_that_fails_is_named(server: LoginServer, key_file: Path)
         "[]",
         "{}",
         json.dumps({**KEY, "issuer_url": "login.example.org"}),
+        json.dumps({**KEY, "issuer_url": "https://["}),
         json.dumps({"issuer_url": "https://x", "type": "password", "client_id": "a", "client_secret": "b"}),
         json.dumps({"issuer_url": "https://x", "client_id": "a"}),
         json.dumps({"issuer_url": "https://x", "private_key": "/nonexistent"}),

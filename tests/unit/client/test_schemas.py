@@ -282,6 +282,29 @@ def test_avro_reads_with_the_definition_that_the_message_was_written_with() -> N
     assert not new.wants_version(topic, b"\1" * 8)
 
 
+def test_a_version_that_fastavro_refuses_is_decoded_with_the_consumers_definition(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Text(Record):
+        text = String(required=True)
+
+    schema, version = AvroSchema(Text), b"\0" * 8
+    # Brokers do not check the symbols of an enum as fastavro does.
+    symbols = {"type": "enum", "name": "Colour", "symbols": ["light-red"]}
+    refused = {
+        "type": "record",
+        "name": "Text",
+        "fields": [{"name": "text", "type": "string"}, {"name": "colour", "type": symbols}],
+    }
+    info = SchemaInfo(name="AVRO", schema_type=SchemaType.AVRO, definition=json.dumps(refused).encode())
+    topic = "persistent://public/default/t"
+    schema.add_version(topic, version, info)
+    assert not schema.wants_version(topic, version), "otherwise each delivery would fetch it again"
+    assert "fastavro refuses" in caplog.text
+    body = Body(schema.encode(Text(text="x")), {}, None, 0, 0, -1, 0, 0, "p", None, schema_version=version)
+    assert Message(body, ReceivedEntry(topic, 1, 2, schema=schema)).value() == Text(text="x")
+
+
 def test_avro_without_a_class_takes_dictionaries() -> None:
     schema: AvroSchema[dict[str, Any]] = AvroSchema(None, Line.schema())
     value = {"text": "x", "amount": 1, "flags": None, "color": "RED"}

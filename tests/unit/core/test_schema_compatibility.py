@@ -129,6 +129,21 @@ def test_an_unreadable_schema_is_refused_with_the_reason(reader: object, writer:
     assert re.search(why, found), found
 
 
+def test_schemas_with_very_many_types_are_refused_and_not_compared_for_minutes() -> None:
+    def union(prefix: str, size: int) -> list[dict[str, Any]]:
+        return [record(A, name=f"{prefix}{index}") for index in range(size)]
+
+    assert why_not(union("A", 100), union("B", 100)) is None
+    assert why_not(union("A", 300), union("B", 300)) == "the schemas have too many types to compare them"
+
+
+@pytest.mark.parametrize("aliases", [5, [{}], "a"])
+def test_aliases_that_are_not_names_match_nothing(aliases: object) -> None:
+    reader = record(("b", "int")) | {"aliases": aliases}
+    reader["fields"][0]["aliases"] = aliases
+    assert why_not(reader, record(A)) == "the schema.b: the writer lacks it, and it has no default"
+
+
 def test_a_short_name_means_the_type_of_its_own_namespace() -> None:
     own = {"type": "enum", "name": "X", "symbols": ["A"]}
     other = record(("x", {"type": "enum", "name": "X", "symbols": ["B"]}), name="Q") | {"namespace": "b"}

@@ -131,8 +131,9 @@ def test_sticky_ranges_belong_to_their_consumers_and_other_slots_to_none() -> No
         high,
     ]
     check_ranges(sticky, [low, high])
-    with pytest.raises(ConsumerAssignFailed, match="overlaps"):
-        sticky.add(consumer(3, "greedy", (9, 10)))
+    for taken in ((0, 0), (9, 10), (5, 25), (19, 20), (29, 31), (65535, 65535)):
+        with pytest.raises(ConsumerAssignFailed, match="overlaps"):
+            sticky.add(consumer(3, "greedy", taken))
     check_ranges(sticky, [low, high])
     sticky.remove(low)
     assert sticky.select(0) is None

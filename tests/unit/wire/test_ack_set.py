@@ -16,6 +16,14 @@ def test_words_of_an_ack_set_are_read_back(value: int) -> None:
     assert ack_set.from_words(words) == value
 
 
+def test_an_ack_set_of_any_length_is_read_back() -> None:
+    """A client's ACK may have millions of words. With shifts, these would take minutes."""
+    words = [0] * 200_000 + [1]
+    value = ack_set.from_words(words)
+    assert value == 1 << (64 * 200_000)
+    assert ack_set.to_words(value) == words
+
+
 def test_every_member_of_an_unacked_entry_counts() -> None:
     assert ack_set.full(3) == 0b111
     assert ack_set.full(70).bit_count() == 70

@@ -87,7 +87,7 @@ def test_a_retry_letter_counts_and_takes_custom_properties() -> None:
         message_id=MessageId(1, 2),
         subscription="s",
         delay_ms=5000,
-        custom={"a": "c", "REAL_TOPIC": "mine", "DELAY_TIME": "no"},
+        custom={"a": "c", "REAL_TOPIC": "mine", "DELAY_TIME": "no", "RECONSUMETIMES": "7"},
     )
     assert (once["a"], once["keep"], once["REAL_TOPIC"]) == ("c", "me", "mine")
     assert (once["RECONSUMETIMES"], once["DELAY_TIME"]) == ("1", "5000")

@@ -18,6 +18,7 @@ from vela.errors import (
     InvalidConfiguration,
     NotConnected,
     OperationNotSupported,
+    VelaError,
 )
 from vela.message import Message, MessageId
 from vela.wire.binary import commands
@@ -117,7 +118,11 @@ class AckSender:
             entry = message.entry
             self._add(entry.ledger_id, entry.entry_id, message.body.batch_index, entry.batch_size)
         else:
-            self._add_all(message)
+            try:
+                self._add_all(message)
+            except VelaError:
+                self._gathered()  # of a list, the items before the wrong one are acked
+                raise
         if self._flush_timer is not None and not self._acks.is_full and not self._receipts:
             return DONE
         return self._gathered()
@@ -184,7 +189,11 @@ class AckSender:
         self, message: Message | MessageId | Sequence[Message | MessageId], properties: Mapping[str, int]
     ) -> Awaitable[None]:
         self._before_properties(properties)
-        self._add_all(message)
+        try:
+            self._add_all(message)
+        except VelaError:
+            self._send_alone(properties)
+            raise
         return self._send_alone(properties)
 
     def _before_properties(self, properties: Mapping[str, int]) -> None:

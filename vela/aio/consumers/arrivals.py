@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ class Arrivals:
         future = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         try:
-            await asyncio.wait_for(future, within_s)
-        except TimeoutError:
-            self._waiting.remove(future)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    await future
+        finally:
+            if future in self._waiting:  # else `wake` has come in the same moment
+                self._waiting.remove(future)

@@ -95,7 +95,7 @@ class TopicProducer(Producer):
     # --- attaching
 
     async def open(self) -> None:
-        """Connect the producer. Raises the broker's refusals or Timeout. By then all sent messages have failed too.
+        """Connect the producer. Raises the broker's refusals or Timeout, after all messages sent so far have failed.
 
         With WaitForExclusive, once the broker has queued the producer, this waits for its turn without a limit.
         """

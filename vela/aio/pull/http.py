@@ -49,12 +49,13 @@ _ERRORS: Final[Mapping[int, type[VelaError]]] = {
 
 def base_url(service_url: str) -> str:
     """Return the http:// or https:// URL for a service URL, which may begin with ws:// or wss://. Raises InvalidUrl."""
-    parts = urlsplit(service_url.strip())
     try:
+        parts = urlsplit(service_url.strip())
         is_sound = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
-    except ValueError:
+        is_sound = is_sound and not (parts.query or parts.fragment)
+    except ValueError:  # an invalid port or an unclosed bracket
         is_sound = False
-    if not is_sound or parts.query or parts.fragment:
+    if not is_sound:
         raise InvalidUrl(f"{service_url!r} is not a URL to pull from: use http://host:8080 or https://host")
     return urlunsplit((_SCHEMES[parts.scheme], parts.netloc, parts.path.rstrip("/"), "", ""))
 

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Listened(Protocol):
-    """What a listener needs from its consumer."""
+    """The methods of a consumer that its listener calls."""
 
     async def next_message(self) -> PulledMessage: ...
     def acknowledge(self, message: PulledMessage) -> None: ...

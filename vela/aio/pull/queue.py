@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from vela.aio.pull.http import PullHttp
 from vela.aio.pull.settings import PullSettings
-from vela.core.consuming.pull_loop import FAILED_MS, PAUSED_MS, PullLoop, PullStep
+from vela.core.consuming.pull_loop import FAILED_MS, PullLoop, PullStep
 from vela.errors import InvalidConfiguration, VelaError
 from vela.pull_message import PulledMessage
 from vela.wire.pull.reading import ReadAnswer
@@ -47,11 +47,7 @@ class QueuePuller:
     async def run(self, resumed: asyncio.Event) -> None:
         """Pull for ever, even after errors. Raises InvalidConfiguration if the broker refuses every pull."""
         while True:
-            if not resumed.is_set():
-                try:
-                    await asyncio.wait_for(resumed.wait(), PAUSED_MS / 1000)
-                except TimeoutError:
-                    continue
+            await resumed.wait()
             pause_ms = self.loop.wait_ms()
             if not pause_ms:
                 try:

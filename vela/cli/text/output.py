@@ -32,9 +32,8 @@ _TONES: Final = {"good": "green", "calm": "", "warn": "yellow", "bad": "red"}
 _GAP: Final = 2  # spaces between columns
 _AS_WIDE_AS_NEEDED: Final = 1 << 30
 _LEAST: Final = 12  # letters that a column of text keeps on a narrow terminal, if it needs them
-_MOST_FACT: Final = (
-    30  # letters of a name beside a value, on a terminal; a longer name continues on the next line
-)
+# Letters of a name beside a value, on a terminal. A longer name continues on the next line.
+_MOST_FACT: Final = 30
 _MOST_FACT_IN_A_PIPE: Final = 100  # every line of the table is padded to the longest name
 _MOST_CELL_IN_A_PIPE: Final = 100  # a longer cell widens only its own row
 # Characters that move the cursor, reverse the order of letters, or end a line without being control characters.

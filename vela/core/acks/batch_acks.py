@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-__all__ = ["MAX_BATCH_SIZE", "Batch", "BatchAcks", "Position"]
+__all__ = ["MAX_BATCH_SIZE", "Batch", "BatchAcks", "Position", "no_such_message"]
 
 Position: TypeAlias = tuple[int, int]
 """Ledger and entry of one topic."""
@@ -12,6 +12,11 @@ Position: TypeAlias = tuple[int, int]
 # More messages than an entry of 5 MiB can hold. A bit set is as long as the batch size an id claims, so an invented
 # id must not be able to ask for gigabytes.
 MAX_BATCH_SIZE: Final = 1 << 20
+
+
+def no_such_message(index: int, size: int) -> ValueError:
+    """Return the error for an id with an index that its batch does not have."""
+    return ValueError(f"the id names message {index} of a batch of {size}")
 
 
 class Batch:
@@ -51,12 +56,17 @@ class BatchAcks:
         """Return the state of a batch, or None if none of its messages is acked."""
         return self._open.get(position)
 
-    def open(self, position: Position, size: int) -> Batch:
-        """Start to track a batch without acks. Raises ValueError for a size that no batch has."""
+    def open(self, position: Position, size: int, index: int) -> Batch:
+        """Start to track a batch without acks, for the ack of the message at `index`.
+
+        Raises ValueError, and tracks nothing, for a size that no batch has, or an index that the batch does not have.
+        """
         if not 0 < size <= MAX_BATCH_SIZE:
             raise ValueError(
                 f"the id names a message of a batch of {size}; acknowledge with ids as they were received"
             )
+        if index >= size:
+            raise no_such_message(index, size)
         batch = self._open[position] = Batch(size, (1 << size) - 1)
         return batch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, TypeAlias
 
-from vela.core.acks.batch_acks import BatchAcks, Position
+from vela.core.acks.batch_acks import BatchAcks, Position, no_such_message
 
 __all__ = [
     "ALL_ACKED",
@@ -76,9 +76,9 @@ class AckGrouping:
             if batch is None:
                 if position in self._whole:
                     return True
-                batch = self._batches.open(position, batch_size)
-            if batch_index >= batch.size:
-                raise ValueError(f"the id names message {batch_index} of a batch of {batch.size}")
+                batch = self._batches.open(position, batch_size, batch_index)
+            elif batch_index >= batch.size:
+                raise no_such_message(batch_index, batch.size)
             remaining = batch.remaining
             bit = 1 << batch_index
             if not remaining & bit:
@@ -124,9 +124,9 @@ class AckGrouping:
         if batch is None:
             if position in self._whole:
                 return None
-            batch = self._batches.open(position, batch_size)
-        if batch_index >= batch.size:
-            raise ValueError(f"the id names message {batch_index} of a batch of {batch.size}")
+            batch = self._batches.open(position, batch_size, batch_index)
+        elif batch_index >= batch.size:
+            raise no_such_message(batch_index, batch.size)
         through = (1 << (batch_index + 1)) - 1
         batch.remaining &= ~through
         # send these acks again: the individual acks may have been lost with their connection

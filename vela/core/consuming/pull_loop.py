@@ -12,11 +12,10 @@ from typing import Final, NamedTuple
 from vela.wire.pull.codes import PullCode
 from vela.wire.pull.reading import ReadAnswer, ReadMessage
 
-__all__ = ["FAILED_MS", "PAUSED_MS", "PullLimits", "PullLoop", "PullStep"]
+__all__ = ["FAILED_MS", "PullLimits", "PullLoop", "PullStep"]
 
 FULL_MS: Final = 50  # until the next look while too much is unfinished
 FAILED_MS: Final = 3000  # after an exception, a refusal or silence; then the same pull is repeated
-PAUSED_MS: Final = 1000  # until the next look while the application has paused the consumer
 EMPTY_MS: Final = 20  # after an answer without progress that came sooner than this
 
 
@@ -29,9 +28,8 @@ class PullLimits:
 
     messages: int = 1000
     size_bytes: int = 100 * 1024 * 1024  # payloads and properties
-    span: int = (
-        2000  # from the first unfinished offset to the next pull, so that one stuck message stops the rest
-    )
+    # Offsets from the first unfinished message to the next pull. So a message that is never finished stops the loop.
+    span: int = 2000
 
 
 class PullStep(NamedTuple):
@@ -39,9 +37,8 @@ class PullStep(NamedTuple):
 
     messages: tuple[ReadMessage, ...]  # for the application
     pause_ms: int  # until the next pull
-    moved_from: (
-        int | None
-    )  # the offset that the queue does not have; the messages returned earlier are obsolete
+    # The offset that the queue does not have. Then the messages returned earlier are obsolete. None = it has it.
+    moved_from: int | None
 
 
 class PullLoop:

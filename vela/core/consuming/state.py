@@ -24,5 +24,5 @@ class ConsumerState(enum.Enum):
 
     @property
     def is_over(self) -> bool:
-        """Whether the application has closed the consumer, which may still be closing."""
+        """Whether the consumer is closed, or is being closed."""
         return self in (ConsumerState.CLOSING, ConsumerState.CLOSED)

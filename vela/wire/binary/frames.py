@@ -20,7 +20,7 @@ _ALL: Final = 1 << 62  # frames
 
 
 class Frame(NamedTuple):
-    """One frame. A named tuple: one is made for every frame received."""
+    """One frame. A named tuple, because one is made for every frame received."""
 
     command: bytes  # serialized BaseCommand
     payload: bytes | None  # what follows the command, None = nothing

@@ -68,7 +68,12 @@ def split_batch(metadata: MessageMetadata, payload: bytes, messages: list[Messag
             _SEQUENCE_ID,
         )
         index += 1
-        if index < batch_size and payload.startswith(head, offset) and payload.startswith(head, end):
+        if (
+            index < batch_size
+            and payload.startswith(head, offset)
+            and payload.startswith(head, end)
+            and not single.compacted_out
+        ):
             before = len(messages)
             end = _cut_run(metadata, payload, head, start - offset, end, messages)
             index += len(messages) - before

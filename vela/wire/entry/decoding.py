@@ -43,7 +43,7 @@ class EncryptionKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncryptedEntry:
-    """An entry that this client cannot decrypt, with everything that the owner of a key needs to do so."""
+    """An entry that this client cannot decrypt, with everything that the owner of a key needs to decrypt it."""
 
     message: Message  # the whole payload, still encrypted; inside it may be compressed and framed as a batch
     keys: tuple[EncryptionKey, ...]

@@ -26,7 +26,7 @@ _SMALLEST_GROUP_BYTES: Final = 6
 class EntryHeader(NamedTuple):
     """The content of one entry's MessageMetadata.
 
-    A named tuple, not a frozen dataclass: one is made for every append; 20 fields cost 0.5 µs against 2.4.
+    A named tuple, not a frozen dataclass, because one is made for every append: its 20 fields take 0.5 µs, not 2.4.
     """
 
     producer_name: str

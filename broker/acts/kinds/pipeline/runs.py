@@ -25,7 +25,7 @@ __all__ = [
     "with_options",
 ]
 
-_GOES_BY_ITSELF = "no consumer notices the run; a worker starts it within seconds, if one is running"
+_STARTED_BY_WORKER = "no consumer notices the run; a worker starts it within seconds, if one is running"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class RunJob(DirectKind[JobParameters]):
                 f"{job.name} runs over {context.act.topic_name}",
                 with_options(options),
             ),
-            notes=(_GOES_BY_ITSELF,),
+            notes=(_STARTED_BY_WORKER,),
         )
 
     async def carry_out(self, context: ActContext, given: JobParameters) -> None:
@@ -132,7 +132,7 @@ class ContinueJob(DirectKind[RunParameters]):
                 f"{run.job} of {run.subject} runs again with the options of run {run.id}",
                 "messages that it published to a topic with deduplication are left out",
             ),
-            notes=(_GOES_BY_ITSELF,),
+            notes=(_STARTED_BY_WORKER,),
         )
 
     async def carry_out(self, context: ActContext, given: RunParameters) -> None:

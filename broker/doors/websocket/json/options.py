@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from broker.doors.handshake_errors import HandshakeRefused, InvalidQuery
 from broker.doors.query import Query
+from broker.doors.websocket.json.batch_acks import MAX_BATCH_SIZE
 from broker.doors.websocket.json.encryption import EncryptionKey, encryption_keys
 from vela.wire.errors import InvalidMessageId
 from vela.wire.letters import DEFAULT_MAX_REDELIVERIES, DeadLetterPolicy, DeadLetterRule, RetryPolicy
@@ -346,8 +347,13 @@ def _start(query: Query) -> MessageId:
         case "earliest":
             return EARLIEST
     try:
-        return MessageId.from_base64(text)
+        found = MessageId.from_base64(text)
     except InvalidMessageId as error:
         raise InvalidQuery(
             f"messageId is earliest, latest or a base64 message id with +, / and = percent-encoded: {error}"
         ) from None
+    if max(found.batch_index, found.batch_size) > MAX_BATCH_SIZE:
+        raise InvalidQuery(
+            f"messageId names message {found.batch_index} of a batch of {found.batch_size}; send it back as it came"
+        )
+    return found

@@ -10,9 +10,8 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = (
-    20.0  # the window of `just_delivered`, which runs first and hides this rule unless the state is stuck
-)
+# The window of `just_delivered`, which runs first and hides this rule unless the state is stuck.
+WINDOW_S: Final = 20.0
 
 
 def find(snapshot: Snapshot) -> Finding | None:

@@ -149,6 +149,24 @@ async def test_a_paused_consumer_pulls_nothing(peer: PullPeer, http: ScriptedHtt
         assert await data(pulling, 1) == [b"a"]
 
 
+@pytest.mark.parametrize("passes", range(6))
+async def test_a_consumer_closes_at_any_moment_after_it_was_resumed(
+    peer: PullPeer, http: ScriptedHttp, passes: int
+) -> None:
+    pulling = consumer(http)
+    await pulling.start()
+    await until(lambda: len(peer.pulls) == 2, "a held pull, after the one for the beginning")
+    pulling.pause()
+    peer.publish(b"by the pull that was held")
+    await data(pulling, 1)
+    await until(lambda: bool(pulling._resumed._waiters), "the queue to wait until it is resumed")
+    pulling.resume()
+    for _ in range(passes):
+        await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        await pulling.close()
+
+
 async def test_iteration_ends_with_the_close_and_receivers_stand_in_line(
     peer: PullPeer, http: ScriptedHttp
 ) -> None:

@@ -24,11 +24,13 @@ from vela.aio.connections.credentials import credentials_of
 from vela.authentication import AuthenticationToken
 from vela.cli.client import as_cli_error
 from vela.cli.settings import Settings
+from vela.core.service_url import parse_service_url
 from vela.errors import (
     AuthorizationError,
     ConnectError,
     ErrorGettingAuthenticationData,
     HandshakeError,
+    InvalidUrl,
     ReadError,
 )
 
@@ -229,6 +231,16 @@ def test_the_advice_is_to_start_the_broker_only_when_none_answers(
     assert as_cli_error(error, asked).message == f"no connection; {advice}"
     lost = as_cli_error(ReadError("the connection was lost"), asked)
     assert (lost.message, lost.exit_code) == ("the connection was lost", 1)
+
+
+@pytest.mark.parametrize("url", ["pulsar://ada:secret@[", "ws://ada:se@cret@host?a=b"])
+def test_an_invalid_address_is_shown_without_its_password(url: str) -> None:
+    asked = Settings(url=url, console_url="", user="", password="")
+    with pytest.raises(InvalidUrl) as caught:
+        parse_service_url(url)
+    shown = as_cli_error(caught.value, asked)
+    assert url.rpartition("@")[2] in shown.message
+    assert ("cret" in shown.message, shown.exit_code) == (False, 2)
 
 
 def test_errors_of_certificates_files_and_rights_say_what_to_change() -> None:

@@ -25,7 +25,15 @@ def test_an_empty_alternative_is_refused(expression: str) -> None:
         parse_tags(expression)
 
 
-PROPERTIES = {"a": "3", "b": "x", "c": "it's", "t": "true", "word": "north"}
+PROPERTIES = {
+    "a": "3",
+    "b": "x",
+    "c": "it's",
+    "t": "true",
+    "word": "north",
+    "long": "1" * 300,
+    "endless": "1" * 401,
+}
 
 
 @pytest.mark.parametrize(
@@ -55,6 +63,10 @@ PROPERTIES = {"a": "3", "b": "x", "c": "it's", "t": "true", "word": "north"}
         ("b > 1", False),  # x is not a number
         ("t = TRUE", True),
         ("t = false", False),
+        ("t <> false", True),
+        ("word = TRUE", False),
+        ("long > 1", True),
+        ("endless > 1", False),  # too long for a number
         ("TRUE", True),
         ("NOT FALSE", True),
         ("a = 1 OR b = 'x' AND c = 'no'", False),  # AND binds closer

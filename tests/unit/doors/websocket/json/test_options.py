@@ -231,6 +231,8 @@ def test_options_of_a_reader_are_read() -> None:
     [
         {"messageId": "Earliest!"},
         {"messageId": "CA QI"},
+        {"messageId": MessageId(1, 2, batch_index=0, batch_size=2**31 - 1).to_base64()},
+        {"messageId": MessageId(1, 2, batch_index=2**31 - 1).to_base64()},
         {"receiverQueueSize": "x"},
         {"cryptoFailureAction": "?"},
     ],
