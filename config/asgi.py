@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+import django
 from channels.routing import ProtocolTypeRouter, URLRouter
-from django.core.asgi import get_asgi_application
 from django.urls import path, re_path
 
 if TYPE_CHECKING:
@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
-_pages: Any = get_asgi_application()  # it sets Django up, which the imports below need
+django.setup(set_prefix=False)  # the imports below need it
 
+from console.asgi_handler import PagesHandler  # noqa: E402
 from console.live.feed import Feed  # noqa: E402
 from console.live.routing import live_application  # noqa: E402
 
@@ -28,6 +29,7 @@ async def _refuse(
     await send({"type": "websocket.close", "code": 4404, "reason": reason})
 
 
+_pages: Any = PagesHandler()
 _live: Any = live_application(Feed())
 
 application = ProtocolTypeRouter(

@@ -122,13 +122,14 @@ DATABASES: dict[str, dict[str, Any]] = {
         "CONN_HEALTH_CHECKS": True,  # the pool gives out no connection that a restart of PostgreSQL has closed
     },
 }
-# Pages read on this connection: it is read-only, and no page may keep the database busy for long.
+# Pages read on this connection: it is read-only, and no page may keep the database busy for long, or two of its cores:
+# parallel workers make a page slower if the broker keeps the other cores busy.
 DATABASES["read"] = {
     **DATABASES["default"],
     "OPTIONS": {
         **DATABASES["default"]["OPTIONS"],
         "application_name": "vela pages",
-        "options": "-c default_transaction_read_only=on -c statement_timeout=5000"
+        "options": "-c default_transaction_read_only=on -c statement_timeout=5000 -c max_parallel_workers_per_gather=0"
         + (f" -c role={libpq_option(_vela.read_role)}" if _vela.read_role else ""),
     },
     "TEST": {"MIRROR": "default"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 __all__ = ["BUCKET_MS", "HEIGHT", "WIDTH", "BacklogPoint", "Sparkline", "sparkline"]
 
@@ -15,9 +15,8 @@ BUCKET_MS: Final = 60_000  # the length of a point
 _EDGE: Final = 1.5  # so that the line's width is inside the drawing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BacklogPoint:
-    """The backlog of a topic (`subscription_id` 0) or of a subscription in one minute.
+class BacklogPoint(NamedTuple):
+    """The backlog of a topic (`subscription_id` 0) or of a subscription in one minute. A list of topics reads 3,000.
 
     None = unknown. A point without numbers marks the minute in which the topic or subscription was created.
     """

@@ -23,7 +23,7 @@ __all__ = ["changed_query", "headings", "topics"]
 @require_safe
 @viewer
 def topics(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the list. Search, namespace, backlog filter, order and page are in the query string. At most six queries."""
+    """Show the list. Filters, order and page are in the query string. At most nine queries."""
     views = views_of(request, rights)
     if views is not None and views.goes_to:
         return redirect(views.goes_to)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import socket
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.cookiejar import CookieJar
 from typing import Any
@@ -59,6 +61,17 @@ class ConsoleSession:
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> Page:
         """Return a page, after redirects."""
         return self._open(urllib.request.Request(self._vela.console_url + path, headers=dict(headers or {})))
+
+    @contextmanager
+    def leaving(self, path: str) -> Iterator[None]:
+        """Ask for a page, and close the connection at the end of the block without reading the answer."""
+        port = int(self._vela.environment["VELA_CONSOLE_PORT"])
+        cookies = "; ".join(f"{cookie.name}={cookie.value}" for cookie in self._jar)
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+            connection.sendall(
+                f"GET {path} HTTP/1.1\r\nHost: localhost\r\nCookie: {cookies}\r\n\r\n".encode()
+            )
+            yield
 
     def post(self, path: str, fields: Mapping[str, str]) -> Page:
         """Send a form with its CSRF token, as the page would."""

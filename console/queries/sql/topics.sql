@@ -13,11 +13,25 @@
   AND (%(namespace_id)s::bigint IS NULL OR l.namespace_id = %(namespace_id)s)
   AND (%(pattern)s = '' OR l.name ILIKE %(pattern)s)
   AND (NOT %(only_backlog)s OR l.backlog_messages > 0) AND (%(state)s = 0 OR l.state = %(state)s)
+  AND (%(topic_ids)s::bigint[] IS NULL OR l.topic_id = ANY(%(topic_ids)s))
   -- Each row is looked up in two sets: joining both tables first costs more if most topics have the subscription.
   AND (%(subscription)s = ''
        OR l.topic_id IN (SELECT s.topic_id FROM vela_subscription s WHERE s.name = %(subscription)s)
        OR l.topic_id IN (SELECT p.parent_id FROM vela_topic p JOIN vela_subscription s ON s.topic_id = p.id
                          WHERE p.parent_id IS NOT NULL AND s.name = %(subscription)s))
+
+-- name: with_subscription
+-- The first topics found that have a subscription of this name. A topic may come once for each partition.
+SELECT coalesce(t.parent_id, t.id) AS id FROM vela_subscription s JOIN vela_topic t ON t.id = s.topic_id
+WHERE s.name = %(subscription)s LIMIT %(limit)s
+
+-- name: having
+-- Those of the topics that have a subscription of this name, themselves or on a partition. LIMIT keeps the planner from
+-- reading all subscriptions of that name.
+SELECT w.id FROM unnest(%(ids)s::bigint[]) AS w(id) CROSS JOIN LATERAL (
+    SELECT FROM vela_topic t JOIN vela_subscription s ON s.topic_id = t.id
+    WHERE (t.id = w.id OR t.parent_id = w.id) AND s.name = %(subscription)s LIMIT 1
+) one
 
 -- name: by_name
 SELECT l.topic_id AS id, 0::float8 AS value, l.name

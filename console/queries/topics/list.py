@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from console.queries.database import containing, fetch, fetch_one, fetch_text, statement
 from console.queries.rights import Scope
@@ -23,6 +24,7 @@ __all__ = [
 
 PAGE_ROWS = 50
 ORDERS = ("name", "worst", "backlog", "rate", "last")
+_FEW = 500
 _LARGEST = 2.0**53
 _STATE_UNIT = 1 << 42
 """A place in the order by worst state is one number: the state times this unit, plus the ms when the state began."""
@@ -93,15 +95,18 @@ class _Name:
 
 
 def topics(asked: TopicsAsked, scope: Scope) -> TopicPage:
-    """Read one page of the topics in scope. Two queries: keys, then their numbers; three if a namespace is chosen."""
+    """Read one page of the topics in scope. Two queries: keys, then their numbers.
+
+    One more if a namespace is chosen, and up to three more if a subscription is chosen.
+    """
     after_state, after_since_ms = _worst_place(asked.after_value)
-    keys = fetch_text(
-        _Key,
-        in_order(asked.order),
+    keys = _keys(
+        asked.order,
         {
             "pattern": containing(asked.search),
             "namespace_id": _namespace_id(asked, scope),
             "subscription": asked.subscription,
+            "topic_ids": None,
             "only_backlog": asked.only_backlog,
             "state": asked.state,
             "after_state": after_state,
@@ -119,6 +124,23 @@ def topics(asked: TopicsAsked, scope: Scope) -> TopicPage:
         next_name=shown[-1].name if len(keys) > asked.limit else None,
         next_value=shown[-1].value if shown else 0.0,
     )
+
+
+def _keys(order: str, values: dict[str, Any]) -> list[_Key]:
+    """Return the topics of the page in order, and the first one of the next page."""
+    query = in_order(order)
+    if not values["subscription"]:
+        return fetch_text(_Key, query, values)
+    any_subscription = {**values, "subscription": ""}
+    ids = [row.id for row in fetch(_Id, "topics", "with_subscription", {**values, "limit": _FEW + 1})]
+    if len(ids) <= _FEW:
+        return fetch_text(_Key, query, {**any_subscription, "topic_ids": ids})
+    # Perhaps most topics have it. Then four pages without this filter contain enough of them, and to look up every
+    # topic with the subscription would take several times as long.
+    some = fetch_text(_Key, query, {**any_subscription, "limit": 4 * values["limit"]})
+    having = {row.id for row in fetch(_Id, "topics", "having", {**values, "ids": [key.id for key in some]})}
+    found = [key for key in some if key.id in having][: values["limit"]]
+    return found if len(found) == values["limit"] else fetch_text(_Key, query, values)
 
 
 def _namespace_id(asked: TopicsAsked, scope: Scope) -> int | None:

@@ -22,7 +22,7 @@ PAGES = {
     ORDERS: 4 + 9,
     f"{ORDERS}/past": 4 + 6,
     f"{BILLING}/past": 4 + 7,
-    "/topics?sub=billing": 4 + 5,
+    "/topics?sub=billing": 4 + 6,
     f"{ORDERS}?tab=producers": 4 + 7,
     f"{ORDERS}?tab=ledgers": 4 + 6,
     f"{ORDERS}?tab=policies": 4 + 7,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from broker.models import (
 )
 from console.access import Role
 from console.queries.rights import EVERYTHING
-from console.queries.topics.list import ORDERS, PAGE_ROWS, in_order
+from console.queries.topics.list import ORDERS, PAGE_ROWS, TopicsAsked, in_order, topics
 from tests.integration.console.conftest import person
 from tests.integration.console.fake_acts import FakeActs
 from tests.integration.console.pages import text_of
@@ -157,6 +158,7 @@ def test_an_order_by_an_index_reads_its_page_only_however_many_topics_there_are(
             "pattern": "",
             "namespace_id": None,
             "subscription": "",
+            "topic_ids": None,
             "only_backlog": False,
             "state": 0,
             "limit": PAGE_ROWS + 1,
@@ -193,6 +195,31 @@ def test_pages_follow_each_other_without_gap_or_double(order: str, looker: Clien
         following = re.search(r'href="(\?[^"]*)"\s+rel="next"', response.content.decode())
         address = f"/topics{following[1].replace('&amp;', '&')}" if following else None
     assert sorted(found) == names
+
+
+@pytest.mark.parametrize("few", [0, 1000])
+@pytest.mark.parametrize("every", [1, 3, 20])
+@pytest.mark.parametrize("order", ["name", "backlog"])
+def test_pages_with_a_subscription_are_whole_however_many_topics_have_it(
+    order: str, every: int, few: int, db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("console.queries.topics.list._FEW", few)
+    names = [f"persistent://public/default/t{number:02}" for number in range(40)]
+    for number, name in enumerate(names):
+        topic = make_topic(name, backlog=number % 4)
+        if number % 2:
+            topic.partitions = 1
+            topic.save()
+            topic = make_topic(f"{name}-partition-0", backlog=number % 4, parent=topic)
+        subscription = "other" if number % every else "billing"
+        Subscription.objects.create(topic=topic, name=subscription, type="Shared")
+    asked = TopicsAsked(subscription="billing", order=order, limit=5)
+    page = topics(asked, EVERYTHING)
+    found = [row.name for row in page.rows]
+    while page.next_name is not None:
+        page = topics(replace(asked, after_name=page.next_name, after_value=page.next_value), EVERYTHING)
+        found += [row.name for row in page.rows]
+    assert sorted(found) == names[::every]
 
 
 def test_an_empty_list_says_why(looker: Client, db: None) -> None:
