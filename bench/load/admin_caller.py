@@ -1,7 +1,7 @@
 """A program that calls the admin API at a fixed rate, in a separate process. Half of its calls read, half change.
 
-`python -m bench.load.admin_caller PORT PER_S` calls until its input ends. Then it prints how many calls it made, and
-how long they took.
+`python -m bench.load.admin_caller PORT PER_S` calls until its input ends. Then it prints how many calls it made, how
+long they took, and how late they began: each call waits for the answer to the one before, on which it depends.
 """
 
 from __future__ import annotations
@@ -42,21 +42,24 @@ def main() -> None:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE_S)
     print("calling", flush=True)
     took_ms: list[float] = []
+    late_ms: list[float] = []
     began_s = time.perf_counter()
     for number, (method, path, body) in enumerate(itertools.cycle(_CALLS)):
         due_s = began_s + number / per_s
         is_asked_to_end = select.select([sys.stdin], [], [], max(0.0, due_s - time.perf_counter()))[0]
         if is_asked_to_end and number % len(_CALLS) == 0:
             break  # all calls of the list are made, so the topic that they create is deleted
+        sent_s = time.perf_counter()
         connection.request(method, path, body, {"Content-Type": "application/json"})
         answer = connection.getresponse()
         said = answer.read()
         if answer.status not in (200, 204):
             raise SystemExit(f"{method} {path}: {answer.status} {said!r}")
-        took_ms.append(1000 * (time.perf_counter() - due_s))
+        took_ms.append(1000 * (time.perf_counter() - sent_s))
+        late_ms.append(1000 * (sent_s - due_s))
     rate = len(took_ms) / (time.perf_counter() - began_s)
-    middle, late = percentile(took_ms, 50), percentile(took_ms, 99)
-    print(f"{len(took_ms)} calls, {rate:.0f}/s, p50 {middle:.0f} ms, p99 {late:.0f} ms")
+    took = ", ".join(f"p{rank} {percentile(took_ms, rank):.0f} ms" for rank in (50, 99))
+    print(f"{len(took_ms)} calls, {rate:.0f}/s, {took}, begun {percentile(late_ms, 50):.0f} ms late (p50)")
 
 
 @contextmanager

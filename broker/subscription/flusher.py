@@ -104,6 +104,7 @@ class Flusher:
         self._urgent = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._flushing = asyncio.Lock()
+        self._put_backs = 0  # cursors that were put back so far
         self._last_flush_s = 0.0
         self._last_end_s = 0.0
 
@@ -133,16 +134,15 @@ class Flusher:
         return self._refused.get(subscription)
 
     async def flush_now(self) -> list[FlushedCursor]:
-        """Flush all dirty cursors, and repeat that while the database is unavailable. Safe to cancel.
+        """Store all cursors as they are now, and repeat that while the database is unavailable. Safe to cancel.
 
-        Return the subscriptions whose cursors the database refuses; each of them was tried once more.
+        Cursors that change meanwhile may stay dirty: under load, some cursor always is. Return the subscriptions whose
+        cursors the database refuses; each of them was tried once more.
         """
-        await self._flush(list(self._refused))
-        while True:
-            async with self._flushing:  # wait until no flush is under way
-                if not self._dirty and not self._waiting:
-                    return list(self._refused)
-            await self._flush([])
+        tries = list(self._refused)
+        while not await self._flush(tries):
+            tries = []
+        return list(self._refused)
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
@@ -190,9 +190,13 @@ class Flusher:
 
     # -- one flush -----------------------------------------------------------------------------------------------
 
-    async def _flush(self, tries: Iterable[FlushedCursor]) -> None:
-        """Store all dirty cursors. Then try to store each refused cursor of `tries` in a separate statement."""
+    async def _flush(self, tries: Iterable[FlushedCursor]) -> bool:
+        """Store all dirty cursors. Then try to store each refused cursor of `tries` in a separate statement.
+
+        Wait first until no flush is under way. Return False if a cursor was put back for a later flush.
+        """
         async with self._flushing:
+            put_back_before = self._put_backs
             started_s = asyncio.get_running_loop().time()
             todo = deque(self._dirty)
             self._dirty = {}
@@ -217,6 +221,7 @@ class Flusher:
                     self._work.set()
             if has_stored:
                 self._last_flush_s = asyncio.get_running_loop().time() - started_s
+            return self._put_backs == put_back_before
 
     async def _learn_outcomes(self) -> None:
         """Advance the epochs of statements whose answer was lost: if the server runs one later, it changes nothing."""
@@ -354,6 +359,7 @@ class Flusher:
             if each.is_settled:
                 continue
             each.is_settled = True
+            self._put_backs += 1
             if each.flush is not None:
                 each.subscription.put_back(each.flush)
             if each.callbacks:

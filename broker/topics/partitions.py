@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from broker.core.topic_name import TopicName
     from broker.storage.pool import ConnectionPool
     from broker.storage.topics.partitions import Growth
+    from broker.topics.non_persistent.topic import NonPersistentTopic
     from broker.topics.topic import Topic
 
 __all__ = ["MOST_PARTITIONS", "check_growth", "close_json_sockets", "grow"]
@@ -66,7 +67,7 @@ async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth
     return growth
 
 
-def close_json_sockets(topics: Iterable[Topic], reason: str) -> None:
+def close_json_sockets(topics: Iterable[Topic | NonPersistentTopic], reason: str) -> None:
     """Close the JSON WebSockets of these partitions, so that their clients connect again, and to all partitions.
 
     A client of the binary protocol asks for the number of partitions itself. Behind a JSON WebSocket only the broker

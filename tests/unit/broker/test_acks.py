@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+from unittest.mock import patch
+
 import pytest
 
 from broker.core.errors import BrokerError
 from broker.core.subscription.types import SubscriptionType
+from broker.storage.cursors import cursors
 from broker.subscription.requests import AckRequest
 from tests.support.broker_harness import ConsumerProbe
 from tests.support.memory_broker import memory_broker
@@ -120,6 +124,30 @@ async def test_acks_that_were_not_stored_are_lost_in_a_crash_and_stored_ones_are
         await again.has(3)
         assert again.positions == [positions[0], positions[2], positions[3]]
         assert run.subscription().cursor.backlog_messages == 3
+
+
+async def test_a_wait_for_stored_cursors_ends_although_acks_keep_coming() -> None:
+    """At thousands of acks a second, some cursor is always dirty when a flush ends."""
+    async with memory_broker(flushes=False) as run:
+        consumer = await run.consumer(permits=10)
+        positions = await (await run.producer()).publish(10)
+        await consumer.has(10)
+        flushes: list[int] = []
+        flush = cursors.flush
+
+        async def acked_meanwhile(*args: Any, **named: Any) -> set[int]:
+            flushes.append(len(flushes))
+            topics = await flush(*args, **named)
+            consumer.ack(positions[len(flushes)])
+            return topics
+
+        with patch.object(cursors, "flush", acked_meanwhile):
+            consumer.ack(positions[0])
+            await run.flushed()
+        assert len(flushes) == 1
+        assert run.storage.cursor_of("s").row.cursor.mark_delete == positions[0]
+        await run.flushed()
+        assert run.storage.cursor_of("s").row.cursor.mark_delete == positions[1]
 
 
 @pytest.mark.row("I1")
