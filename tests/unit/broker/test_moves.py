@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from unittest.mock import patch
 
 import psycopg
@@ -93,3 +94,22 @@ async def test_acks_after_an_undo_that_could_not_be_stored_count_for_the_next_on
         assert await operator.apply(run, undo)
         assert run.subscription().cursor.backlog_messages == 3
         assert run.subscription().cursor.is_acked(positions[1])
+
+
+async def test_an_act_that_waited_while_its_subscription_was_deleted_does_not_close_the_topic() -> None:
+    storage = MemoryStorage()
+    async with memory_broker(storage) as run:
+        await (await run.producer()).publish(2)
+        other = await run.consumer(subscription="other")
+        await run.consumer()
+        moves, operator = run.subscription().moves, Operator("t", "s")
+        planned = await operator.plan(run, "skip", set, {"messages": 1})
+        async with moves.idle():
+            removal = asyncio.create_task(moves.remove("an operator deleted it"))
+            act = asyncio.create_task(operator.apply(run, planned))
+            await settled(run)
+        await removal
+        assert not await act
+        assert "was deleted" in storage.acts[planned.act_id].error
+        assert run.topic().is_open
+        assert other.closed == []
