@@ -212,24 +212,28 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
 
     async def _of_reader(self, request: SubscribeRequest) -> Subscription:
         log = self._topic.log
-        known = self._by_name.get(request.subscription)
-        if known is not None:
-            if known.is_durable:
-                raise NotAllowed(
-                    f"subscription {request.subscription} of {log.name} is durable; choose another name for a reader"
-                )
+        if (known := self._known_reader(request.subscription)) is not None:
             return known
         start = LATEST if request.start is None else request.start
         if request.rollback_s:
             start = await self._rolled_back(request.rollback_s)
         async with self.creating:
-            known = self._by_name.get(request.subscription)
-            if known is not None and not known.is_durable:
+            # Another client may have taken the name during the wait.
+            if (known := self._known_reader(request.subscription)) is not None:
                 return known
             state = await self.cursor_starting_at(start, request.start_remaining)
             reader = self.add(None, request.subscription, request.type, Cursor(log.ledgers, log.index, state))
             reader.begin_at(start)
             return reader
+
+    def _known_reader(self, name: str) -> Subscription | None:
+        """Return the reader's cursor of this name; None = the name is free. Raises NotAllowed if it is durable."""
+        known = self._by_name.get(name)
+        if known is not None and known.is_durable:
+            raise NotAllowed(
+                f"subscription {name} of {self._topic.log.name} is durable; choose another name for a reader"
+            )
+        return known
 
     async def _rolled_back(self, rollback_s: int) -> Position:
         return await self._topic.reader.position_at_time(self._clock.now_ms() - rollback_s * 1000)
