@@ -6,7 +6,7 @@ an await, so no message can arrive between "nothing found" and "parked".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
@@ -54,7 +54,7 @@ class ParkedRequests(Generic[H]):
     """
 
     def __init__(self) -> None:
-        self._queues: dict[QueueKey, list[H]] = {}
+        self._queues: dict[QueueKey, dict[H, None]] = {}  # in the order in which they were parked
         self._due: TimingWheel[H] = TimingWheel(tick_ms=_TICK_MS)
         self._last_full_check_ms = 0
 
@@ -64,7 +64,7 @@ class ParkedRequests(Generic[H]):
     def __contains__(self, key: QueueKey) -> bool:
         return key in self._queues
 
-    def queues(self) -> Mapping[QueueKey, list[H]]:
+    def queues(self) -> Mapping[QueueKey, Collection[H]]:
         """Return the parked requests by queue, for reports."""
         return self._queues
 
@@ -75,7 +75,7 @@ class ParkedRequests(Generic[H]):
         """
         if not self._queues:  # nothing can have missed a notification before now
             self._last_full_check_ms = parked.parked_ms
-        self._queues.setdefault(parked.key, []).append(parked)
+        self._queues.setdefault(parked.key, {})[parked] = None
         self._due.schedule(parked, parked.due_ms)
         return min(parked.due_ms, self._last_full_check_ms + FULL_CHECK_MS)
 
@@ -101,9 +101,9 @@ class ParkedRequests(Generic[H]):
         calls by the timer, every filter matches. `newest_again` reads the queue's end again if `newest_offset` looks
         stale.
         """
-        waiting = self._queues.pop(key, [])  # no other call can answer these requests now
+        waiting = self._queues.pop(key, {})  # no other call can answer these requests now
         ready: list[H] = []
-        kept: list[H] = []
+        kept: dict[H, None] = {}
         for parked in waiting:
             if newest_offset <= parked.offset:
                 newest_offset = max(newest_offset, newest_again())
@@ -112,7 +112,7 @@ class ParkedRequests(Generic[H]):
                 self._due.cancel(parked)
                 ready.append(parked)
             else:
-                kept.append(parked)
+                kept[parked] = None
         if kept:
             self._queues[key] = kept
         return ready
@@ -154,7 +154,7 @@ class ParkedRequests(Generic[H]):
 
     def take(self, key: QueueKey) -> list[H]:
         """Remove and return all requests of one queue that is being closed."""
-        taken = self._queues.pop(key, [])
+        taken = list(self._queues.pop(key, {}))
         for parked in taken:
             self._due.cancel(parked)
         return taken
@@ -165,7 +165,7 @@ class ParkedRequests(Generic[H]):
 
     def _remove(self, parked: H) -> None:
         waiting = self._queues[parked.key]
-        waiting.remove(parked)
+        del waiting[parked]
         if not waiting:
             del self._queues[parked.key]
 

@@ -131,21 +131,26 @@ class TopicReader:
 
         Raises GapInLog if a count is missing although its ledger has the entry.
         """
-        for ledger_id, first, last in ranges:
-            for start in range(first, last + 1, _INDEX_LOAD_ENTRIES):
-                end = min(last, start + _INDEX_LOAD_ENTRIES - 1)
-                rows = await self._ask(
-                    ledger_id,
-                    partial(_read_counts, first=max(0, start - 1), last=end),
-                    is_whole=lambda rows, end=end: bool(rows) and rows[-1][0] == end,  # type: ignore[misc]
-                )
-                if rows is None:
-                    break  # trimmed: its counts are not needed any more
-                if not rows or rows[-1][0] != end:
-                    raise self._gap(Position(ledger_id, end))
-                self._log.index.record(
-                    ledger_id, rows[0][0], [row[1] for row in rows], [row[2] for row in rows]
-                )
+        self._log.index.loads += 1
+        try:
+            for ledger_id, first, last in ranges:
+                await self._load_counts(ledger_id, first, last)
+        finally:
+            self._log.index.loads -= 1
+
+    async def _load_counts(self, ledger_id: int, first: int, last: int) -> None:
+        for start in range(first, last + 1, _INDEX_LOAD_ENTRIES):
+            end = min(last, start + _INDEX_LOAD_ENTRIES - 1)
+            rows = await self._ask(
+                ledger_id,
+                partial(_read_counts, first=max(0, start - 1), last=end),
+                is_whole=lambda rows, end=end: bool(rows) and rows[-1][0] == end,  # type: ignore[misc]
+            )
+            if rows is None:
+                break  # trimmed: its counts are not needed any more
+            if not rows or rows[-1][0] != end:
+                raise self._gap(Position(ledger_id, end))
+            self._log.index.record(ledger_id, rows[0][0], [row[1] for row in rows], [row[2] for row in rows])
 
     async def append_ms(self, position: Position) -> int | None:
         """Return when an entry was appended, in Unix milliseconds; None if not stored. Safe to cancel and to repeat."""

@@ -192,7 +192,7 @@ class TopicLog:
             messages += count
             size_bytes += len(data)
             batch.size_bytes += len(data)
-            is_delayed = deliver_at_ms > append_ms
+            is_delayed = deliver_at_ms > now_ms  # not append_ms, which stands still if the clock was set back
             if is_delayed:
                 flags |= FLAG_DELAYED
             entry = _new(

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from broker.core.errors import BrokerError, ProducerBusy, ProducerFenced
+from broker.core.errors import BrokerError, PersistenceFailed, ProducerBusy, ProducerFenced
 from broker.core.producers.access import AccessMode, Admission, admission, next_epoch
+from broker.storage.pool import first_line
 
 if TYPE_CHECKING:
     from broker.core.topic_name import TopicName
@@ -170,6 +171,18 @@ class ProducerAccess:
             await self._take(producer)
         except BrokerError as error:
             producer.closed_by_broker(error)
+        except Exception as error:  # nobody else tells the client, which would wait for ever
+            logger.exception(
+                "%s: producer %s waited for exclusive access and cannot get it",
+                self._topic_name,
+                producer.name,
+                extra={"topic": str(self._topic_name), "producer": producer.name},
+            )
+            producer.closed_by_broker(
+                PersistenceFailed(
+                    f"the epoch of producer {producer.name} was not stored: {first_line(error)}"
+                )
+            )
         else:
             if producer.request.on_ready is not None:
                 producer.request.on_ready()

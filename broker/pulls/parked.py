@@ -118,12 +118,22 @@ class ParkedPulls:
     def arrived(self, topic: Topic, entries: Sequence[StoredEntry]) -> None:
         """Answer the parked pulls whose offset and filter these durable entries match."""
         end = topic.log.ledgers.total_messages
+        undecoded = self._properties_of(entries)
+        decoded: list[tuple[int, Mapping[str, str]]] = []  # once, however many pulls have a filter
+
+        def properties_from(offset: int) -> Iterator[Mapping[str, str]]:
+            yield from (properties for at, properties in decoded if at >= offset)
+            for at, properties in undecoded:
+                decoded.append((at, properties))
+                if at >= offset:
+                    yield properties
+
         found = self._table.notify(
             _key(topic.name),
             end,
             self._clock.now_ms(),
             newest_again=lambda: end,
-            arrived=lambda offset: self._properties_from(entries, offset),
+            arrived=properties_from,
         )
         self.wake_ups += len(found)
         if found:
@@ -228,12 +238,12 @@ class ParkedPulls:
         self.answers[answer.status] += 1
         return answer
 
-    def _properties_from(self, entries: Sequence[StoredEntry], offset: int) -> Iterator[Mapping[str, str]]:
+    def _properties_of(self, entries: Sequence[StoredEntry]) -> Iterator[tuple[int, Mapping[str, str]]]:
+        """Yield the offset and the properties of each message that is readable."""
         for entry in entries:
             first = entry.cumulative_messages - entry.messages
             for message in self._reader.messages(entry) or ():
-                if first + max(0, message.batch_index) >= offset:
-                    yield message.properties
+                yield first + max(0, message.batch_index), message.properties
 
     def _end_of(self, key: QueueKey) -> int:
         topic = self._topic_in_memory(topic_of(key))

@@ -6,7 +6,7 @@ A query begins with a line `-- name: x`. Comment lines are not sent to the serve
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 from psycopg import sql
@@ -45,7 +45,7 @@ def rest_table(segment_id: int) -> sql.Identifier:
     return sql.Identifier(f"vela_entry_{segment_id}_rest")
 
 
-@cache
+@lru_cache(maxsize=1024)  # more than all queries of all segments at a time; segments come and go for years
 def for_segment(name: str, segment_id: int) -> bytes:
     """Return a query of entries.sql, with the tables of one segment in place of `{entries}` and `{rest}`."""
     template = sql.SQL(query("entries", name).decode())

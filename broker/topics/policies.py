@@ -270,8 +270,10 @@ class PolicyChanges:
         """Apply the stored documents to the loaded topics of a holder. Return the number of these topics."""
         await self._topics.loads_done()  # a topic being loaded may have read the old document
         topics = [topic for topic in self._topics.all() if holder.covers(topic.name)]
-        stored = await self.documents.stored_of([topic.name for topic in topics])
-        for topic in topics:
-            if topic.is_open and (policies := stored.get(topic.name.full)) is not None:
-                topic.set_policies(policies)
+        for at in range(0, len(topics), _AT_ONCE):  # clients are served in between
+            part = topics[at : at + _AT_ONCE]
+            stored = await self.documents.stored_of([topic.name for topic in part])
+            for topic in part:
+                if topic.is_open and (policies := stored.get(topic.name.full)) is not None:
+                    topic.set_policies(policies)
         return len(topics) + await self._non_persistent.reload_policies(holder.covers)

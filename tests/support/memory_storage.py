@@ -452,6 +452,8 @@ class MemoryStorage:
         passed: AckOverlay,
         **__: object,
     ) -> bool:
+        if subscription_id not in self.cursors:
+            return False
         self.cursors[subscription_id][1].set(state)
         act = self.acts[act_id]
         act.state, act.before, act.result = "applied", before, json.loads(result)

@@ -257,8 +257,14 @@ def _by_touch(touched: set[int], ledger_id: int, first: int, last: int) -> Itera
 
 
 def _unacked_in(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, span: Range) -> tuple[int, int]:
-    """Return (entries not wholly acked, unacked messages) of one span. Raises IndexMissing."""
+    """Return (entries not wholly acked, unacked messages) of one span. Raises IndexMissing.
+
+    A chunk that is wholly acked needs no counts: millions of acked messages may follow the message that holds a cursor.
+    """
     ledger_id, low, high = span
+    bits = acked.within(chunk_key(ledger_id, low), Position(ledger_id, low - 1), Position(ledger_id, high))
+    if bits.bit_count() == high - low + 1:
+        return 0, 0
     size, unacked = _count_piece(index, ledger_id, low, high, None)
     inside = count_acked(ledgers, index, acked, Position(ledger_id, low - 1), Position(ledger_id, high))
     return size - inside.entries, unacked - inside.messages

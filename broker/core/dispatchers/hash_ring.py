@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Mapping
+from array import array
+from bisect import bisect_left, insort
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from broker.core.dispatchers.base import DispatchConsumer
@@ -18,15 +20,25 @@ DEFAULT_POINTS: Final = 100  # per owner
 def ring_choice(names: Mapping[str, DispatchConsumer], key: str) -> DispatchConsumer:
     """Return the consumer whose stretch of the ring `key` falls on. The same names always give the same answer.
 
-    Raises ValueError if `names` is empty.
+    Looks at each name once, because a choice is made for each of the consumers when their connection ends. Raises
+    ValueError if `names` is empty.
     """
     if not names:
         raise ValueError("a hash ring needs at least one consumer")
-    ring = sorted(
-        (murmur3_32(f"{name}{number}".encode()), name) for name in names for number in range(DEFAULT_POINTS)
-    )
-    at = bisect_left(ring, (murmur3_32(key.encode()), ""))
-    return names[ring[at % len(ring)][1]]
+    start = murmur3_32(key.encode())
+
+    def first_point(name: str) -> tuple[bool, int, str]:
+        points = _points_of_name(name)
+        at = bisect_left(points, start)
+        return at == len(points), points[at % len(points)], name  # behind all others if it is round the ring
+
+    return names[min(map(first_point, names))[-1]]
+
+
+@lru_cache(maxsize=4096)
+def _points_of_name(name: str) -> Sequence[int]:
+    """Return the points of a name, ascending."""
+    return array("Q", sorted(murmur3_32(f"{name}{number}".encode()) for number in range(DEFAULT_POINTS)))
 
 
 class HashRing:
@@ -40,7 +52,7 @@ class HashRing:
         self._points_each = points
         self._labels: dict[DispatchConsumer, str] = {}
         self._at: dict[int, list[tuple[str, DispatchConsumer]]] = {}  # point → its owners, by label
-        self._points: list[int] = []
+        self._points: list[int] = []  # ascending
         self._owners: list[DispatchConsumer] = []  # of each point
 
     def select(self, slot: int) -> DispatchConsumer | None:
@@ -57,34 +69,44 @@ class HashRing:
             return
         label = self._labels[consumer] = self._free_label(consumer.name)
         for point in self._points_of(label):
-            sharers = self._at.setdefault(point, [])
-            if (label, consumer) not in sharers:
-                sharers.append((label, consumer))
-                sharers.sort(key=lambda sharer: sharer[0])
-        self._arrange()
+            at, sharers = bisect_left(self._points, point), self._at.get(point)
+            if sharers is None:
+                self._at[point] = [(label, consumer)]
+                self._points.insert(at, point)
+                self._owners.insert(at, consumer)
+            else:
+                insort(sharers, (label, consumer), key=lambda sharer: sharer[0])
+                self._owners[at] = sharers[0][1]
 
     def remove(self, consumer: DispatchConsumer) -> None:
         """Remove a consumer's points. Does nothing if it has none."""
         label = self._labels.pop(consumer, None)
         if label is None:
             return
-        for point in set(self._points_of(label)):
-            self._at[point].remove((label, consumer))
-            if not self._at[point]:
-                del self._at[point]
-        self._arrange()
+        for point in self._points_of(label):
+            at, sharers = bisect_left(self._points, point), self._at[point]
+            sharers.remove((label, consumer))
+            if sharers:
+                self._owners[at] = sharers[0][1]
+            else:
+                del self._at[point], self._points[at], self._owners[at]
 
     def ranges(self, consumer: DispatchConsumer) -> tuple[SlotRange, ...]:
         """Return the slots the consumer owns, ascending."""
+        label, points = self._labels.get(consumer), self._points
+        if label is None:
+            return ()
+        places = [bisect_left(points, point) for point in sorted(self._points_of(label))]
+        owned = [at for at in places if self._owners[at] is consumer]
+        stretches = [(points[at - 1] + 1 if at else 0, points[at]) for at in owned]
+        if owned and not owned[0] and points[-1] < SLOTS - 1:
+            stretches.append((points[-1] + 1, SLOTS - 1))  # round the ring
         found: list[SlotRange] = []
-        first = 0
-        for point, owner in zip([*self._points, SLOTS - 1], [*self._owners, *self._owners[:1]], strict=True):
-            if owner is consumer and point >= first:
-                if found and found[-1].last == first - 1:
-                    found[-1] = SlotRange(found[-1].first, point)
-                else:
-                    found.append(SlotRange(first, point))
-            first = point + 1
+        for first, last in stretches:
+            if found and found[-1].last == first - 1:
+                found[-1] = SlotRange(found[-1].first, last)
+            else:
+                found.append(SlotRange(first, last))
         return tuple(found)
 
     def _free_label(self, name: str) -> str:
@@ -94,9 +116,5 @@ class HashRing:
             number += 1
         return label
 
-    def _points_of(self, label: str) -> list[int]:
-        return [murmur3_32(f"{label}\0{number}".encode()) % SLOTS for number in range(self._points_each)]
-
-    def _arrange(self) -> None:
-        self._points = sorted(self._at)
-        self._owners = [self._at[point][0][1] for point in self._points]
+    def _points_of(self, label: str) -> set[int]:
+        return {murmur3_32(f"{label}\0{number}".encode()) % SLOTS for number in range(self._points_each)}

@@ -59,6 +59,7 @@ class MessageIndex:
         self._messages: dict[int, array[int]] = {}
         self._bytes: dict[int, array[int]] = {}
         self._newest = -1
+        self.loads = 0  # loads under way; while there are any, nothing is evicted
 
     def __len__(self) -> int:
         """Return the number of chunks in memory."""
@@ -245,8 +246,11 @@ class MessageIndex:
     def evict(self, keep_from: Position, max_chunks: int) -> int:
         """Evict the chunks that end before `keep_from`, then the least recently recorded ones, down to `max_chunks`.
 
-        Returns the number of evicted chunks. The most recently recorded chunk stays.
+        Returns the number of evicted chunks. The most recently recorded chunk stays. During a load all chunks stay: a
+        move of a cursor that needs more than `max_chunks` would otherwise load them for ever.
         """
+        if self.loads:
+            return 0
         floor = chunk_key(keep_from.ledger_id, max(0, keep_from.entry_id)) if keep_from.ledger_id >= 0 else -1
         doomed = [key for key in self._messages if key < floor and key != self._newest]
         surplus = len(self._messages) - len(doomed) - max(1, max_chunks)

@@ -8,6 +8,7 @@ from typing import Final
 __all__ = ["TokenBucket", "TokenBuckets"]
 
 _LOOKED_AT: Final = 3  # old buckets to check when a new one is made
+_SET_BACK_MS: Final = 1000  # callers' times differ by less, unless the clock was set
 
 
 class TokenBucket:
@@ -15,7 +16,7 @@ class TokenBucket:
 
     A caller may take more units than there are. The missing units become a debt, which refills pay off first. So a
     single message larger than the limit passes, and the average rate is still kept. A `now_ms` before the last one adds
-    nothing.
+    nothing. If it is much earlier, the clock was set back, and the bucket goes on from there.
     """
 
     __slots__ = ("_at_ms", "_thousandths", "rate")
@@ -46,6 +47,8 @@ class TokenBucket:
     def _refill(self, now_ms: int) -> None:
         if now_ms > self._at_ms:
             self._thousandths = min(1000 * self.rate, self._thousandths + (now_ms - self._at_ms) * self.rate)
+            self._at_ms = now_ms
+        elif now_ms < self._at_ms - _SET_BACK_MS:
             self._at_ms = now_ms
 
 

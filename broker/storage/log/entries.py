@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Final
 
 from psycopg.pq.abc import PGresult
@@ -142,7 +142,7 @@ async def _insert(
     return {int.from_bytes(result.get_value(row, 0) or b"") for row in range(result.ntuples)}
 
 
-@cache
+@lru_cache(maxsize=64)  # nearly all appends go into the newest segment
 def _statement(segment_id: int, parts: tuple[str, ...]) -> bytes:
     return b"\n".join(for_segment(name, segment_id) for name in (*parts, "appended"))
 

@@ -21,7 +21,13 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 
 from broker.core.cursor.state import AckOverlay
-from broker.core.errors import BrokerError, PersistenceFailed, SubscriptionBusy, TopicFenced
+from broker.core.errors import (
+    BrokerError,
+    PersistenceFailed,
+    SubscriptionBusy,
+    SubscriptionNotFound,
+    TopicFenced,
+)
 from broker.core.ledgers.message_index import IndexMissing
 from broker.core.position import Position
 from broker.core.subscription.departure import DepartureCause
@@ -169,10 +175,13 @@ class CursorMove:
         """Change the cursor, and store the change, the snapshot and the act's result together.
 
         Returns the overlay that records acks for an undo. Call this inside `moving`, so that no ack changes the cursor
-        meanwhile. Raises TopicFenced if another broker has taken the topic, and PersistenceFailed if the database
-        refuses; in both cases the cursor is back where it was. If the call is cancelled while it stores, it closes the
-        topic, because the move may or may not have been stored.
+        meanwhile. Raises SubscriptionNotFound if the subscription was deleted while the move waited for its turn,
+        TopicFenced if another broker has taken the topic, and PersistenceFailed if the database refuses; in all three
+        cases the cursor is back where it was. If the call is cancelled while it stores, it closes the topic, because
+        the move may or may not have been stored.
         """
+        if self._state.is_deleted:  # the statement would find no cursor, as if the topic were fenced
+            raise SubscriptionNotFound(f"subscription {self._state.name} was deleted meanwhile")
         async with self._storing.flusher.paused():
             staged = await self.stage(change)
             outcome = json.dumps(dict(result()))

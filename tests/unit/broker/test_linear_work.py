@@ -1,9 +1,14 @@
-"""Twice as much work costs about twice as many steps, in the flusher and in the writer."""
+"""Twice as much work costs about twice as many steps, in the flusher, in the writer and for parked pulls."""
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 from broker.core.errors import BrokerError
+from broker.core.topic_name import TopicName
 from broker.log import ready_logs, topic_log, writer
+from broker.pulls import reader
+from broker.pulls.values import ParkedPull, PullAsk
 from broker.subscription import flusher
 from broker.subscription.requests import AckRequest
 from tests.support.broker_harness import eventually
@@ -48,3 +53,22 @@ async def test_answering_receipts_costs_time_only_for_due_answers() -> None:
 
 async def test_topics_that_need_a_ledger_are_not_checked_at_every_turn() -> None:
     assert await steps_of_appends(160) < MOST_GROWTH * await steps_of_appends(80)
+
+
+async def test_a_message_is_decoded_once_for_all_parked_pulls_that_have_a_filter() -> None:
+    async with memory_broker() as run:
+        producer = await run.producer()
+        ask = PullAsk(
+            topic=TopicName.parse("t"),
+            queue=0,
+            offset=0,
+            max_messages=32,
+            matches=lambda _: False,
+            may_suspend=True,
+            suspend_timeout_ms=15_000,
+        )
+        waiting = [await run.broker.pull(ask) for _ in range(30)]
+        with patch.object(reader, "decode_messages", side_effect=reader.decode_messages) as decoded:
+            await producer.publish(4)
+        assert decoded.call_count == 4
+        assert all(isinstance(each, ParkedPull) and not each.answer.done() for each in waiting)

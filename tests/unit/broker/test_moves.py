@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
 from unittest.mock import patch
 
 import psycopg
 import pytest
 
+from broker.core.position import LATEST
 from broker.storage.acts import acts as act_store
+from broker.storage.log import entries as log_store
 from tests.model.operator import Operator
 from tests.support.memory_broker import memory_broker
 from tests.support.memory_storage import MemoryStorage
@@ -93,3 +97,49 @@ async def test_acks_after_an_undo_that_could_not_be_stored_count_for_the_next_on
         assert await operator.apply(run, undo)
         assert run.subscription().cursor.backlog_messages == 3
         assert run.subscription().cursor.is_acked(positions[1])
+
+
+async def test_an_act_that_waited_while_its_subscription_was_deleted_does_not_close_the_topic() -> None:
+    storage = MemoryStorage()
+    async with memory_broker(storage) as run:
+        await (await run.producer()).publish(2)
+        other = await run.consumer(subscription="other")
+        await run.consumer()
+        moves, operator = run.subscription().moves, Operator("t", "s")
+        planned = await operator.plan(run, "skip", set, {"messages": 1})
+        async with moves.idle():
+            removal = asyncio.create_task(moves.remove("an operator deleted it"))
+            act = asyncio.create_task(operator.apply(run, planned))
+            await settled(run)
+        await removal
+        assert not await act
+        assert "was deleted" in storage.acts[planned.act_id].error
+        assert run.topic().is_open
+        assert other.closed == []
+
+
+async def test_counts_that_a_move_needs_are_not_evicted_while_it_loads_others() -> None:
+    """Housekeeping keeps the counts of a few ledgers; a move that needs more of them must come to its end."""
+    storage = MemoryStorage()
+    async with memory_broker(storage, ledger_max_entries=2) as run:
+        consumer = await run.consumer(permits=100)
+        producer = await run.producer()
+        ledgers = [await producer.publish(2) for _ in range(8)]
+        await consumer.has(16)
+        assert await consumer.ack_durably(*(first for first, _ in ledgers[1:])) is None
+        index = run.topic().log.index
+        index.evict(LATEST, 1)
+        reads = 0
+
+        async def read_and_evict(*given: Any, **named: Any) -> object:
+            nonlocal reads
+            reads += 1
+            assert reads < 100, "the counts of every ledger are read again and again"
+            found = await storage._read_counts(*given, **named)
+            index.evict(LATEST, 1)
+            return found
+
+        with patch.object(log_store, "read_counts", read_and_evict):
+            async with run.subscription().moves.idle():
+                await run.subscription().moves.with_index(lambda: run.subscription().cursor.recount())
+        assert run.subscription().cursor.recount() == run.subscription().cursor.totals

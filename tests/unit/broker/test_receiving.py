@@ -260,3 +260,20 @@ async def test_a_publish_is_delivered_at_once_to_consumers_with_permits() -> Non
         for count in (1, 2):
             await producer.publish(1)
             await consumer.has(count)
+
+
+@pytest.mark.row("I15")
+async def test_a_delayed_message_is_not_early_after_the_clock_was_set_back() -> None:
+    clock, half_an_hour_ms = ManualClock(), 1_800_000
+    async with memory_broker(clock=clock) as run:
+        producer, consumer = await run.producer(), await run.consumer(permits=10)
+        await producer.publish(1)
+        await consumer.has(1)
+        clock.advance(-2 * half_an_hour_ms)
+        producer.send(deliver_at_ms=clock.now_ms() + half_an_hour_ms)
+        await producer.has_receipts(2)
+        await settled(run)
+        assert len(consumer.deliveries) == 1
+        clock.advance(half_an_hour_ms)
+        run.broker.deadlines.run_due()
+        await consumer.has(2)

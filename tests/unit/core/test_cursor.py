@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from broker.core.cursor.cursor import Cursor
-from broker.core.cursor.state import AckOverlay, SkipTarget
+from broker.core.cursor.state import AckChunk, AckOverlay, CursorState, SkipTarget
 from broker.core.errors import InvalidAck
 from broker.core.ledgers.message_index import CHUNK_ENTRIES, IndexMissing
 from broker.core.position import EARLIEST, LATEST, Position
-from tests.unit.core.logs import Log
+from tests.unit.core.logs import ENTRY_BYTES, Log
 from vela.wire.ack_set import full
 
 
@@ -354,6 +354,28 @@ def test_runs_join_across_chunks() -> None:
     cursor.ack_through(Position(1, CHUNK_ENTRIES - 4))
     assert cursor.mark_delete == Position(1, CHUNK_ENTRIES + 1)
     assert cursor.recount() == cursor.totals
+
+
+def test_a_skip_past_wholly_acked_chunks_needs_no_counts_of_them() -> None:
+    """One message holds the cursor, and thousands of acked ones follow it in other ledgers."""
+    log = Log(indexed=False)
+    first = log.publish()
+    for _ in range(3):
+        log.roll()
+        log.publish_all(2, 2)
+    log.roll()
+    last = log.publish()
+    state = CursorState(
+        mark_delete=Position(1, -1),
+        acked_messages=12,
+        acked_entries=6,
+        acked_bytes=12 * ENTRY_BYTES,
+        chunks=tuple(AckChunk(ledger_id=ledger_id, chunk=0, bits=b"\x03") for ledger_id in (2, 3, 4)),
+    )
+    cursor = Cursor(log.ledgers, log.index, state)
+    assert cursor.position_after_messages(1).mark_delete == first
+    assert cursor.position_after_messages(2) == (last, None, 2, 2)
+    assert cursor.position_after_entries(2) == (last, None, 2, 2)
 
 
 def test_a_hundred_thousand_holes_are_kept_and_can_be_closed() -> None:

@@ -223,3 +223,21 @@ def test_each_request_comes_out_once_in_time_and_never_for_a_mismatch(
         assert len(table) == len(waiting)
     take(table.take_all())
     assert waiting == []
+
+
+class _Compared(ParkedRequest):
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        _Compared.compared += 1
+        return self is other
+
+    __hash__ = object.__hash__
+
+
+def test_a_request_leaves_the_table_without_a_look_at_the_others() -> None:
+    """Thousands of pulls of one topic may time out together."""
+    requests = [_Compared(key=KEY, offset=0, parked_ms=0, park_ms=5, matches=None) for _ in range(100)]
+    table = parked(*requests)
+    assert len(table.pop_due(100)) == 100
+    assert _Compared.compared < 100

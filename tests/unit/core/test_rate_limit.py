@@ -33,6 +33,13 @@ def test_a_clock_that_goes_back_adds_no_tokens() -> None:
     assert bucket.available(1500) == 5
 
 
+def test_a_clock_that_is_set_back_by_an_hour_does_not_stop_the_flow_for_an_hour() -> None:
+    bucket = TokenBucket(10, 3_600_000)
+    bucket.take(10, 3_600_000)
+    assert (bucket.available(0), bucket.wait_ms(0)) == (0, 100)
+    assert (bucket.available(100), bucket.wait_ms(100)) == (1, 0)
+
+
 @pytest.mark.parametrize("rate", [0, -1])
 def test_without_a_rate_there_is_no_bucket(rate: int) -> None:
     with pytest.raises(ValueError, match="1 or more"):

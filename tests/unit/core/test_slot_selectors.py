@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.core.dispatchers import hash_ring
 from broker.core.dispatchers.base import DispatchConsumer
 from broker.core.dispatchers.hash_ring import HashRing, ring_choice
 from broker.core.dispatchers.key_shared_policy import KeySharedPolicy
@@ -15,6 +18,8 @@ from broker.core.dispatchers.sticky_ranges import StickyRanges
 from broker.core.errors import ConsumerAssignFailed
 from broker.core.hash_slots import SLOTS, SlotRange, slot_of_key, slot_of_position
 from broker.core.position import Position
+from tests.support.steps import counted_steps
+from vela.wire.key_hash import murmur3_32
 
 ALL = range(SLOTS)
 
@@ -159,6 +164,41 @@ def test_invalid_sticky_ranges_are_refused(ranges: tuple[tuple[int, int], ...], 
 def test_a_ring_without_consumers_raises() -> None:
     with pytest.raises(ValueError, match="at least one consumer"):
         ring_choice({}, "t")
+
+
+@given(
+    names=st.lists(st.text(max_size=3), min_size=1, max_size=8, unique=True),
+    key=st.text(max_size=4),
+)
+@settings(deadline=None)
+def test_the_chosen_consumer_has_the_first_point_at_or_after_the_key(names: list[str], key: str) -> None:
+    ring = sorted((murmur3_32(f"{name}{n}".encode()), name) for name in names for n in range(100))
+    following = [name for point, name in ring if point >= murmur3_32(key.encode())] + [ring[0][1]]
+    consumers = {name: consumer(number + 1, name) for number, name in enumerate(names)}
+    assert ring_choice(consumers, key) is consumers[following[0]]
+
+
+def test_a_choice_does_not_hash_the_names_of_earlier_choices_again() -> None:
+    names = {f"app-{number}": consumer(number + 1) for number in range(50)}
+    ring_choice(names, "t")
+    with patch.object(hash_ring, "murmur3_32", side_effect=murmur3_32) as hashes:
+        ring_choice(dict(list(names.items())[1:]), "t")
+    assert hashes.call_count == 1
+
+
+def test_one_of_many_consumers_comes_and_goes_at_the_price_of_its_own_points() -> None:
+    counts = []
+    for others in (20, 80):
+        ring = HashRing()
+        for key in range(1, others + 1):
+            ring.add(consumer(key))
+        one = consumer(1000)
+        with counted_steps(hash_ring) as steps:
+            ring.add(one)
+            ring.ranges(one)
+            ring.remove(one)
+        counts.append(steps.count)
+    assert counts[1] < 1.5 * counts[0]
 
 
 def test_slots_begin_at_one_and_neighbours_are_spread() -> None:
