@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from django.contrib.auth.models import User
 
 from broker.models import PipelineSchedule
@@ -12,7 +15,7 @@ from console.access.roles import role_for
 from console.models import Grant
 from console.queries.rights import GrantRow
 
-__all__ = ["delete_lost_schedules"]
+__all__ = ["delete_lost_schedules", "deleting_lost_schedules"]
 
 _KIND = "schedule_job"
 
@@ -37,6 +40,21 @@ def delete_lost_schedules(user: User, *, who: str, origin: str) -> None:
         log_change(
             "unschedule_job", {"schedule": number}, pattern=schedule.topic_name, who=who, origin=origin
         )
+
+
+@contextmanager
+def deleting_lost_schedules(*, who: str, origin: str) -> Iterator[None]:
+    """Do the same for all users after any changes of users in the block. Call it in a transaction.
+
+    A user who was deleted or renamed loses all schedules, because nobody could find them by the user's name any more.
+    """
+    owners = list(User.objects.filter(username__in=PipelineSchedule.objects.values("who")))
+    yield
+    for owner in owners:
+        found = User.objects.filter(pk=owner.pk, username=owner.username).first()
+        if found is None:
+            owner.is_active = False
+        delete_lost_schedules(found or owner, who=who, origin=origin)
 
 
 def _rights_in_this_transaction(user: User) -> Rights:
