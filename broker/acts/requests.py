@@ -34,6 +34,7 @@ __all__ = [
     "ActRefused",
     "ActView",
     "apply",
+    "check_planned",
     "check_topic_name",
     "described_kinds",
     "full_name",
@@ -218,6 +219,16 @@ def apply(
     ):
         raise _why_not_applied(get(act_id), who, origin)
     return _view(store.wait(act_id, wait_s), act_id)
+
+
+def check_planned(act: ActView) -> None:
+    """Raise ActRefused if the broker has not planned this act yet.
+
+    Call it with the view by which you checked the rights of the user, before `apply`. Only the plan names all topics
+    that the act publishes to, and the broker may plan the act between your check and `apply`.
+    """
+    if act.state == "plan_requested":
+        raise ActRefused(f"act {act.id} is {act.state}: only a planned act can be applied", code="WrongState")
 
 
 def _why_not_applied(act: ActView, who: str, origin: str) -> ActRefused:

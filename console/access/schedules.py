@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from django.contrib.auth.models import User
 
 from broker.models import PipelineSchedule
 from console.access.acting import named_by
 from console.access.changes import log_change
-from console.access.rights import rights_of
+from console.access.rights import OF_A_SUPERUSER, Rights
 from console.access.roles import role_for
+from console.models import Grant
+from console.queries.rights import GrantRow
 
-__all__ = ["delete_lost_schedules"]
+__all__ = ["delete_lost_schedules", "deleting_lost_schedules"]
 
 _KIND = "schedule_job"
 
@@ -21,7 +26,7 @@ def delete_lost_schedules(user: User, *, who: str, origin: str) -> None:
     Otherwise they would run for ever with a role that the user has lost. Call the function
     after the change, in the same transaction. Each deletion is in the act log.
     """
-    rights = rights_of(user)
+    rights = _rights_in_this_transaction(user)
     for schedule in PipelineSchedule.objects.filter(who=user.username):
         named = named_by(
             _KIND,
@@ -35,3 +40,27 @@ def delete_lost_schedules(user: User, *, who: str, origin: str) -> None:
         log_change(
             "unschedule_job", {"schedule": number}, pattern=schedule.topic_name, who=who, origin=origin
         )
+
+
+@contextmanager
+def deleting_lost_schedules(*, who: str, origin: str) -> Iterator[None]:
+    """Do the same for all users after any changes of users in the block. Call it in a transaction.
+
+    A user who was deleted or renamed loses all schedules, because nobody could find them by the user's name any more.
+    """
+    owners = list(User.objects.filter(username__in=PipelineSchedule.objects.values("who")))
+    yield
+    for owner in owners:
+        found = User.objects.filter(pk=owner.pk, username=owner.username).first()
+        if found is None:
+            owner.is_active = False
+        delete_lost_schedules(found or owner, who=who, origin=origin)
+
+
+def _rights_in_this_transaction(user: User) -> Rights:
+    """Return the rights of a user after the change. `rights_of` reads on a connection that does not see it yet."""
+    if user.is_superuser:
+        return Rights(name=user.username, grants=(OF_A_SUPERUSER,))
+    found = Grant.objects.filter(user=user)
+    grants = (GrantRow(role=each.role, pattern=each.pattern, namespace_ids=[]) for each in found)
+    return Rights(name=user.username, grants=tuple(grants))

@@ -1,4 +1,7 @@
-"""The pages of users in `/django-admin/`. They refuse to take away the last admin of everything."""
+"""The pages of users in `/django-admin/`. They refuse to take away the last admin of everything.
+
+A user who is deactivated or deleted there loses schedules, as on the console's own pages.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from console.access.changes import ChangeRefused, keeping_an_admin
+from console.access.schedules import deleting_lost_schedules
+from console.origin import origin_of
 
 __all__ = ["KeepingUserAdmin"]
 
@@ -38,7 +43,10 @@ class KeepingUserAdmin(UserAdmin):  # type: ignore[type-arg]  # the class is gen
         if request.method != "POST":
             return view()
         try:
-            with keeping_an_admin():
+            with (
+                keeping_an_admin(),
+                deleting_lost_schedules(who=request.user.get_username(), origin=origin_of(request)),
+            ):
                 return view()
         except ChangeRefused as refused:
             list(messages.get_messages(request))  # reading drops the messages, which report the undone change

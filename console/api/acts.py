@@ -208,8 +208,10 @@ def apply_act(
     409: something else has moved the cursor since the plan, so plan again; or the act would do more than was planned,
     and new_plan is the act with the new preview.
     """
-    _check_may_do(request, _found(request, act_id))
+    found = _found(request, act_id)
+    _check_may_do(request, found)
     try:
+        acts.check_planned(found)
         view = acts.apply(
             act_id,
             who=request.auth.name,

@@ -55,6 +55,7 @@ def apply(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
     if not form.is_valid():
         return _answer(request, rights, view, form, status=422)
     try:
+        acts.check_planned(view)
         acts.apply(
             act_id,
             who=rights.name,

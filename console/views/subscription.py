@@ -277,6 +277,7 @@ class _Reading:
             "more_holes": max(len(self.acked.runs) - HOLES_SHOWN, 0),
             "map": drawn,
             "parts": placed_parts(drawn, log),
+            "trouble": self._trouble,
         }
 
     def consumers(self) -> dict[str, Any]:

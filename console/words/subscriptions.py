@@ -162,7 +162,8 @@ def standing(
         tone=_TONES[word],
         sentence=_(sentence),
         since_ms=since_ms or None,
-        drain_s=drain_s,
+        # A stuck partition makes the whole stuck, however soon another one is done.
+        drain_s=drain_s if word == "draining" else None,
     )
 
 

@@ -27,7 +27,7 @@ LEFT JOIN vela_consumer_departure d ON d.subscription_id = s.id
 LEFT JOIN vela_broker b ON b.id = 1
 LEFT JOIN LATERAL (
     SELECT who, finished_at, reason FROM vela_act
-    WHERE subscription_id = s.id AND kind = 'pause' AND state = 'applied' ORDER BY id DESC LIMIT 1
+    WHERE subscription_id = s.id AND kind = 'pause' AND state = 'applied' ORDER BY finished_at DESC, id DESC LIMIT 1
 ) a ON s.paused
 LEFT JOIN LATERAL (
     SELECT z.name, c.acked_bytes FROM vela_subscription z JOIN vela_cursor c ON c.subscription_id = z.id

@@ -64,14 +64,16 @@ WHERE c.at_ms >= %(from_ms)s::bigint
 
 -- name: acts
 -- Applied acts in a window, newest first, without commits, which clients make. 0 = all topics, or all subscriptions of the
--- topic. Acts on a topic itself concern each of its subscriptions. Only the newest 200 acts before the end are looked at.
+-- topic. Acts on a topic itself concern each of its subscriptions. Acts on a deleted subscription have lost its id, but not
+-- its name, and do not concern the others. Only the newest 200 acts before the end are looked at.
 -- An act on several partitions is one row, except in the history of one partition, which shows its part of the act.
 SELECT id, kind, parameters, undo_of_id, topic_name, subscription_name, who, finished_at
 FROM (
     SELECT * FROM vela_act a
     WHERE a.state = 'applied' AND a.kind <> 'commit' AND (a.part_of_id IS NULL OR a.topic_id = %(topic_id)s)
       AND (%(topic_id)s = 0 OR a.topic_id IN (SELECT id FROM vela_topic WHERE id = %(topic_id)s OR parent_id = %(topic_id)s))
-      AND (%(subscription_id)s = 0 OR a.subscription_id = %(subscription_id)s OR a.subscription_id IS NULL)
+      AND (%(subscription_id)s = 0 OR a.subscription_id = %(subscription_id)s
+           OR (a.subscription_id IS NULL AND a.subscription_name = ''))
       AND (%(until_at)s::timestamptz IS NULL OR a.finished_at < %(until_at)s)
     ORDER BY a.id DESC LIMIT 200
 ) a

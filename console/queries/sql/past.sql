@@ -43,8 +43,9 @@ WHERE topic_id = %(topic_id)s AND (%(subscription_id)s = 0 OR subscription_id IN
 ORDER BY fired_ms LIMIT 50
 
 -- name: paused_by
--- The last act, up to that moment, that paused or resumed the subscription.
+-- The last act, up to that moment, that paused or resumed the subscription. It need not have the highest id: a plan that
+-- was made earlier may be applied later.
 SELECT id, kind, who FROM vela_act
 WHERE subscription_id = %(subscription_id)s AND state = 'applied' AND kind IN ('pause', 'resume')
   AND finished_at <= %(at)s
-ORDER BY id DESC LIMIT 1
+ORDER BY finished_at DESC, id DESC LIMIT 1

@@ -290,6 +290,18 @@ async def test_a_receipt_after_a_restart_has_the_same_sum_by_topic(
     )
 
 
+async def test_a_redrive_that_has_sent_all_it_may_sends_no_more_after_a_restart(broker_url: str) -> None:
+    async with running(broker_url) as run:
+        await dead(run, letter(0), letter(1))
+        act_id, _ = await planned(run, "redrive", {"most": 1}, **HERE)
+    progress = '{"redriven_messages": 1, "targets": {"persistent://public/default/orders": 1}}'
+    rows(broker_url, "UPDATE vela_act SET state = 'applying', progress = %s WHERE id = %s", progress, act_id)
+    async with running(broker_url) as run:
+        state, _, result, error = await answered(run, act_id)
+        assert (state, result["redriven_messages"]) == ("applied", 1), error
+        assert left(run) == 2
+
+
 async def test_other_acts_are_answered_meanwhile(run: BrokerRun) -> None:
     await dead(run, *(letter(n) for n in range(30)))
     slow, _ = await planned(run, "redrive", {"rate": 10}, **HERE)

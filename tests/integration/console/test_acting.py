@@ -301,7 +301,24 @@ def test_an_act_that_did_not_happen_says_why(state: str, operator: Client, broke
     broker.acts[1] = replace(broker.acts[1], state=state, error="another act moved the cursor")
     words = text_of(operator.get("/acts/1"))
     assert f"{state.capitalize()}. Another act moved the cursor." in words
+    assert "What was planned" in words
+    assert "What will happen" not in words
     assert "Apply:" not in words
+
+
+def test_a_redrive_that_failed_says_how_far_it_got(operator: Client, broker: FakeActs) -> None:
+    operator.post(f"{BILLING}/act/clear")
+    broker.acts[1] = replace(
+        broker.acts[1],
+        kind="redrive",
+        state="failed",
+        error="cannot publish to pears",
+        plan={"redriven_messages": 50},
+        progress={"redriven_messages": 10, "targets": {}},
+    )
+    words = text_of(operator.get("/acts/1"))
+    assert "Published again 50 10" in words
+    assert "What will happen" not in words
 
 
 @pytest.mark.parametrize(

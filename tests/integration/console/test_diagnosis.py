@@ -116,20 +116,21 @@ def test_names_in_a_finding_are_shown_as_text(operator: Client, shop: Shop) -> N
     assert "\u202e" not in re.sub(r'href="[^"]*"', "", why)
 
 
-def test_a_paused_subscription_says_who_paused_it(operator: Client, shop: Shop) -> None:
+def test_a_paused_subscription_says_who_paused_it_last(operator: Client, shop: Shop) -> None:
     Subscription.objects.update(paused=True)
-    Act.objects.create(
-        kind="pause",
-        state="applied",
-        subscription=shop.billing,
-        topic_name=ORDERS,
-        subscription_name="billing",
-        who="ada",
-        origin="console",
-        reason="deploy",
-        requested_at=now(),
-        finished_at=now(),
-    )
+    for who, minutes in (("ada", 1), ("bob", 9)):  # Bob planned his pause later, and applied it earlier
+        Act.objects.create(
+            kind="pause",
+            state="applied",
+            subscription=shop.billing,
+            topic_name=ORDERS,
+            subscription_name="billing",
+            who=who,
+            origin="console",
+            reason="deploy",
+            requested_at=now(),
+            finished_at=now() - timedelta(minutes=minutes),
+        )
     found = findings(operator)[0]
     assert (found["rule"], found["severity"]) == ("paused", "stopped")
     assert found["sentence"].startswith("ada paused the subscription")

@@ -1,4 +1,7 @@
-"""`/django-admin/` must not remove the last admin. A login deletes the sessions that have expired."""
+"""`/django-admin/` must not remove the last admin, and takes schedules from users as the console's pages do.
+
+A login deletes the sessions that have expired.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,12 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.test import Client
 from django.utils import timezone
+
+from broker.models import Act, PipelineSchedule
+from console.access import Role
+from tests.integration.console.conftest import granted
+from tests.integration.console.shop import ORDERS
+from tests.integration.console.test_granting import scheduled
 
 pytestmark = pytest.mark.django_db
 USERS = "/django-admin/auth/user/"
@@ -65,6 +74,24 @@ def test_a_change_that_leaves_an_admin_is_made(admin: Client) -> None:
     assert "was changed successfully" in answer.content.decode()
     other.refresh_from_db()
     assert not other.is_superuser
+
+
+@pytest.mark.parametrize("change", ["nothing", "deactivated", "renamed", "deleted"])
+def test_a_user_who_is_gone_loses_schedules(admin: Client, change: str) -> None:
+    ada = granted(User.objects.create_user("ada"), {"public/*": Role.OPERATOR})
+    scheduled("ada", ORDERS)
+    scheduled("role (token)", f"{ORDERS}-2")
+    is_only_user = {"is_staff": "", "is_superuser": ""}
+    changes = {"nothing": {}, "deactivated": {"is_active": ""}, "renamed": {"username": "eva"}}
+    if change == "deleted":
+        answer = admin.post(f"{USERS}{ada.pk}/delete/", {"post": "yes"})
+    else:
+        answer = admin.post(f"{USERS}{ada.pk}/change/", fields(ada, **is_only_user, **changes[change]))
+    assert answer.status_code == 302
+    kept = ["ada", "role (token)"] if change == "nothing" else ["role (token)"]
+    assert sorted(PipelineSchedule.objects.values_list("who", flat=True)) == kept
+    logged = Act.objects.filter(kind="unschedule_job", who="root", topic_name=ORDERS).count()
+    assert logged == (0 if change == "nothing" else 1)
 
 
 def test_a_login_deletes_sessions_that_have_expired_and_no_other(anonymous: Client) -> None:

@@ -159,6 +159,13 @@ def test_the_acts_of_the_shown_time_are_listed_and_no_others(looker: Client, pas
     assert len(looker.get(f"{API}/history?range=6h").json()["acts"]) == 3
 
 
+def test_acts_on_a_deleted_subscription_are_not_in_the_history_of_another(looker: Client, past: Shop) -> None:
+    deleted = an_act(past, subscription=None, subscription_name="shipping")
+    assert looker.get(f"{API}/subscriptions/billing/history").json()["acts"] == []
+    (of_topic,) = looker.get(f"{API}/history").json()["acts"]
+    assert of_topic["id"] == deleted.pk
+
+
 @pytest.mark.parametrize("address", [ORDERS, BILLING])
 def test_without_scripts_there_is_a_table(address: str, looker: Client, past: Shop) -> None:
     act = an_act(past)

@@ -135,6 +135,16 @@ def test_a_subscription_shows_its_next_messages_and_their_age(
     assert oldest_unacked_ms(shop.topic.pk, ["billing"]) == {("billing", -1): shop.sealed.last_append_ms}
 
 
+def test_a_cursor_in_a_file_that_does_not_answer_is_not_called_trimmed(
+    operator: Client, shop: Shop, files_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offload(shop.sealed, files_url)
+    monkeypatch.setattr(stores, "_files", lambda: LedgerFiles("", cache_bytes=0))
+    words = text_of(operator.get("/t/persistent/public/default/orders/s/billing"))
+    assert "cannot be read now" in words
+    assert "no longer stored" not in words
+
+
 def test_files_that_do_not_answer_are_an_error_that_names_them(
     operator: Client, mixed: Written, files_url: str, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:

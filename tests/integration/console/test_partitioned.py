@@ -160,7 +160,8 @@ def test_an_act_on_all_partitions_leads_from_form_to_receipt(
     assert f'href="{DATES}-partition-1/s/slow"' in planned.content.decode()
     broker.acts[1] = replace(
         broker.acts[1],
-        state="applied",
+        state="failed",
+        error="partition 1: the topic moved to another broker; plan the act again for the partitions that are left",
         result={
             **dict.fromkeys(("skipped_messages", "consumers_closed"), 0),
             "replayed_messages": 7,
@@ -177,6 +178,7 @@ def test_an_act_on_all_partitions_leads_from_form_to_receipt(
     words = text_of(operator.get("/acts/1"))
     assert "0 7 planned 4 0 1 16 1:4 → 1:0" in words
     assert "1 Not tried, because an earlier partition failed." in words
+    assert "What will happen" not in words
 
 
 def done_on(dates: Topic, partition: int) -> dict[str, object]:

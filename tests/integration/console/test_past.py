@@ -132,6 +132,15 @@ def test_acts_pause_state_and_alerts_of_that_moment(operator: Client, past: Shop
     assert "/act/" not in html
 
 
+def test_the_pause_of_a_moment_is_the_act_applied_last_and_not_the_one_planned_last(
+    looker: Client, past: Shop
+) -> None:
+    pause = an_act(past, kind="pause", finished_at=moment(minutes_ago(33)))
+    an_act(past, kind="resume", finished_at=moment(minutes_ago(36)))
+    text = text_of(looker.get(f"{BILLING}/past?at={at(minutes_ago(30))}"))
+    assert f"The subscription was paused by act {pause.pk} of ada." in text
+
+
 def test_a_chart_a_row_and_a_receipt_lead_to_the_moment(
     operator: Client, past: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

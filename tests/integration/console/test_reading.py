@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import DatabaseError, InternalError, connections
 
+from broker.models import PipelineSchedule
+from console.access import Role
+from console.access.granting import set_role
 from console.queries import database
 from console.queries.rights import EVERYTHING
 from console.queries.topics.list import TopicsAsked, topics
 from console.queries.topics.log import EntryAt, Log, by_place, entries_at
-from tests.integration.console.shop import Shop, make_topic
+from tests.integration.console.conftest import granted
+from tests.integration.console.shop import ORDERS, Shop, make_topic
+from tests.integration.console.test_granting import scheduled
 from tests.unit.console.test_cursor import a_ledger
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "read"])
@@ -43,6 +49,13 @@ def test_entries_of_other_segments_are_read_although_one_was_dropped(shop: Shop)
     stores = {shop.sealed.segment_id or 0, 987_654}
     rows = database.fetch_entries(EntryAt, "at", stores, by_place([(shop.sealed.pk, 5)]))
     assert [row.place for row in rows] == [(shop.sealed.pk, 5)]
+
+
+def test_a_user_loses_schedules_with_the_role_although_this_connection_does_not_see_the_change_yet() -> None:
+    granted(User.objects.create_user("ada"), {"public/*": Role.OPERATOR})
+    scheduled("ada", ORDERS)
+    set_role("ada", "public/*", Role.VIEWER, who="root", origin="test")
+    assert not PipelineSchedule.objects.exists()
 
 
 def test_a_statement_that_takes_too_long_is_ended() -> None:

@@ -177,6 +177,21 @@ def test_a_plan_into_another_namespace_is_not_applied(
     assert greta.post(f"{ACTS}/{act}/apply", {}, content_type="application/json").status_code == 200
 
 
+def test_an_act_without_a_plan_is_not_applied(broker: FakeActs, pia: Client) -> None:
+    """Its plan may name another namespace, and be there a moment after the rights were checked."""
+    broker.answers = False
+    act = broker.plan(
+        "redrive", topic=ORDERS, subscription="billing", parameters={}, who="pia", origin="x"
+    ).id
+    for answer in (
+        pia.post(f"/acts/{act}/apply", {"confirm": "billing"}),
+        pia.post(f"{ACTS}/{act}/apply", {}, content_type="application/json"),
+    ):
+        assert answer.status_code == 409
+        assert "only a planned act can be applied" in answer.content.decode()
+    assert "apply" not in [what for what, _ in broker.asked]
+
+
 def test_lists_of_the_pipeline_show_only_what_their_reader_may_see(broker: FakeActs, shop: Shop) -> None:
     of_other = {"job": "export", "subject": OTHER, "topic_name": OTHER, "options": {"to": "x"}, "who": "ada"}
     PipelineRun.objects.create(id=2, state="done", **of_other)

@@ -131,6 +131,12 @@ def test_the_numbers_explain_the_state(state: SubscriptionState, numbers: dict[s
     assert words in described(state, **numbers).sentence
 
 
+def test_only_a_draining_subscription_has_a_time_to_go() -> None:
+    """The numbers are sums over partitions: one may drain while another is stuck."""
+    assert described(SubscriptionState.DRAINING, drain_s=20).drain_s == 20
+    assert described(SubscriptionState.STUCK, drain_s=20).drain_s is None
+
+
 @pytest.mark.parametrize(
     ("words", "names", "said"),
     [

@@ -158,7 +158,9 @@ class _Work:
         piece: list[Found] = []
         size = PIECE_MESSAGES if not given.rate else min(PIECE_MESSAGES, max(1, given.rate // 10))
         selection = replace(await _selection(given, context), namespaces=_planned_namespaces(context, given))
-        async for found in scan(subscription, selection, through, tally):
+        # An earlier broker may have sent all of them and died before it stored the result.
+        entries = 0 if self._redriven.total() >= given.most else None
+        async for found in scan(subscription, selection, through, tally, entries=entries):
             piece.append(found)
             if len(piece) >= size or self._redriven.total() + len(piece) >= given.most:
                 await self._send(piece)
