@@ -321,7 +321,7 @@ class TopicConsumer(Consumer):
         self.counters.messages_received -= 1
         self.counters.bytes_received -= len(message.body.payload)
         if self._memory is not None:
-            self._memory.add(len(message.body.payload))
+            self._memory.put_back(len(message.body.payload))
         self._window.take_back(1)
 
     def _grow(self) -> None:
@@ -727,15 +727,17 @@ class TopicConsumer(Consumer):
 
     def give_back(self, permits: int) -> None:
         """Restore permits of messages that the application will not see. A negative number withdraws permits."""
-        if permits := self._window.give_back(permits):
-            self._flow(permits)
+        if self._memory is not None:
+            self._memory.add(0, permits)
+        self._dropped(permits)
 
     def show(self, messages: list[Message], is_batch: bool) -> None:
         """See `IntakeOwner`."""
+        permits = len(messages)
         if self.letters is not None:
             messages = self.letters.arrived(messages)
         if self._memory is not None:
-            self._memory.add(_payload_bytes(messages))
+            self._memory.add(_payload_bytes(messages), permits)
         if self._is_seeking:
             self._during_seek += messages
         elif messages:
@@ -791,7 +793,8 @@ class TopicConsumer(Consumer):
 
     def _dropped(self, messages: int) -> None:
         """Restore the permits of messages that left the queue without being taken."""
-        self.give_back(messages)
+        if permits := self._window.give_back(messages):
+            self._flow(permits)
 
     def _drop_queue(self) -> int:
         self._was_full = False
