@@ -62,7 +62,14 @@ class SchemaGate:
         return True
 
     async def _fetch(self, version: bytes) -> None:
-        self._schema.add_version(self._topic, version, await self._found(version))
+        found = await self._found(version)
+        try:
+            self._schema.add_version(self._topic, version, found)
+        except (
+            Exception
+        ) as error:  # the definition is another program's; without this no more messages would come
+            logger.warning("%s: cannot use version %s of its schema: %s", self._topic, version.hex(), error)
+            self._schema.add_version(self._topic, version, None)
         waiting, self._waiting = self._waiting, []
         for connection, reply in waiting:
             self._deliver(connection, reply)
