@@ -51,4 +51,7 @@ class Arrivals:
         try:
             await asyncio.wait_for(future, within_s)
         except TimeoutError:
-            self._waiting.remove(future)
+            pass
+        finally:
+            if future in self._waiting:  # not if `wake` came in the same moment
+                self._waiting.remove(future)
