@@ -405,11 +405,11 @@ class TopicConsumer(Consumer):
         self._last_taken = None
         self._arrivals.reset()
         if isinstance(target, MessageId):
-            self._start_id = target
+            self._start_id, self._start_inclusive = target, self._options.start_message_id_inclusive
             self.start = _start_position(target, inclusive=self._start_inclusive)
         else:
             self._start_id, self.start = None, None
-        dropped = len(self._during_seek) + self._drop_queue()
+        dropped = len(self._during_seek) + len(self._drop_queue())
         self._forget(self._during_seek)
         self._during_seek.clear()
         if self._link is link and self._intake.generation == generation:
@@ -600,8 +600,7 @@ class TopicConsumer(Consumer):
         # For a seek, the broker closes this consumer before it confirms the seek. If the consumer subscribed again
         # before the confirmation, the messages that arrive until then would be dropped as older than the seek.
         await self._seek_ended.wait()
-        start = self._resume_at()
-        self._drop_queue()
+        start = self._resume_at(self._drop_queue())
         self._arrivals.reset()
         self._intake.attached()
         connection.consumers[self.consumer_id] = self
@@ -651,13 +650,19 @@ class TopicConsumer(Consumer):
         if permits := self._window.attached():
             self._flow(permits)
 
-    def _resume_at(self) -> MessageId | None:
-        """Return where a non-durable subscription begins: after the last taken message, else where it last began."""
+    def _resume_at(self, untaken: Sequence[Message]) -> MessageId | None:
+        """Return where a non-durable subscription begins: after the last taken message, else where it last began.
+
+        If no message was taken, it begins at the first of those that arrived. Where it last began may have been the end
+        of the topic, which is after these messages now.
+        """
         if self._options.durable:
             return None
         last = self._last_taken
         if last is not None:
             self._start_id, self._start_inclusive = last.message_id(), False
+        elif untaken:
+            self._start_id, self._start_inclusive = untaken[0].message_id(), True
         if self._start_id is not None:
             self.start = _start_position(self._start_id, inclusive=self._start_inclusive)
         return self._start_id
@@ -783,7 +788,7 @@ class TopicConsumer(Consumer):
 
     def redeliver_everything(self) -> None:
         """See `AckOwner`."""
-        dropped = self._drop_queue()
+        dropped = len(self._drop_queue())
         self._arrivals.reset()
         if self._epoch is not None:
             self._epoch += 1
@@ -796,11 +801,11 @@ class TopicConsumer(Consumer):
         if permits := self._window.give_back(messages):
             self._flow(permits)
 
-    def _drop_queue(self) -> int:
+    def _drop_queue(self) -> list[Message]:
         self._was_full = False
         dropped = self.queue.clear() if self._inbox is None else self._inbox.drop(self, None)
         self._forget(dropped)
-        return len(dropped)
+        return dropped
 
     def _forget(self, messages: Sequence[Message]) -> None:
         if self._memory is not None:
