@@ -13,6 +13,7 @@ import asyncio
 import logging
 import secrets
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import timedelta
@@ -159,6 +160,7 @@ class TopicConsumer(Consumer):
         self._epoch = None if options.is_shared else 0
         self._start_id = options.start_message_id
         self._start_inclusive = options.start_message_id_inclusive
+        self._start_ms: int | None = None  # the time of the last seek, if that was one to a time
         self._last_taken: Message | None = None
         self._arrivals = Arrivals()
         self._is_seeking = False
@@ -408,7 +410,7 @@ class TopicConsumer(Consumer):
             self._start_id, self._start_inclusive = target, self._options.start_message_id_inclusive
             self.start = _start_position(target, inclusive=self._start_inclusive)
         else:
-            self._start_id, self.start = None, None
+            self._start_id, self.start, self._start_ms = None, None, target
         dropped = len(self._during_seek) + len(self._drop_queue())
         self._forget(self._during_seek)
         self._during_seek.clear()
@@ -613,6 +615,7 @@ class TopicConsumer(Consumer):
                     consumer_name=self._name,
                     request_id=request_id,
                     start=start,
+                    rollback_s=self._rollback_s(),
                     epoch=self._epoch,
                 ),
                 timeout_s=self._client.settings.operation_timeout_s,
@@ -666,6 +669,15 @@ class TopicConsumer(Consumer):
         if self._start_id is not None:
             self.start = _start_position(self._start_id, inclusive=self._start_inclusive)
         return self._start_id
+
+    def _rollback_s(self) -> int:
+        """Return how many seconds back a non-durable subscription without a start id begins.
+
+        The broker may have forgotten where the last seek moved it. In whole seconds, a few messages may be too many.
+        """
+        if self._options.durable or self._start_id is not None or self._start_ms is None:
+            return 0
+        return max(0, -(-(int(time.time() * 1000) - self._start_ms) // 1000))
 
     def _detach(self, connection: Connection, error: VelaError | None) -> None:
         if connection is self._link:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from broker.doors.binary.wire import events
 from tests.integration.client.consumer.desk import TOPIC, Desk
 from tests.support.scripted_peer import LEDGER_ID, Link
@@ -48,3 +50,19 @@ async def test_a_seek_after_a_lost_connection_still_begins_with_the_message_itse
     await reader.seek(first.message_id())
     desk.deliver(batch([b"0"]), entry_id=first.message_id().entry_id())
     assert (await reader.read_next(5_000)).data() == b"0"
+
+
+async def test_a_seek_by_time_counts_after_a_lost_connection(desk: Desk) -> None:
+    reader = await reader_of(desk)
+    ago_s = 3600
+    await reader.seek(int(time.time() * 1000) - ago_s * 1000)
+    desk.drop()
+    await desk.resubscribed(3)
+    assert last_start(desk) is None
+    assert ago_s <= desk.peer.of(events.Subscribe)[-1].rollback_s < 2 * ago_s
+    desk.deliver_each(b"later")
+    await until(lambda: reader.statistics().messages_waiting == 1, "the message")
+    desk.drop()
+    await desk.resubscribed(4)
+    assert desk.peer.of(events.Subscribe)[-1].rollback_s == 0
+    assert last_start(desk) is not None
