@@ -562,7 +562,8 @@ class TopicConsumer(Consumer):
         return Deadline(self._client.settings.operation_timeout_s)
 
     async def _stop(self, deadline: Deadline) -> None:
-        """Stop the listener, wake waiting calls, and send the collected acks."""
+        """Stop the listener, drop waiting messages, wake waiting calls, and send the collected acks."""
+        self._drop_queue()
         if self._listener is not None:
             self._listener.close()
         self._events.close()

@@ -46,8 +46,11 @@ async def test_a_pattern_goes_on_after_its_only_topic_was_deleted(
     assert isinstance(consumer, PatternConsumer)
     for failures, name in enumerate((LATER, TOPIC, TOPIC), start=1):
         topics.names = []
+        desk.deliver_each(b"not acknowledgeable any more")
+        await until(lambda: consumer.statistics().messages_waiting, "the message")
         desk.link.raw(commands.close_consumer(desk.consumer_id, request_id=-1))
         await until(lambda: caplog.text.count("has failed") == failures, "its end")  # noqa: B023 - awaited at once
+        await until(lambda: not consumer.statistics().messages_waiting, "it to be dropped", timeout_s=2)
         topics.names = [name]
         await consumer.look()
         assert consumer.topics() == [name]
