@@ -6,7 +6,13 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from broker.core.errors import BrokerError, PersistenceFailed, ProducerBusy, ProducerFenced
+from broker.core.errors import (
+    BrokerError,
+    PersistenceFailed,
+    ProducerBusy,
+    ProducerFenced,
+    ServiceNotReady,
+)
 from broker.core.producers.access import AccessMode, Admission, admission, next_epoch
 from broker.storage.pool import first_line
 
@@ -24,7 +30,8 @@ _PROBED = (AccessMode.SHARED, AccessMode.EXCLUSIVE, AccessMode.WAIT_FOR_EXCLUSIV
 class ProducerAccess:
     """Admits, queues and fences producers. `producers` maps names to attached producers.
 
-    `store_epoch` makes a new topic epoch durable before its exclusive producer may send.
+    `store_epoch` makes a new topic epoch durable before its exclusive producer may send. `prepare` is called for each
+    producer that has its name to itself, before the producer may send.
     """
 
     def __init__(
@@ -33,6 +40,7 @@ class ProducerAccess:
         *,
         topic_epoch: int | None,
         store_epoch: Callable[[int], Awaitable[None]],
+        prepare: Callable[[Producer], Awaitable[None]],
         run: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self.producers: dict[str, Producer] = {}
@@ -40,6 +48,7 @@ class ProducerAccess:
         self.max_producers = 0  # 0 = no limit
         self._topic_name = name
         self._store_epoch = store_epoch
+        self._prepare = prepare
         self._run = run
         self._exclusive: Producer | None = None
         self._waiting: list[Producer] = []
@@ -58,7 +67,8 @@ class ProducerAccess:
         """Attach a producer, alone or alongside others, or let it wait (`is_ready` stays False).
 
         Raises ProducerBusy (a live connection uses the name, an exclusive producer has the topic, or there are too many
-        producers) and ProducerFenced. If the call is cancelled, call `remove` for the producer.
+        producers), ProducerFenced, and ServiceNotReady if the producer is closed meanwhile. After an error or a
+        cancellation, call `remove` for the producer.
         """
         if producer.access_mode in _PROBED:
             await self._make_room(producer)
@@ -81,8 +91,7 @@ class ProducerAccess:
                 f"{self._topic_name} has {len(self.producers)} producers, its limit (max_producers); close one"
             )
         if verdict is Admission.JOIN:
-            self.producers[producer.name] = producer
-            producer.admitted(None)
+            await self._attach(producer, None)
         else:
             self._exclusive = producer
             await self._take(producer)
@@ -123,7 +132,10 @@ class ProducerAccess:
             other.closed_by_broker(ProducerFenced(reason))
 
     async def _take(self, producer: Producer) -> None:
-        """Give `producer` exclusive access, which is already reserved for it. Raises TopicFenced, ProducerFenced."""
+        """Give `producer` exclusive access, which is already reserved for it.
+
+        Raises TopicFenced, ProducerFenced, ServiceNotReady.
+        """
         epoch = next_epoch(self.topic_epoch, producer.request.topic_epoch)
         try:
             await self._store_epoch(epoch)
@@ -135,7 +147,13 @@ class ProducerAccess:
                 self._promote()
             raise
         self.topic_epoch = epoch
+        await self._attach(producer, epoch)
+
+    async def _attach(self, producer: Producer, epoch: int | None) -> None:
         self.producers[producer.name] = producer
+        await self._prepare(producer)
+        if not producer.is_open:
+            raise ServiceNotReady(f"producer {producer.name} was closed while it was opened; open it again")
         producer.admitted(epoch)
 
     def remove(self, producer: Producer) -> None:

@@ -33,6 +33,8 @@ class ProducerTopic(Protocol):
     policies: Policies
     publishes: PublishAccount
 
+    @property
+    def is_open(self) -> bool: ...
     def append(self, producer: Producer, request: SendRequest) -> None: ...
     def remove_producer(self, producer: Producer) -> None: ...
     def producer_refused(self) -> None: ...
@@ -110,6 +112,11 @@ class Producer:
     def max_message_bytes(self) -> int:
         """The policy's limit for an entry's payload; 0 means that only the broker's setting limits it."""
         return self._topic.policies.max_message_bytes
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no send of this producer will be stored under the topic's present owner epoch any more."""
+        return self._pending <= 0 or not self._topic.is_open
 
     @property
     def is_deduplicated(self) -> bool:

@@ -205,6 +205,7 @@ class Topic:
             self.name,
             topic_epoch=producer_epoch,
             store_epoch=self._store_producer_epoch,
+            prepare=self._learn_last_sequence_id,
             run=lambda work: tasks.keep(asyncio.create_task(work)),
         )
         self.producers = self.access.producers
@@ -271,8 +272,6 @@ class Topic:
         producer.schema_version = await self._schemas.of_producer(
             self.name.base, request.schema, self.policies
         )
-        if self.deduplication is not None and self.deduplication.is_enabled and producer.is_deduplicated:
-            producer.last_sequence_id = await self.deduplication.last_sequence_id(producer.name)
         try:
             await self.access.admit(producer)
             self._require_open()
@@ -281,6 +280,11 @@ class Topic:
             raise
         self._reports.topic_changed(self)
         return producer
+
+    async def _learn_last_sequence_id(self, producer: Producer) -> None:
+        """Learn where a producer continues. Before, another connection of this name could still send."""
+        if self.deduplication is not None and self.deduplication.is_enabled and producer.is_deduplicated:
+            producer.last_sequence_id = await self.deduplication.last_sequence_id(producer.name)
 
     def remove_producer(self, producer: Producer) -> None:
         """Remove a producer. Its queued sends stay queued."""

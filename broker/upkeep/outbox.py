@@ -5,7 +5,8 @@ two transactions if the second began to publish after the first had committed. A
 only its own rows.
 
 One statement stores the entry and deletes its row, so each row is moved once, even after a crash. A row is read again
-only after its topic was opened again. Opening a topic waits for the end of every statement that may have moved the row.
+only after its topic was opened again, or after every send of the producer that the topic has closed was answered.
+Opening a topic waits for the end of every statement that may have moved the row.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from broker.core.client_identity import INTERNAL_FACE, ClientIdentity
 from broker.core.counted import counted
 from broker.core.entry import FLAG_ORDERING_KEY
-from broker.core.errors import BrokerError, InvalidTopicName
+from broker.core.errors import BrokerError, InvalidTopicName, ServiceNotReady
 from broker.core.producers.access import OUTBOX_PRODUCER
 from broker.core.topic_name import TopicName
 from broker.log.sends import Receipt, SendRequest
@@ -192,12 +193,17 @@ class _Lane:
         self._mover = mover
         self._taken = taken
         self._producer: OpenedProducer | None = None
+        self._closed: OpenedProducer | None = (
+            None  # by the topic, perhaps with rows that are still on their way
+        )
         self._rows: dict[int, int] = {}  # sequence id → row
         self._next_sequence_id = 0
 
     async def open(self, opener: ProducerOpener) -> None:
-        """Open the producer. Safe to repeat. Raises BrokerError if the topic refuses it."""
+        """Open the producer. Safe to repeat. Raises BrokerError if the topic refuses it, or still stores its rows."""
         if self._producer is None:
+            if self._closed is not None and not self._closed.is_settled:
+                raise ServiceNotReady(f"{self.topic} still stores rows of the outbox")
             request = ProducerRequest(topic=self.topic, name=OUTBOX_PRODUCER)
             self._producer = await opener.open_producer(request, _IDENTITY, self)
             self._next_sequence_id = max(self._next_sequence_id, self._producer.last_sequence_id + 1)
@@ -242,7 +248,7 @@ class _Lane:
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
         """Forget the producer. Rows on their way may still be moved; rows that are not moved will be read again."""
-        self._producer = None
+        self._producer, self._closed = None, self._producer
         self._taken.difference_update(self._rows.values())
         self._rows.clear()
 

@@ -20,7 +20,7 @@ from pipeline.jobs.export import pin
 from pipeline.jobs.failures import SPARK_ERRORS, failed
 from pipeline.jobs.reporting import counted_tasks
 from pipeline.queries import query
-from pipeline.source.offsets import offsets_from_json
+from pipeline.source.offsets import Offset, offsets_from_json, offsets_to_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -49,7 +49,7 @@ class _Log:
     topic_id: int
     name: str
     generation: int
-    begin: tuple[int, int]  # the last entry before the read
+    begin: Offset  # the last entry before the read
 
 
 def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSession]) -> dict[str, Any]:
@@ -59,19 +59,19 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
     """
     with storing(request, f"compacting {request.topic}") as connection:
         logs = [
-            _Log(topic_id=row[0], name=row[1], generation=row[2], begin=(row[3], row[4]))
+            _Log(
+                topic_id=row[0],
+                name=row[1],
+                generation=row[2],
+                begin=Offset(ledger_id=row[3], entry_id=row[4], messages=row[5]),
+            )
             for row in connection.execute(query("topics", "compact"), (request.topic,))
         ]
         if not logs:
             raise TopicNotFound(f"topic {request.topic} does not exist in this database")
-        starts = {
-            each.name: f"{each.begin[0]}:{each.begin[1]}" if each.begin[0] >= 0 else "earliest"
-            for each in logs
-        }
-        pinned, messages = pin(request.source(startingOffsets=json.dumps(starts)))
-        offsets = offsets_from_json(json.loads(pinned["endingOffsets"]))
-        ends = {name: offset.position for name, offset in offsets.items()}
-        logs = [each for each in logs if ends.get(each.name, each.begin) > each.begin]
+        pinned, messages = pin(request.source(startingOffsets=json.dumps(_starts(logs))))
+        ends = offsets_from_json(json.loads(pinned["endingOffsets"]))
+        logs = [each for each in logs if each.name in ends and _has_news(each, ends[each.name])]
         if not messages or not logs:
             return {"topic": request.topic, "words": "nothing was published since the last compaction"}
         surveys = {each.name: _begin(connection, each, ends[each.name], request.write_id) for each in logs}
@@ -97,17 +97,32 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
     }
 
 
-def _begin(connection: Connection, log: _Log, end: tuple[int, int], write_id: str) -> int:
+def _starts(logs: Sequence[_Log]) -> dict[str, Any]:
+    """Return the option startingOffsets.
+
+    The offsets have their counts of messages, because retention may have trimmed the entry at an offset: the counts
+    show that nothing after it is gone.
+    """
+    first = {each.name: "earliest" for each in logs if each.begin.ledger_id < 0}
+    return first | offsets_to_json({each.name: each.begin for each in logs if each.begin.ledger_id >= 0})
+
+
+def _has_news(log: _Log, end: Offset) -> bool:
+    """Return whether entries are stored after the last compaction. The end of an empty log is in no entry."""
+    return end.entry_id >= 0 and end.position > log.begin.position
+
+
+def _begin(connection: Connection, log: _Log, end: Offset, write_id: str) -> int:
     row = connection.execute(
         query("begin", "compact"),
         {
             "topic_id": log.topic_id,
             "write_id": write_id,
             "generation": log.generation,
-            "begin_ledger": log.begin[0],
-            "begin_entry": log.begin[1],
-            "horizon_ledger": end[0],
-            "horizon_entry": end[1],
+            "begin_ledger": log.begin.ledger_id,
+            "begin_entry": log.begin.entry_id,
+            "horizon_ledger": end.ledger_id,
+            "horizon_entry": end.entry_id,
         },
     ).fetchone()
     assert row is not None

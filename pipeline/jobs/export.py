@@ -113,7 +113,7 @@ def pin(source: dict[str, str], *, starts: bool = False) -> tuple[dict[str, str]
     pinned["endingOffsets"] = json.dumps(offsets_to_json(plan.ends))
     if starts:
         pinned.pop("startingTime", None)
-        pinned["startingOffsets"] = json.dumps({topic: str(offset) for topic, offset in plan.starts.items()})
+        pinned["startingOffsets"] = json.dumps(offsets_to_json(plan.starts))
     return pinned, plan.messages
 
 

@@ -3,7 +3,8 @@
 -- name: topics
 -- The topic or its partitions, with the compaction that is stored. A topic that was never compacted is read from its
 -- first message.
-SELECT t.topic_id, t.name, coalesce(c.generation, 0), coalesce(c.horizon_ledger, -1), coalesce(c.horizon_entry, -1)
+SELECT t.topic_id, t.name, coalesce(c.generation, 0), coalesce(c.horizon_ledger, -1), coalesce(c.horizon_entry, -1),
+       coalesce(c.horizon_messages, 0)
 FROM vela_read_v1.topics asked
 JOIN vela_read_v1.topics t ON t.partitions = 0 AND (t.topic_id = asked.topic_id OR t.parent_id = asked.topic_id)
 LEFT JOIN vela_compaction c ON c.topic_id = t.topic_id

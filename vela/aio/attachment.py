@@ -128,6 +128,8 @@ class Attachment:
             self.connection = None
             if not self._is_closed:
                 self._task = asyncio.get_running_loop().create_task(self._reattach())
+                # Not before: a seek may still wait for its answer over this connection.
+                self._task.add_done_callback(lambda _: self._client.release(connection))
 
     async def _reattach(self) -> None:
         settings = self._client.settings

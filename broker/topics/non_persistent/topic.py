@@ -77,6 +77,7 @@ class NonPersistentTopic:
             name,
             topic_epoch=None,
             store_epoch=self._keep_epoch,
+            prepare=self._learn_nothing,
             run=lambda work: tasks.keep(asyncio.create_task(work)),
         )
         self.producers = self.access.producers
@@ -89,6 +90,9 @@ class NonPersistentTopic:
 
     async def _keep_epoch(self, epoch: int) -> None:
         """Store nothing: the epoch lasts as long as the topic, so no producer can return later with an older epoch."""
+
+    async def _learn_nothing(self, producer: Producer) -> None:
+        """Do nothing: a topic that stores nothing does not deduplicate."""
 
     # -- producers -----------------------------------------------------------------------------------------------
 

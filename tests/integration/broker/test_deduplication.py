@@ -9,6 +9,7 @@ import pytest
 
 from broker.core.errors import NotAllowed
 from broker.core.position import Position
+from broker.core.producers.access import AccessMode
 from broker.producers.deduplication import mark_of_entry
 from broker.producers.internal_producer import InternalProducer
 from tests.support import entries
@@ -110,6 +111,44 @@ async def test_a_duplicate_of_a_message_in_flight_gets_its_receipt_with_it_and_i
     await again.has_receipts(3)
     assert positions(again) == [(2, -1), (3, -1), (4, 4)]
     assert stored(dedup) == [0, 1, 2, 3, 4]
+
+
+class LastWords(ProducerProbe):
+    """A producer whose last messages arrive while the broker waits for its answer to a ping."""
+
+    async def is_alive(self) -> bool:
+        send(self, 1, 2)
+        await asyncio.sleep(0)
+        return False
+
+
+async def test_a_producer_continues_after_what_its_name_sent_while_it_was_opened(dedup: BrokerRun) -> None:
+    first = await dedup.open(LastWords(), name="p")
+    send(first, 0)
+    await first.has_receipts(1)
+    again = await dedup.producer(name="p")
+    assert again.producer is not None
+    assert again.producer.last_sequence_id == 2
+
+
+async def test_a_producer_that_waited_continues_after_what_its_name_sent_meanwhile(dedup: BrokerRun) -> None:
+    first = await dedup.producer(name="p", access_mode=AccessMode.WAIT_FOR_EXCLUSIVE)
+    ready = asyncio.Event()
+    second = await dedup.producer(
+        name="p", access_mode=AccessMode.WAIT_FOR_EXCLUSIVE, on_ready=lambda: ready.set()
+    )
+    trap = dedup.proxy.trap(APPEND, Moment.HOLD_REQUEST)
+    send(first, 0, 1)
+    await trap.caught.wait()
+    assert first.producer is not None
+    first.producer.detach()
+    trap.release()
+    await asyncio.wait_for(ready.wait(), 10)
+    assert second.producer is not None
+    assert second.producer.last_sequence_id == 1
+    send(second, 2)
+    await second.has_receipts(1)
+    assert stored(dedup) == [0, 1, 2]
 
 
 async def test_receipts_of_repeats_in_flight_keep_the_order_of_the_sends(dedup: BrokerRun) -> None:

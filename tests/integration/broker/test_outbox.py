@@ -10,13 +10,14 @@ import psycopg
 import pytest
 
 from broker.core.entry import FLAG_ORDERING_KEY
-from broker.core.errors import NotAllowed
+from broker.core.errors import NotAllowed, QuotaHold
 from broker.core.producers.access import OUTBOX_PRODUCER
 from broker.core.topic_name import TopicName
 from broker.storage.queries import query
 from broker.storage.topics import topics as topic_store
 from broker.upkeep import outbox
 from tests.support.broker_harness import BrokerRun, ConsumerProbe, eventually, one_row, rows, running
+from tests.support.postgres_proxy import Moment
 from vela.wire.entry import decode_messages, encode_single
 
 
@@ -210,3 +211,21 @@ async def test_a_topic_that_refuses_keeps_its_messages_and_delays_no_other(
     monkeypatch.setattr(outbox, "RETRY_S", 0.0)
     rows(run.database_url, "UPDATE vela_outbox SET retry_at = now()")
     await eventually(lambda: left(run.database_url) == 1, "the message to be moved after all")
+
+
+async def test_rows_on_their_way_are_not_sent_again_after_a_quota_has_closed_the_producer(
+    run: BrokerRun,
+) -> None:
+    consumer = await run.consumer(permits=10)
+    committed(run.database_url, b"0")
+    await consumer.has(1)
+    trap = run.proxy.trap('INSERT INTO "vela_entry_1"', Moment.HOLD_REQUEST)
+    committed(run.database_url, b"1", b"2")
+    await trap.caught.wait()
+    run.topic().close_producers(QuotaHold("the backlog has reached its quota"))
+    await run.broker.outbox._move("t")  # the backlog is within the quota again
+    trap.release()
+    committed(run.database_url, b"3")
+    await consumer.has(4)
+    assert payloads(consumer) == numbers(4)
+    assert left(run.database_url) == 0

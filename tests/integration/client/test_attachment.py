@@ -109,6 +109,19 @@ async def test_a_consumer_that_the_broker_closes_attaches_again_on_the_same_conn
     await subscriber.attachment.close()
 
 
+async def test_without_pooling_a_consumer_that_the_broker_closes_leaves_no_connection_behind(
+    peer: ScriptedPeer,
+) -> None:
+    async with Client(peer.url, initial_backoff_ms=5, max_backoff_ms=20, connections_per_broker=0) as client:
+        subscriber = Subscriber(client)
+        await subscriber.attachment.open()
+        for attached in range(2, 5):
+            peer.link.raw(commands.close_consumer(subscriber.consumer_id, request_id=-1))
+            await until(lambda: subscriber.attached == attached, "attached again")  # noqa: B023 - awaited at once
+            await until(lambda: len(peer.open_links) == 1, "only the connection of the consumer")
+        await subscriber.attachment.close()
+
+
 @pytest.mark.row("S0.10")
 async def test_a_frame_that_is_too_large_closes_the_connection_and_it_reconnects(
     peer: ScriptedPeer, client: Client

@@ -62,6 +62,13 @@ def test_readers_get_the_latest_message_of_each_key(broker: Broker, topic: str, 
     assert "nothing was published" in run(broker, topic)["words"]
 
 
+def test_partitions_without_messages_are_passed_over(broker: Broker) -> None:
+    parts = broker.topic("public/parts/compact-few")
+    send(broker, parts, "a=1", "a=2")  # one key, so the other two partitions stay empty
+    found = run(broker, parts)
+    assert (found["kept_messages"], found["removed_messages"]) == (1, 1)
+
+
 def test_a_survey_that_does_not_continue_what_is_stored_is_refused(broker: Broker, topic: str) -> None:
     send(broker, topic, "a=1", "a=2")
     with psycopg.connect(broker.process.database_url, autocommit=True) as connection:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 
 from vela.core.consuming.batch_receiving import BatchMeasure
@@ -42,6 +44,22 @@ def test_cancelled_receives_are_passed_over() -> None:
     assert pending.next() is waiters[1]
     assert pending.take_all() == [waiters[3]]
     assert pending.next() is None
+
+
+@pytest.mark.row("S0.24")
+def test_receives_that_time_out_on_a_quiet_topic_do_not_pile_up() -> None:
+    pending: PendingReceives[Waiter] = PendingReceives()
+    first = Waiter()  # waits without a limit, in front of all others
+    pending.add(first)
+    waiters = [Waiter() for _ in range(1000)]
+    references = [weakref.ref(each) for each in waiters]
+    while waiters:
+        waiter = waiters.pop()
+        pending.add(waiter)
+        waiter.is_done = True
+        del waiter
+    assert sum(reference() is not None for reference in references) < 50
+    assert pending.take_all() == [first]
 
 
 @pytest.mark.row("S0.33")

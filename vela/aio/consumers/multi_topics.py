@@ -133,8 +133,6 @@ class MultiTopicsConsumer(Consumer):
         consumers = [self._consumers.pop(name) for name in names if name in self._consumers]
         self._failed.difference_update(names)
         await _close_all(consumers)
-        for consumer in consumers:
-            self.drop(consumer, None)
 
     async def _subscribe(self, names: Sequence[str], *, is_new: bool) -> None:
         options = self._options

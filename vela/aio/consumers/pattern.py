@@ -7,13 +7,15 @@ import logging
 from typing import TYPE_CHECKING
 
 from vela.aio.consumers.multi_topics import MultiTopicsConsumer
-from vela.errors import VelaError
+from vela.core.topic_name import base_name
+from vela.errors import TopicNotFound, VelaError
 from vela.options import RegexSubscriptionMode
 from vela.wire.binary.enums import TopicsMode
 
 if TYPE_CHECKING:
     from vela.aio.client_ports import ClientPorts
     from vela.aio.consumers.options import ConsumerOptions
+    from vela.aio.consumers.topic_consumer import TopicConsumer
     from vela.core.topic_pattern import TopicPattern
 
 __all__ = ["PatternConsumer"]
@@ -38,6 +40,7 @@ class PatternConsumer(MultiTopicsConsumer):
         super().__init__(client, (), options)
         self._pattern = pattern
         self._known_hash: str | None = None
+        self._deleted: set[str] = set()  # topics that do not exist any more, or did not for a while
         self._discovery: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -51,6 +54,8 @@ class PatternConsumer(MultiTopicsConsumer):
         topics = await self._listed()
         if topics is None:
             return
+        while self._deleted:
+            await self.remove(self._deleted.pop())  # if it is listed, it was created again
         changes = self._pattern.changes(self._topics, topics)
         for topic in changes.removed:
             await self.remove(topic)
@@ -60,6 +65,14 @@ class PatternConsumer(MultiTopicsConsumer):
             except VelaError as error:
                 self._known_hash = None  # so that the next look lists the topics again
                 logger.warning("%s: cannot subscribe to %s: %s", self, topic, error)
+
+    def failed(self, consumer: TopicConsumer, error: VelaError) -> None:
+        """See `Inbox`. A deleted topic does not end this consumer, even if it was the only one."""
+        if isinstance(error, TopicNotFound):
+            self._deleted.add(base_name(consumer.topic()))
+            self._known_hash = None  # so that the next look lists the topics again
+        else:
+            super().failed(consumer, error)
 
     async def _listed(self) -> list[str] | None:
         """Return the namespace's topics, or None if they have not changed since the last look.

@@ -24,9 +24,13 @@ def subscribe_command(
     consumer_name: str,
     request_id: int,
     start: MessageId | None,
+    rollback_s: int,
     epoch: int | None,
 ) -> bytes:
-    """Return SUBSCRIBE. `start` is for non-durable subscriptions, `epoch` for Exclusive and Failover."""
+    """Return SUBSCRIBE.
+
+    `start` and `rollback_s` are for non-durable subscriptions, `epoch` is for Exclusive and Failover.
+    """
     schema = options.schema
     policy = options.key_shared_policy
     is_sticky = policy is not None and policy.key_shared_mode is KeySharedMode.Sticky
@@ -40,6 +44,7 @@ def subscribe_command(
         priority=options.priority_level,
         durable=options.durable,
         start=None if start is None else _wire_id(start),
+        rollback_s=rollback_s,
         initial_position=InitialPosition(options.initial_position),
         create_topic=options.create_topic,
         read_compacted=options.is_read_compacted,

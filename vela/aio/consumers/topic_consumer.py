@@ -13,6 +13,7 @@ import asyncio
 import logging
 import secrets
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import timedelta
@@ -159,6 +160,7 @@ class TopicConsumer(Consumer):
         self._epoch = None if options.is_shared else 0
         self._start_id = options.start_message_id
         self._start_inclusive = options.start_message_id_inclusive
+        self._start_ms: int | None = None  # the time of the last seek, if that was one to a time
         self._last_taken: Message | None = None
         self._arrivals = Arrivals()
         self._is_seeking = False
@@ -321,7 +323,7 @@ class TopicConsumer(Consumer):
         self.counters.messages_received -= 1
         self.counters.bytes_received -= len(message.body.payload)
         if self._memory is not None:
-            self._memory.add(len(message.body.payload))
+            self._memory.put_back(len(message.body.payload))
         self._window.take_back(1)
 
     def _grow(self) -> None:
@@ -405,11 +407,11 @@ class TopicConsumer(Consumer):
         self._last_taken = None
         self._arrivals.reset()
         if isinstance(target, MessageId):
-            self._start_id = target
+            self._start_id, self._start_inclusive = target, self._options.start_message_id_inclusive
             self.start = _start_position(target, inclusive=self._start_inclusive)
         else:
-            self._start_id, self.start = None, None
-        dropped = len(self._during_seek) + self._drop_queue()
+            self._start_id, self.start, self._start_ms = None, None, target
+        dropped = len(self._during_seek) + len(self._drop_queue())
         self._forget(self._during_seek)
         self._during_seek.clear()
         if self._link is link and self._intake.generation == generation:
@@ -560,7 +562,8 @@ class TopicConsumer(Consumer):
         return Deadline(self._client.settings.operation_timeout_s)
 
     async def _stop(self, deadline: Deadline) -> None:
-        """Stop the listener, wake waiting calls, and send the collected acks."""
+        """Stop the listener, drop waiting messages, wake waiting calls, and send the collected acks."""
+        self._drop_queue()
         if self._listener is not None:
             self._listener.close()
         self._events.close()
@@ -600,8 +603,7 @@ class TopicConsumer(Consumer):
         # For a seek, the broker closes this consumer before it confirms the seek. If the consumer subscribed again
         # before the confirmation, the messages that arrive until then would be dropped as older than the seek.
         await self._seek_ended.wait()
-        start = self._resume_at()
-        self._drop_queue()
+        start = self._resume_at(self._drop_queue())
         self._arrivals.reset()
         self._intake.attached()
         connection.consumers[self.consumer_id] = self
@@ -614,6 +616,7 @@ class TopicConsumer(Consumer):
                     consumer_name=self._name,
                     request_id=request_id,
                     start=start,
+                    rollback_s=self._rollback_s(),
                     epoch=self._epoch,
                 ),
                 timeout_s=self._client.settings.operation_timeout_s,
@@ -651,16 +654,31 @@ class TopicConsumer(Consumer):
         if permits := self._window.attached():
             self._flow(permits)
 
-    def _resume_at(self) -> MessageId | None:
-        """Return where a non-durable subscription begins: after the last taken message, else where it last began."""
+    def _resume_at(self, untaken: Sequence[Message]) -> MessageId | None:
+        """Return where a non-durable subscription begins: after the last taken message, else where it last began.
+
+        If no message was taken, it begins at the first of those that arrived. Where it last began may have been the end
+        of the topic, which is after these messages now.
+        """
         if self._options.durable:
             return None
         last = self._last_taken
         if last is not None:
             self._start_id, self._start_inclusive = last.message_id(), False
+        elif untaken:
+            self._start_id, self._start_inclusive = untaken[0].message_id(), True
         if self._start_id is not None:
             self.start = _start_position(self._start_id, inclusive=self._start_inclusive)
         return self._start_id
+
+    def _rollback_s(self) -> int:
+        """Return how many seconds back a non-durable subscription without a start id begins.
+
+        The broker may have forgotten where the last seek moved it. In whole seconds, a few messages may be too many.
+        """
+        if self._options.durable or self._start_id is not None or self._start_ms is None:
+            return 0
+        return max(0, -(-(int(time.time() * 1000) - self._start_ms) // 1000))
 
     def _detach(self, connection: Connection, error: VelaError | None) -> None:
         if connection is self._link:
@@ -727,15 +745,17 @@ class TopicConsumer(Consumer):
 
     def give_back(self, permits: int) -> None:
         """Restore permits of messages that the application will not see. A negative number withdraws permits."""
-        if permits := self._window.give_back(permits):
-            self._flow(permits)
+        if self._memory is not None:
+            self._memory.add(0, permits)
+        self._dropped(permits)
 
     def show(self, messages: list[Message], is_batch: bool) -> None:
         """See `IntakeOwner`."""
+        permits = len(messages)
         if self.letters is not None:
             messages = self.letters.arrived(messages)
         if self._memory is not None:
-            self._memory.add(_payload_bytes(messages))
+            self._memory.add(_payload_bytes(messages), permits)
         if self._is_seeking:
             self._during_seek += messages
         elif messages:
@@ -781,7 +801,7 @@ class TopicConsumer(Consumer):
 
     def redeliver_everything(self) -> None:
         """See `AckOwner`."""
-        dropped = self._drop_queue()
+        dropped = len(self._drop_queue())
         self._arrivals.reset()
         if self._epoch is not None:
             self._epoch += 1
@@ -791,13 +811,14 @@ class TopicConsumer(Consumer):
 
     def _dropped(self, messages: int) -> None:
         """Restore the permits of messages that left the queue without being taken."""
-        self.give_back(messages)
+        if permits := self._window.give_back(messages):
+            self._flow(permits)
 
-    def _drop_queue(self) -> int:
+    def _drop_queue(self) -> list[Message]:
         self._was_full = False
         dropped = self.queue.clear() if self._inbox is None else self._inbox.drop(self, None)
         self._forget(dropped)
-        return len(dropped)
+        return dropped
 
     def _forget(self, messages: Sequence[Message]) -> None:
         if self._memory is not None:

@@ -120,6 +120,8 @@ class ZeroQueueConsumer(TopicConsumer):
 
     def give_back(self, permits: int) -> None:
         """Record a delivery that brought no message for its permits, and ask for another if a call waits."""
+        if self._memory is not None:
+            self._memory.add(0, permits)
         self._balance.spent(permits)
         self._grant(self._wanted())
 
@@ -140,7 +142,7 @@ class ZeroQueueConsumer(TopicConsumer):
         self.counters.messages_received -= 1
         self.counters.bytes_received -= len(message.body.payload)
         if self._memory is not None:
-            self._memory.add(len(message.body.payload))
+            self._memory.put_back(len(message.body.payload))
 
     # --- deliveries
 

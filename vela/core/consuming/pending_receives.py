@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 __all__ = ["PendingReceives"]
 
@@ -14,14 +14,17 @@ class _Waiter(Protocol):
 
 W = TypeVar("W", bound=_Waiter)
 
+_FEW: Final = 16
+
 
 class PendingReceives(Generic[W]):
     """The waiting receives, first come, first served. A receive that is done (cancelled, timed out) is passed over."""
 
-    __slots__ = ("_waiters",)
+    __slots__ = ("_most", "_waiters")
 
     def __init__(self) -> None:
         self._waiters: deque[W] = deque()
+        self._most = _FEW  # with more waiters than this, the next `add` forgets those that are done
 
     def __bool__(self) -> bool:
         """Return False if no receive waits. True may include receives that will be passed over."""
@@ -32,7 +35,14 @@ class PendingReceives(Generic[W]):
         return sum(not waiter.done() for waiter in self._waiters)
 
     def add(self, waiter: W) -> None:
-        """Add a receive at the end of the line."""
+        """Add a receive at the end of the line.
+
+        On a topic without messages nobody calls `next`, so this also forgets receives that are done. It looks at all of
+        them only when their number has doubled.
+        """
+        if len(self._waiters) >= self._most:
+            self._waiters = deque(each for each in self._waiters if not each.done())
+            self._most = max(_FEW, 2 * len(self._waiters))
         self._waiters.append(waiter)
 
     def next(self) -> W | None:

@@ -57,18 +57,18 @@ class MemoryLimit:
 class MemoryShare:
     """One consumer's share of the limit, and the permits that the consumer withholds while the limit is reached.
 
-    At the limit, a consumer without messages still asks for one at a time. Otherwise a consumer whose application does
-    not receive would stop all others.
+    At the limit, a consumer without messages still asks for one entry at a time. Otherwise a consumer whose application
+    does not receive would stop all others.
     """
 
-    __slots__ = ("_has_asked", "_is_waiting", "_limit", "_send", "_withheld", "held_bytes")
+    __slots__ = ("_is_waiting", "_limit", "_permits", "_send", "_withheld", "held_bytes")
 
     def __init__(self, limit: MemoryLimit, send: Callable[[int], None]) -> None:
         """`send` is a function that grants permits to the broker."""
         self._limit = limit
         self._send = send
+        self._permits = 0  # at the broker; below 0 after a batch, which costs a permit for each message
         self._withheld = 0
-        self._has_asked = False  # at the limit, for one message that has not arrived yet
         self._is_waiting = False
         self.held_bytes = 0
 
@@ -83,9 +83,15 @@ class MemoryShare:
             self._is_waiting = True
             self._limit.when_below(self._below)
 
-    def add(self, size_bytes: int) -> None:
-        """Count bytes that arrived."""
-        self._has_asked = False
+    def add(self, size_bytes: int, permits: int) -> None:
+        """Count bytes that arrived, and the permits that they cost. 0 bytes: nothing to show came for these permits."""
+        self._permits -= permits
+        self.held_bytes += size_bytes
+        self._limit.add(size_bytes)
+        self._ask_for_one()
+
+    def put_back(self, size_bytes: int) -> None:
+        """Count bytes of a message that was taken and goes back into the queue."""
         self.held_bytes += size_bytes
         self._limit.add(size_bytes)
 
@@ -94,19 +100,20 @@ class MemoryShare:
         size_bytes = min(size_bytes, self.held_bytes)
         self.held_bytes -= size_bytes
         self._limit.remove(size_bytes)
-        if self._withheld:
-            self._ask_for_one()
+        self._ask_for_one()
 
     def reset(self) -> None:
         """Drop everything: the broker has forgotten the consumer's permits."""
-        self._withheld, self._has_asked = 0, False
+        self._withheld, self._permits = 0, 0
         self.remove(self.held_bytes)
 
     def _ask_for_one(self) -> None:
-        if self._withheld and not self.held_bytes and not self._has_asked:
-            self._has_asked = True
-            self._withheld -= 1
-            self._send(1)
+        """At the limit, where permits are withheld, let the broker send one entry if none is held here."""
+        missing = 1 - self._permits
+        if self._withheld and not self.held_bytes and missing > 0:
+            permits = min(missing, self._withheld)
+            self._withheld -= permits
+            self._give(permits)
 
     def _below(self) -> None:
         self._is_waiting = False
@@ -115,4 +122,8 @@ class MemoryShare:
     def _release(self) -> None:
         if self._withheld > 0:
             permits, self._withheld = self._withheld, 0
-            self._send(permits)
+            self._give(permits)
+
+    def _give(self, permits: int) -> None:
+        self._permits += permits
+        self._send(permits)

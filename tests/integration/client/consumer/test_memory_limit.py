@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.integration.client.consumer.desk import desk_running
 from tests.support.waiting import until
+from tests.unit.client.entries import batch, damage, single
 from vela.aio.client import Client
 from vela.errors import InvalidConfiguration
 
@@ -57,6 +60,43 @@ async def test_an_empty_consumer_gets_one_message_at_a_time_beside_a_full_one() 
         await hoarder.close()
         await until(lambda: desk.permits >= 6, "the withheld permits")
         assert desk.client.memory.used_bytes == 0
+
+
+async def test_beside_a_full_consumer_batches_come_one_after_the_other() -> None:
+    async with desk_running(memory_limit_bytes=100) as desk:
+        hoarder = await desk.subscribe(receiver_queue_size=10)
+        desk.deliver_each(*[b"x" * 50] * 10)
+        await until(lambda: desk.client.memory.used_bytes == 500, "the hoarder's messages")
+        other = await desk.subscribe(receiver_queue_size=10)
+        for _ in range(3):
+            await desk.settled(1)
+            desk.deliver(batch([b"a", b"b", b"c"] * 5), messages=15)
+            for number in range(15):
+                assert (await other.receive(5_000)).data() == b"abc"[number % 3 : number % 3 + 1]
+        await desk.settled(1)
+        await hoarder.close()
+
+
+@pytest.mark.parametrize("queue", [0, 10])
+async def test_beside_a_full_consumer_an_entry_without_a_message_does_not_end_the_deliveries(
+    queue: int,
+) -> None:
+    async with desk_running(memory_limit_bytes=100) as desk:
+        hoarder = await desk.subscribe(receiver_queue_size=10)
+        desk.deliver_each(*[b"x" * 50] * 10)
+        await until(lambda: desk.client.memory.used_bytes == 500, "the hoarder's messages")
+        other = await desk.subscribe(receiver_queue_size=queue)
+        async with asyncio.TaskGroup() as tasks:
+            received = tasks.create_task(other.receive())
+            await desk.settled(1)
+            desk.deliver(damage(single(b"damaged")))
+            for chunk_id, piece in enumerate((b"two ", b"chunks")):
+                await desk.settled(1)
+                desk.deliver(
+                    single(piece, uuid="u", chunk_id=chunk_id, num_chunks_from_msg=2, total_chunk_msg_size=10)
+                )
+        assert received.result().data() == b"two chunks"
+        await hoarder.close()
 
 
 async def test_a_lost_connection_frees_the_memory_of_dropped_messages() -> None:

@@ -51,6 +51,7 @@ def subscribe(
     priority: int = 0,
     durable: bool = True,
     start: MessageId | None = None,
+    rollback_s: int = 0,
     initial_position: InitialPosition = InitialPosition.LATEST,
     create_topic: bool = True,
     read_compacted: bool = False,
@@ -64,6 +65,8 @@ def subscribe(
 ) -> bytes:
     """SUBSCRIBE; `start` is for non-durable subscriptions, `sticky_ranges` (inclusive) make Key_Shared STICKY.
 
+    A new subscription begins `rollback_s` seconds back; 0 = at `start` or `initial_position`.
+
     `properties` are the consumer's. `subscription_properties` are stored with a subscription that this creates.
     """
     body = pb.CommandSubscribe(
@@ -76,6 +79,7 @@ def subscribe(
         priority_level=priority,
         durable=durable,
         start_message_id=None if start is None else id_data(start),
+        start_message_rollback_duration_sec=rollback_s or None,
         initialPosition=pb.CommandSubscribe.InitialPosition.ValueType(initial_position),
         force_topic_creation=create_topic,
         read_compacted=read_compacted,

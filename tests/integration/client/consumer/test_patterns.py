@@ -1,0 +1,58 @@
+"""A consumer of a pattern, against a scripted broker whose topics come and go."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from broker.doors.binary.wire import events
+from tests.integration.client.consumer.desk import TOPIC, Desk
+from tests.support.scripted_peer import Link
+from tests.support.waiting import until
+from vela.aio.consumers.pattern import PatternConsumer
+from vela.wire.binary import commands
+from vela.wire.binary.enums import ServerError
+
+LATER = "persistent://public/default/orders-later"
+
+
+class Topics:
+    """The topics of the namespace, which the peer lists and serves."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.names = [TOPIC]
+        desk.peer.on(events.GetTopicsOfNamespace, self._list)
+        desk.peer.on(events.Lookup, self._look_up)
+        self._desk = desk
+
+    def _list(self, link: Link, event: events.GetTopicsOfNamespace) -> None:
+        link.engine.send_topics_of_namespace(
+            event.request_id, self.names, is_filtered=False, known_hash=event.topics_hash
+        )
+
+    def _look_up(self, link: Link, event: events.Lookup) -> None:
+        if event.topic in self.names:
+            self._desk.peer.answer(link, event)
+        else:
+            link.engine.send_lookup_failed(event.request_id, ServerError.TOPIC_NOT_FOUND, "no such topic")
+
+
+async def test_a_pattern_goes_on_after_its_only_topic_was_deleted(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    topics = Topics(desk)
+    consumer = await desk.client.subscribe(re.compile("public/default/orders.*"), "billing")
+    assert isinstance(consumer, PatternConsumer)
+    for failures, name in enumerate((LATER, TOPIC, TOPIC), start=1):
+        topics.names = []
+        desk.deliver_each(b"not acknowledgeable any more")
+        await until(lambda: consumer.statistics().messages_waiting, "the message")
+        desk.link.raw(commands.close_consumer(desk.consumer_id, request_id=-1))
+        await until(lambda: caplog.text.count("has failed") == failures, "its end")  # noqa: B023 - awaited at once
+        await until(lambda: not consumer.statistics().messages_waiting, "it to be dropped", timeout_s=2)
+        topics.names = [name]
+        await consumer.look()
+        assert consumer.topics() == [name]
+        desk.deliver_each(b"new")
+        assert (await consumer.receive(5_000)).data() == b"new"

@@ -1,0 +1,56 @@
+"""Deliveries wait for the schema version that they were written with."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.waiting import until
+from tests.unit.client.entries import single
+from vela.aio.schema_gate import SchemaGate
+from vela.schema.avro_schema import AvroSchema
+from vela.schema.base import SchemaType
+from vela.wire.binary import replies
+from vela.wire.binary.schema import Schema
+
+TOPIC = "persistent://public/default/t"
+VERSION = b"\0" * 8
+CONNECTION: Any = None
+
+
+def record(default: object) -> dict[str, object]:
+    return {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int", "default": default}]}
+
+
+class Client:
+    """Answers with one definition."""
+
+    def __init__(self, definition: dict[str, object]) -> None:
+        self._data = json.dumps(definition).encode()
+
+    async def get_schema(self, _topic: str, version: bytes) -> replies.SchemaFound:
+        schema = Schema(name="R", type=SchemaType.AVRO, data=self._data, properties={})
+        return replies.SchemaFound(request_id=1, schema=schema, version=version)
+
+
+@pytest.mark.parametrize("default", [3, "not a number"])
+async def test_deliveries_come_in_order_even_if_the_definition_cannot_be_used(default: object) -> None:
+    delivered: list[int] = []
+    client: Any = Client(record(default))
+
+    def deliver(connection: Any, reply: Any) -> None:
+        if not gate.keeps_back(connection, reply):
+            delivered.append(reply.entry_id)
+
+    gate = SchemaGate(client, TOPIC, AvroSchema(None, record(3)), deliver)
+    for entry_id in range(3):
+        deliver(CONNECTION, _delivery(entry_id))
+    assert delivered == []
+    await until(lambda: delivered, "the deliveries", timeout_s=2)
+    assert delivered == [0, 1, 2]
+
+
+def _delivery(entry_id: int) -> Any:
+    return replies.Message(1, 1, entry_id, -1, -1, 0, None, None, single(b"\0", schema_version=VERSION))
