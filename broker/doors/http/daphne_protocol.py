@@ -352,7 +352,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
                 callback()
 
     async def drained(self) -> None:
-        """Wait until the socket is writable. ASGI's `await send()` waits for this."""
+        """Wait until the socket is writable, or the connection is gone. ASGI's `await send()` waits for this."""
         await self._drained.wait()
 
     async def is_alive(self, timeout_ms: int) -> bool:
