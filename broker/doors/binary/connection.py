@@ -262,7 +262,7 @@ class BinaryConnection:
 
     def writable_again(self) -> None:
         """Resume deliveries, because the peer has received most of the written bytes."""
-        self.gate.output_stuck(stuck=False)
+        self.peer.drained()
         self._consumers.writable_again()
         self._topic_watchers.writable_again()
 
