@@ -22,6 +22,8 @@ __all__ = ["TLS_METHOD", "Authentication"]
 TLS_METHOD: Final = "tls"
 # The number of tokens to remember. Each pull sends its token again, and verifying a token is slow.
 VERIFIED_TOKENS: Final = 1024
+# A longer token is refused before the broker reads its JSON, which takes long.
+MAX_TOKEN_BYTES: Final = 64 * 1024
 
 
 class Authentication:
@@ -78,15 +80,15 @@ class Authentication:
         found = self.now(credentials, now_ms)
         if found is not None:
             return found
-        data = credentials.data
-        token = data.decode("latin-1").strip()
+        data = credentials.data.strip()
+        token = data.decode("latin-1")
         origin = self.issuers.origin(token) if credentials.method != BASIC_METHOD else None
         if origin is not None:
             found = await self.issuers.verify(token, origin, now_ms)
             self._remember(data, found)
             return found
         assert self._passwords is not None
-        return await self._passwords.check(data, credentials.host)
+        return await self._passwords.check(credentials.data, credentials.host)
 
     def check_password(self, principal: Principal) -> None:
         """Raise AuthenticationFailed if a client's password was changed or removed after the client connected."""
@@ -114,10 +116,13 @@ class Authentication:
             self._passwords.stop()
 
     def _token(self, data: bytes, now_ms: int) -> Principal | None:
+        data = data.strip()  # otherwise one token with more and more spaces behind it would fill `_verified`
         principal = self._verified.get(data)
         if principal is not None and not principal.has_expired(now_ms):
             return principal
-        token = data.decode("latin-1").strip()
+        if len(data) > MAX_TOKEN_BYTES:
+            raise AuthenticationFailed(f"the token has {len(data)} bytes, the limit is {MAX_TOKEN_BYTES}")
+        token = data.decode("latin-1")
         origin = self.issuers.origin(token)
         if origin is not None:
             principal = self.issuers.verify_now(token, origin, now_ms)

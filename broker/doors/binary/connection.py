@@ -31,7 +31,7 @@ from broker.doors.read_gate import ReadGate
 from broker.doors.server_errors import server_error
 from vela.version import __version__
 from vela.wire.binary.enums import ServerError
-from vela.wire.errors import RemoteProtocolError
+from vela.wire.errors import FrameTooLarge, RemoteProtocolError
 
 if TYPE_CHECKING:
     from broker.clock import Timer
@@ -46,7 +46,9 @@ __all__ = ["BinaryConnection", "refusal"]
 logger = logging.getLogger(__name__)
 
 SERVER_VERSION: Final = f"Vela {__version__}"
-MAX_GREETING_BYTES: Final = 64 * 1024  # more than CONNECT needs; a larger frame is decoded in pieces
+MAX_GREETING_BYTES: Final = (
+    64 * 1024
+)  # of the first frame, which is CONNECT: its sender has not authenticated yet
 TLS_HANDSHAKE: Final = b"\x16\x03"  # every version of TLS begins like this; such a frame would have 369 MB
 DECODED_AT_ONCE: Final = 32  # commands; decoding one takes 5 µs, so these take a fraction of a turn
 
@@ -178,9 +180,9 @@ class BinaryConnection:
         self._share.ends()
 
     def _greeting_in(self, piece: bytes) -> bytes:
-        """Return the first frame, or b"" until it is complete. Raises RemoteProtocolError if the client uses TLS.
+        """Return the first frame, or b"" until it is complete.
 
-        If the frame is larger than MAX_GREETING_BYTES, return the part that has arrived, up to that many bytes.
+        Raises RemoteProtocolError if the frame is larger than MAX_GREETING_BYTES, or if the client uses TLS.
 
         Commands in the same piece as CONNECT are legal only after the broker has answered CONNECT. The broker decodes
         them after its answer, so it also serves a client that does not wait for CONNECTED.
@@ -193,11 +195,15 @@ class BinaryConnection:
                 " pulsar+ssl:// to the port for TLS (VELA_PULSAR_TLS_PORT) or a proxy that ends TLS"
             )
         end = 4 + int.from_bytes(greeting[:4], "big")
-        if len(greeting) < 4 or (len(greeting) < end and end <= MAX_GREETING_BYTES):
+        if len(greeting) >= 4 and end > MAX_GREETING_BYTES:
+            raise FrameTooLarge(
+                f"the first frame announces {end - 4} bytes: it must be a CONNECT, with at most"
+                f" {MAX_GREETING_BYTES - 4} bytes"
+            )
+        if len(greeting) < max(4, end):
             self._greeting = greeting
             return b""
         self._greeting = None
-        end = min(end, MAX_GREETING_BYTES)
         if len(greeting) > end:
             self._unread.appendleft(bytes(greeting[end:]))
         return bytes(greeting[:end])
@@ -256,7 +262,7 @@ class BinaryConnection:
 
     def writable_again(self) -> None:
         """Resume deliveries, because the peer has received most of the written bytes."""
-        self.gate.output_stuck(stuck=False)
+        self.peer.drained()
         self._consumers.writable_again()
         self._topic_watchers.writable_again()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ class LookupAnswers:
         self._engine = engine
         self._requests = requests
         self._unanswered = 0
+        self._listing = asyncio.Lock()  # the connection's lists are read one by one: each may have megabytes
 
     def on_partition_metadata(self, event: PartitionMetadata) -> None:
         """Answer with the number of partitions, 0 for a topic without partitions. May create the topic."""
@@ -97,16 +99,18 @@ class LookupAnswers:
         )
 
     async def _topics_of_namespace(self, event: GetTopicsOfNamespace) -> None:
-        topics = await self._broker.topics_of_namespace(event.namespace)
-        if event.mode is not TopicsMode.ALL:
-            domain = "persistent" if event.mode is TopicsMode.PERSISTENT else "non-persistent"
-            topics = [topic for topic in topics if topic.startswith(f"{domain}://")]
-        pattern = _pattern(event)
-        if pattern is not None:
-            topics = await matching(pattern, topics)
-        self._engine.send_topics_of_namespace(
-            event.request_id, topics, is_filtered=pattern is not None, known_hash=event.topics_hash
-        )
+        async with self._listing:
+            await self._requests.room()
+            topics = await self._broker.topics_of_namespace(event.namespace)
+            if event.mode is not TopicsMode.ALL:
+                domain = "persistent" if event.mode is TopicsMode.PERSISTENT else "non-persistent"
+                topics = [topic for topic in topics if topic.startswith(f"{domain}://")]
+            pattern = _pattern(event)
+            if pattern is not None:
+                topics = await matching(pattern, topics)
+            self._engine.send_topics_of_namespace(
+                event.request_id, topics, is_filtered=pattern is not None, known_hash=event.topics_hash
+            )
 
 
 def _pattern(event: GetTopicsOfNamespace) -> TopicPattern | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -53,6 +54,8 @@ class Peer:
         self.is_lost = False
         self.is_joining = False  # commands are being handled: collect their answers for one write
         self._link = link
+        self._has_room = asyncio.Event()  # cleared while too many answers wait for the peer
+        self._has_room.set()
         self._keep_alive = KeepAlive(
             call_later=call_later,
             ping=self._ping,
@@ -80,7 +83,21 @@ class Peer:
             if not self.is_lost:
                 self._link.write(buffers)
                 if self._link.unsent_bytes > MAX_UNREAD_ANSWER_BYTES:
+                    self._has_room.clear()
                     self.gate.output_stuck(stuck=True)
+
+    def drained(self) -> None:
+        """Read from the peer again, because it has received most of the written bytes."""
+        self._has_room.set()
+        self.gate.output_stuck(stuck=False)
+
+    async def room(self) -> None:
+        """Wait while too many answers wait for the peer. Await this before a large answer is made.
+
+        Up to a thousand requests may be under way when the broker stops reading. Returns when the connection is lost.
+        """
+        while not self._has_room.is_set():
+            await self._has_room.wait()
 
     def is_writable(self) -> bool:
         """Return whether entries may be written to this peer."""
@@ -117,4 +134,5 @@ class Peer:
     def lost(self) -> None:
         """Stop writing and pinging, because the connection is gone."""
         self.is_lost = self.is_closing = True
+        self._has_room.set()
         self._keep_alive.stop()

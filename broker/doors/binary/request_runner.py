@@ -44,6 +44,10 @@ class RequestRunner:
         """The peer, for the log."""
         return str(self._peer)
 
+    async def room(self) -> None:
+        """Wait while too many answers wait for the peer, as `Peer.room` does."""
+        await self._peer.room()
+
     def run(
         self, event: events.Event, work: Coroutine[Any, Any, None], refuse: Callable[[BrokerError], None]
     ) -> None:

@@ -38,6 +38,7 @@ class SchemaAnswers:
     async def _get_schema(self, event: events.GetSchema) -> None:
         topic = TopicName.parse(event.topic)
         schema, version = await self._broker.get_schema(topic, event.version)
+        await self._requests.room()
         answer = Schema(
             name=schema.name, type=int(schema.type), data=schema.data, properties=schema.properties
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
@@ -22,6 +23,9 @@ logger = logging.getLogger(__name__)
 
 HIGH_WATER_BYTES: Final = 1024 * 1024  # above this many unsent bytes, send nothing more to consumers
 LOW_WATER_BYTES: Final = 256 * 1024  # at this many unsent bytes, send to consumers again
+# The system closes a connection whose peer has taken no bytes for this long, although some wait. While too many answers
+# wait for the peer, the broker reads nothing from it, and so cannot tell by pings that the peer hangs.
+TAKES_NOTHING_TIMEOUT_MS: Final = 60_000
 LINGER_S: Final = 5.0  # time for the peer to read the written bytes before the connection is aborted
 
 
@@ -70,6 +74,10 @@ class _TcpProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)
         transport.set_write_buffer_limits(high=HIGH_WATER_BYTES, low=LOW_WATER_BYTES)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # on Linux
+            transport.get_extra_info("socket").setsockopt(
+                socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, TAKES_NOTHING_TIMEOUT_MS
+            )
         self._link = _TcpLink(transport)
         peer = transport.get_extra_info("peername") or ("unknown", 0)
         self._share = self._listener.broker.connections.loop_time.share()

@@ -44,6 +44,7 @@ class TopicWatchers:
         found = await self._broker.watch_topics(
             event.namespace, TopicPattern(event.pattern), watcher.list_changed
         )
+        await self._peer.room()
         if not watcher.begin(found, event):
             raise ServiceNotReady(f"watcher {event.watcher_id} was closed while it was being opened")
 

@@ -65,7 +65,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
 
     application_queue: InboundQueue
     data: bytes  # received bytes that are not parsed yet
-    message_data: list[bytes] | None  # the pieces of the message that is arriving
+    message_data: bytearray | None  # the part of a message that has arrived; None between messages
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,6 +75,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._drained.set()
         self._on_writable: list[Callable[[], None]] = []
         self._probes: list[asyncio.Future[bool]] = []
+        self._unanswered_ping: bytes | None = None  # the last ping of a peer that does not read
         self._refusal: Mapping[str, Any] | None = None
         self._is_reading_paused = False  # by the queue, or because the broker stops
         self._is_out_of_turn = False  # True until the connection's turn comes and `_continue` is called
@@ -208,10 +209,23 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         if not self._is_out_of_turn and not self._is_reading_paused and not self.server.is_stopping:
             self.transport.resumeProducing()
 
+    def onMessageBegin(self, isBinary: bool) -> None:  # noqa: N802, N803 - Autobahn's names
+        """Begin a message that did not arrive whole in a single frame."""
+        super().onMessageBegin(isBinary)
+        self.message_data = bytearray()
+
+    def onMessageFrameData(self, payload: bytes) -> None:  # noqa: N802 - Autobahn's name
+        """Add a piece to the message that is arriving.
+
+        Autobahn keeps a list of the pieces. A peer could fill it without end: with empty frames, which no limit counts.
+        """
+        if self.message_data is not None and not self.failedByMe:
+            self.message_data += payload
+
     def onMessageEnd(self) -> None:  # noqa: N802 - Autobahn's name
         """Do what Autobahn does, without its event listeners: they cost more than the rest."""
-        if not self.failedByMe:
-            self.onMessage(b"".join(self.message_data or ()), self.message_is_binary)
+        if self.message_data is not None and not self.failedByMe:
+            self.onMessage(bytes(self.message_data), self.message_is_binary)
         self.message_data = None
 
     def onMessage(self, payload: bytes, isBinary: bool) -> None:  # noqa: N802, N803 - Autobahn's names
@@ -230,6 +244,16 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
                 return
         self.application_queue.put_nowait(event, len(payload))
 
+    def onPing(self, payload: bytes) -> None:  # noqa: N802 - Autobahn's name
+        """Answer a ping. While the peer does not read, keep only the last ping: RFC 6455 lets one pong answer several.
+
+        Otherwise the pongs of a peer that only sends pings would fill the memory.
+        """
+        if self._is_output_paused:
+            self._unanswered_ping = payload
+        else:
+            self.sendPong(payload)
+
     def onPong(self, payload: bytes) -> None:  # noqa: N802 - Autobahn's name
         """Answer the probes, because the peer is alive."""
         self._settle_probes(alive=True)
@@ -238,7 +262,8 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         """Answer the probes and wake the writers that wait, because the connection is gone."""
         self._settle_probes(alive=False)
         self.output_drained()
-        self.data = b""  # freed now, because the garbage collector may find this object much later
+        # Free these now, because the garbage collector may find this object much later.
+        self.data, self.message_data = b"", None
         if hasattr(self, "server"):  # else the connection was lost before its handshake was read
             super().onClose(wasClean, code, reason)
 
@@ -318,13 +343,16 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         """Note that the peer has received everything, or is gone."""
         self._is_output_paused = False
         self._unsent_bytes = 0
+        if self._unanswered_ping is not None:
+            ping, self._unanswered_ping = self._unanswered_ping, None
+            self.sendPong(ping)
         if not self._drained.is_set():
             self._drained.set()
             for callback in self._on_writable:
                 callback()
 
     async def drained(self) -> None:
-        """Wait until the socket is writable. ASGI's `await send()` waits for this."""
+        """Wait until the socket is writable, or the connection is gone. ASGI's `await send()` waits for this."""
         await self._drained.wait()
 
     async def is_alive(self, timeout_ms: int) -> bool:

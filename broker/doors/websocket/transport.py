@@ -19,7 +19,10 @@ EXTENSION: Final = "vela.transport"
 
 
 class FrameTransport(Protocol):
-    """One WebSocket as the server sees it. Only `is_alive` waits, and nothing raises after the connection is lost."""
+    """One WebSocket as the server sees it. Nothing raises after the connection is lost.
+
+    Only `drained` and `is_alive` wait.
+    """
 
     @property
     def address(self) -> str:
@@ -41,6 +44,9 @@ class FrameTransport(Protocol):
 
     def on_writable(self, callback: Callable[[], None]) -> None:
         """Call `callback` whenever the socket becomes writable again."""
+
+    async def drained(self) -> None:
+        """Wait until the socket is writable, or the connection is gone. Safe to cancel."""
 
     async def is_alive(self, timeout_ms: int) -> bool:
         """Ping the peer. Return True as soon as it sends anything, False if nothing comes in time. Safe to cancel."""

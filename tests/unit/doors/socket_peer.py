@@ -29,6 +29,7 @@ class FakeTransport:
         self.closed: tuple[int, str] | None = None
         self.alive = True
         self._callbacks: list[Callable[[], None]] = []
+        self._drained = asyncio.Event()
 
     def write_frames(self, payloads: Sequence[bytes], *, binary: bool) -> None:
         self.writes.append(list(payloads))
@@ -39,6 +40,9 @@ class FakeTransport:
     def on_writable(self, callback: Callable[[], None]) -> None:
         self._callbacks.append(callback)
 
+    async def drained(self) -> None:
+        await self._drained.wait()
+
     async def is_alive(self, timeout_ms: int) -> bool:
         return self.alive
 
@@ -48,6 +52,7 @@ class FakeTransport:
     def drain(self) -> None:
         """Let the peer read everything, so that the transport is writable again."""
         self.writable = True
+        self._drained.set()
         for callback in self._callbacks:
             callback()
 

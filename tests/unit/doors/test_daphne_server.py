@@ -6,15 +6,17 @@ import asyncio
 import base64
 import json
 import os
+import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 import pytest
 import websockets
 
+from broker.doors.http.daphne_protocol import FlowControlledProtocol
 from broker.doors.http.daphne_server import DaphneServer
 from broker.http_server import MAX_BODY_BYTES
 from tests.unit.doors.daphne_thread import DaphneThread
@@ -322,3 +324,51 @@ async def test_fragments_and_pings_between_whole_messages_change_no_order(runnin
         answers = [json.loads(await producer.recv()) for _ in range(60)]
     assert [answer["context"] for answer in answers] == [str(number) for number in range(60)]
     assert {answer["result"] for answer in answers} == {"ok"}
+
+
+def only_socket(running: Running) -> FlowControlledProtocol:
+    (socket,) = (each for each in running[1].connections if isinstance(each, FlowControlledProtocol))
+    return socket
+
+
+async def test_pings_of_a_peer_that_does_not_read_get_one_pong_when_it_reads(
+    running: Running, daphne: DaphneThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with websockets.connect(url(running, PRODUCER), ping_interval=None) as producer:
+        socket, pongs = only_socket(running), []
+
+        async def paused() -> None:
+            monkeypatch.setattr(socket, "sendPong", pongs.append)
+            socket.output_paused()
+
+        async def drained() -> None:
+            socket.output_drained()
+
+        await asyncio.to_thread(daphne.call, paused)
+        for number in range(3):
+            await producer.ping(b"%d" % number)
+        await producer.send(message(b"after the pings"))
+        await producer.recv()
+        assert pongs == []
+        await asyncio.to_thread(daphne.call, drained)
+        assert pongs == [b"2"]
+
+
+async def test_empty_fragments_take_no_memory(running: Running, daphne: DaphneThread) -> None:
+    text = message(b"hello")
+
+    async def held_bytes() -> int:
+        return sys.getsizeof(only_socket(running).message_data)
+
+    async with websockets.connect(url(running, PRODUCER), ping_interval=None) as producer:
+
+        async def fragments() -> AsyncIterator[str]:
+            yield text[:5]
+            for _ in range(1000):
+                yield ""
+            await (await producer.ping())
+            assert await asyncio.to_thread(daphne.call, held_bytes) < 200
+            yield text[5:]
+
+        await producer.send(fragments())
+        assert json.loads(await producer.recv())["result"] == "ok"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import socket
 from collections.abc import AsyncIterator
 
 import pulsar
@@ -74,6 +75,18 @@ async def test_garbage_is_answered_by_a_close_and_does_not_disturb_others(listen
     other_writer.write(commands.ping())
     assert await asyncio.wait_for(other_reader.read(1), 5)
     other_writer.close()
+
+
+async def test_the_system_closes_connections_that_take_no_bytes(
+    listener: TcpListener,
+) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+    writer.write(commands.connect(client_version="x", protocol_version=21))
+    await asyncio.wait_for(reader.read(1), 5)
+    (protocol,) = listener._protocols
+    served = protocol._link._transport.get_extra_info("socket")
+    assert served.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 60_000
+    writer.close()
 
 
 async def test_stopping_closes_connections_after_sending_written_data(broker: FakeBroker) -> None:

@@ -259,6 +259,17 @@ async def test_a_question_for_the_end_of_the_topic_is_answered_with_a_boolean(br
 
 
 @pytest.mark.parametrize("target", [TARGET, READER], ids=["consumer", "reader"])
+async def test_a_client_that_reads_no_answers_is_not_read_from(broker: FakeBroker, target: str) -> None:
+    peer = await connect(broker, target=target).opened()
+    peer.transport.writable = False
+    await peer.tell(*[{"type": "isEndOfTopic"}] * 3)
+    assert len(peer.heard()) == 1
+    peer.transport.drain()
+    await settle()
+    assert len(peer.heard()) == 2
+
+
+@pytest.mark.parametrize("target", [TARGET, READER], ids=["consumer", "reader"])
 async def test_the_client_learns_of_the_end_when_every_partition_has_ended(
     broker: FakeBroker, target: str
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -39,6 +40,10 @@ def come(broker: FakeBroker, *names: str) -> None:
 
 def subscribed(broker: FakeBroker) -> set[str]:
     return {each.name.local_name for each in broker.topics.values() if "s" in each.subscriptions}
+
+
+def joins() -> list[asyncio.Task[Any]]:
+    return [each for each in asyncio.all_tasks() if each.get_name().startswith("new topics of")]
 
 
 async def pushed(peer: Peer, count: int) -> list[dict[str, Any]]:
@@ -103,6 +108,19 @@ async def test_a_closed_socket_consumes_no_new_topic(broker: FakeBroker) -> None
     come(broker, "a1")
     assert broker.topic_lists._namespaces == {}
     assert subscribed(broker) == set()
+
+
+async def test_a_socket_that_closes_while_new_topics_join_leaves_no_consumer(broker: FakeBroker) -> None:
+    peer = await connect(broker).opened()
+    other = Peer(websocket_application(broker), "/ws/v2/consumer/persistent/public/default/a2/s")
+    await other.opened()
+    broker.opening.clear()
+    come(broker, "a1")
+    (join,) = await until(joins, "the join")
+    await peer.leave()
+    broker.opening.set()
+    await join
+    assert broker.topic("a1").subscriptions["s"].consumers == []
 
 
 async def test_dead_letter_topics_of_the_socket_are_not_consumed(broker: FakeBroker) -> None:

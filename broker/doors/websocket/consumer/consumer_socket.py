@@ -25,7 +25,6 @@ from broker.doors.websocket.json.consumer import (
     ReconsumeLater,
     Unsubscribe,
     decode_commands,
-    end_of_topic_frame,
 )
 from broker.doors.websocket.json.errors import InvalidCommand
 from broker.doors.websocket.json.options import InitialPosition, SubscriptionMode, consumer_options
@@ -173,7 +172,7 @@ class ConsumerSocket(PushSocket):
             case Unsubscribe():
                 await self._unsubscribe()
             case IsEndOfTopic():
-                self.transport.write_frames((end_of_topic_frame(self.is_end_of_topic),), binary=False)
+                await self.answer_end_of_topic(1)
 
     def _nack(self, source: DeliverySource, message_id: MessageId) -> None:
         options, position = self.options, Position(message_id.ledger_id, message_id.entry_id)

@@ -96,16 +96,13 @@ class MultiTopicConsumerSocket(ConsumerSocket):
                 await super().attach(self._permitted(added))
             except BrokerError as error:
                 self.source_closed(f"a new topic cannot be consumed: {error}")
-                return
             except Exception:
                 logger.exception("%s: consuming a new topic failed", self.address)
                 self.source_closed("a new topic cannot be consumed; see the broker's log")
-                return
-            if self.is_letting_go:
+            if self.is_letting_go:  # a consumer may have been attached after `release` detached all of them
                 for source in self.sources[before:]:
                     source.detach(DepartureCause.LOST)
-                return
-            if self._has_started:
+            elif self._has_started:
                 self.credit_share(self.sources[before:], self.prefetched)
 
     def start(self, permits: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from broker.core.subscription.departure import DepartureCause
 from broker.core.topic_name import TopicName
 from broker.doors.websocket.consumer.delivery_source import DeliverySource, Outgoing
-from broker.doors.websocket.json.consumer import push_frame
+from broker.doors.websocket.json.consumer import end_of_topic_frame, push_frame
 from broker.doors.websocket.json.errors import CloseCode, InvalidCommand, close_reason
 from broker.doors.websocket.socket import NO_CLOSE_FRAME, PROBE_TIMEOUT_MS, BrokerSocket
 from broker.subscription.requests import SubscribeRequest
@@ -177,6 +177,12 @@ class PushSocket(BrokerSocket):
                 source.consumer.writable_again()
 
     # -- in ------------------------------------------------------------------------------------------------------
+
+    async def answer_end_of_topic(self, questions: int) -> None:
+        """Answer each `isEndOfTopic`. Then wait while the peer does not read, or its answers would fill the memory."""
+        self.transport.write_frames((end_of_topic_frame(self.is_end_of_topic),) * questions, binary=False)
+        if not self.transport.is_writable():
+            await self.transport.share.away(self.transport.drained())
 
     def settled(self, source: DeliverySource, frames: int) -> None:
         """Make room in the window for this many acks or nacks."""

@@ -10,7 +10,6 @@ from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.doors.handshake_errors import HandshakeRefused
 from broker.doors.websocket.consumer.push_socket import PushSocket
-from broker.doors.websocket.json.consumer import end_of_topic_frame
 from broker.doors.websocket.json.options import reader_options
 from broker.doors.websocket.json.paths import full_topic
 from broker.doors.websocket.json.reader import decode_reader_frame
@@ -102,8 +101,7 @@ class ReaderSocket(PushSocket):
         """Count each object as one message processed, whatever id it has, and answer `isEndOfTopic`."""
         frame = decode_reader_frame(only_text(text_data))
         if frame.end_of_topic_requests:
-            answer = end_of_topic_frame(self.is_end_of_topic)
-            self.transport.write_frames((answer,) * frame.end_of_topic_requests, binary=False)
+            await self.answer_end_of_topic(frame.end_of_topic_requests)
         if frame.processed:
             self.settled(self.sources[0], frame.processed)
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 from broker.core.errors import PersistenceFailed
+from broker.core.schemas.schema import SchemaDefinition, SchemaType
 from broker.doors.read_gate import MAX_PENDING_REQUESTS, MAX_PENDING_SENDS
+from tests.support.raw_pulsar import watch_topic_list
 from tests.unit.doors.binary.frames import NO_REQUEST, entry, send
 from tests.unit.doors.fake_broker import FakeBroker
-from tests.unit.doors.wire_client import WireClient, settle
+from tests.unit.doors.wire_client import TOPIC, WireClient, settle
 from vela.wire.binary import commands
 from vela.wire.binary.commands.connection import frame_of
 from vela.wire.binary.enums import ServerError, SubType
@@ -180,6 +186,29 @@ async def test_a_peer_that_asks_without_reading_the_answers_is_not_read_from(cli
     client.connection.writable_again()
     await settle()
     assert client.is_read_from()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda number: commands.get_schema(TOPIC, request_id=number),
+        lambda number: commands.get_topics_of_namespace("public/default", request_id=number),
+        lambda number: watch_topic_list("public/default", ".*", request_id=number, watcher_id=number),
+    ],
+    ids=["schema", "list", "watch"],
+)
+async def test_large_answers_wait_until_the_peer_has_read_earlier_ones(
+    client: WireClient, ask: Callable[[int], bytes]
+) -> None:
+    client.broker.schemas[TOPIC] = [SchemaDefinition(type=SchemaType.STRING, data=b"")]
+    client.link.unsent_bytes = 5 * 1024 * 1024
+    client.tell(*map(ask, range(3)))  # all are under way before the first answer
+    await settle()
+    assert len(client.names()) == 1
+    client.link.unsent_bytes = 0
+    client.connection.writable_again()
+    await settle()
+    assert len(client.names()) == 2
 
 
 async def test_a_second_producer_of_the_same_id_answers_by_the_state_of_the_first(client: WireClient) -> None:

@@ -136,3 +136,12 @@ async def test_a_client_that_begins_with_tls_learns_that_the_port_has_none(
     assert "TLS" in refused.error.message
     assert "pulsar://" in refused.error.message
     assert "TLS" in caplog.text
+
+
+async def test_a_first_frame_larger_than_any_connect_closes_before_it_is_buffered(broker: FakeBroker) -> None:
+    client = WireClient(broker, connect=False)
+    connect = commands.connect(client_version="x" * 70_000, protocol_version=21)
+    client.tell(connect[:100])
+    (refused,) = client.heard()
+    assert "CONNECT, with at most 65532 bytes" in refused.error.message
+    assert client.is_closed()
