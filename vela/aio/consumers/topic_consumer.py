@@ -603,6 +603,8 @@ class TopicConsumer(Consumer):
         start = self._resume_at()
         self._drop_queue()
         self._arrivals.reset()
+        if self._schema_gate is not None:
+            self._schema_gate.close()  # the broker delivers again what the gate keeps back
         self._intake.attached()
         connection.consumers[self.consumer_id] = self
         try:
