@@ -677,8 +677,8 @@ class TopicConsumer(Consumer):
     # --- commands from the broker (`ConsumerSink`)
 
     def on_message(self, connection: Connection, reply: replies.Message) -> None:
-        """See `ConsumerSink`. Ignores deliveries over an earlier connection."""
-        if connection is not self._link:
+        """See `ConsumerSink`. Ignores deliveries over an earlier connection, and while the consumer closes."""
+        if connection is not self._link or not self._state.can_receive:
             self.counters.stale_entries += 1
             return
         epoch = reply.consumer_epoch
