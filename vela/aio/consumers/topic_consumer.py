@@ -603,6 +603,7 @@ class TopicConsumer(Consumer):
         start = self._resume_at()
         self._drop_queue()
         self._arrivals.reset()
+        self._reached_end = False  # the broker says so again if it is still true
         if self._schema_gate is not None:
             self._schema_gate.close()  # the broker delivers again what the gate keeps back
         self._intake.attached()
