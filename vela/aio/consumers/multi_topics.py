@@ -156,10 +156,14 @@ class MultiTopicsConsumer(Consumer):
                 raise AlreadyClosed(f"{self} is closed")
         except BaseException:
             await _close_all(made)
+            for each in made:
+                self.drop(each, None)
             raise
         for each in made:
             self._client.forget(each)  # close() of this consumer closes them
             self._consumers[each.topic()] = each
+            if self._is_paused is not own.start_paused:  # `pause` or `resume` was called meanwhile
+                (each.pause if self._is_paused else each.resume)()
 
     async def _keep_up_to_date(self) -> None:
         """Regularly subscribe to new partitions."""
@@ -351,16 +355,20 @@ class MultiTopicsConsumer(Consumer):
             await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        self.queue.end(AlreadyClosed(f"{self} is closed"))
+        self._end(AlreadyClosed(f"{self} is closed"))
+        await _close_all(self._consumers.values())
+        self._state = ConsumerState.CLOSED
+        self._client.forget(self)
+
+    def _end(self, error: VelaError) -> None:
+        """Fail waiting and later receives, and subscribe to nothing more."""
+        self.queue.end(error)
         if self._updates is not None:
             self._updates.cancel()
         if self._prefetch is not None:
             self._prefetch.close()
         if self._listener is not None:
             self._listener.close()
-        await _close_all(self._consumers.values())
-        self._state = ConsumerState.CLOSED
-        self._client.forget(self)
 
     def __repr__(self) -> str:
         return f"<MultiTopicsConsumer of {self.topic()}, subscription {self.subscription_name()}>"
@@ -421,7 +429,8 @@ class MultiTopicsConsumer(Consumer):
         self._failed.add(consumer.topic())
         if self._failed.issuperset(self._consumers) and not self._state.is_over:
             self._state = ConsumerState.FAILED
-            self.queue.end(NotConnected(f"{self} has failed: {error}"))
+            self._end(NotConnected(f"{self} has failed: {error}"))
+            self._client.forget(self)
 
 
 def _taken(message: Message) -> None:
