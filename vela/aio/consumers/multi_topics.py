@@ -90,7 +90,12 @@ class MultiTopicsConsumer(Consumer):
         """Subscribe to all topics. If the broker refuses one, raises its error, and no topic stays subscribed."""
         self._state = ConsumerState.CONNECTING
         try:
-            await _every(self.add(topic) for topic in tuple(self._topics))
+            topics = tuple(self._topics)
+            counts = await asyncio.gather(*(self._count(topic) for topic in topics))
+            self._topics = dict(zip(topics, counts, strict=True))
+            # All together, so that each consumer gets its share of the room.
+            names = [name for topic, count in self._topics.items() for name in _names(topic, count)]
+            await self._subscribe(list(dict.fromkeys(names)), is_new=False)
             if (function := self._options.message_listener) is not None:
                 view = self._options.listener_view or ListenerView
                 self._listener = start_listener(
@@ -121,15 +126,19 @@ class MultiTopicsConsumer(Consumer):
 
         `is_new`: the topic was created after this consumer, so consume it from its first message.
         """
-        count = await self._client.partitions(topic, create=self._options.create_topic)
-        names = [partition_name(topic, index) for index in range(count)] or [topic]
-        await self._subscribe([name for name in names if name not in self._consumers], is_new=is_new)
+        count = await self._count(topic)
+        names = [name for name in _names(topic, count) if name not in self._consumers]
+        await self._subscribe(names, is_new=is_new)
         self._topics[topic] = count
+
+    async def _count(self, topic: str) -> int:
+        """Return how many partitions a topic has; 0 = it is not partitioned."""
+        return await self._client.partitions(topic, create=self._options.create_topic)
 
     async def remove(self, topic: str) -> None:
         """Stop consuming a topic and drop its waiting messages. The subscription stays and delivers them again."""
         count = self._topics.pop(topic, 0)
-        names = [partition_name(topic, index) for index in range(count)] or [topic]
+        names = _names(topic, count)
         consumers = [self._consumers.pop(name) for name in names if name in self._consumers]
         self._failed.difference_update(names)
         await _close_all(consumers)
@@ -431,6 +440,10 @@ class MultiTopicsConsumer(Consumer):
             self._state = ConsumerState.FAILED
             self._end(NotConnected(f"{self} has failed: {error}"))
             self._client.forget(self)
+
+
+def _names(topic: str, partitions: int) -> list[str]:
+    return [partition_name(topic, index) for index in range(partitions)] or [topic]
 
 
 def _taken(message: Message) -> None:

@@ -101,3 +101,12 @@ async def test_messages_of_partitions_that_could_not_be_added_together_are_dropp
     with pytest.raises(ConsumerBusy):
         await adding
     assert len(consumer.queue) == 0
+
+
+async def test_a_list_of_topics_shares_the_room_of_all_topics(desk: Desk) -> None:
+    topics = [f"{TOPIC}-{letter}" for letter in "abcd"]
+    await desk.client.subscribe(
+        topics, "billing", receiver_queue_size=10, max_total_receiver_queue_size_across_partitions=20
+    )
+    await until(lambda: desk.peer.count(events.Flow) == 4, "permits of each topic")
+    assert [flow.permits for flow in desk.peer.of(events.Flow)] == [5] * 4
