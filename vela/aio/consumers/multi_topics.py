@@ -330,7 +330,9 @@ class MultiTopicsConsumer(Consumer):
 
     async def unsubscribe(self, force: bool = False) -> None:
         """Delete the subscription on every topic, even if that fails on one of them, and close. See `Consumer`."""
-        await _every(consumer.unsubscribe(force) for consumer in self._consumers.values())
+        # After an error, those that have unsubscribed are closed; repeating the call unsubscribes the others.
+        remaining = [each for each in self._consumers.values() if not each.state.is_over]
+        await _every(consumer.unsubscribe(force) for consumer in remaining)
         await self.close()
 
     async def get_last_message_ids(self) -> list[MessageId]:

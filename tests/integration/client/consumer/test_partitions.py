@@ -13,7 +13,8 @@ from tests.support.scripted_peer import LEDGER_ID, Link
 from tests.support.waiting import until
 from tests.unit.client.entries import single
 from vela.aio.consumers.multi_topics import MultiTopicsConsumer
-from vela.errors import ConsumerBusy, NotConnected
+from vela.core.consuming.state import ConsumerState
+from vela.errors import BrokerPersistenceError, ConsumerBusy, NotConnected
 from vela.wire.binary.enums import ServerError
 
 
@@ -110,3 +111,21 @@ async def test_a_list_of_topics_shares_the_room_of_all_topics(desk: Desk) -> Non
     )
     await until(lambda: desk.peer.count(events.Flow) == 4, "permits of each topic")
     assert [flow.permits for flow in desk.peer.of(events.Flow)] == [5] * 4
+
+
+async def test_unsubscribing_can_be_repeated_after_it_failed_for_one_partition(desk: Desk) -> None:
+    partitions = Partitions(desk, 2)
+    consumer = await partitions.consumer()
+
+    def refuse_the_second(link: Link, event: events.Unsubscribe) -> None:
+        if desk.peer.count(events.Unsubscribe) == 2:
+            link.engine.send_error(event.request_id, ServerError.PERSISTENCE_ERROR, "not now")
+        else:
+            link.engine.send_success(event.request_id)
+
+    desk.peer.on(events.Unsubscribe, refuse_the_second)
+    with pytest.raises(BrokerPersistenceError):
+        await consumer.unsubscribe()
+    await consumer.unsubscribe()
+    assert desk.peer.count(events.Unsubscribe) == 3
+    assert consumer.state is ConsumerState.CLOSED
