@@ -351,7 +351,9 @@ class MultiTopicsConsumer(Consumer):
         """See `Consumer.has_message_available`."""
         if self.queue.messages:
             return True
-        found = await asyncio.gather(*(each.has_message_available() for each in self._consumers.values()))
+        working = [each for name, each in self._consumers.items() if name not in self._failed]
+        asked = working or self._consumers.values()  # if all have failed, the error says so
+        found = await asyncio.gather(*(each.has_message_available() for each in asked))
         return any(found)
 
     # --- closing

@@ -129,3 +129,23 @@ async def test_unsubscribing_can_be_repeated_after_it_failed_for_one_partition(d
     await consumer.unsubscribe()
     assert desk.peer.count(events.Unsubscribe) == 3
     assert consumer.state is ConsumerState.CLOSED
+
+
+async def test_a_topic_that_has_failed_does_not_count_for_available_messages(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone = f"{TOPIC}-gone"
+    consumer = await desk.client.subscribe([TOPIC, gone], "billing")
+
+    def look_up(link: Link, event: events.Lookup) -> None:
+        if event.topic == gone:
+            link.engine.send_lookup_failed(event.request_id, ServerError.TOPIC_NOT_FOUND, "no such topic")
+        else:
+            desk.peer.answer(link, event)
+
+    desk.peer.on(events.Lookup, look_up)
+    (subscribed,) = (each for each in desk.peer.of(events.Subscribe) if each.topic == gone)
+    desk.peer.link.engine.send_close_consumer(subscribed.consumer_id)
+    desk.peer.link.flush()
+    await until(lambda: "has failed" in caplog.text, "its end")
+    assert not await consumer.has_message_available()
