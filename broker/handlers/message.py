@@ -24,8 +24,8 @@ class Message:
     payload: bytes
     key: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
-    publish_time: datetime | None = None
-    event_time: datetime | None = None  # when the event happened, if the producer said so
+    publish_time: datetime | None = None  # None also if no datetime can be as late
+    event_time: datetime | None = None  # when the event happened, if the producer said so; the same
     redelivery_count: int = 0  # redeliveries that the broker counted; always 0 on Exclusive and Failover
 
     @property
@@ -53,4 +53,7 @@ class Message:
 
 
 def _moment(at_ms: int) -> datetime | None:
-    return datetime.fromtimestamp(at_ms / 1000, UTC) if at_ms else None
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC) if at_ms else None
+    except (ValueError, OverflowError, OSError):  # a producer may send any number
+        return None

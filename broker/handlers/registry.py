@@ -116,6 +116,8 @@ def _checked(
     def refuse(what: str) -> HandlerInvalid:
         return HandlerInvalid(f"handler {name}: {what}")
 
+    if (known := _registered.get(name)) is not None and known.function is function:
+        raise refuse("the function is a handler already; write one function for each subscription")
     try:
         parsed, wanted = TopicName.parse(topic), SubscriptionType(type_)
         check_name(subscription)

@@ -188,7 +188,10 @@ class _Runner:
                 await cast(Awaitable[object], handler.function(message))
             else:
                 await self._threads.run(partial(_call, handler, message))
-        except Exception:
+        except (Exception, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise  # the worker ends; otherwise the function awaited something that was cancelled
             logger.exception(
                 "%s: the call failed, and message %s will be delivered again",
                 handler.name,

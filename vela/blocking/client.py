@@ -78,7 +78,7 @@ class Client(Facade[AioClient]):
             thread.stop("the client could not be created")
             raise
         self._callbacks = DaemonThread("vela-callbacks")
-        thread.at_the_end(close=self.aio.close, drop=self.aio.pool.close)
+        thread.at_the_end(close=self.aio.close, drop=functools.partial(_drop, self.aio))
         self._abandoned = weakref.finalize(self, _abandon, thread, self._callbacks)
         self._abandoned.atexit = False  # LoopThread closes the client when the interpreter exits
 
@@ -222,6 +222,11 @@ def _keep_running(coroutine: Coroutine[Any, Any, None]) -> None:
     task = asyncio.get_running_loop().create_task(coroutine)
     _running.add(task)
     task.add_done_callback(_running.discard)
+
+
+async def _drop(aio: AioClient) -> None:
+    """Close the connections. After `shutdown`, also fail unanswered sends: threads may wait for their room."""
+    await (aio.close() if aio.is_closed else aio.pool.close())
 
 
 def _abandon(thread: LoopThread, callbacks: DaemonThread) -> None:

@@ -293,6 +293,16 @@ def test_an_id_that_no_message_has_is_refused_and_changes_nothing(index: int, si
         assert grouping.add(1, 1, message, 6) == (message == 5)
 
 
+def test_an_id_whose_batch_turns_out_to_be_smaller_stops_no_later_ack() -> None:
+    grouping = AckGrouping()
+    grouping.add(1, 1, 9, 10)
+    grouping.delivered(1, 1, 5, None)
+    grouping.add(1, 2)
+    taken = grouping.take()
+    assert taken is not None
+    assert taken.individual == [(1, 1, 0b11111), (1, 2, None)]
+
+
 def test_after_a_seek_no_ack_from_before_it_is_sent() -> None:
     grouping = AckGrouping(group_ms=0)
     grouping.add(1, 1)

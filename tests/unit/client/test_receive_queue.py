@@ -7,6 +7,7 @@ import gc
 import sys
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,12 +15,13 @@ import pytest
 from vela.aio.consumers.receive_queue import ReceiveQueue
 from vela.errors import AlreadyClosed, Timeout
 from vela.message import Message, ReceivedEntry
+from vela.options import ConsumerBatchReceivePolicy
 
 MESSAGES = 20_000
 
 
 def message(entry_id: int) -> Message:
-    body: Any = None
+    body: Any = SimpleNamespace(payload=b"")
     return Message(body, ReceivedEntry("t", 1, entry_id))
 
 
@@ -83,3 +85,16 @@ async def test_an_end_that_no_receive_awaits_is_not_logged(complaints: list[str]
     waiting.clear()
     gc.collect()
     assert complaints == []
+
+
+async def test_a_message_that_a_cancelled_receive_gives_back_ends_a_batch_receive() -> None:
+    queue = ReceiveQueue(lambda _: None, lambda _: True)
+    policy = ConsumerBatchReceivePolicy(max_num_message=1, max_num_bytes=-1, timeout_ms=-1)
+    single = asyncio.create_task(queue.receive(None))
+    batch = asyncio.create_task(queue.receive_batch(policy, 1))
+    await asyncio.sleep(0)
+    sent = message(1)
+    queue.put([sent])
+    single.cancel()
+    async with asyncio.timeout(5):
+        assert await batch == [sent]

@@ -209,3 +209,14 @@ async def _live(steps: list[tuple[str, int]]) -> None:
             owner.receive(message(1, redeliveries=count))
     assert acked, "lost"
     assert by_application or owner.box.stored
+
+
+async def test_reconsume_later_says_that_the_consumer_was_closed_before_the_copy_was_stored() -> None:
+    owner = retrying()
+    owner.box.gate = asyncio.Event()
+    (shown,) = owner.receive(message(1))
+    putting_off = asyncio.create_task(owner.letters.reconsume_later(shown, 0, None))
+    await owner.settled()
+    await owner.letters.close(0)
+    with pytest.raises(AlreadyClosed):
+        await putting_off

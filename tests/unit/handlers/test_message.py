@@ -43,3 +43,7 @@ def test_every_field_of_a_received_message_reaches_the_handler() -> None:
 def test_fields_that_the_publisher_did_not_set_are_none() -> None:
     message = Message.from_received("t", received())
     assert (message.payload, message.key, message.event_time) == (b"", None, None)
+
+
+def test_a_time_that_no_datetime_can_have_is_none() -> None:
+    assert Message.from_received("t", received(event_time_ms=(1 << 63) - 1)).event_time is None

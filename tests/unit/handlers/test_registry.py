@@ -46,3 +46,11 @@ def test_a_coroutine_cannot_be_an_atomic_handler() -> None:
 
     with pytest.raises(HandlerInvalid, match="atomic"):
         handler("t", subscription="s", atomic=True)(take)
+
+
+def test_a_function_cannot_be_two_handlers() -> None:
+    def take(message: Message) -> None: ...
+
+    handler("a", subscription="s")(take)
+    with pytest.raises(HandlerInvalid, match="one function for each"):
+        handler("b", subscription="s")(take)

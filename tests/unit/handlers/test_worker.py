@@ -175,6 +175,18 @@ async def test_a_message_is_acked_if_its_handler_returns_and_not_if_it_raises() 
         await consumer.has("ack good", "nack bad", "ack better")
 
 
+async def test_a_handler_that_ends_with_a_cancellation_of_its_own_has_failed() -> None:
+    @handler("t", subscription="s")
+    async def take(message: Message) -> None:
+        helper = asyncio.ensure_future(asyncio.Event().wait())
+        helper.cancel()
+        await helper
+
+    async with working(FakeClient()) as (consumer, _):
+        consumer.arriving.put_nowait(Name("a"))
+        await consumer.has("nack a")
+
+
 async def test_at_most_as_many_calls_run_at_once_as_the_handler_allows() -> None:
     meeting, most = asyncio.Barrier(2), 0
     running = 0

@@ -137,7 +137,13 @@ class TaskListener:
                 self._source.taken(message)
                 try:
                     await self._function(self._consumer, message)
-                except Exception:
+                except (Exception, asyncio.CancelledError) as error:
+                    if (
+                        isinstance(error, asyncio.CancelledError)
+                        and self._task is not None
+                        and self._task.cancelling()
+                    ):
+                        raise  # the event loop ends; otherwise the listener awaited something that was cancelled
                     logger.exception("the message listener failed; the message stays unacknowledged")
         finally:
             self._task = None

@@ -90,7 +90,12 @@ class MultiTopicsConsumer(Consumer):
         """Subscribe to all topics. If the broker refuses one, raises its error, and no topic stays subscribed."""
         self._state = ConsumerState.CONNECTING
         try:
-            await _every(self.add(topic) for topic in tuple(self._topics))
+            topics = tuple(self._topics)
+            counts = await asyncio.gather(*(self._count(topic) for topic in topics))
+            self._topics = dict(zip(topics, counts, strict=True))
+            # All together, so that each consumer gets its share of the room.
+            names = [name for topic, count in self._topics.items() for name in _names(topic, count)]
+            await self._subscribe(list(dict.fromkeys(names)), is_new=False)
             if (function := self._options.message_listener) is not None:
                 view = self._options.listener_view or ListenerView
                 self._listener = start_listener(
@@ -121,15 +126,19 @@ class MultiTopicsConsumer(Consumer):
 
         `is_new`: the topic was created after this consumer, so consume it from its first message.
         """
-        count = await self._client.partitions(topic, create=self._options.create_topic)
-        names = [partition_name(topic, index) for index in range(count)] or [topic]
-        await self._subscribe([name for name in names if name not in self._consumers], is_new=is_new)
+        count = await self._count(topic)
+        names = [name for name in _names(topic, count) if name not in self._consumers]
+        await self._subscribe(names, is_new=is_new)
         self._topics[topic] = count
+
+    async def _count(self, topic: str) -> int:
+        """Return how many partitions a topic has; 0 = it is not partitioned."""
+        return await self._client.partitions(topic, create=self._options.create_topic)
 
     async def remove(self, topic: str) -> None:
         """Stop consuming a topic and drop its waiting messages. The subscription stays and delivers them again."""
         count = self._topics.pop(topic, 0)
-        names = [partition_name(topic, index) for index in range(count)] or [topic]
+        names = _names(topic, count)
         consumers = [self._consumers.pop(name) for name in names if name in self._consumers]
         self._failed.difference_update(names)
         await _close_all(consumers)
@@ -154,10 +163,14 @@ class MultiTopicsConsumer(Consumer):
                 raise AlreadyClosed(f"{self} is closed")
         except BaseException:
             await _close_all(made)
+            for each in made:
+                self.drop(each, None)
             raise
         for each in made:
             self._client.forget(each)  # close() of this consumer closes them
             self._consumers[each.topic()] = each
+            if self._is_paused is not own.start_paused:  # `pause` or `resume` was called meanwhile
+                (each.pause if self._is_paused else each.resume)()
 
     async def _keep_up_to_date(self) -> None:
         """Regularly subscribe to new partitions."""
@@ -315,7 +328,9 @@ class MultiTopicsConsumer(Consumer):
 
     async def unsubscribe(self, force: bool = False) -> None:
         """Delete the subscription on every topic, even if that fails on one of them, and close. See `Consumer`."""
-        await _every(consumer.unsubscribe(force) for consumer in self._consumers.values())
+        # After an error, those that have unsubscribed are closed; repeating the call unsubscribes the others.
+        remaining = [each for each in self._consumers.values() if not each.state.is_over]
+        await _every(consumer.unsubscribe(force) for consumer in remaining)
         await self.close()
 
     async def get_last_message_ids(self) -> list[MessageId]:
@@ -334,7 +349,9 @@ class MultiTopicsConsumer(Consumer):
         """See `Consumer.has_message_available`."""
         if self.queue.messages:
             return True
-        found = await asyncio.gather(*(each.has_message_available() for each in self._consumers.values()))
+        working = [each for name, each in self._consumers.items() if name not in self._failed]
+        asked = working or self._consumers.values()  # if all have failed, the error says so
+        found = await asyncio.gather(*(each.has_message_available() for each in asked))
         return any(found)
 
     # --- closing
@@ -349,16 +366,20 @@ class MultiTopicsConsumer(Consumer):
             await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        self.queue.end(AlreadyClosed(f"{self} is closed"))
+        self._end(AlreadyClosed(f"{self} is closed"))
+        await _close_all(self._consumers.values())
+        self._state = ConsumerState.CLOSED
+        self._client.forget(self)
+
+    def _end(self, error: VelaError) -> None:
+        """Fail waiting and later receives, and subscribe to nothing more."""
+        self.queue.end(error)
         if self._updates is not None:
             self._updates.cancel()
         if self._prefetch is not None:
             self._prefetch.close()
         if self._listener is not None:
             self._listener.close()
-        await _close_all(self._consumers.values())
-        self._state = ConsumerState.CLOSED
-        self._client.forget(self)
 
     def __repr__(self) -> str:
         return f"<MultiTopicsConsumer of {self.topic()}, subscription {self.subscription_name()}>"
@@ -419,7 +440,12 @@ class MultiTopicsConsumer(Consumer):
         self._failed.add(consumer.topic())
         if self._failed.issuperset(self._consumers) and not self._state.is_over:
             self._state = ConsumerState.FAILED
-            self.queue.end(NotConnected(f"{self} has failed: {error}"))
+            self._end(NotConnected(f"{self} has failed: {error}"))
+            self._client.forget(self)
+
+
+def _names(topic: str, partitions: int) -> list[str]:
+    return [partition_name(topic, index) for index in range(partitions)] or [topic]
 
 
 def _taken(message: Message) -> None:

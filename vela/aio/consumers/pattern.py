@@ -99,7 +99,7 @@ class PatternConsumer(MultiTopicsConsumer):
                     return
                 logger.warning("%s: cannot read the namespace's topics: %s", self, error)
 
-    async def _close(self) -> None:
+    def _end(self, error: VelaError) -> None:
         if self._discovery is not None:
             self._discovery.cancel()
-        await super()._close()
+        super()._end(error)

@@ -108,6 +108,8 @@ class ReceiveQueue:
             return
         rest = self._hand_over([message for message in messages if self._is_current(message)])
         self.messages.extendleft(reversed(rest))
+        if self._batches:
+            self._wake_batches()
 
     # --- taking
 

@@ -605,6 +605,9 @@ class TopicConsumer(Consumer):
         await self._seek_ended.wait()
         start = self._resume_at(self._drop_queue())
         self._arrivals.reset()
+        self._reached_end = False  # the broker says so again if it is still true
+        if self._schema_gate is not None:
+            self._schema_gate.close()  # the broker delivers again what the gate keeps back
         self._intake.attached()
         connection.consumers[self.consumer_id] = self
         try:
@@ -693,8 +696,8 @@ class TopicConsumer(Consumer):
     # --- commands from the broker (`ConsumerSink`)
 
     def on_message(self, connection: Connection, reply: replies.Message) -> None:
-        """See `ConsumerSink`. Ignores deliveries over an earlier connection."""
-        if connection is not self._link:
+        """See `ConsumerSink`. Ignores deliveries over an earlier connection, and while the consumer closes."""
+        if connection is not self._link or not self._state.can_receive:
             self.counters.stale_entries += 1
             return
         epoch = reply.consumer_epoch

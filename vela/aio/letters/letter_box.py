@@ -13,7 +13,14 @@ from vela.aio.producers.opening import open_producer
 from vela.core.producing.options import ProducerOptions
 from vela.core.producing.outgoing import Outgoing
 from vela.core.topic_name import base_name, full_name, namespace_of
-from vela.errors import InvalidTopicName, TopicNotFound, VelaError
+from vela.errors import (
+    IncompatibleSchema,
+    InvalidTopicName,
+    ProducerFenced,
+    TopicNotFound,
+    TopicTerminated,
+    VelaError,
+)
 from vela.schema.primitive import BytesSchema
 from vela.wire.errors import InvalidTopicName as NameTooLong
 from vela.wire.letters import (
@@ -38,6 +45,7 @@ V = TypeVar("V")
 logger = logging.getLogger(__name__)
 
 AT_ONCE: Final = 100  # letters of one subscription written at the same time; more would only fill the memory
+_ENDS_A_PRODUCER: Final = (IncompatibleSchema, ProducerFenced, TopicNotFound, TopicTerminated)
 _RANDOM_BYTES: Final = 3
 _RANDOM_CHARACTERS: Final = 5
 
@@ -178,7 +186,14 @@ class LetterBox:
         )
         stored = asyncio.get_running_loop().create_future()
         producer.send_outgoing(letter, stored)
-        await stored
+        try:
+            await stored
+        except _ENDS_A_PRODUCER:
+            known = self._producers.get(target.topic)
+            if known is not None and known.done() and not known.exception() and known.result() is producer:
+                del self._producers[target.topic]  # the next letter opens another
+            await producer.close()
+            raise
 
     async def _open_producer(self, target: _Target, topic: str, consumer_name: str) -> Producer:
         chance = secrets.token_hex(_RANDOM_BYTES)[:_RANDOM_CHARACTERS]

@@ -196,7 +196,13 @@ class Letters:
         async def write(each: Message) -> None:
             await self._retry_letter(each, delay_ms, properties or _NO_PROPERTIES)
 
-        await asyncio.shield(self._start([message], write, shown=True))
+        writing = self._start([message], write, shown=True)
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            if writing.cancelled():  # by `close`, which does not wait any longer
+                raise AlreadyClosed("the consumer was closed before the copy was stored") from None
+            raise
 
     # -- writing letters -------------------------------------------------------------------------------------------
 

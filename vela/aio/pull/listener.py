@@ -67,7 +67,10 @@ class PullListener(Generic[C]):
                 return
             try:
                 await self._call(message)
-            except Exception:
+            except (Exception, asyncio.CancelledError) as error:
+                task = asyncio.current_task()
+                if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                    raise  # the event loop ends; otherwise the listener awaited something that was cancelled
                 logger.exception("the listener failed with %r", message)
                 self._consumer.negative_acknowledge(message)
             else:

@@ -84,7 +84,7 @@ class BatchAcks:
         if known is not None and known.is_waiting:
             fresh.remaining &= ~known.unsent
             fresh.is_waiting = True
-        if fresh.remaining == full:
+        if fresh.remaining == full and not fresh.is_waiting:
             self._open.pop(position, None)
         else:
             self._open[position] = fresh

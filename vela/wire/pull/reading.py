@@ -29,7 +29,7 @@ class ReadMessage(NamedTuple):
     tag: str | None
     properties: dict[str, str]
     publish_time_ms: int  # the producer's clock
-    event_time_ms: int  # 0 = none
+    event_time_ms: int  # 0 = none; below 0 = before 1970
     payload: bytes
 
 
@@ -117,15 +117,23 @@ def _message(fields: Mapping[str, Any]) -> ReadMessage:
         _text(fields, "key"),
         _text(fields, "tag"),
         properties,
-        _number(fields, "publish_time_ms"),
-        _number(fields, "event_time_ms") if "event_time_ms" in fields else 0,
+        _time(fields, "publish_time_ms"),
+        _time(fields, "event_time_ms") if "event_time_ms" in fields else 0,
         payload,
     )
 
 
 def _number(fields: Mapping[str, Any], name: str) -> int:
+    value = _time(fields, name)
+    if value < 0:
+        raise ValueError(f"{name} is {value!r}")
+    return value
+
+
+def _time(fields: Mapping[str, Any], name: str) -> int:
+    """Return a whole number. It may be below 0, because a producer may send any time."""
     value = fields[name]
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f"{name} is {value!r}")
     return value
 

@@ -11,7 +11,7 @@ import pytest
 from broker.doors.binary.wire import events
 from tests.integration.client.consumer.desk import TOPIC, Desk
 from tests.integration.client.consumer.test_receiving import payloads
-from tests.support.scripted_peer import LEDGER_ID
+from tests.support.scripted_peer import LEDGER_ID, silent
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, compose, damage, metadata, sealed, single
 from vela.core.consuming.entry_opening import Undecryptable
@@ -241,3 +241,21 @@ async def test_an_entry_is_acked_with_the_last_of_its_messages(desk: Desk) -> No
     assert desk.acks() == []
     consumer.acknowledge(messages[9])
     await until(lambda: desk.acks() == [(LEDGER_ID, at)], "the entry's ack")
+
+
+async def test_a_chunk_that_comes_while_its_consumer_closes_breaks_no_connection(desk: Desk) -> None:
+    consumer = await desk.subscribe(ack_receipt_enabled=True)
+    desk.deliver(compose(metadata(uuid="u", chunk_id=0, num_chunks_from_msg=2, total_chunk_msg_size=2), b"x"))
+    desk.deliver_each(b"one")
+    consumer.acknowledge(await consumer.receive(5_000))
+    desk.peer.on(events.Ack, silent)
+    closing = asyncio.create_task(consumer.close())
+    await until(lambda: desk.peer.count(events.Ack) == 1, "the ack, whose receipt close() awaits")
+    desk.deliver(compose(metadata(uuid="u", chunk_id=1, num_chunks_from_msg=2, total_chunk_msg_size=2), b"y"))
+    request_id = desk.peer.of(events.Ack)[0].request_id
+    assert request_id is not None
+    desk.link.engine.send_ack_response(desk.consumer_id, request_id)
+    desk.link.flush()
+    await closing
+    assert desk.peer.count(events.CloseConsumer) == 1
+    assert len(desk.peer.open_links) == 1

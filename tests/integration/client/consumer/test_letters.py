@@ -174,6 +174,30 @@ async def test_a_dead_letter_goes_where_old_clients_put_it_when_that_exists(
 
 
 @pytest.mark.row("I16")
+async def test_letters_have_a_new_producer_after_the_former_one_ended(
+    desk: Desk, timers: ManualTimers
+) -> None:
+    desk.peer.on(events.PartitionMetadata, no_old_names)
+
+    def terminated(link: Link, event: events.Send) -> None:
+        link.engine.send_send_error(
+            event.producer_id, event.sequence_id, ServerError.TOPIC_TERMINATED_ERROR, "ended"
+        )
+
+    desk.peer.on(events.Send, terminated)
+    consumer = await dead_lettering(desk)
+    desk.deliver(single(b"bad"), redelivery_count=3)
+    await until(lambda: timers.running > 1, "the pause after the failure")
+    timers.advance(1)
+    await desk.fence(consumer)
+    assert asked(desk) == [[0]]
+    desk.peer.forget_script(events.Send)  # somebody deleted the topic, so that it can be made again
+    desk.deliver(single(b"bad"), entry_id=0, redelivery_count=4)
+    await until(lambda: acked(desk) == [[0]], "the ack of the original")
+    assert desk.peer.count(events.OpenProducer) == 2
+
+
+@pytest.mark.row("I16")
 async def test_after_a_refused_letter_the_message_comes_again(desk: Desk, timers: ManualTimers) -> None:
     desk.peer.on(events.PartitionMetadata, no_old_names)
 

@@ -15,7 +15,7 @@ from tests.integration.client.consumer.test_receiving import payloads
 from tests.support.fails_once import FailsOnce
 from tests.support.scripted_peer import LEDGER_ID
 from tests.support.waiting import until
-from tests.unit.client.entries import batch
+from tests.unit.client.entries import batch, single
 from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.options import ConsumerType
 
@@ -224,3 +224,19 @@ async def test_a_listener_on_a_thread_that_exits_stops_nothing(desk: Desk) -> No
     await desk.subscribe(message_listener=listen)
     desk.deliver_each(b"0", b"1")
     await until(lambda: seen == [b"0", b"1"], "two calls")
+
+
+async def test_a_listener_that_ends_with_a_cancellation_of_its_own_gets_the_next_message(desk: Desk) -> None:
+    seen: list[bytes] = []
+
+    async def listen(consumer: Any, message: Any) -> None:
+        seen.append(message.data())
+        helper = asyncio.ensure_future(asyncio.Event().wait())
+        helper.cancel()
+        await helper
+
+    await desk.subscribe(message_listener=listen)
+    desk.link.engine.send_message(desk.consumer_id, ledger_id=LEDGER_ID, entry_id=0, entry=single(b"0"))
+    desk.link.engine.send_message(desk.consumer_id, ledger_id=LEDGER_ID, entry_id=1, entry=single(b"1"))
+    desk.link.flush()
+    await until(lambda: seen == [b"0", b"1"], "both messages")

@@ -6,7 +6,9 @@ import asyncio
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.integration.client.consumer.desk import desk_running
+from tests.support.scripted_peer import silent
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, damage, single
 from vela.aio.client import Client
@@ -117,3 +119,23 @@ async def test_a_lost_connection_frees_the_memory_of_dropped_messages() -> None:
 async def test_a_negative_limit_is_refused() -> None:
     with pytest.raises(InvalidConfiguration, match="memory_limit_bytes"):
         Client("pulsar://127.0.0.1:1", memory_limit_bytes=-1)
+
+
+async def test_messages_that_arrive_while_the_consumer_closes_take_no_memory() -> None:
+    async with desk_running(memory_limit_bytes=100) as desk:
+        consumer = await desk.subscribe(ack_receipt_enabled=True)
+        desk.deliver_each(b"one")
+        consumer.acknowledge(await consumer.receive(5_000))
+        desk.peer.on(events.Ack, silent)
+        closing = asyncio.create_task(consumer.close())
+        await until(lambda: desk.peer.count(events.Ack) == 1, "the ack, whose receipt close() awaits")
+        desk.deliver_each(b"x" * 500)
+        desk.link.engine.send_ping()
+        desk.link.flush()
+        await until(lambda: desk.peer.count(events.Pong) == 1, "the client to have handled it")
+        request_id = desk.peer.of(events.Ack)[0].request_id
+        assert request_id is not None
+        desk.link.engine.send_ack_response(desk.consumer_id, request_id)
+        desk.link.flush()
+        await closing
+        assert desk.client.memory.used_bytes == 0

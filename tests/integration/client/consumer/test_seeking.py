@@ -33,3 +33,18 @@ async def test_a_consumer_subscribes_again_only_after_its_seek_was_answered(desk
     desk.deliver_each(b"first")
     await seeking
     assert (await consumer.receive(5000)).data() == b"first"
+
+
+async def test_a_seek_away_from_the_end_of_the_topic_takes_the_end_back(desk: Desk) -> None:
+    consumer = await desk.subscribe()
+    desk.link.engine.send_reached_end_of_topic(desk.consumer_id)
+    desk.link.flush()
+    await until(consumer.has_reached_end_of_topic, "the end")
+
+    def move(link: Link, event: events.Seek) -> None:
+        link.engine.send_close_consumer(desk.consumer_id)
+        link.engine.send_success(event.request_id)
+
+    desk.peer.on(events.Seek, move)
+    await consumer.seek(MessageId.earliest)
+    assert not consumer.has_reached_end_of_topic()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
+import vela
 from broker.doors.binary.wire import events
 from tests.integration.client.producer.outcomes import BATCHED, answers, kinds
 from tests.support.scripted_peer import silent
 from tests.support.storing_peer import StoringPeer
+from tests.support.waiting import until
 from vela import errors
 from vela.aio import Client
 from vela.wire.binary.enums import ServerError
@@ -88,3 +91,29 @@ async def test_closing_the_client_closes_its_producers(store: StoringPeer) -> No
     assert future.result().entry_id() == 0
     with pytest.raises(errors.AlreadyClosed):
         await producer.send(b"y")
+
+
+async def test_shutting_down_answers_every_send_and_frees_threads_that_wait_for_room(
+    store: StoringPeer,
+) -> None:
+    store.on_send = store.ignore
+    client = await asyncio.to_thread(vela.Client, store.peer.url)
+    producer = await asyncio.to_thread(
+        client.create_producer, "t", max_pending_messages=1, block_if_queue_full=True, send_timeout_millis=0
+    )
+    results: list[vela.Result] = []
+    refused: list[vela.VelaError] = []
+
+    def send_two() -> None:
+        try:
+            for payload in (b"first", b"waits for room"):
+                producer.send_async(payload, lambda result, _: results.append(result))
+        except vela.VelaError as error:
+            refused.append(error)
+
+    threading.Thread(target=send_two, daemon=True).start()
+    await until(lambda: store.peer.count(events.Send) == 1, "the first message")
+    await asyncio.to_thread(client.shutdown)
+    await until(lambda: bool(refused), "the end of the second call")
+    assert isinstance(refused[0], errors.AlreadyClosed)
+    await until(lambda: results == [vela.Result.AlreadyClosed], "the callback of the first message")

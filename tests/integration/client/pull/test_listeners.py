@@ -93,6 +93,22 @@ async def test_a_listener_that_returns_an_awaitable_is_awaited(peer: PullPeer, h
         await asyncio.wait_for(heard.wait(), 5)
 
 
+async def test_a_listener_that_ends_with_a_cancellation_of_its_own_gets_the_next_message(
+    peer: PullPeer, http: ScriptedHttp
+) -> None:
+    seen: list[bytes] = []
+
+    async def listen(pulling: PullConsumer, message: PulledMessage) -> None:
+        seen.append(message.data())
+        helper = asyncio.ensure_future(asyncio.Event().wait())
+        helper.cancel()
+        await helper
+
+    peer.publish(b"a", b"b")
+    async with consumer(http, message_listener=listen, max_reconsume_times=0):
+        await until(lambda: seen == [b"a", b"b"], "both messages")
+
+
 async def test_a_close_during_the_start_leaves_nothing_behind(peer: PullPeer, http: ScriptedHttp) -> None:
     asked, may_answer = asyncio.Event(), asyncio.Event()
 

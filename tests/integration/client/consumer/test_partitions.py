@@ -1,0 +1,151 @@
+"""A consumer of a partitioned topic, against a scripted broker: partitions that come, fail and are refused."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from broker.doors.binary.wire import events
+from tests.integration.client.consumer.desk import TOPIC, Desk
+from tests.support.scripted_peer import LEDGER_ID, Link
+from tests.support.waiting import until
+from tests.unit.client.entries import single
+from vela.aio.consumers.multi_topics import MultiTopicsConsumer
+from vela.core.consuming.state import ConsumerState
+from vela.errors import BrokerPersistenceError, ConsumerBusy, NotConnected
+from vela.wire.binary.enums import ServerError
+
+
+class Partitions:
+    """The topic's partitions, and the SUBSCRIBEs that wait for the test's answer."""
+
+    def __init__(self, desk: Desk, count: int) -> None:
+        self.count = count
+        self.held: list[tuple[Link, events.Subscribe]] = []
+        self.holds = False
+        desk.peer.on(events.PartitionMetadata, self._count)
+        desk.peer.on(events.Subscribe, self._subscribed)
+        self._desk = desk
+
+    def _count(self, link: Link, event: events.PartitionMetadata) -> None:
+        link.engine.send_partition_metadata(event.request_id, self.count)
+
+    def _subscribed(self, link: Link, event: events.Subscribe) -> None:
+        if self.holds:
+            self.held.append((link, event))
+        else:
+            link.engine.send_success(event.request_id)
+
+    async def consumer(self, **options: Any) -> MultiTopicsConsumer:
+        made = await self._desk.client.subscribe(TOPIC, "billing", **options)
+        assert isinstance(made, MultiTopicsConsumer)
+        return made
+
+
+async def test_a_consumer_whose_partitions_have_failed_subscribes_to_no_new_one(desk: Desk) -> None:
+    partitions = Partitions(desk, 1)
+    consumer = await partitions.consumer()
+
+    def no_topic(link: Link, event: events.Lookup) -> None:
+        link.engine.send_lookup_failed(event.request_id, ServerError.TOPIC_NOT_FOUND, "no such topic")
+
+    desk.peer.on(events.Lookup, no_topic)
+    (subscribed,) = desk.peer.of(events.Subscribe)
+    desk.peer.link.engine.send_close_consumer(subscribed.consumer_id)
+    desk.peer.link.flush()
+    with pytest.raises(NotConnected):
+        await consumer.receive(5_000)
+    assert consumer._updates is not None
+    await asyncio.wait((consumer._updates,), timeout=5)
+    assert consumer._updates.cancelled()
+
+
+@pytest.mark.parametrize("resumes", [True, False])
+async def test_pausing_and_resuming_reach_a_partition_that_is_being_subscribed(
+    desk: Desk, resumes: bool
+) -> None:
+    partitions = Partitions(desk, 1)
+    consumer = await partitions.consumer(start_paused=resumes)
+    partitions.count, partitions.holds = 2, True
+    adding = asyncio.create_task(consumer.add(TOPIC, is_new=True))
+    await until(lambda: bool(partitions.held), "the new partition's SUBSCRIBE")
+    (consumer.resume if resumes else consumer.pause)()
+    ((link, event),) = partitions.held
+    link.engine.send_success(event.request_id)
+    link.flush()
+    await adding
+    new = next(each for each in consumer.consumers() if each.consumer_id == event.consumer_id)
+    assert new._window.is_paused is not resumes
+    if resumes:
+        await until(
+            lambda: any(flow.consumer_id == event.consumer_id for flow in desk.peer.of(events.Flow)),
+            "permits of the new partition",
+        )
+
+
+async def test_messages_of_partitions_that_could_not_be_added_together_are_dropped(desk: Desk) -> None:
+    partitions = Partitions(desk, 1)
+    consumer = await partitions.consumer()
+    partitions.count, partitions.holds = 3, True
+    adding = asyncio.create_task(consumer.add(TOPIC, is_new=True))
+    await until(lambda: len(partitions.held) == 2, "two SUBSCRIBEs")
+    (link, accepted), (_, refused) = partitions.held
+    link.engine.send_success(accepted.request_id)
+    link.flush()
+    await until(lambda: desk.peer.of(events.Flow)[-1].consumer_id == accepted.consumer_id, "its permits")
+    link.deliver(accepted.consumer_id, single(b"early"), entry_id=0, ledger_id=LEDGER_ID)
+    await until(lambda: len(consumer.queue) == 1, "its message")
+    link.engine.send_error(refused.request_id, ServerError.CONSUMER_BUSY, "taken")
+    link.flush()
+    with pytest.raises(ConsumerBusy):
+        await adding
+    assert len(consumer.queue) == 0
+
+
+async def test_a_list_of_topics_shares_the_room_of_all_topics(desk: Desk) -> None:
+    topics = [f"{TOPIC}-{letter}" for letter in "abcd"]
+    await desk.client.subscribe(
+        topics, "billing", receiver_queue_size=10, max_total_receiver_queue_size_across_partitions=20
+    )
+    await until(lambda: desk.peer.count(events.Flow) == 4, "permits of each topic")
+    assert [flow.permits for flow in desk.peer.of(events.Flow)] == [5] * 4
+
+
+async def test_unsubscribing_can_be_repeated_after_it_failed_for_one_partition(desk: Desk) -> None:
+    partitions = Partitions(desk, 2)
+    consumer = await partitions.consumer()
+
+    def refuse_the_second(link: Link, event: events.Unsubscribe) -> None:
+        if desk.peer.count(events.Unsubscribe) == 2:
+            link.engine.send_error(event.request_id, ServerError.PERSISTENCE_ERROR, "not now")
+        else:
+            link.engine.send_success(event.request_id)
+
+    desk.peer.on(events.Unsubscribe, refuse_the_second)
+    with pytest.raises(BrokerPersistenceError):
+        await consumer.unsubscribe()
+    await consumer.unsubscribe()
+    assert desk.peer.count(events.Unsubscribe) == 3
+    assert consumer.state is ConsumerState.CLOSED
+
+
+async def test_a_topic_that_has_failed_does_not_count_for_available_messages(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone = f"{TOPIC}-gone"
+    consumer = await desk.client.subscribe([TOPIC, gone], "billing")
+
+    def look_up(link: Link, event: events.Lookup) -> None:
+        if event.topic == gone:
+            link.engine.send_lookup_failed(event.request_id, ServerError.TOPIC_NOT_FOUND, "no such topic")
+        else:
+            desk.peer.answer(link, event)
+
+    desk.peer.on(events.Lookup, look_up)
+    (subscribed,) = (each for each in desk.peer.of(events.Subscribe) if each.topic == gone)
+    desk.peer.link.engine.send_close_consumer(subscribed.consumer_id)
+    desk.peer.link.flush()
+    await until(lambda: "has failed" in caplog.text, "its end")
+    assert not await consumer.has_message_available()
