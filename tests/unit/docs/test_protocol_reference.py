@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 
+from broker.access import authentication
 from broker.conf import BrokerSettings
 from broker.core import errors
 from broker.core.errors import BrokerError
 from broker.doors import read_gate
-from broker.doors.binary import peer, tcp
+from broker.doors.binary import connection, peer, tcp
 from broker.doors.binary.wire.decoding import DECODERS, UNBUILT
 from broker.doors.http import daphne_protocol, daphne_server, inbound_queue
 from broker.doors.server_errors import server_error
@@ -113,5 +114,7 @@ def test_the_limits_of_the_binary_protocol_are_documented() -> None:
     )
     assert documented["frame"].startswith(f"`VELA_MAX_MESSAGE_BYTES` and {_amount(FRAME_PADDING_BYTES)};")
     assert documented["handshake"] == (
-        f"CONNECT within {SETTINGS.handshake_timeout_s} s (`VELA_HANDSHAKE_TIMEOUT_S`)"
+        f"CONNECT within {SETTINGS.handshake_timeout_s} s (`VELA_HANDSHAKE_TIMEOUT_S`), with at most"
+        f" {_amount(connection.MAX_GREETING_BYTES)}; above it ERROR and close"
     )
+    assert documented["token"].startswith(f"{_amount(authentication.MAX_TOKEN_BYTES)};")

@@ -86,6 +86,13 @@ class ByTwisted(Request):
         self.finish()
 
 
+class HalfClosable(StringTransport):
+    """A transport whose half-closed connections count as closed."""
+
+    def loseWriteConnection(self) -> None:  # noqa: N802 - Twisted's name
+        self.loseConnection()
+
+
 class Peer:
     """One connection without a network."""
 
@@ -104,7 +111,7 @@ class Peer:
         self.connection.requestFactory = ByTwisted
         self.connection.callLater = self.clock.callLater
         self.connection.timeOut = 60
-        self.transport: Any = cast(Any, StringTransport())
+        self.transport: Any = cast(Any, HalfClosable())
         self.transport.is_secure = False
         self.transport.certificate = None
         self.connection.makeConnection(self.transport)
