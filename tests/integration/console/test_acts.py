@@ -7,6 +7,7 @@ import io
 import json
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from html import unescape
 from typing import Any
 
 import pytest
@@ -78,12 +79,19 @@ def test_filters_choose_acts(query: str, which: list[int], looker: Client, histo
     assert numbers(looker.get(f"/acts{query}")) == [history[number].pk for number in which]
 
 
+def test_newest_keeps_the_filters(looker: Client, history: list[Act]) -> None:
+    html = looker.get(f"/acts?q=vera&state=refused&before={history[2].pk}").content.decode()
+    address = html.rpartition("Newest</a>")[0].rpartition('href="')[2].partition('"')[0]
+    assert numbers(looker.get(f"/acts{unescape(address)}")) == [history[0].pk]
+
+
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
         ("?kind=rewind", "There is no kind of act named “rewind”."),
         ("?state=done", "There is no act state named “done”."),
         ("?kind=clear&state=applied", "No act matches this filter."),
+        ("?before=1", "No act matches this filter."),
     ],
 )
 def test_an_empty_list_says_why(query: str, sentence: str, looker: Client, history: list[Act]) -> None:
