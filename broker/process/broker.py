@@ -277,6 +277,7 @@ class Broker:
         new_context = partial(
             ActContext,
             topics=self.topics,
+            non_persistent=self.non_persistent,
             tools=TopicTools(
                 creation=self.creation,
                 endings=self.endings,

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from broker.core.topic_name import TopicName
     from broker.storage.pool import ConnectionPool
     from broker.storage.topics.partitions import Growth
+    from broker.subscription.subscription import Subscription
+    from broker.topics.non_persistent.subscription import NonPersistentSubscription
+    from broker.topics.non_persistent.topic import NonPersistentTopic
     from broker.topics.topic import Topic
 
 __all__ = ["MOST_PARTITIONS", "check_growth", "close_json_sockets", "grow"]
@@ -66,7 +69,7 @@ async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth
     return growth
 
 
-def close_json_sockets(topics: Iterable[Topic], reason: str) -> None:
+def close_json_sockets(topics: Iterable[Topic | NonPersistentTopic], reason: str) -> None:
     """Close the JSON WebSockets of these partitions, so that their clients connect again, and to all partitions.
 
     A client of the binary protocol asks for the number of partitions itself. Behind a JSON WebSocket only the broker
@@ -76,7 +79,8 @@ def close_json_sockets(topics: Iterable[Topic], reason: str) -> None:
         for producer in list(topic.producers.values()):
             if producer.identity.face == JSON_FACE:
                 producer.closed_by_broker(ServiceNotReady(reason))
-        for subscription in list(topic.subscriptions.values()):
+        subscriptions: list[Subscription | NonPersistentSubscription] = [*topic.subscriptions.values()]
+        for subscription in subscriptions:
             for consumer in list(subscription.consumers.values()):
                 if consumer.identity.face == JSON_FACE:
                     consumer.closed_by_broker(reason)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from broker.topics.auto_creation import TopicCreation
     from broker.topics.compaction.compactor import Compactor
     from broker.topics.ending import Endings
+    from broker.topics.non_persistent.topics import NonPersistentTopics
     from broker.topics.policies import PolicyChanges
     from broker.topics.rates import Rates
     from broker.topics.topic import Topic
@@ -122,6 +123,7 @@ class ActContext:
 
     act: WaitingAct
     topics: Topics
+    non_persistent: NonPersistentTopics
     tools: TopicTools
     opener: ProducerOpener  # for acts that publish
     reports: Reports

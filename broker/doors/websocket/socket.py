@@ -12,7 +12,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 
 from broker.core.access.principal import ANONYMOUS
 from broker.core.client_identity import JSON_FACE, ClientIdentity
-from broker.core.errors import AuthenticationFailed, BrokerError
+from broker.core.errors import AuthenticationFailed, BrokerError, ServiceNotReady
 from broker.doors.asgi import certificate_of, refuse_handshake
 from broker.doors.credentials_watch import CredentialsWatch
 from broker.doors.guard import GuardedBroker
@@ -30,6 +30,7 @@ from broker.doors.websocket.transport import FrameTransport, transport_of
 
 if TYPE_CHECKING:
     from broker.clock import Clock
+    from broker.core.topic_name import TopicName
     from broker.doors.asgi import Receive, Scope, Send
     from broker.doors.ports import BrokerPort, ClientPort
     from broker.doors.query import Query
@@ -214,6 +215,14 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         except Exception:
             logger.exception("%s: opening failed", self.address)
             raise self.refusal(500, "internal error; see the broker's log") from None
+
+    async def check_partitions(self, topic: TopicName, attached: int) -> None:
+        """Raise ServiceNotReady if this topic got partitions while the socket attached to this number of them.
+
+        Whoever adds partitions closes the attached sockets. This one would never learn of the new partitions.
+        """
+        if attached and await self.broker.partition_count(topic, create=False) != attached:
+            raise ServiceNotReady(f"{topic} has just got more partitions: connect again")
 
     def refusal(self, status: int, reason: str) -> HandshakeRefused:
         """Return the answer to a handshake whose `opening` failed."""

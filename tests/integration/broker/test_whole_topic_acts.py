@@ -13,6 +13,8 @@ from broker.core.client_identity import JSON_FACE
 from broker.core.errors import TopicNotFound, TopicTerminated
 from broker.core.topic_name import TopicName
 from broker.producers.requests import ProducerRequest
+from broker.topics.non_persistent.topic import NonPersistentTopic
+from broker.topics.topic import Topic
 from tests.integration.broker.topic_acting import P, T, apply, done, one_by_one, partitioned, plan
 from tests.support.broker_harness import IDENTITY, BrokerRun, ConsumerProbe, ProducerProbe, one_row
 
@@ -207,10 +209,12 @@ async def test_added_partitions_have_the_subscriptions_of_the_others(run: Broker
             await plan("update_partitions", P, partitions=count)
 
 
+@pytest.mark.parametrize("topic", [P, "non-persistent://public/default/passing"])
 async def test_more_partitions_close_the_json_sockets_of_the_topic_and_no_other_clients(
-    run: BrokerRun,
+    run: BrokerRun, topic: str
 ) -> None:
-    await partitioned(run, 1)
+    await partitioned(run, 1, topic)
+    part = f"{topic}-partition-0"
     json_socket = dataclasses.replace(IDENTITY, face=JSON_FACE)
     consumer, reader, producer, of_other_topic = (
         ConsumerProbe(),
@@ -218,20 +222,24 @@ async def test_more_partitions_close_the_json_sockets_of_the_topic_and_no_other_
         ProducerProbe(),
         ConsumerProbe(),
     )
-    await run.attach(consumer, "p-partition-0", "a", identity=json_socket)
-    await run.attach(reader, "p-partition-0", "r", identity=json_socket, durable=False)
+    await run.attach(consumer, part, "a", identity=json_socket)
+    await run.attach(reader, part, "r", identity=json_socket, durable=False)
     await run.attach(of_other_topic, "t", "a", identity=json_socket)
-    request = ProducerRequest(topic=TopicName.parse("p-partition-0"), name="j")
+    request = ProducerRequest(topic=TopicName.parse(part), name="j")
     producer.producer = await run.broker.open_producer(request, json_socket, producer)
-    binary = await run.consumer("p-partition-0", "a", name="b"), await run.producer("p-partition-0", "b")
-    await done("update_partitions", P, partitions=1)
+    binary = await run.consumer(part, "a", name="b"), await run.producer(part, "b")
+    await done("update_partitions", topic, partitions=1)
     assert not consumer.closed  # the topic has got no more of them
-    await done("update_partitions", P, partitions=3)
-    said = f"{P} has 3 partitions now: connect again"
+    await done("update_partitions", topic, partitions=3)
+    said = f"{topic} has 3 partitions now: connect again"
     assert (consumer.closed, reader.closed, of_other_topic.closed) == ([said], [said], [])
     assert [str(each) for each in producer.closed] == [said]
     assert [each.closed for each in binary] == [[], []]
-    (partition,) = (each for each in run.broker.topics.all() if each.name.full == f"{P}-partition-0")
+    in_memory: list[Topic | NonPersistentTopic] = [
+        *run.broker.topics.all(),
+        *run.broker.non_persistent.all(),
+    ]
+    (partition,) = (each for each in in_memory if each.name.full == part)
     assert [each.name for each in partition.subscriptions["a"].consumers.values()] == ["b"]
     assert [each.name for each in partition.producers.values()] == ["b"]
 

@@ -43,7 +43,7 @@ async def one_by_one(producer: ProducerProbe, count: int) -> list[Position]:
     return [(await producer.publish(1))[0] for _ in range(count)]
 
 
-async def partitioned(run: BrokerRun, partitions: int) -> None:
+async def partitioned(run: BrokerRun, partitions: int, topic: str = P) -> None:
     connection = await connect(run.database_url, name="test")
-    await topic_store.create_topic(connection, TopicName.parse("p"), partitions=partitions, policies={})
+    await topic_store.create_topic(connection, TopicName.parse(topic), partitions=partitions, policies={})
     await connection.close()

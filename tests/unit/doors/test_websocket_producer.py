@@ -243,6 +243,24 @@ async def test_a_broker_that_is_not_ready_answers_503(broker: FakeBroker) -> Non
     assert (status, "waiting for the lock" in reason) == (503, True)
 
 
+@pytest.mark.parametrize("target", [TARGET, TARGET.replace("producer", "consumer") + "/s"])
+async def test_a_socket_that_opens_while_partitions_are_added_is_refused(
+    broker: FakeBroker, target: str
+) -> None:
+    """The act that adds them closes only the sockets that are attached by then."""
+    broker.partitions["persistent://public/default/orders"] = 1
+    broker.opening.clear()
+    peer = connect(broker, target=target)
+    await settle()
+    broker.partitions["persistent://public/default/orders"] = 2
+    broker.opening.set()
+    status, reason = await peer.refused()
+    assert (status, "more partitions: connect again" in reason) == (503, True)
+    topic = broker.topic("orders-partition-0")
+    assert not topic.producers
+    assert not any(each.consumers for each in topic.subscriptions.values())
+
+
 @pytest.mark.parametrize(("error", "status"), [(ProducerBusy("x"), 409), (TopicTerminated("x"), 503)])
 async def test_partitions_opened_before_a_refusal_are_closed(
     error: Exception, status: int, monkeypatch: pytest.MonkeyPatch

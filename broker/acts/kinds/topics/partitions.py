@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from broker.acts.kinds.base import ActContext, Scope
 from broker.acts.kinds.direct import DirectKind, Effect
@@ -13,6 +13,10 @@ from broker.core.topic_name import TopicName
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import partitions as store
 from broker.topics import partitions
+
+if TYPE_CHECKING:
+    from broker.topics.non_persistent.topic import NonPersistentTopic
+    from broker.topics.topic import Topic
 
 __all__ = ["Partitions", "UpdatePartitions"]
 
@@ -63,7 +67,11 @@ class UpdatePartitions(DirectKind[Partitions]):
         name = TopicName.parse(context.act.topic_name)
         growth = await partitions.grow(context.pool, name, given.partitions)
         if growth.after > growth.before:
+            in_memory: list[Topic | NonPersistentTopic] = [
+                *context.topics.all(),
+                *context.non_persistent.all(),
+            ]
             partitions.close_json_sockets(
-                (topic for topic in context.topics.all() if topic.name.base == name.full),
+                (topic for topic in in_memory if topic.name.base == name.full),
                 f"{name} has {growth.after} partitions now: connect again",
             )

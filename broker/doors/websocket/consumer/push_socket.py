@@ -93,6 +93,7 @@ class PushSocket(BrokerSocket):
                 source.consumer = await self.broker.subscribe(
                     request(name, partitions), self.identity, source
                 )
+            await self.check_partitions(topic, partitions)
 
     def start(self, permits: int) -> None:
         """Begin to deliver. A single source gets all permits; several sources share the permits."""

@@ -75,6 +75,7 @@ class ProducerSocket(BrokerSocket):
             )
             lane.attach(await self.broker.open_producer(request, self.identity, lane))
             producer_name = lane.name
+        await self.check_partitions(topic, partitions)
 
     def refusal(self, status: int, reason: str) -> HandshakeRefused:
         """Return the refusal in Pulsar's wording."""
