@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -38,6 +39,8 @@ __all__ = ["MAX_BODY_BYTES", "LimitedConnection", "LimitedServer"]
 
 MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_UNFINISHED_REQUESTS: Final = 500  # on both ports of a server; with one more, the oldest is refused
+# RFC 9112: what a client sends that takes this server for a proxy, and what some proxies pass on.
+_ABSOLUTE_TARGET: Final = re.compile(rb"(?i:https?)://([^/?]*)(.*)", re.DOTALL)
 _SPELLED: Final = b"X-Pulsar-PROPERTY"  # Java's admin client ignores any other spelling
 # The time to read and ignore bytes after a refusal. Closing immediately could lose the answer.
 LINGER_S: Final = 1.0
@@ -114,6 +117,20 @@ class LimitedConnection(HTTPChannel):
             self.refuse_body()
         else:
             super().allHeadersReceived()
+
+    def _respondToBadRequestAndDisconnect(self) -> None:  # noqa: N802 - Twisted's name
+        """Refuse bytes that are not a request. Twisted itself sends no reason."""
+        if not self._is_refused:
+            self.refuse(
+                400,
+                "these bytes are not a request in HTTP/1.1: its first line has a method, a path of printable ASCII"
+                " characters without spaces, and HTTP/1.1. Headers with a colon follow, at most"
+                f" {self.maxHeaders}, in {self.totalHeadersSize} bytes. A body is chunked or has one Content-Length.",
+            )
+
+    def lineLengthExceeded(self, line: bytes) -> None:  # noqa: N802 - Twisted's name
+        """Refuse a head with a very long line. Twisted itself closes the connection without an answer."""
+        self._respondToBadRequestAndDisconnect()
 
     def lineReceived(self, line: bytes) -> None:  # noqa: N802 - Twisted's name
         """Read a line of a head. After a refusal, ignore the line: Twisted would answer a second time."""
@@ -196,6 +213,29 @@ class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
     """A request with a limited body, so that a chunked body, which announces no length, cannot fill the disk."""
 
     _body_bytes = 0
+
+    def __init__(self, *args: Any) -> None:
+        # Twisted would parse forms, which nobody asks it for, and answer a broken one with 400 and no reason.
+        super().__init__(*args, parsePOSTFormSubmission=False)
+
+    def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:  # noqa: N802 - Twisted's name
+        """Take the path and the host from a target such as `http://host/path`, whose host replaces the header's."""
+        absolute = _ABSOLUTE_TARGET.fullmatch(path)
+        if absolute is not None:
+            host, path = absolute.groups()
+            path = path if path.startswith(b"/") else b"/" + path
+            named = len(self.requestHeaders.getRawHeaders(b"Host", ()))
+            # The gate refuses a request with two Host headers, and one of HTTP/1.1 without any.
+            if named == 1 or (named == 0 and version == b"HTTP/1.0"):
+                self.requestHeaders.setRawHeaders(b"Host", [host])
+        super().requestReceived(command, path, version)
+
+    def basic_error(self, status: int, status_text: bytes, body: str) -> None:
+        """Refuse a request that Daphne cannot read, in the same form as other refusals. Daphne's own page is HTML."""
+        reason = json.dumps({"reason": body}).encode()
+        headers = [(b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(reason))]
+        self.handle_reply({"type": "http.response.start", "status": status, "headers": headers})
+        self.handle_reply({"type": "http.response.body", "body": reason})
 
     def handleContentChunk(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
         self._body_bytes += len(data)

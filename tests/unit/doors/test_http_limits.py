@@ -98,6 +98,45 @@ def test_a_body_of_the_largest_size_passes(server: DaphneServer) -> None:
         assert answer(peer)[0] == 405  # /metrics takes GET
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\r\n",  # TLS on the port without TLS
+        b"GET\r\n\r\n",
+        b"GET /metrics of vela HTTP/1.1\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\nHost localhost\r\n\r\n",
+        HEAD + b"Content-Length: many\r\n\r\n",
+        HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        HEAD + b"Transfer-Encoding: gzip\r\n\r\n",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+        HEAD + b"X: 1\r\n" * 600 + b"\r\n",
+        b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\n\r\n",
+        HEAD + b"".join(b"X: %a\r\n" % ("x" * 1000) for _ in range(20)),
+    ],
+)
+def test_bytes_that_are_no_request_are_refused_with_what_a_request_is(
+    sent: bytes, server: DaphneServer
+) -> None:
+    with connected(server) as peer:
+        peer.sendall(sent)
+        status, reason = answer(peer)
+    assert (status, "a request in HTTP/1.1" in reason) == (400, True)
+
+
+def test_a_header_with_control_characters_is_refused_with_a_reason(server: DaphneServer) -> None:
+    with connected(server) as peer:
+        peer.sendall(HEAD + b"X: 1\x0b2\r\nConnection: close\r\n\r\n")
+        assert answer(peer) == (400, "Invalid header value")
+
+
+def test_a_broken_form_is_left_to_the_page_that_it_is_sent_to(server: DaphneServer) -> None:
+    form = b"Connection: close\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 4\r\n\r\n--y\n"
+    with connected(server) as peer:
+        peer.sendall(HEAD + form)
+        assert answer(peer)[0] == 405  # /metrics takes GET
+
+
 def test_too_many_unfinished_requests_close_the_oldest(
     server: DaphneServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

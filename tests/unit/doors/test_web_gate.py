@@ -64,10 +64,19 @@ def server(daphne: DaphneThread) -> Iterator[DaphneServer]:
 
 
 def answer(
-    server: DaphneServer, door: str, *fields: str, version: str = "1.1", to: str = "127.0.0.1"
+    server: DaphneServer,
+    door: str,
+    *fields: str,
+    version: str = "1.1",
+    to: str = "127.0.0.1",
+    target: str = "",
 ) -> tuple[int, str]:
-    """Send a door's request, and return the status and the reason of a refusal. PORT in a field means the port."""
+    """Send a door's request, and return the status and the reason of a refusal. PORT in a field means the port.
+
+    `target` is what the request's target has before the path, such as http://localhost.
+    """
     line, *own = DOORS[door][0]
+    line = line.replace(" /", f" {target}/", 1)
     lines = [f"{line} HTTP/{version}", *own, *(each.replace("PORT", str(server.port)) for each in fields)]
     with socket.create_connection((to, server.port), timeout=10) as peer:
         peer.sendall("".join(f"{each}\r\n" for each in (*lines, "")).encode("latin-1"))
@@ -179,6 +188,8 @@ async def test_a_host_is_named_once_and_only_http_1_0_may_leave_it_out(
         (("Host: localhost", "Host: evil.example"), "1.1", 400),
     ):
         assert (await asyncio.to_thread(answer, server, door, *fields, version=version))[0] == status
+    twice = ("Host: localhost", "Host: localhost")
+    assert (await asyncio.to_thread(answer, server, door, *twice, target="http://localhost"))[0] == 400
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -189,3 +200,40 @@ async def test_the_address_that_a_connection_came_in_on_is_a_host_of_the_broker(
     own = await asyncio.to_thread(answer, server, door, "Host: 127.0.0.2:PORT", to="127.0.0.2")
     other = await asyncio.to_thread(answer, server, door, "Host: 127.0.0.2:PORT", to="127.0.0.3")
     assert (own[0], other[0]) == (DOORS[door][1], 421)
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    ("target", "host"),
+    [
+        ("http://localhost", "localhost:PORT"),
+        ("HTTPS://vela.example.org:443", "vela.example.org"),
+        ("http://shop.example.org", "evil.example"),  # RFC 9112: ignore the header
+    ],
+)
+async def test_the_host_of_a_target_may_be_one_of_the_brokers(
+    server: DaphneServer, door: str, target: str, host: str
+) -> None:
+    """The target that a client sends to a proxy, and that some proxies send to the broker."""
+    said = await asyncio.to_thread(answer, server, door, f"Host: {host}", target=target)
+    assert said[0] == DOORS[door][1]
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    ("target", "fields", "version", "status"),
+    [
+        ("http://evil.example", ("Host: localhost",), "1.1", 421),
+        ("http://localhost@evil.example", ("Host: localhost",), "1.1", 421),
+        ("http://", ("Host: localhost",), "1.1", 421),
+        ("http://evil.example", ("Host: localhost",), "1.0", 421),
+        ("http://evil.example", (), "1.0", 421),
+        ("http://localhost", (), "1.1", 400),
+        ("http://localhost", ("Host: localhost", "Origin: https://evil.example"), "1.1", 403),
+    ],
+)
+async def test_the_host_of_a_target_is_no_way_around_the_gate(
+    server: DaphneServer, door: str, target: str, fields: tuple[str, ...], version: str, status: int
+) -> None:
+    said = await asyncio.to_thread(answer, server, door, *fields, version=version, target=target)
+    assert said[0] == status
