@@ -34,8 +34,11 @@ from broker.doors.admin.messages import publish
 from broker.doors.admin.policies import document, permissions, refused
 from broker.doors.admin.policies import operations as policies
 from broker.doors.admin.refusals import Refused, status_of
+from broker.doors.admin.request import AdminRequest
 from broker.doors.admin.statistics import operations as statistics
 from broker.doors.asgi import json_reason
+from broker.doors.handshake_errors import InvalidQuery
+from broker.doors.query import parse_query
 
 __all__ = ["API", "refusal"]
 
@@ -43,6 +46,7 @@ logger = logging.getLogger(__name__)
 
 _TYPE: Final = re.compile(r"[A-Z]|function-")  # begins the name of a type in the place of an error
 _MOST_LISTED_ERRORS: Final = 100  # of one request; each costs 12 µs
+_FORMS: Final = ("multipart/form-data", "application/x-www-form-urlencoded")
 _REFUSED: Final = {
     "description": "The request was refused, or failed.",
     "content": {
@@ -70,8 +74,12 @@ class _Parser(Parser):
     def parse_querydict(
         self, data: MultiValueDict[str, Any], list_fields: list[str], request: HttpRequest
     ) -> dict[str, Any]:
-        """Return the values of a query string. An empty value counts as left out."""
-        return {name: value for name, value in data.items() if value}
+        """Return the values of the query. As in Pulsar, the first value of a repeated parameter counts.
+
+        An empty value counts as left out. Raises InvalidQuery.
+        """
+        assert isinstance(request, AdminRequest)
+        return {name: value for name, value in parse_query(request.query_string).items() if value}
 
 
 class _Renderer(BaseRenderer):
@@ -169,8 +177,16 @@ def _make_api() -> NinjaAPI:
         # If a body may be of several types, the error inside an object says more than "a number is needed".
         return refusal(400, _complaint(max(error.errors, key=lambda each: len(each["loc"]))))
 
+    @api.exception_handler(InvalidQuery)
+    def bad_query(request: HttpRequest, error: InvalidQuery) -> HttpResponse:
+        return refusal(error.status, error.reason)
+
     @api.exception_handler(HttpError)
     def not_json(request: HttpRequest, error: HttpError) -> HttpResponse:
+        if request.content_type in _FORMS:
+            return refusal(415, f"the body is a form ({request.content_type}): send JSON instead")
+        if "Content-Encoding" in request.headers:
+            return refusal(415, "the body has a Content-Encoding: send JSON that is not compressed")
         return refusal(400, _why_not_json(error.__cause__))
 
     @api.exception_handler(RequestDataTooBig)

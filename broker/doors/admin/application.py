@@ -53,8 +53,9 @@ class AdminPages:
         if body is None:
             return  # the client has gone
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
-        request = AdminRequest({**scope, "method": method}, BytesIO(body))
+        request = AdminRequest({**scope, "method": method, "query_string": b""}, BytesIO(body))
         request.broker = self._broker
+        request.query_string = scope["query_string"]
         try:
             request.principal = await principal_of(self._broker, scope)
             answer = await self._answer(request, scope)

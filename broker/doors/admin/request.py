@@ -40,11 +40,20 @@ class PulsarObject(BaseModel):
 
 
 class AdminRequest(ASGIRequest):
-    """Django's request. `AdminPages` creates it and sets the broker, the client and the names in the path."""
+    """Django's request without its query, which Django would decode differently from the other doors.
+
+    `AdminPages` creates it and sets the broker, the client, the names in the path and the query.
+    """
 
     broker: AdminPort
     principal: Principal
     path_names: Mapping[str, Any]
+    query_string: bytes  # percent-encoded
+
+    def _set_content_type_params(self, meta: Mapping[str, str]) -> None:
+        """Read the type of the body without its parameters: JSON is UTF-8, and Django fails at some of them."""
+        self.content_type = meta.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
+        self.content_params = {}
 
     @property
     def reason(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -105,6 +106,52 @@ def test_a_wrong_method_names_the_right_ones() -> None:
 @pytest.mark.parametrize("body", [b"{", b'{"adminRoles": 7, "allowedClusters": ["vela"]}'])
 def test_a_bad_body_is_400(body: bytes) -> None:
     assert ask("PUT", "/admin/v2/tenants/acme", body)[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("content_type", "status", "words"),
+    [
+        ("multipart/form-data; boundary=x", 415, "(multipart/form-data): send JSON instead"),
+        ("multipart/form-data", 415, "(multipart/form-data): send JSON instead"),
+        ("application/x-www-form-urlencoded", 415, "(application/x-www-form-urlencoded): send JSON instead"),
+        ("application/xml", 400, "the body is not JSON"),
+        ("application/json; charset*=none''%41", 400, "the body is not JSON"),
+    ],
+)
+def test_a_body_that_is_not_json_is_refused_with_what_to_send(
+    content_type: str, status: int, words: str
+) -> None:
+    body = b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n--x--\r\n'
+    refused = ask("PUT", "/admin/v2/tenants/acme", body, {"Content-Type": content_type})
+    assert (refused[0], words in reason(refused[2])) == (status, True), refused
+
+
+def test_a_compressed_body_is_refused_with_what_to_send() -> None:
+    body = gzip.compress(b'{"adminRoles": [], "allowedClusters": ["vela"]}')
+    status, _, said = ask("PUT", "/admin/v2/tenants/acme", body, {"Content-Encoding": "gzip"})
+    assert (status, "not compressed" in reason(said)) == (415, True)
+
+
+def test_json_is_read_whatever_its_type_is_called() -> None:
+    """`curl -d` says that it sends a form."""
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    status, _, said = ask("PUT", "/admin/v2/tenants/acme", b'{"adminRoles": 7}', headers)
+    assert (status, "adminRoles in the body" in reason(said)) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("listenerName=%F", "listenerName has a % without two hexadecimal digits"),
+        ("listenerName=%FF", "listenerName is not percent-encoded UTF-8"),
+        ("listenerName=first&listenerName=second", "first"),
+        ("&".join(["a=1"] * 2000 + ["listenerName=third"]), "third"),
+    ],
+)
+def test_a_query_is_decoded_as_those_of_the_other_doors(query: str, words: str) -> None:
+    """As in Pulsar, the first value of a repeated parameter counts. There may be thousands of parameters."""
+    status, _, said = ask("GET", f"/lookup/v2/topic/persistent/public/default/t?{query}")
+    assert (400 <= status < 500, words in reason(said)) == (True, True), said
 
 
 def test_a_body_with_many_wrong_values_gets_their_number() -> None:

@@ -1,4 +1,4 @@
-"""What the admin API answers for an entry that it cannot decompress."""
+"""What the admin API answers for an entry that it cannot decompress, or that does not fit into headers."""
 
 from __future__ import annotations
 
@@ -29,3 +29,15 @@ def test_the_reason_tells_damage_from_an_unknown_codec(entry: StoredEntry, reaso
     with pytest.raises(Refused) as refused:
         entry_answer(entry, most_bytes=1000)
     assert refused.value.reason.startswith(reason)
+
+
+def test_properties_that_no_client_would_read_are_refused_with_what_to_do() -> None:
+    def answered(characters: int) -> str:
+        large = metadata()
+        large.properties.add(key="a", value="x" * characters)
+        return str(entry_answer(stored(compose(large, b"m")), most_bytes=1000)["X-Pulsar-PROPERTY"])
+
+    assert len(answered(60_000)) == 60_000 + len('{"a": ""}')
+    with pytest.raises(Refused, match=r"X-Pulsar-PROPERTY of entry 1:2 .*: consume the message") as refused:
+        answered(65_000)
+    assert refused.value.status == 422

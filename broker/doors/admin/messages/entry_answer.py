@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["entry_answer"]
 
+_MOST_HEADER_CHARACTERS: Final = 65_000  # Python's clients fail at a longer header; some others fail earlier
 _SIGNED: Final = 1 << 63  # Java writes an unsigned 64-bit number that is at least this as a negative number
 _FLAGS: Final = ("null_value", "null_partition_key", "partition_key_b64_encoded")
 _CODECS: Final = {each.value: each.name for each in Compression}
@@ -30,7 +31,7 @@ def entry_answer(entry: StoredEntry, *, most_bytes: int) -> HttpResponse:
     """Return an entry with its payload decompressed, or as stored if it is encrypted or a chunk. A batch stays a batch.
 
     Raises Refused(500) if the entry is damaged, its codec is unknown here, or it claims to decompress to more than
-    `most_bytes`.
+    `most_bytes`, and Refused(422) if its properties or a key are too long for a header.
     """
     position = f"{entry.ledger_id}:{entry.entry_id}"
     if entry.flags & FLAG_CORRUPT:
@@ -59,6 +60,12 @@ def entry_answer(entry: StoredEntry, *, most_bytes: int) -> HttpResponse:
         headers["num-batch-message"] = str(metadata.num_messages_in_batch)
         headers["batch-size"] = str(len(payload))
     for name, value in headers.items():
+        if len(value) > _MOST_HEADER_CHARACTERS:
+            raise Refused(
+                422,
+                f"X-Pulsar-{name} of entry {position} would have {len(value)} characters, and clients read"
+                f" {_MOST_HEADER_CHARACTERS} at most: consume the message, or look at it in the console",
+            )
         answer[f"X-Pulsar-{name}"] = value
     return answer
 
