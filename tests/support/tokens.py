@@ -20,7 +20,12 @@ ENVIRONMENT: Final = {
 
 
 def token(
-    role: str, *, expires_ms: int | None = None, token_id: str | None = None, secret: str = SECRET
+    role: str,
+    *,
+    expires_ms: int | None = None,
+    token_id: str | None = None,
+    secret: str = SECRET,
+    audience: str = "",
 ) -> str:
     """Return a token. A broker with `ENVIRONMENT` accepts it, unless you pass another `secret`."""
     return issue(
@@ -29,4 +34,5 @@ def token(
         token_id=token_id or f"of-{role}",
         issued_ms=START_MS,
         expires_ms=expires_ms,
+        audience=audience,
     )
