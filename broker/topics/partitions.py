@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from broker.core.topic_name import TopicName
     from broker.storage.pool import ConnectionPool
     from broker.storage.topics.partitions import Growth
+    from broker.subscription.subscription import Subscription
+    from broker.topics.non_persistent.subscription import NonPersistentSubscription
     from broker.topics.non_persistent.topic import NonPersistentTopic
     from broker.topics.topic import Topic
 
@@ -77,7 +79,8 @@ def close_json_sockets(topics: Iterable[Topic | NonPersistentTopic], reason: str
         for producer in list(topic.producers.values()):
             if producer.identity.face == JSON_FACE:
                 producer.closed_by_broker(ServiceNotReady(reason))
-        for subscription in list(topic.subscriptions.values()):
+        subscriptions: list[Subscription | NonPersistentSubscription] = [*topic.subscriptions.values()]
+        for subscription in subscriptions:
             for consumer in list(subscription.consumers.values()):
                 if consumer.identity.face == JSON_FACE:
                     consumer.closed_by_broker(reason)
