@@ -6,17 +6,20 @@ import asyncio
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.core.errors import PersistenceFailed
 from broker.core.ledgers.message_index import IndexMissing
 from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
 from broker.storage import queries
 from broker.storage.log import entries
 from broker.subscription.expiry import expire
+from broker.topics.topic import Topic
 from tests.support.broker_harness import ManualClock
 from tests.support.memory_broker import MemoryRun, memory_broker
 from tests.support.memory_storage import MemoryStorage
@@ -296,3 +299,24 @@ def test_nothing_is_kept_of_segments_that_were_dropped() -> None:
         entries._statement(segment_id, ("append",))
     assert queries.for_segment.cache_info().currsize < 2000
     assert entries._statement.cache_info().currsize < 2000
+
+
+async def test_a_topic_that_could_not_be_loaded_is_closed() -> None:
+    """Its delayed messages would wait for their time in memory, once for each client that tried."""
+    storage = MemoryStorage()
+    loaded: list[Topic] = []
+
+    async def unreadable(topic: Topic) -> None:
+        loaded.append(topic)
+        raise PersistenceFailed("the file of a ledger cannot be read")
+
+    async with memory_broker(storage) as run:
+        await (await run.producer()).publish(1)
+    storage.policies = {"deduplication": True}
+    async with memory_broker(storage) as run:
+        with patch.object(run.broker.deduplication, "load", unreadable), pytest.raises(PersistenceFailed):
+            await run.producer()
+        (topic,) = loaded
+        assert not topic.is_open
+        assert not run.broker.topics.loaded
+        await (await run.producer()).publish(1)
