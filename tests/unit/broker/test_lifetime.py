@@ -320,3 +320,20 @@ async def test_a_topic_that_could_not_be_loaded_is_closed() -> None:
         assert not topic.is_open
         assert not run.broker.topics.loaded
         await (await run.producer()).publish(1)
+
+
+async def test_a_quota_forgets_subscriptions_that_were_deleted() -> None:
+    storage, clock = MemoryStorage(), ManualClock()
+    storage.policies = {"backlog_quota_ms": 1000}
+    async with memory_broker(storage, clock=clock) as run:
+        await (await run.producer()).publish(1)
+        for name in ("a", "b", "c"):
+            await run.consumer(subscription=name)
+        clock.advance(5000)
+        quota = run.topic().quota
+        await quota.check()
+        assert sorted(quota._oldest) == ["a", "b", "c"]
+        for name in ("a", "c"):
+            await run.subscription(subscription=name).moves.remove("an operator deleted it")
+        await quota.check()
+        assert list(quota._oldest) == ["b"]
