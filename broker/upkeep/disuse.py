@@ -85,9 +85,12 @@ class Disuse:
                 return False
         with_subscriptions = topic.policies.inactive_topic_mode is InactiveTopicMode.SUBSCRIPTIONS_CAUGHT_UP
         try:
-            await self._endings.delete(name, force=False, with_subscriptions=with_subscriptions)
+            # A client may have published since the check: only its message would tell, if the client has left again.
+            await self._endings.delete(
+                name, force=False, with_subscriptions=with_subscriptions, only_if=self._is_inactive
+            )
         except TopicBusy:
-            return False  # a client has connected meanwhile
+            return False  # a client has connected or published meanwhile
         logger.warning(
             "%s is deleted: nobody used it for more than %s ms", name, topic.policies.inactive_topic_ms
         )

@@ -18,8 +18,10 @@ from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
 from broker.storage import queries
 from broker.storage.log import entries
+from broker.storage.topics import life
 from broker.subscription.expiry import expire
 from broker.topics.topic import Topic
+from broker.upkeep.disuse import Disuse
 from tests.support.broker_harness import ManualClock
 from tests.support.memory_broker import MemoryRun, memory_broker
 from tests.support.memory_storage import MemoryStorage
@@ -337,3 +339,37 @@ async def test_a_quota_forgets_subscriptions_that_were_deleted() -> None:
             await run.subscription(subscription=name).moves.remove("an operator deleted it")
         await quota.check()
         assert list(quota._oldest) == ["b"]
+
+
+async def test_an_inactive_topic_that_gets_a_message_while_its_deletion_begins_stays() -> None:
+    storage, clock = MemoryStorage(), ManualClock()
+    storage.policies = {
+        "delete_inactive_topics": True,
+        "inactive_topic_ms": 1000,
+        "inactive_topic_mode": "delete_when_subscriptions_caught_up",
+    }
+    async with memory_broker(storage, clock=clock) as run:
+        consumer = await run.consumer()
+        assert consumer.consumer is not None
+        consumer.consumer.detach()
+        clock.advance(5000)
+        topic, asked = run.topic(), 0
+
+        async def members(_: object, name: str) -> dict[int, str]:
+            nonlocal asked
+            asked += 1
+            if asked == 2:  # the deletion has begun
+                producer = await run.producer()
+                await producer.publish(1)
+                assert producer.producer is not None
+                producer.producer.detach()
+            return {topic.topic_id: name}
+
+        disuse = Disuse(
+            run.broker.topics, run.broker.endings, pool=run.broker.pool, clock=clock, defaults=topic.policies
+        )
+        with patch.object(life, "members", members), patch.object(life, "delete") as delete:
+            assert not await disuse.delete_if_inactive(topic)
+        assert asked == 2
+        delete.assert_not_called()
+        await (await run.consumer(permits=1)).has(1)
