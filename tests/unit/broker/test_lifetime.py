@@ -17,6 +17,7 @@ from broker.core.ledgers.message_index import IndexMissing
 from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
 from broker.storage import queries
+from broker.storage.cursors import cursors
 from broker.storage.log import entries
 from broker.storage.topics import life
 from broker.subscription.expiry import expire
@@ -373,3 +374,29 @@ async def test_an_inactive_topic_that_gets_a_message_while_its_deletion_begins_s
         assert asked == 2
         delete.assert_not_called()
         await (await run.consumer(permits=1)).has(1)
+
+
+async def test_an_expired_subscription_that_is_used_while_others_are_removed_stays() -> None:
+    storage, clock = MemoryStorage(), ManualClock()
+    storage.policies = {"subscription_expiry_ms": 1000}
+    async with memory_broker(storage, clock=clock) as run:
+        for name in ("a", "b"):
+            consumer = await run.consumer(subscription=name)
+            assert consumer.consumer is not None
+            consumer.consumer.detach()
+        clock.advance(5000)
+        topic = run.topic()
+
+        async def delete(*_: object, **named: Any) -> bool:
+            if "a" in topic.subscriptions:
+                consumer = await run.consumer(subscription="b")
+                assert consumer.consumer is not None
+                consumer.consumer.detach()
+            return await storage._delete_subscription(None, **named)
+
+        disuse = Disuse(
+            run.broker.topics, run.broker.endings, pool=run.broker.pool, clock=clock, defaults=topic.policies
+        )
+        with patch.object(cursors, "delete_subscription", delete):
+            await disuse.expire_subscriptions(topic)
+        assert list(topic.subscriptions) == ["b"]
