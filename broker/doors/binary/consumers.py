@@ -58,9 +58,8 @@ class ConsumerTable:
         """Detach every consumer, because the connection is gone. Consumers elsewhere get the pending messages."""
         slots = list(self._slots.values())
         self._slots.clear()
-        for (
-            slot
-        ) in slots:  # all of them first: the messages of one must not go to another that is gone as well
+        # Stop all of them first: the messages of one must not go to another that is gone as well.
+        for slot in slots:
             slot.is_closed = True
             if slot.consumer is not None:
                 slot.consumer.stop_delivery()
