@@ -208,6 +208,9 @@ class ConsumerPort(Protocol):
     def writable_again(self) -> None:
         """Resume delivery, because the peer can receive bytes again."""
 
+    def stop_delivery(self) -> None:
+        """Deliver nothing more, because the connection is lost; `detach` follows."""
+
     def detach(self, cause: DepartureCause = DepartureCause.LOST) -> None:
         """Detach, because the connection is lost or the client has closed the consumer. Safe to repeat."""
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.core.errors import BrokerError
+from broker.core.errors import ServiceNotReady
 from broker.core.ledgers.message_index import IndexMissing
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class AcksWithoutCounts:
                         effects = acks.apply_first_late()
                     except IndexMissing as missing:
                         await self._reader.load_index(missing.ranges)
-                except BrokerError as error:
+                except ServiceNotReady as error:  # the cursor was moved
                     effects = acks.refuse_first_late(error)
                 except Exception as error:  # the later acks must still be applied
                     acks.drop_first_late()

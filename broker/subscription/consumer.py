@@ -266,6 +266,10 @@ class Consumer(Member):
             self.dispatch.writable = True
             self._subscription.pump()
 
+    def stop_delivery(self) -> None:
+        """Deliver nothing more, because the connection is lost; `detach` follows."""
+        self.dispatch.writable = False
+
     def detach(self, cause: DepartureCause = DepartureCause.LOST) -> None:
         """Detach the consumer: its connection is gone or its client closed it. Safe to repeat.
 

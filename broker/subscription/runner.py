@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from broker.core.errors import PersistenceFailed
+from broker.core.errors import BrokerError, PersistenceFailed
 from broker.core.subscription.story_rows import StoryEvent
 from broker.subscription.acks_without_counts import AcksWithoutCounts
 from broker.subscription.machine.effects import (
@@ -519,8 +519,10 @@ class SubscriptionRunner:
         if self._state.is_durable:
             self._flusher.mark(self)  # some acks of the command may have been applied
         if receipt is not None:
-            text = f"the ack failed inside the broker ({error!r}); the broker's log says more"
-            self._settle(Settle(receipt, PersistenceFailed(text)))
+            if not isinstance(error, BrokerError):
+                text = f"the ack failed inside the broker ({error!r}); the broker's log says more"
+                error = PersistenceFailed(text)
+            self._settle(Settle(receipt, error))
         if consumer is not None:
             consumer.closed_by_broker("an ack failed inside the broker; the broker's log says why")
             self.remove_consumer(consumer)

@@ -20,7 +20,6 @@ from broker.core.dispatchers.base import DispatchConsumer, Dispatcher
 from broker.core.dispatchers.key_shared_policy import AUTO_SPLIT, KeySharedPolicy
 from broker.core.errors import (
     ConsumerNotFound,
-    MetadataInvalid,
     NotAllowed,
     PersistenceFailed,
     ServiceNotReady,
@@ -585,11 +584,7 @@ class Subscription(SubscriptionRunner):
     async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:
         """Carry out a client's unsubscribe. Cancelling does not stop the deletion."""
         _require_open(consumer)
-        if len(self.consumers) > 1 and not force:
-            raise MetadataInvalid(
-                f"subscription {self.name} has other consumers ({len(self.consumers) - 1}); close them or use force"
-            )
-        await self._around.tasks.finish(self.moves.delete(consumer))
+        await self._around.tasks.finish(self.moves.delete(consumer, force=force))
 
 
 def _require_open(consumer: Consumer) -> None:

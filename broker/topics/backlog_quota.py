@@ -121,6 +121,7 @@ class BacklogQuota:
         if breach is not None or policies.backlog_quota_ms < 0:
             return breach
         ages = {each.name: await self._age_ms(each) for each in self._durable()}
+        self._oldest = {name: known for name, known in self._oldest.items() if name in ages}
         aged = [replace(each, age_ms=ages.get(each.subscription, 0)) for each in backlogs]
         return breach_of(aged, quota_bytes=-1, quota_ms=policies.backlog_quota_ms)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -133,20 +133,28 @@ class Endings:
         return figures
 
     async def delete(
-        self, name: TopicName, *, force: bool, with_subscriptions: bool = False
+        self,
+        name: TopicName,
+        *,
+        force: bool,
+        with_subscriptions: bool = False,
+        only_if: Callable[[Topic], bool] | None = None,
     ) -> DeleteFigures:
         """Delete a topic with its partitions, messages and subscriptions: everything except its acts.
 
         Raises TopicBusy and changes nothing while clients are connected, or if the topic has subscriptions and
-        `with_subscriptions` is False. With `force` it closes the clients and deletes the subscriptions instead. Raises
-        TopicNotFound, NotAllowed, and TopicFenced, after which the topic is intact and its clients reconnect. Not safe
-        to cancel.
+        `with_subscriptions` is False. With `force` it closes the clients and deletes the subscriptions instead. Also
+        raises TopicBusy if `only_if`, called when nobody can use the topic any more, returns False for one of its
+        topics in memory. Raises TopicNotFound, NotAllowed, and TopicFenced, after which the topic is intact and its
+        clients reconnect. Not safe to cancel.
         """
         found = await self._found(name)
         names = [TopicName.parse(each) for each in found.members.values()]
         async with self._still(list(dict.fromkeys([*names, name]))) as topics:
             if not force:
                 _require_unused(topics)
+            if only_if is not None and not all(map(only_if, topics)):
+                raise TopicBusy(f"{name} was used while its deletion waited")
             figures = await self._figures(found.members)
             if not (force or with_subscriptions):
                 _require_no_subscriptions(name, figures)

@@ -112,19 +112,29 @@ class TopicLoader:
                 max_message_bytes=self._settings.max_uncompressed_bytes,
             ),
         )
+        try:
+            await self._fill(topic, row, stored)
+        except BaseException:
+            log.close()  # nobody else knows this topic: no timer or report may keep it
+            raise
+        topic.loaded()
+        return topic
+
+    async def _fill(self, topic: Topic, row: store.TopicRow, stored: _Stored) -> None:
+        log = topic.log
         for each_open in stored.left_open:
             await seal(self._epochs, log, each_open)
         if not len(log.ledgers) and not await roll_ledgers(
             self._epochs, [log], segment_id=self._segments.open_id, now_ms=self._clock.now_ms()
         ):
-            raise ServiceNotReady(f"{name} moved to another broker while it was being opened; connect again")
+            raise ServiceNotReady(
+                f"{topic.name} moved to another broker while it was being opened; connect again"
+            )
         topic.last_used_ms = row.last_used_ms or topic.last_used_ms
         _add_subscriptions(topic, stored)
         topic.delayed.load(stored.delayed)
-        if policies.deduplication:
+        if topic.policies.deduplication:
             topic.deduplication = await self._deduplication_keeper.load(topic)
-        topic.loaded()
-        return topic
 
 
 def _add_subscriptions(topic: Topic, stored: _Stored) -> None:

@@ -57,11 +57,10 @@ class Disuse:
         """
         if not topic.policies.subscription_expiry_ms:
             return 0
-        now_ms = self._clock.now_ms()
         expired = [
             each
             for each in list(topic.subscriptions.values())
-            if each.is_durable and is_expired(_use(each), topic.policies, now_ms)
+            if each.is_durable and self._is_expired(topic, each)
         ]
         for each in expired:
             await self._remove(topic, each)
@@ -85,9 +84,12 @@ class Disuse:
                 return False
         with_subscriptions = topic.policies.inactive_topic_mode is InactiveTopicMode.SUBSCRIPTIONS_CAUGHT_UP
         try:
-            await self._endings.delete(name, force=False, with_subscriptions=with_subscriptions)
+            # A client may have published since the check: only its message would tell, if the client has left again.
+            await self._endings.delete(
+                name, force=False, with_subscriptions=with_subscriptions, only_if=self._is_inactive
+            )
         except TopicBusy:
-            return False  # a client has connected meanwhile
+            return False  # a client has connected or published meanwhile
         logger.warning(
             "%s is deleted: nobody used it for more than %s ms", name, topic.policies.inactive_topic_ms
         )
@@ -124,8 +126,8 @@ class Disuse:
 
     async def _remove(self, topic: Topic, subscription: Subscription) -> None:
         async with subscription.moves.moving(closes_consumers=True):
-            if subscription.consumers or subscription.is_deleted:
-                return  # while another move was under way, a client attached, or that move deleted the subscription
+            if subscription.is_deleted or not self._is_expired(topic, subscription):
+                return  # another move deleted it, or a client has attached since and may have left again
             backlog = subscription.cursor.backlog_messages
             act_id = await repeat_until_done(
                 self._pool,
@@ -164,6 +166,9 @@ class Disuse:
             lambda c: act_store.finish(c, act_id=act_id, state=state, result=result, error=error),
             what="writing an act's result",
         )
+
+    def _is_expired(self, topic: Topic, subscription: Subscription) -> bool:
+        return is_expired(_use(subscription), topic.policies, self._clock.now_ms())
 
     def _is_inactive(self, topic: Topic) -> bool:
         return is_inactive(

@@ -179,12 +179,30 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     def _join(self, consumer: DispatchConsumer) -> None:
         self._selector.add(consumer)
         self._consumers.append(consumer)
-        self._replay.sort(self._queue_of)
+        # Only the slots that it has taken over from others have another target now.
+        taken = {slot for slot in self._waiting if self._selector.select(slot) is consumer}
+        if taken:
+            for position in list(self._replay.bound()):
+                if self._slots[packed(position)] in taken:
+                    self._replay.add(position, self._queue_of(position))
+        self._sort_chunks()
 
     def _leave(self, consumer: DispatchConsumer) -> None:
+        """Remove a consumer. Looks only at entries that waited for it, because a whole connection may leave at once."""
         self._selector.remove(consumer)
         self._consumers.remove(consumer)
-        self._replay.sort(self._queue_of)
+        for position in self._replay.members(consumer.key):
+            self._replay.add(position, self._queue_of(position))
+        for queue in self._replay.slot_queues():
+            if (owner := self._target(-1 - queue)) is not None:
+                self._replay.move(queue, owner.key)
+        self._sort_chunks()
+
+    def _sort_chunks(self) -> None:
+        """Put each waiting chunk into its queue again: the consumer of the earlier chunks may have acked them."""
+        for position in self._chunk_of:
+            if position in self._replay:
+                self._replay.add(position, self._queue_of(position))
 
     def _forget_all(self) -> None:
         super()._forget_all()

@@ -105,15 +105,22 @@ class ReplayQueues:
         """Return the lowest positions of ANYBODY without removing them."""
         return self._anybody.peek(limit)
 
+    def members(self, queue: int) -> list[Position]:
+        """Return the positions in a bound queue, ascending."""
+        return list(self._bound.get(queue, ()))
+
+    def slot_queues(self) -> list[int]:
+        """Return the bound queues that are not empty and wait for a slot."""
+        return [queue for queue in self._bound if queue < 0]
+
     def move(self, source: int, target: int) -> None:
         """Move everything in a bound queue to another queue."""
-        members = self._bound.get(source)
-        if members is not None and source != target:
-            for position in list(members):
+        if source != target:
+            for position in self.members(source):
                 self.add(position, target)
 
     def sort(self, queue_of: Callable[[Position], int]) -> None:
-        """Put each bound position into the queue that `queue_of` names. Linear: for joins, leaves and acts only."""
+        """Put each bound position into the queue that `queue_of` names. Linear: for acts only."""
         positions = list(self.bound())
         self._where.clear()
         self._bound.clear()

@@ -58,8 +58,12 @@ class ConsumerTable:
         """Detach every consumer, because the connection is gone. Consumers elsewhere get the pending messages."""
         slots = list(self._slots.values())
         self._slots.clear()
+        # Stop all of them first: the messages of one must not go to another that is gone as well.
         for slot in slots:
             slot.is_closed = True
+            if slot.consumer is not None:
+                slot.consumer.stop_delivery()
+        for slot in slots:
             if slot.consumer is not None:
                 slot.consumer.detach()
 

@@ -5,7 +5,7 @@ The causes are requests of consumers, deadlines, delays set by a filter, and Fai
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from broker.core.subscription.story import PendingRun
@@ -24,6 +24,7 @@ from broker.subscription.machine.effects import (
 
 if TYPE_CHECKING:
     from broker.core.position import Position
+    from broker.core.subscription.delivery_deadlines import Due
     from broker.subscription.machine.state import Member, State
 
 __all__ = ["Redelivery"]
@@ -167,18 +168,30 @@ class Redelivery:
     def _overdue(self, now_ms: int, effects: list[Effect]) -> int:
         """Add an effect for each consumer with overdue deliveries; return the number of these deliveries."""
         state = self._state
-        due = [each for each in state.deadlines.pop_due(now_ms) if not state.cursor.is_acked(each.position)]
+        due = {
+            each.position: each
+            for each in state.deadlines.pop_due(now_ms)
+            if not state.cursor.is_acked(each.position)
+        }
         if not due:
             return 0
         overdue = 0
         for member in state.members.values():
-            overdue_here = [
-                each for each in due if state.dispatcher.has_pending(member.dispatch, each.position)
-            ]
-            if overdue_here:
+            if overdue_here := self._overdue_at(member, due):
                 overdue += len(overdue_here)
                 effects.append(AskConsumer(member.key, overdue_here))
         return overdue
+
+    def _overdue_at(self, member: Member, due: Mapping[Position, Due]) -> list[Due]:
+        """Return which of these deliveries are pending at a consumer.
+
+        Looks at its pending entries or at `due`, whichever are fewer: the deliveries to hundreds of consumers may time
+        out together.
+        """
+        state, pending = self._state, member.dispatch.pending
+        if not state.type.single_active and len(pending) < len(due):
+            return [due[position] for position in pending if position in due]
+        return [each for each in due.values() if state.dispatcher.has_pending(member.dispatch, each.position)]
 
     def _filter_again(self, now_ms: int, effects: list[Effect]) -> int:
         """Show rescheduled entries to the filters again. Return their number; a waiting subscription counts as one."""

@@ -23,6 +23,7 @@ import psycopg
 from broker.core.cursor.state import AckOverlay
 from broker.core.errors import (
     BrokerError,
+    MetadataInvalid,
     PersistenceFailed,
     SubscriptionBusy,
     SubscriptionNotFound,
@@ -221,14 +222,19 @@ class CursorMove:
         self.done()
         return staged.recorded
 
-    async def delete(self, consumer: Consumer) -> None:
+    async def delete(self, consumer: Consumer, *, force: bool) -> None:
         """Carry out a client's unsubscribe: delete the subscription and its cursor.
 
-        Writes an act, unless the subscription is a reader's. Raises SubscriptionBusy during a reset, TopicFenced if
-        another broker has taken the topic, and PersistenceFailed if the database refuses; the subscription then stays.
-        Not safe to cancel.
+        Writes an act, unless the subscription is a reader's. Raises MetadataInvalid if other consumers are attached,
+        unless `force` is set, SubscriptionBusy during a reset, TopicFenced if another broker has taken the topic, and
+        PersistenceFailed if the database refuses; the subscription then stays. Not safe to cancel.
         """
         async with self.moving(closes_consumers=True):
+            others = len(self._runner.consumers.keys() - {consumer.key})
+            if others and not force:
+                raise MetadataInvalid(
+                    f"subscription {self._state.name} has other consumers ({others}); close them or use force"
+                )
             self.forget_acks()
             # The client that asked expects only its SUCCESS. The clients of the other consumers are notified.
             consumer.is_open = False

@@ -98,20 +98,6 @@ async def test_two_readers_never_use_two_cursors_of_one_name(run: BrokerRun) -> 
     await third.has(1)
 
 
-async def test_a_reader_does_not_replace_a_durable_subscription_that_is_being_created(run: BrokerRun) -> None:
-    await run.producer()
-    creating = run.topic().subscriptions.creating
-    async with creating:
-        durable = asyncio.create_task(run.consumer())
-        await eventually(lambda: len(creating._waiters or ()) == 1, "the consumer to wait for the lock")
-        reader = asyncio.create_task(run.consumer(durable=False))
-        await eventually(lambda: len(creating._waiters or ()) == 2, "the reader to wait for the lock")
-    await durable
-    with pytest.raises(NotAllowed, match="is durable"):
-        await reader
-    assert run.subscription().is_durable
-
-
 async def test_a_reader_starts_inside_a_batch_and_does_not_store_its_acks(run: BrokerRun) -> None:
     producer = await run.producer()
     (position,) = await producer.publish(1, messages=4)

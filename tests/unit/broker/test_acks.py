@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import AsyncMock, patch
 
 import pytest
 
-from broker.core.errors import BrokerError
+from broker.core.errors import BrokerError, PersistenceFailed
+from broker.core.position import LATEST
 from broker.core.subscription.types import SubscriptionType
 from broker.storage.cursors import cursors
 from broker.subscription.requests import AckRequest
-from tests.support.broker_harness import ConsumerProbe
+from tests.support.broker_harness import ConsumerProbe, eventually
 from tests.support.memory_broker import memory_broker
 from tests.support.memory_storage import MemoryStorage
 from tests.unit.broker.test_receiving import settled
@@ -162,3 +163,21 @@ async def test_a_message_with_a_receipt_reaches_every_existing_subscription() ->
             consumer = await run.consumer(subscription=name, permits=100)
             await consumer.has(20)
             assert consumer.positions == positions
+
+
+async def test_an_ack_whose_counts_cannot_be_read_returns_its_messages() -> None:
+    """Most clients ask for no receipt: a client that is not told would keep the message for ever."""
+    async with memory_broker(ledger_max_entries=1) as run:
+        consumer = await run.consumer(permits=10)
+        producer = await run.producer()
+        (first,) = await producer.publish(1)
+        await producer.publish(1)
+        await consumer.has(2)
+        run.topic().log.index.evict(LATEST, 1)
+        unreadable = AsyncMock(side_effect=PersistenceFailed("a file cannot be read"))
+        with patch.object(run.topic().reader, "load_index", unreadable):
+            consumer.ack(first)
+            await eventually(lambda: consumer.closed, "the consumer to be closed")
+        again = await run.consumer(permits=10)
+        await again.has(2)
+        assert await again.ack_durably(first) is None

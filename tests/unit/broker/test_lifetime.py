@@ -6,17 +6,23 @@ import asyncio
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.core.errors import PersistenceFailed
 from broker.core.ledgers.message_index import IndexMissing
 from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
 from broker.storage import queries
+from broker.storage.cursors import cursors
 from broker.storage.log import entries
+from broker.storage.topics import life
 from broker.subscription.expiry import expire
+from broker.topics.topic import Topic
+from broker.upkeep.disuse import Disuse
 from tests.support.broker_harness import ManualClock
 from tests.support.memory_broker import MemoryRun, memory_broker
 from tests.support.memory_storage import MemoryStorage
@@ -296,3 +302,101 @@ def test_nothing_is_kept_of_segments_that_were_dropped() -> None:
         entries._statement(segment_id, ("append",))
     assert queries.for_segment.cache_info().currsize < 2000
     assert entries._statement.cache_info().currsize < 2000
+
+
+async def test_a_topic_that_could_not_be_loaded_is_closed() -> None:
+    """Its delayed messages would wait for their time in memory, once for each client that tried."""
+    storage = MemoryStorage()
+    loaded: list[Topic] = []
+
+    async def unreadable(topic: Topic) -> None:
+        loaded.append(topic)
+        raise PersistenceFailed("the file of a ledger cannot be read")
+
+    async with memory_broker(storage) as run:
+        await (await run.producer()).publish(1)
+    storage.policies = {"deduplication": True}
+    async with memory_broker(storage) as run:
+        with patch.object(run.broker.deduplication, "load", unreadable), pytest.raises(PersistenceFailed):
+            await run.producer()
+        (topic,) = loaded
+        assert not topic.is_open
+        assert not run.broker.topics.loaded
+        await (await run.producer()).publish(1)
+
+
+async def test_a_quota_forgets_subscriptions_that_were_deleted() -> None:
+    storage, clock = MemoryStorage(), ManualClock()
+    storage.policies = {"backlog_quota_ms": 1000}
+    async with memory_broker(storage, clock=clock) as run:
+        await (await run.producer()).publish(1)
+        for name in ("a", "b", "c"):
+            await run.consumer(subscription=name)
+        clock.advance(5000)
+        quota = run.topic().quota
+        await quota.check()
+        assert sorted(quota._oldest) == ["a", "b", "c"]
+        for name in ("a", "c"):
+            await run.subscription(subscription=name).moves.remove("an operator deleted it")
+        await quota.check()
+        assert list(quota._oldest) == ["b"]
+
+
+async def test_an_inactive_topic_that_gets_a_message_while_its_deletion_begins_stays() -> None:
+    storage, clock = MemoryStorage(), ManualClock()
+    storage.policies = {
+        "delete_inactive_topics": True,
+        "inactive_topic_ms": 1000,
+        "inactive_topic_mode": "delete_when_subscriptions_caught_up",
+    }
+    async with memory_broker(storage, clock=clock) as run:
+        consumer = await run.consumer()
+        assert consumer.consumer is not None
+        consumer.consumer.detach()
+        clock.advance(5000)
+        topic, asked = run.topic(), 0
+
+        async def members(_: object, name: str) -> dict[int, str]:
+            nonlocal asked
+            asked += 1
+            if asked == 2:  # the deletion has begun
+                producer = await run.producer()
+                await producer.publish(1)
+                assert producer.producer is not None
+                producer.producer.detach()
+            return {topic.topic_id: name}
+
+        disuse = Disuse(
+            run.broker.topics, run.broker.endings, pool=run.broker.pool, clock=clock, defaults=topic.policies
+        )
+        with patch.object(life, "members", members), patch.object(life, "delete") as delete:
+            assert not await disuse.delete_if_inactive(topic)
+        assert asked == 2
+        delete.assert_not_called()
+        await (await run.consumer(permits=1)).has(1)
+
+
+async def test_an_expired_subscription_that_is_used_while_others_are_removed_stays() -> None:
+    storage, clock = MemoryStorage(), ManualClock()
+    storage.policies = {"subscription_expiry_ms": 1000}
+    async with memory_broker(storage, clock=clock) as run:
+        for name in ("a", "b"):
+            consumer = await run.consumer(subscription=name)
+            assert consumer.consumer is not None
+            consumer.consumer.detach()
+        clock.advance(5000)
+        topic = run.topic()
+
+        async def delete(*_: object, **named: Any) -> bool:
+            if "a" in topic.subscriptions:
+                consumer = await run.consumer(subscription="b")
+                assert consumer.consumer is not None
+                consumer.consumer.detach()
+            return await storage._delete_subscription(None, **named)
+
+        disuse = Disuse(
+            run.broker.topics, run.broker.endings, pool=run.broker.pool, clock=clock, defaults=topic.policies
+        )
+        with patch.object(cursors, "delete_subscription", delete):
+            await disuse.expire_subscriptions(topic)
+        assert list(topic.subscriptions) == ["b"]

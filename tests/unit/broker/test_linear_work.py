@@ -1,4 +1,4 @@
-"""Twice as much work costs about twice as many steps, in the flusher, in the writer and for parked pulls."""
+"""Twice as much work costs about twice as many steps: in the flusher and the writer, for timeouts and parked pulls."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from broker.log import ready_logs, topic_log, writer
 from broker.pulls import reader
 from broker.pulls.values import ParkedPull, PullAsk
 from broker.subscription import flusher
+from broker.subscription.machine import redelivery
 from broker.subscription.requests import AckRequest
-from tests.support.broker_harness import eventually
+from tests.support.broker_harness import ManualClock, eventually
 from tests.support.memory_broker import memory_broker
 from tests.support.steps import counted_steps
 
@@ -53,6 +54,26 @@ async def test_answering_receipts_costs_time_only_for_due_answers() -> None:
 
 async def test_topics_that_need_a_ledger_are_not_checked_at_every_turn() -> None:
     assert await steps_of_appends(160) < MOST_GROWTH * await steps_of_appends(80)
+
+
+async def steps_of_timeouts(consumers: int) -> int:
+    """Let ten deliveries to each of this many consumers time out together."""
+    clock = ManualClock()
+    async with memory_broker(clock=clock) as run:
+        for number in range(consumers):
+            await run.consumer(name=f"c{number}", permits=10, ack_timeout_ms=1000)
+        await (await run.producer()).publish(10 * consumers)
+        await eventually(
+            lambda: run.subscription().dispatcher.unacked_messages == 10 * consumers, "deliveries"
+        )
+        clock.advance(1000)
+        with counted_steps(redelivery) as steps:
+            assert run.broker.deadlines.run_due() == 10 * consumers
+        return steps.count
+
+
+async def test_timeouts_of_many_consumers_cost_time_only_for_their_own_deliveries() -> None:
+    assert await steps_of_timeouts(80) < MOST_GROWTH * await steps_of_timeouts(40)
 
 
 async def test_a_message_is_decoded_once_for_all_parked_pulls_that_have_a_filter() -> None:

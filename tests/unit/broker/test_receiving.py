@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,9 @@ from broker.core.subscription.types import SubscriptionType
 from broker.subscription.requests import Delivery
 from tests.support.broker_harness import ConsumerProbe, ManualClock
 from tests.support.memory_broker import MemoryRun, memory_broker
+from tests.unit.doors.wire_client import WireClient
+from vela.wire.binary import commands
+from vela.wire.binary.enums import SubType
 
 EXCLUSIVE = SubscriptionType.EXCLUSIVE
 
@@ -277,3 +281,19 @@ async def test_a_delayed_message_is_not_early_after_the_clock_was_set_back() -> 
         clock.advance(half_an_hour_ms)
         run.broker.deadlines.run_due()
         await consumer.has(2)
+
+
+async def test_messages_of_a_lost_connection_do_not_go_to_its_other_consumers() -> None:
+    async with memory_broker() as run:
+        client = WireClient(cast(Any, run.broker))
+        await client.subscribe(1, type_=SubType.SHARED)
+        await client.subscribe(2, type_=SubType.SHARED)
+        client.tell(commands.flow(1, 2), commands.flow(2, 5))
+        await (await run.producer("orders")).publish(3)
+        assert client.names() == ["MESSAGE"] * 3
+        client.connection.lost()
+        subscription = run.subscription("orders")
+        assert subscription.counters.messages_out == 3
+        assert not subscription.consumers
+        other = await run.consumer("orders", permits=10)
+        await other.has(3)

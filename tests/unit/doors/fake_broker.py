@@ -364,6 +364,9 @@ class FakeConsumer:
     def writable_again(self) -> None:
         self.subscription.pump()
 
+    def stop_delivery(self) -> None:
+        self.permits = 0
+
     def detach(self, cause: DepartureCause = DepartureCause.LOST) -> None:
         if self.detached:
             return
