@@ -123,6 +123,7 @@ class LetterBox:
         # topic → its dead-letter topic
         self._targets: dict[str, asyncio.Future[_Target]] = {}
         self._producers: dict[str, asyncio.Future[Producer]] = {}
+        self._closing: set[asyncio.Future[None]] = set()  # producers that were replaced
         self._users = 0
 
     @property
@@ -176,9 +177,19 @@ class LetterBox:
         producer = await _once(
             self._producers, target.topic, lambda: self._open_producer(target, topic, consumer_name)
         )
+        opening = self._producers.get(target.topic)
         stored = asyncio.get_running_loop().create_future()
         producer.send_outgoing(letter, stored)
-        await stored
+        try:
+            await stored
+        except VelaError as error:
+            if not error.retriable and opening is not None and self._producers.get(target.topic) is opening:
+                # The producer may have failed for ever, such as when its topic was deleted: the next letter opens one.
+                del self._producers[target.topic]
+                closing = asyncio.ensure_future(_close(opening))
+                self._closing.add(closing)
+                closing.add_done_callback(self._closing.discard)
+            raise
 
     async def _open_producer(self, target: _Target, topic: str, consumer_name: str) -> Producer:
         chance = secrets.token_hex(_RANDOM_BYTES)[:_RANDOM_CHARACTERS]
@@ -197,10 +208,11 @@ class LetterBox:
     async def close(self, within_s: float) -> None:
         """Count one consumer less. After the last one, close the producers within `within_s`. Never raises."""
         self._users -= 1
-        if self._users == 0 and self._producers:
+        if self._users == 0:
             producers, self._producers = self._producers, {}
             closing = [asyncio.ensure_future(_close(opening)) for opening in producers.values()]
-            await asyncio.wait(closing, timeout=within_s)
+            if closing := [*closing, *self._closing]:
+                await asyncio.wait(closing, timeout=within_s)
 
 
 async def _close(opening: asyncio.Future[Producer]) -> None:
