@@ -65,9 +65,7 @@ class SchemaGate:
         found = await self._found(version)
         try:
             self._schema.add_version(self._topic, version, found)
-        except (
-            Exception
-        ) as error:  # the definition is another program's; without this no more messages would come
+        except Exception as error:  # the definition is another program's, and no more messages would come
             logger.warning("%s: cannot use version %s of its schema: %s", self._topic, version.hex(), error)
             self._schema.add_version(self._topic, version, None)
         waiting, self._waiting = self._waiting, []
