@@ -123,7 +123,7 @@ class LetterBox:
         # topic → its dead-letter topic
         self._targets: dict[str, asyncio.Future[_Target]] = {}
         self._producers: dict[str, asyncio.Future[Producer]] = {}
-        self._closing: set[asyncio.Future[None]] = set()  # producers that were replaced
+        self._closing: set[asyncio.Task[None]] = set()  # producers that were replaced
         self._users = 0
 
     @property
@@ -186,7 +186,7 @@ class LetterBox:
             if not error.retriable and opening is not None and self._producers.get(target.topic) is opening:
                 # The producer may have failed for ever, such as when its topic was deleted: the next letter opens one.
                 del self._producers[target.topic]
-                closing = asyncio.ensure_future(_close(opening))
+                closing = asyncio.create_task(_close(opening))
                 self._closing.add(closing)
                 closing.add_done_callback(self._closing.discard)
             raise
@@ -210,7 +210,7 @@ class LetterBox:
         self._users -= 1
         if self._users == 0:
             producers, self._producers = self._producers, {}
-            closing = [asyncio.ensure_future(_close(opening)) for opening in producers.values()]
+            closing = [asyncio.create_task(_close(opening)) for opening in producers.values()]
             if closing := [*closing, *self._closing]:
                 await asyncio.wait(closing, timeout=within_s)
 
