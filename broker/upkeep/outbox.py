@@ -193,9 +193,7 @@ class _Lane:
         self._mover = mover
         self._taken = taken
         self._producer: OpenedProducer | None = None
-        self._closed: OpenedProducer | None = (
-            None  # by the topic, perhaps with rows that are still on their way
-        )
+        self._closed: OpenedProducer | None = None  # by the topic, perhaps with rows on their way
         self._rows: dict[int, int] = {}  # sequence id → row
         self._next_sequence_id = 0
 

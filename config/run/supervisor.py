@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from broker.conf import EXIT_LOCK_TAKEN, EXIT_SETTING_INVALID
 from config.log_lines import say
-from config.run.children.child import Backoff, Child
+from config.run.children.child import Backoff, Child, trim_log
 from config.run.errors import StartRefused
 from config.run.postgres.server import PostgresServer
 
@@ -121,10 +121,16 @@ class Supervisor:
         """
         while not self._stop_asked:
             self._tend_all()
-            for stage in self._stages:
-                for child in stage:
-                    child.trim_log()
+            self.trim_logs()
             self._wait(CALM_LOOK_S if self._is_calm() else LOOK_S)
+
+    def trim_logs(self) -> None:
+        """Keep every log short, that of PostgreSQL too: it has two lines for each statement that the server refuses."""
+        for stage in self._stages:
+            for child in stage:
+                trim_log(child.log)
+        if self._postgres is not None:
+            trim_log(self._postgres.log)
 
     def _is_calm(self) -> bool:
         """Return whether no process waits to be started again."""

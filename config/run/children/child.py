@@ -15,7 +15,7 @@ from pathlib import Path
 
 from config.run.children.lifeline import dies_with_parent
 
-__all__ = ["Backoff", "Child"]
+__all__ = ["Backoff", "Child", "trim_log"]
 
 LOG_LIMIT_BYTES = 32 * 1024 * 1024
 
@@ -38,6 +38,13 @@ class Backoff:
         return wait_s
 
 
+def trim_log(log: Path) -> None:
+    """Move a log of more than 32 MiB to a second file. Processes append, so emptying the log of one is safe."""
+    if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
+        shutil.copyfile(log, log.with_suffix(".log.1"))
+        os.truncate(log, 0)
+
+
 @dataclass(slots=True, kw_only=True)
 class Child:
     """A process of Vela."""
@@ -54,7 +61,7 @@ class Child:
 
     def start(self) -> None:
         """Start the process. Its output is appended to its log."""
-        self.trim_log()
+        trim_log(self.log)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.command,
@@ -108,9 +115,3 @@ class Child:
             with contextlib.suppress(ValueError, KeyError, TypeError):
                 return str(json.loads(last)["message"])
         return last.removeprefix("vela: ").removeprefix("CommandError: ")
-
-    def trim_log(self) -> None:
-        """Move a log of more than 32 MiB to a second file. The process appends, so emptying its log is safe."""
-        if self.log.exists() and self.log.stat().st_size > LOG_LIMIT_BYTES:
-            shutil.copyfile(self.log, self.log.with_suffix(".log.1"))
-            os.truncate(self.log, 0)

@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from config.run.__main__ import main
-from config.run.children.child import Backoff, Child
+from config.run.children.child import Backoff, Child, trim_log
 from config.run.errors import StartRefused
 from config.run.options import Options, refuse_taken_ports
 from config.run.postgres.database import without_password
+from config.run.postgres.server import PostgresServer
+from config.run.postgres.system_user import SystemUser
+from config.run.supervisor import Supervisor
 
 
 def test_back_off_doubles_to_its_limit_and_forgets_after_health() -> None:
@@ -93,10 +96,21 @@ def test_a_long_log_is_cut_and_the_old_one_kept(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("config.run.children.child.LOG_LIMIT_BYTES", 10)
     child = Child(name="x", command=[], is_up=lambda: True, environment={}, log=tmp_path / "x.log")
     child.log.write_text("short\n")
-    child.trim_log()
+    trim_log(child.log)
     assert child.log.read_text() == "short\n"
     child.log.write_text("much too long\n")
     assert child.last_words() == "much too long"
-    child.trim_log()
+    trim_log(child.log)
     assert child.log.read_text() == ""
     assert (tmp_path / "x.log.1").read_text() == "much too long\n"
+
+
+def test_the_log_of_postgresql_is_cut_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("config.run.children.child.LOG_LIMIT_BYTES", 10)
+    server = PostgresServer(
+        binaries=tmp_path, major=18, folder=tmp_path, port=1, user=SystemUser(name="", uid=None, gid=None)
+    )
+    server.log.write_text("much too long\n")
+    with Supervisor(server, stop_timeout_s=1) as supervisor:
+        supervisor.trim_logs()
+    assert server.log.read_text() == ""
