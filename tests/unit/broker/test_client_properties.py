@@ -1,0 +1,59 @@
+"""The limit on the properties of producers, consumers and subscriptions."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from broker.core.client_identity import ClientIdentity
+from broker.core.errors import NotAllowed, TopicNotFound
+from broker.core.subscription.types import SubscriptionType
+from broker.core.topic_name import TopicName
+from broker.producers.requests import ProducerRequest
+from broker.subscription.requests import SubscribeRequest
+from broker.topics.client_requests import MAX_PROPERTIES_BYTES, ClientRequests
+
+ORDERS = TopicName.parse("orders")
+CLIENT = ClientIdentity(address="test:1", client_version="", face="binary")
+LARGEST = {"é": "x" * (MAX_PROPERTIES_BYTES - 2)}
+
+
+class NoTopics:
+    async def open(self, name: TopicName, *, create: bool) -> None:
+        raise TopicNotFound(f"there is no {name}")
+
+
+@pytest.fixture
+def requests() -> ClientRequests:
+    unused = cast(Any, None)
+    return ClientRequests(cast(Any, NoTopics()), unused, unused, unused, unused)
+
+
+async def test_the_properties_of_a_producer_are_limited(requests: ClientRequests) -> None:
+    with pytest.raises(TopicNotFound):
+        await ask_to_publish(requests, LARGEST)
+    with pytest.raises(NotAllowed, match="of the producer have 65537 bytes, the limit is 65536"):
+        await ask_to_publish(requests, LARGEST | {"y": ""})
+
+
+@pytest.mark.parametrize(("field", "whose"), [("properties", "consumer"), ("subscription_properties", "sub")])
+async def test_the_properties_of_consumer_and_subscription_are_limited(
+    requests: ClientRequests, field: str, whose: str
+) -> None:
+    with pytest.raises(TopicNotFound):
+        await ask_to_subscribe(requests, {field: LARGEST})
+    with pytest.raises(NotAllowed, match=f"of the {whose}.* have 65537 bytes, the limit is 65536"):
+        await ask_to_subscribe(requests, {field: LARGEST | {"y": ""}})
+
+
+async def ask_to_publish(requests: ClientRequests, properties: dict[str, str]) -> None:
+    request = ProducerRequest(topic=ORDERS, name=None, properties=properties)
+    await requests.open_producer(request, CLIENT, cast(Any, None))
+
+
+async def ask_to_subscribe(requests: ClientRequests, properties: dict[str, Any]) -> None:
+    request = SubscribeRequest(
+        topic=ORDERS, subscription="s", type=SubscriptionType.SHARED, consumer_name="c", **properties
+    )
+    await requests.subscribe(request, CLIENT, cast(Any, None))
