@@ -1,4 +1,4 @@
-"""The limit on the properties of producers, consumers and subscriptions."""
+"""What producers and consumers keep in memory: properties up to a limit, and no schema."""
 
 from __future__ import annotations
 
@@ -7,15 +7,21 @@ from typing import Any, cast
 import pytest
 
 from broker.core.client_identity import ClientIdentity
+from broker.core.dispatchers.base import DispatchConsumer
 from broker.core.errors import NotAllowed, TopicNotFound
+from broker.core.schemas.schema import SchemaDefinition, SchemaType
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
+from broker.producers.producer import Producer
 from broker.producers.requests import ProducerRequest
+from broker.subscription.consumer import Consumer
 from broker.subscription.requests import SubscribeRequest
 from broker.topics.client_requests import MAX_PROPERTIES_BYTES, ClientRequests
 
 ORDERS = TopicName.parse("orders")
 CLIENT = ClientIdentity(address="test:1", client_version="", face="binary")
+SCHEMA = SchemaDefinition(type=SchemaType.JSON, data=bytes(1_000_000))
+UNUSED = cast(Any, None)
 LARGEST = {"é": "x" * (MAX_PROPERTIES_BYTES - 2)}
 
 
@@ -26,8 +32,7 @@ class NoTopics:
 
 @pytest.fixture
 def requests() -> ClientRequests:
-    unused = cast(Any, None)
-    return ClientRequests(cast(Any, NoTopics()), unused, unused, unused, unused)
+    return ClientRequests(cast(Any, NoTopics()), UNUSED, UNUSED, UNUSED, UNUSED)
 
 
 async def test_the_properties_of_a_producer_are_limited(requests: ClientRequests) -> None:
@@ -49,11 +54,36 @@ async def test_the_properties_of_consumer_and_subscription_are_limited(
 
 async def ask_to_publish(requests: ClientRequests, properties: dict[str, str]) -> None:
     request = ProducerRequest(topic=ORDERS, name=None, properties=properties)
-    await requests.open_producer(request, CLIENT, cast(Any, None))
+    await requests.open_producer(request, CLIENT, UNUSED)
 
 
 async def ask_to_subscribe(requests: ClientRequests, properties: dict[str, Any]) -> None:
     request = SubscribeRequest(
         topic=ORDERS, subscription="s", type=SubscriptionType.SHARED, consumer_name="c", **properties
     )
-    await requests.subscribe(request, CLIENT, cast(Any, None))
+    await requests.subscribe(request, CLIENT, UNUSED)
+
+
+def test_a_producer_does_not_keep_its_schema() -> None:
+    request = ProducerRequest(topic=ORDERS, name="p", schema=SCHEMA)
+    producer = Producer(
+        key=1, topic=UNUSED, name="p", request=request, identity=CLIENT, sink=UNUSED, now_ms=0
+    )
+    assert producer.request.schema is None
+    assert producer.request.name == "p"
+
+
+def test_a_consumer_does_not_keep_its_schema() -> None:
+    request = SubscribeRequest(
+        topic=ORDERS, subscription="s", type=SubscriptionType.SHARED, consumer_name="c", schema=SCHEMA
+    )
+    consumer = Consumer(
+        subscription=UNUSED,
+        request=request,
+        identity=CLIENT,
+        sink=UNUSED,
+        dispatch=DispatchConsumer(key=1, name="c"),
+        now_ms=0,
+    )
+    assert consumer.request.schema is None
+    assert consumer.request.subscription == "s"
