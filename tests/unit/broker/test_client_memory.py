@@ -1,19 +1,22 @@
-"""What producers and consumers keep in memory: properties up to a limit, and no schema."""
+"""What clients can make the broker keep in memory: properties and schemas."""
 
 from __future__ import annotations
 
+import json
 from typing import Any, cast
 
 import pytest
 
 from broker.core.client_identity import ClientIdentity
 from broker.core.dispatchers.base import DispatchConsumer
-from broker.core.errors import NotAllowed, TopicNotFound
-from broker.core.schemas.schema import SchemaDefinition, SchemaType
+from broker.core.errors import IncompatibleSchema, NotAllowed, TopicNotFound
+from broker.core.policies import Policies
+from broker.core.schemas.schema import SchemaDefinition, SchemaType, StoredSchema
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.producers.producer import Producer
 from broker.producers.requests import ProducerRequest
+from broker.producers.schemas import MAX_NAMES_BYTES, MAX_TOPIC_BYTES, Schemas, check_schema
 from broker.subscription.consumer import Consumer
 from broker.subscription.requests import SubscribeRequest
 from broker.topics.client_requests import MAX_PROPERTIES_BYTES, ClientRequests
@@ -87,3 +90,20 @@ def test_a_consumer_does_not_keep_its_schema() -> None:
     )
     assert consumer.request.schema is None
     assert consumer.request.subscription == "s"
+
+
+def test_the_properties_of_a_schema_are_limited() -> None:
+    names = {"é": "x" * (MAX_NAMES_BYTES - 2)}
+    check_schema(SchemaDefinition(type=SchemaType.STRING, data=b"", properties=names))
+    with pytest.raises(IncompatibleSchema, match="have 65537 bytes, the limit is 65536"):
+        check_schema(SchemaDefinition(type=SchemaType.STRING, data=b"", name="n", properties=names))
+
+
+async def test_the_schemas_of_a_topic_are_limited_together() -> None:
+    schemas, definition = Schemas(UNUSED), json.dumps({"type": "string", "doc": "x" * (1 << 20)}).encode()
+    older = SchemaDefinition(type=SchemaType.AVRO, data=definition)
+    count = MAX_TOPIC_BYTES // len(definition)
+    schemas._known["t"] = [StoredSchema(version=number, schema=older) for number in range(count)]
+    newer = SchemaDefinition(type=SchemaType.AVRO, data=definition.replace(b"xx", b"xy", 1))
+    with pytest.raises(IncompatibleSchema, match=f"the {count + 1} schema versions of t would have"):
+        await schemas.add("t", newer, Policies())
