@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import inspect
 
+from broker.access import authentication
 from broker.conf import BrokerSettings
 from broker.core import errors
 from broker.core.errors import BrokerError
 from broker.doors import read_gate
-from broker.doors.binary import peer, tcp
+from broker.doors.binary import connection, peer, tcp
 from broker.doors.binary.wire.decoding import DECODERS, UNBUILT
 from broker.doors.http import daphne_protocol, daphne_server, inbound_queue
 from broker.doors.server_errors import server_error
 from broker.doors.websocket.json.errors import CloseCode
 from broker.doors.websocket.json.frames import MAX_ITEMS_PER_FRAME
 from broker.doors.websocket.socket import OPEN_TIMEOUT_S
+from broker.producers import schemas
+from broker.topics import client_requests
 from tests.unit.docs.pages import code_names, page, python_files, rows, section
 from vela.wire.binary.frames import FRAME_PADDING_BYTES
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
@@ -113,5 +116,20 @@ def test_the_limits_of_the_binary_protocol_are_documented() -> None:
     )
     assert documented["frame"].startswith(f"`VELA_MAX_MESSAGE_BYTES` and {_amount(FRAME_PADDING_BYTES)};")
     assert documented["handshake"] == (
-        f"CONNECT within {SETTINGS.handshake_timeout_s} s (`VELA_HANDSHAKE_TIMEOUT_S`)"
+        f"CONNECT within {SETTINGS.handshake_timeout_s} s (`VELA_HANDSHAKE_TIMEOUT_S`), with at most"
+        f" {_amount(connection.MAX_GREETING_BYTES)}; above it ERROR and close"
+    )
+    assert documented["token"].startswith(f"{_amount(authentication.MAX_TOKEN_BYTES)};")
+    assert documented["time in which the peer takes no byte of those that wait for it"].startswith(
+        f"{tcp.TAKES_NOTHING_TIMEOUT_MS // 1000} s;"
+    )
+    assert documented["properties of a producer, a consumer or a new subscription"].startswith(
+        _amount(client_requests.MAX_PROPERTIES_BYTES)
+    )
+    assert documented["schema"].startswith(
+        f"a definition of {_amount(schemas.MAX_SCHEMA_BYTES)}, a name and properties of"
+        f" {_amount(schemas.MAX_NAMES_BYTES)};"
+    )
+    assert documented["schema versions of a topic"].startswith(
+        f"{schemas.MAX_VERSIONS:,}, with definitions of {_amount(schemas.MAX_TOPIC_BYTES)} in all;"
     )
