@@ -15,6 +15,7 @@ from broker.doors.http import daphne_protocol, daphne_server, inbound_queue
 from broker.doors.server_errors import server_error
 from broker.doors.websocket.json.errors import CloseCode
 from broker.doors.websocket.json.frames import MAX_ITEMS_PER_FRAME
+from broker.doors.websocket.producer import publish_lane
 from broker.doors.websocket.socket import OPEN_TIMEOUT_S
 from broker.producers import schemas
 from broker.topics import client_requests
@@ -84,6 +85,10 @@ def test_the_limits_of_the_websocket_api_are_documented() -> None:
         "a producer's frame": f"{largest} × 4/3 + {_amount(daphne_protocol.ENVELOPE_BYTES)}",
         "a consumer's or reader's frame": _amount(daphne_protocol.COMMAND_MESSAGE_BYTES),
         "a frame on `/ws/binary`": f"{largest} + {_amount(daphne_protocol.FRAME_PADDING_BYTES)}",
+        "a message with its properties and key, as stored": (
+            f"about {_amount(daphne_protocol.FRAME_PADDING_BYTES)} more than {largest}; above it `send-error:8`"
+        ),
+        "a message's `context`": f"{publish_lane.MAX_CONTEXT_CHARACTERS} characters; above it `send-error:8`",
         "messages or commands in an array": f"{MAX_ITEMS_PER_FRAME}",
         "sends without a receipt, then the socket is not read": (
             f"{read_gate.MAX_PENDING_SENDS}, or {_amount(read_gate.MAX_PENDING_BYTES)}"
