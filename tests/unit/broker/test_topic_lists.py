@@ -128,7 +128,8 @@ async def test_a_change_during_the_first_read_is_not_missed(watched: Watched) ->
 
 
 async def test_telling_watchers_lets_the_loop_work_in_between(watched: Watched) -> None:
-    turn, told = 0, []
+    turn = 0
+    told: list[int] = []
 
     def count() -> None:
         nonlocal turn
