@@ -32,6 +32,7 @@ class Passwords:
     def __init__(self, path: Path) -> None:
         """Read the file. Raises SettingInvalid."""
         self._file = WatchedFile("VELA_BASIC_FILE", path, _read)
+        self._ids = self._current_ids()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="passwords")
         self._key = secrets.token_bytes(32)  # the digests below are of no use outside this process
         self._known: dict[bytes, Principal] = {}  # by digest of user:password
@@ -45,6 +46,7 @@ class Passwords:
             return False
         self._known.clear()
         self._wrong.clear()
+        self._ids = self._current_ids()
         return True
 
     def stop(self) -> None:
@@ -53,7 +55,10 @@ class Passwords:
 
     def is_current(self, password_id: str) -> bool:
         """Return whether the file still has the line that let a client in."""
-        return any(each.id == password_id for each in self._file.value.values())
+        return password_id in self._ids
+
+    def _current_ids(self) -> frozenset[str]:
+        return frozenset(each.id for each in self._file.value.values())
 
     def known(self, data: bytes) -> Principal | None:
         """Return the client with these credentials (user:password); None if `check` must check them.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.core.errors import BrokerError, NotAllowed, PersistenceFailed
@@ -77,7 +78,9 @@ class Producer:
     ) -> None:
         self.key = key
         self.name = name
-        self.request = request
+        self.request = replace(
+            request, schema=None
+        )  # a schema may have a megabyte, and its topic keeps a copy
         self.identity = identity
         self.sink = sink
         self.connected_ms = now_ms

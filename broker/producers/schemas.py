@@ -25,15 +25,22 @@ if TYPE_CHECKING:
 
 __all__ = ["Schemas", "check_schema"]
 
-MAX_SCHEMA_BYTES = 1024 * 1024
+MAX_SCHEMA_BYTES = 1024 * 1024  # of a definition
+MAX_NAMES_BYTES = 64 * 1024  # of a schema's name and properties
 MAX_VERSIONS = 10_000
+MAX_TOPIC_BYTES = 64 * 1024 * 1024  # of the definitions of all versions, which stay in memory
 
 
 def check_schema(schema: SchemaDefinition) -> None:
     """Check that a schema could be stored on some topic. Raises IncompatibleSchema."""
     if len(schema.data) > MAX_SCHEMA_BYTES:
         raise IncompatibleSchema(f"a schema of {len(schema.data)} bytes, the limit is {MAX_SCHEMA_BYTES}")
-    if any("\0" in text for text in (schema.name, *schema.properties, *schema.properties.values())):
+    names = (schema.name, *schema.properties, *schema.properties.values())
+    if (names_bytes := sum(len(text.encode(errors="surrogatepass")) for text in names)) > MAX_NAMES_BYTES:
+        raise IncompatibleSchema(
+            f"the name and properties of the schema have {names_bytes} bytes, the limit is {MAX_NAMES_BYTES}"
+        )
+    if any("\0" in text for text in names):
         raise IncompatibleSchema(
             "the name or a property of the schema contains NUL, which PostgreSQL cannot store"
         )
@@ -111,6 +118,12 @@ class Schemas:
         versions = await self._versions(topic)
         if len(versions) >= MAX_VERSIONS:
             raise IncompatibleSchema(f"{topic} has {len(versions)} schema versions, the limit")
+        size_bytes = sum(len(each.schema.data) for each in versions) + len(schema.data)
+        if schema.data and size_bytes > MAX_TOPIC_BYTES:
+            raise IncompatibleSchema(
+                f"with this one, the {len(versions) + 1} schema versions of {topic} would have {size_bytes} bytes, the"
+                f" limit is {MAX_TOPIC_BYTES}: use another topic"
+            )
         version = versions[-1].version + 1 if versions else 0
         if await repeat_until_done(
             self._pool, lambda c: store.add(c, topic, version, schema), what="storing a schema"

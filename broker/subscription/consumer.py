@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from broker.core.dispatchers.base import DispatchConsumer
@@ -97,7 +98,8 @@ class Consumer(Member):
         dispatch: DispatchConsumer,
         now_ms: int,
     ) -> None:
-        super().__init__(dispatch, request, now_ms, address=identity.address)
+        # A schema may have a megabyte, and its topic keeps a copy.
+        super().__init__(dispatch, replace(request, schema=None), now_ms, address=identity.address)
         self.identity = identity
         self.sink = sink
         self.is_open = True

@@ -6,9 +6,9 @@ A request that no topic could grant is refused before a topic is opened, so that
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import psycopg
 
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 __all__ = ["ClientRequests"]
 
 logger = logging.getLogger(__name__)
+
+MAX_PROPERTIES_BYTES: Final = 64 * 1024  # of a producer, a consumer or a subscription
 
 
 class ClientRequests:
@@ -133,9 +135,19 @@ def _refusal_answered(what: str) -> Iterator[None]:
         raise PersistenceFailed(f"the database refused it: {first_line(error)}") from error
 
 
+def _check_properties(whose: str, properties: Mapping[str, str]) -> None:
+    """Raise NotAllowed if the properties are too large to stay in memory as long as the client is attached."""
+    size_bytes = sum(len(name.encode()) + len(value.encode()) for name, value in properties.items())
+    if size_bytes > MAX_PROPERTIES_BYTES:
+        raise NotAllowed(
+            f"the properties of the {whose} have {size_bytes} bytes, the limit is {MAX_PROPERTIES_BYTES}"
+        )
+
+
 def _check_producer(request: ProducerRequest, identity: ClientIdentity) -> None:
-    """Check a request. Raises NotAllowed for bad names, IncompatibleSchema for an invalid schema."""
+    """Check a request. Raises NotAllowed for bad names and too many properties, IncompatibleSchema for a bad schema."""
     check_storable("producer", request.name or "")
+    _check_properties("producer", request.properties)
     if request.name == OUTBOX_PRODUCER and identity.face != INTERNAL_FACE:
         raise NotAllowed(
             f"producer name {OUTBOX_PRODUCER} is reserved for messages that Django code publishes: choose another"
@@ -147,8 +159,13 @@ def _check_producer(request: ProducerRequest, identity: ClientIdentity) -> None:
 
 
 def _check_subscribe(request: SubscribeRequest) -> None:
-    """Check names, options and schema. Raises NotAllowed, ConsumerAssignFailed, IncompatibleSchema."""
+    """Check names, properties, options and schema.
+
+    Raises NotAllowed, ConsumerAssignFailed, IncompatibleSchema.
+    """
     check_storable("consumer", request.consumer_name)
+    _check_properties("consumer", request.properties)
+    _check_properties("subscription", request.subscription_properties)
     check_name(request.subscription)
     check_attach(
         request.type,

@@ -22,7 +22,7 @@ from broker.core.errors import (
 )
 from broker.core.hash_slots import slot_of_key
 from broker.doors.binary.requests import producer_request
-from broker.doors.entry_facts import check_chunk, entry_flags
+from broker.doors.entry_facts import check_chunk, check_entry_size, entry_flags
 from broker.doors.server_errors import server_error
 from broker.log.sends import Receipt, SendRequest
 from broker.producers.key_hash import entry_slot
@@ -262,6 +262,7 @@ class ProducerSlot:
                 f"payload of {payload_bytes} bytes, the limit is {self._max_message_bytes}"
                 " (VELA_MAX_MESSAGE_BYTES)"
             )
+        check_entry_size(len(entry), max_message_bytes=self._max_message_bytes)
         if header.num_chunks > 1:
             check_chunk(header)
         elif header.uncompressed_size > self._max_uncompressed_bytes:

@@ -159,6 +159,8 @@ class TopicLists:
             if added or removed:
                 for watch in list(matched.watches):
                     watch.changed(added, removed)
+                    await asyncio.sleep(0)  # a watcher's update takes milliseconds if its list is long
+            await asyncio.sleep(0)
         place.names = now
 
     async def _names(self, place: _Namespace) -> frozenset[str]:

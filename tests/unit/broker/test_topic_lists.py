@@ -127,6 +127,25 @@ async def test_a_change_during_the_first_read_is_not_missed(watched: Watched) ->
     await until(lambda: watch.names == {f"{EU}orders"}, "the new list")
 
 
+async def test_telling_watchers_lets_the_loop_work_in_between(watched: Watched) -> None:
+    turn = 0
+    told: list[int] = []
+
+    def count() -> None:
+        nonlocal turn
+        turn += 1
+        if len(told) < 6:
+            asyncio.get_running_loop().call_soon(count)
+
+    for pattern in ("shop/eu/.*", "shop/eu/a.*") * 3:
+        await watched.lists.watch("shop/eu", TopicPattern(pattern), lambda added, removed: told.append(turn))
+    count()
+    watched.names = {f"{EU}a"}
+    watched.lists.changed("shop/eu")
+    await until(lambda: len(told) == 6, "six updates")
+    assert len(set(told)) == 6
+
+
 async def test_matching_lets_the_loop_work_in_between() -> None:
     turns = 0
 

@@ -15,7 +15,10 @@ from broker.doors.http import daphne_protocol, daphne_server, inbound_queue
 from broker.doors.server_errors import server_error
 from broker.doors.websocket.json.errors import CloseCode
 from broker.doors.websocket.json.frames import MAX_ITEMS_PER_FRAME
+from broker.doors.websocket.producer import publish_lane
 from broker.doors.websocket.socket import OPEN_TIMEOUT_S
+from broker.producers import schemas
+from broker.topics import client_requests
 from tests.unit.docs.pages import code_names, page, python_files, rows, section
 from vela.wire.binary.frames import FRAME_PADDING_BYTES
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
@@ -82,6 +85,10 @@ def test_the_limits_of_the_websocket_api_are_documented() -> None:
         "a producer's frame": f"{largest} × 4/3 + {_amount(daphne_protocol.ENVELOPE_BYTES)}",
         "a consumer's or reader's frame": _amount(daphne_protocol.COMMAND_MESSAGE_BYTES),
         "a frame on `/ws/binary`": f"{largest} + {_amount(daphne_protocol.FRAME_PADDING_BYTES)}",
+        "a message with its properties and key, as stored": (
+            f"about {_amount(daphne_protocol.FRAME_PADDING_BYTES)} more than {largest}; above it `send-error:8`"
+        ),
+        "a message's `context`": f"{publish_lane.MAX_CONTEXT_CHARACTERS} characters; above it `send-error:8`",
         "messages or commands in an array": f"{MAX_ITEMS_PER_FRAME}",
         "sends without a receipt, then the socket is not read": (
             f"{read_gate.MAX_PENDING_SENDS}, or {_amount(read_gate.MAX_PENDING_BYTES)}"
@@ -118,3 +125,16 @@ def test_the_limits_of_the_binary_protocol_are_documented() -> None:
         f" {_amount(connection.MAX_GREETING_BYTES)}; above it ERROR and close"
     )
     assert documented["token"].startswith(f"{_amount(authentication.MAX_TOKEN_BYTES)};")
+    assert documented["time in which the peer takes no byte of those that wait for it"].startswith(
+        f"{tcp.TAKES_NOTHING_TIMEOUT_MS // 1000} s;"
+    )
+    assert documented["properties of a producer, a consumer or a new subscription"].startswith(
+        _amount(client_requests.MAX_PROPERTIES_BYTES)
+    )
+    assert documented["schema"].startswith(
+        f"a definition of {_amount(schemas.MAX_SCHEMA_BYTES)}, a name and properties of"
+        f" {_amount(schemas.MAX_NAMES_BYTES)};"
+    )
+    assert documented["schema versions of a topic"].startswith(
+        f"{schemas.MAX_VERSIONS:,}, with definitions of {_amount(schemas.MAX_TOPIC_BYTES)} in all;"
+    )

@@ -335,7 +335,8 @@ async def test_pings_of_a_peer_that_does_not_read_get_one_pong_when_it_reads(
     running: Running, daphne: DaphneThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with websockets.connect(url(running, PRODUCER), ping_interval=None) as producer:
-        socket, pongs = only_socket(running), []
+        socket = only_socket(running)
+        pongs: list[bytes] = []
 
         async def paused() -> None:
             monkeypatch.setattr(socket, "sendPong", pongs.append)

@@ -171,6 +171,45 @@ async def test_a_batching_producer_makes_one_entry_and_acks_its_members(broker: 
     assert len(broker.topic("orders").entries) == 4
 
 
+@pytest.mark.parametrize(
+    ("fields", "count"),
+    [({"properties": {"x": "y" * 10_000}}, 14), ({"key": "k" * 10_000}, 14), ({}, 9000)],
+    ids=["properties", "keys", "empty"],
+)
+async def test_an_open_batch_is_limited_although_its_payloads_are_empty(
+    fields: dict[str, Any], count: int
+) -> None:
+    broker = FakeBroker()
+    query = "?batchingEnabled=true&batchingMaxMessages=1000000&batchingMaxPublishDelay=60000"
+    peer = await connect(broker, query).opened()
+    for begin in range(0, count, 1000):
+        await peer.tell([message("", **fields)] * min(1000, count - begin))
+    (entry,) = broker.topic("orders").entries
+    assert entry.messages < count
+
+
+@pytest.mark.parametrize("query", ["", "?batchingEnabled=true&batchingMaxMessages=1"])
+async def test_an_entry_that_no_frame_has_room_for_is_refused(broker: FakeBroker, query: str) -> None:
+    peer = await connect(broker, query).opened()
+    await peer.tell(message("a", properties={"x": "y" * 14_000}))
+    await peer.tell(message("b", properties={"x": "y" * 14_200}))
+    first, second = peer.heard()
+    assert first["result"] == "ok"
+    assert second["result"] == "send-error:8"
+    assert "with its properties and key, the limit is 14208" in second["errorMsg"]
+    assert len(broker.topic("orders").entries) == 1
+
+
+async def test_a_long_context_is_refused(broker: FakeBroker) -> None:
+    peer = await connect(broker).opened()
+    await peer.tell(message("a", context="x" * 16_385))
+    (refused,) = peer.heard()
+    assert (refused["result"], refused["errorMsg"]) == (
+        "send-error:8",
+        "context has 16385 characters, the limit is 16384",
+    )
+
+
 async def test_pending_messages_are_limited_when_batching(broker: FakeBroker) -> None:
     broker.commits = False
     query = "?batchingEnabled=true&maxPendingMessages=2&batchingMaxPublishDelay=60000"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.errors import BrokerError, MessageTooLarge, SendOutcomeUnknown
 from broker.core.hash_slots import slot_of_key
+from broker.doors.entry_facts import check_entry_size
 from broker.log.sends import Receipt, SendRequest
 from broker.producers.awaited_sends import AwaitedSends
 from vela.wire.entry import OutgoingMessage, encode_single
@@ -79,6 +80,7 @@ class RestSends(AwaitedSends):
             deliver_at_ms=deliver_at_ms or None,
             schema_version=schema_version,
         )
+        check_entry_size(len(data), max_message_bytes=setting_bytes)
         slot = None if message.key is None else slot_of_key(message.key.encode())
         producer.send(SendRequest(sequence_id, 0, 1, 0, deliver_at_ms, slot, data))
         try:

@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 _LONGEST_DELAY_MS: Final = 100 * 365 * 86_400_000
+_MOST_CHARACTERS: Final = 64 * 1024  # of a retry letter's own properties, kept until the letter is written
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
@@ -201,6 +202,10 @@ def _properties(value: object) -> dict[str, str]:
     if value is None:
         return {}
     if isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
+        if sum(len(name) + len(text) for name, text in value.items()) > _MOST_CHARACTERS:
+            raise InvalidCommand(
+                f"the properties of reconsumeLater have more than {_MOST_CHARACTERS} characters"
+            )
         return value
     raise InvalidCommand("the properties of reconsumeLater must be an object whose values are strings")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from broker.core.entry import FLAG_BATCH
 from broker.core.errors import MessageTooLarge
 from broker.core.hash_slots import slot_of_key
+from broker.doors.entry_facts import check_entry_size
 from broker.doors.websocket.json.errors import WebSocketError
 from broker.doors.websocket.json.producer import ArrayAcks, ProducerMessage, SendError, ack_frame
 from broker.log.sends import Receipt, SendRequest
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LaneOwner", "PublishLane", "Reply"]
 
-MAX_BATCH_BYTES: Final = 128 * 1024  # of payloads; Pulsar's clients close a batch at this size
+MAX_BATCH_BYTES: Final = 128 * 1024  # of messages; Pulsar's clients close a batch with payloads of this size
+_MEMBER_BYTES: Final = 16  # of a batch's member besides its payload and texts
+MAX_CONTEXT_CHARACTERS: Final = 16 * 1024  # kept until the message has its ack
 
 Reply: TypeAlias = tuple[str | None, ArrayAcks | None, int]
 """Where an answer goes: the message's context, the array that it came in (None = alone), and its index in the array."""
@@ -78,6 +81,7 @@ class PublishLane:
         self._gate = gate
         self._clock = clock
         self._max_message_bytes = max_message_bytes
+        self._max_batch_bytes = min(MAX_BATCH_BYTES, max_message_bytes)
         self._partition = partition  # -1 = not a partition
         self._producer: ProducerPort | None = None
         self._compression = Compression[options.compression.name]
@@ -115,6 +119,10 @@ class PublishLane:
         Refuse a message that is too large, or that exceeds the limit of pending messages.
         """
         options = self._options
+        if message.context is not None and len(message.context) > MAX_CONTEXT_CHARACTERS:
+            text = f"context has {len(message.context)} characters, the limit is {MAX_CONTEXT_CHARACTERS}"
+            self._refuse((reply,), text)
+            return
         size_bytes = len(message.payload)
         policy_bytes = 0 if self._producer is None else self._producer.max_message_bytes
         limit_bytes = min(self._max_message_bytes, policy_bytes or self._max_message_bytes)
@@ -131,7 +139,7 @@ class PublishLane:
             )
             return
         if options.batching_enabled and message.deliver_at_ms is None:
-            self._add_to_batch(message, reply, size_bytes)
+            self._add_to_batch(message, reply)
         else:
             self._flush_batch()
             self._publish_alone(message, reply)
@@ -157,9 +165,9 @@ class PublishLane:
         request = SendRequest(sequence_id, 0, 1, 0, message.deliver_at_ms or 0, slot, data)
         self._send(request, (reply,))
 
-    def _add_to_batch(self, message: ProducerMessage, reply: Reply, size_bytes: int) -> None:
-        options = self._options
-        if self._batch and self._batch_bytes + size_bytes > MAX_BATCH_BYTES:
+    def _add_to_batch(self, message: ProducerMessage, reply: Reply) -> None:
+        options, size_bytes = self._options, _size_in_batch(message)
+        if self._batch and self._batch_bytes + size_bytes > self._max_batch_bytes:
             self._flush_batch()
         self._batch.append(
             OutgoingMessage(
@@ -201,6 +209,12 @@ class PublishLane:
 
     def _send(self, request: SendRequest, replies: Sequence[Reply]) -> None:
         if self._producer is None:
+            return
+        try:
+            check_entry_size(len(request.data), max_message_bytes=self._max_message_bytes)
+        except MessageTooLarge as error:
+            self._producer.refused(error)
+            self._refuse(replies, str(error))
             return
         now_s = self._loop.time()
         self._pending.append(
@@ -279,3 +293,9 @@ class PublishLane:
             replies, pending.replies = pending.replies, ()
             self._pending_messages -= len(replies)
             self._refuse(replies, f"no receipt within {timeout_s:g} s; it may still be stored")
+
+
+def _size_in_batch(message: ProducerMessage) -> int:
+    """Return the size of a message in an open batch. Its texts count too, because nothing else limits a batch."""
+    texts = (message.key or "", message.context or "", *message.properties, *message.properties.values())
+    return _MEMBER_BYTES + len(message.payload) + sum(map(len, texts))

@@ -16,7 +16,7 @@ from tests.unit.doors.wire_client import TOPIC, WireClient, settle
 from vela.wire.binary import commands
 from vela.wire.binary.commands.connection import frame_of
 from vela.wire.binary.enums import ServerError, SubType
-from vela.wire.entry import OutgoingMessage, encode_batch
+from vela.wire.entry import OutgoingMessage, encode_batch, encode_single
 from vela.wire.pb import vela_pulsar_pb2 as pb
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
@@ -108,6 +108,25 @@ async def test_a_payload_above_the_limit_is_refused_and_one_at_the_limit_is_not(
     assert refused.send_error.sequence_id == 1
     assert ServerError(refused.send_error.error) == ServerError.NOT_ALLOWED_ERROR
     assert "VELA_MAX_MESSAGE_BYTES" in refused.send_error.message
+
+
+async def test_an_entry_that_no_frame_of_a_delivery_has_room_for_is_refused() -> None:
+    client = WireClient(FakeBroker(max_message_bytes=2000))
+    await client.open_producer()
+    for sequence_id, size_bytes in ((0, 12_000), (1, 12_150)):
+        data = encode_single(
+            producer_name="p",
+            sequence_id=sequence_id,
+            publish_time_ms=1,
+            payload=b"x",
+            properties={"x": "y" * size_bytes},
+        )
+        client.tell(send(sequence_id, data))
+        await settle()
+    stored, refused = client.heard()
+    assert stored.send_receipt.sequence_id == 0
+    assert ServerError(refused.send_error.error) == ServerError.NOT_ALLOWED_ERROR
+    assert "the limit is 12112" in refused.send_error.message
 
 
 async def test_a_send_that_cannot_be_stored_is_refused_and_taken_off_the_account(client: WireClient) -> None:

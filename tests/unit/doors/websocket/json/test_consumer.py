@@ -86,6 +86,7 @@ def test_known_ids_are_not_parsed_and_unknown_ones_are() -> None:
         {"type": "permit"},
         {"type": "permit", "permitMessages": None},
         {"type": "acknowledge", "ackType": "Cumulative", "messageId": ID_TEXT},
+        {"type": "reconsumeLater", "delayMillis": 1, "messageId": ID_TEXT, "properties": {"x": "y" * 65_536}},
         [{"messageId": ID_TEXT}, {}],
     ],
 )
