@@ -162,9 +162,10 @@ class Consumer(Facade[AioConsumer]):
 
     def _return(self, messages: list[Message]) -> None:
         """Put back messages that no call has returned, and stop counting them as taken. Runs on the event loop."""
-        for message in messages:
+        awaited = [message for message in messages if message.entry.receiver.is_awaited(message)]
+        for message in awaited:
             message.entry.receiver.untaken(message)
-        self.aio.queue.put_back(messages)
+        self.aio.queue.put_back(awaited)
 
     def receive_async(self, callback: Callable[[Result, Message | None], object]) -> None:
         """Call `callback(result, message)` with the next message. Callbacks get messages in the order of these calls.

@@ -156,7 +156,8 @@ class TopicConsumer(Consumer):
         self._attached = asyncio.Event()
         self._state = ConsumerState.UNINITIALIZED
         self._closing: asyncio.Task[None] | None = None
-        self._epoch = None if options.is_shared else 0
+        self.epoch = None if options.is_shared else 0
+        """How often everything was requested again; None on Shared and Key_Shared, where the broker does not count."""
         self._start_id = options.start_message_id
         self._start_inclusive = options.start_message_id_inclusive
         self._last_taken: Message | None = None
@@ -304,6 +305,10 @@ class TopicConsumer(Consumer):
     def is_current(self, message: Message) -> bool:
         """Return whether the message arrived over the current connection."""
         return message.entry.generation == self._intake.generation
+
+    def is_awaited(self, message: Message) -> bool:
+        """Return whether the message is current, and the broker was not asked to deliver everything again since."""
+        return self.is_current(message) and message.entry.epoch == self.epoch
 
     def _count(self, message: Message) -> None:
         counters = self.counters
@@ -617,7 +622,7 @@ class TopicConsumer(Consumer):
                     consumer_name=self._name,
                     request_id=request_id,
                     start=start,
-                    epoch=self._epoch,
+                    epoch=self.epoch,
                 ),
                 timeout_s=self._client.settings.operation_timeout_s,
             )
@@ -683,7 +688,7 @@ class TopicConsumer(Consumer):
             self.counters.stale_entries += 1
             return
         epoch = reply.consumer_epoch
-        if epoch is not None and self._epoch is not None and epoch < self._epoch:
+        if epoch is not None and self.epoch is not None and epoch < self.epoch:
             self._intake.pass_over(reply)
             return
         if self._schema_gate is not None and self._schema_gate.keeps_back(connection, reply):
@@ -786,10 +791,10 @@ class TopicConsumer(Consumer):
         """See `AckOwner`."""
         dropped = self._drop_queue()
         self._arrivals.reset()
-        if self._epoch is not None:
-            self._epoch += 1
+        if self.epoch is not None:
+            self.epoch += 1
         if self._link is not None:
-            self._link.write(commands.redeliver(self.consumer_id, (), epoch=self._epoch))
+            self._link.write(commands.redeliver(self.consumer_id, (), epoch=self.epoch))
         self._dropped(dropped)
 
     def _dropped(self, messages: int) -> None:

@@ -1,0 +1,36 @@
+"""vela.Client's consumer against a scripted broker: messages that it took from the queue before they were wanted."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import vela
+from broker.doors.binary.wire import events
+from tests.integration.client.consumer.desk import TOPIC, Desk
+from tests.support.scripted_peer import ScriptedPeer
+from tests.support.waiting import until
+from vela.aio.client import Client
+
+
+async def test_after_a_redelivery_of_everything_the_first_message_comes_first() -> None:
+    sent = [b"%d" % number for number in range(10)]
+    async with ScriptedPeer.started() as peer:
+        desk = Desk(peer, cast(Client, None))
+        client = await asyncio.to_thread(vela.Client, peer.url)
+
+        def call(function: Any, *args: Any, **options: Any) -> Any:
+            return asyncio.wait_for(asyncio.to_thread(function, *args, **options), 10)
+
+        consumer = await call(client.subscribe, TOPIC, "billing", negative_ack_redelivery_delay_ms=100)
+        await desk.settled(1000)
+        desk.deliver_each(*sent)
+        await until(lambda: consumer.statistics().messages_waiting == 10, "the messages")
+        first = await call(consumer.receive)
+        await call(consumer.negative_acknowledge, first)
+        await until(lambda: peer.count(events.Redeliver) == 1, "the request for everything")
+        desk.next_entry = 0
+        desk.deliver_each(*sent)
+        received = [(await call(consumer.receive)).data() for _ in sent]
+        assert received == sent
+        await call(client.close)
