@@ -428,8 +428,7 @@ class TopicConsumer(Consumer):
                 await self._attached.wait()
         except TimeoutError:
             raise Timeout(f"the consumer of {self._topic} is not subscribed again yet") from None
-        if self._state is not ConsumerState.READY:
-            self._check_receives()
+        self._check_usable()
 
     async def unsubscribe(self, force: bool = False) -> None:
         """See `Consumer.unsubscribe`."""
