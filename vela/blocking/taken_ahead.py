@@ -43,8 +43,13 @@ class TakenAhead:
             return message
         except BaseException:
             if message is not None:
-                self._messages.appendleft(message)
+                self.put_first(message)
             raise
+
+    def put_first(self, message: Message) -> None:
+        """Add a message before all others: the call that took it was interrupted."""
+        with self._guard:
+            self._messages.appendleft(message)
 
     def add(self, messages: Iterable[Message]) -> None:
         """Add messages at the end."""
