@@ -68,3 +68,23 @@ async def test_after_a_redelivery_of_everything_the_first_message_comes_first() 
         received = [(await call(consumer.receive)).data() for _ in sent]
         assert received == sent
         await call(client.close)
+
+
+async def test_the_message_of_an_interrupted_read_is_available(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with ScriptedPeer.started() as peer:
+        desk = Desk(peer, cast(Client, None))
+        client = await asyncio.to_thread(vela.Client, peer.url)
+        reader = await call(client.create_reader, TOPIC, vela.MessageId.earliest)
+        await desk.settled(1000)
+        desk.deliver_each(b"last")
+
+        def interrupted() -> None:
+            with pytest.raises(KeyboardInterrupt):
+                reader.read_next()
+
+        with monkeypatch.context() as patched:
+            patched.setattr("vela.blocking.loop_thread.Waiter", InterruptedWaiter)
+            await call(interrupted)
+        assert await call(reader.has_message_available)
+        assert (await call(reader.read_next)).data() == b"last"
+        await call(client.close)
