@@ -24,8 +24,9 @@ class Message:
     payload: bytes
     key: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
-    publish_time: datetime | None = None  # None also if no datetime can be as late
-    event_time: datetime | None = None  # when the event happened, if the producer said so; the same
+    # Both times are None too if no datetime can have the number that the producer sent.
+    publish_time: datetime | None = None
+    event_time: datetime | None = None  # when the event happened, if the producer said so
     redelivery_count: int = 0  # redeliveries that the broker counted; always 0 on Exclusive and Failover
 
     @property
