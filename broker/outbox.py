@@ -61,6 +61,10 @@ def publish(
         )
     now_ms = time.time_ns() // 1_000_000
     deliver_at_ms = _due_ms(deliver_at, deliver_after, now_ms)
+    if key is not None:
+        _check_text(key, "key")
+    if not isinstance(ordering_key, bytes | None):
+        raise MetadataInvalid(f"ordering_key is {ordering_key!r}: it takes bytes")
     sticky = ordering_key if ordering_key is not None else None if key is None else key.encode()
     entry = encode_single(
         producer_name=OUTBOX_PRODUCER,
@@ -151,6 +155,7 @@ def _ms(moment: datetime, what: str) -> int:
 
 def _bytes(payload: bytes | str) -> bytes:
     if isinstance(payload, str):
+        _check_text(payload, "payload")
         return payload.encode()
     if not isinstance(payload, bytes | bytearray | memoryview):
         raise MetadataInvalid(f"payload is a {type(payload).__name__}: it takes bytes or text")
@@ -161,4 +166,16 @@ def _texts(properties: Mapping[str, str]) -> dict[str, str]:
     for name, value in properties.items():
         if not (isinstance(name, str) and isinstance(value, str)):
             raise MetadataInvalid(f"properties has {name!r}: {value!r}; names and values must be strings")
+        _check_text(name, "a property's name")
+        _check_text(value, f"property {name!r}")
     return dict(properties)
+
+
+def _check_text(value: object, what: str) -> None:
+    try:
+        if isinstance(value, str):
+            value.encode()
+            return
+    except UnicodeEncodeError:
+        raise MetadataInvalid(f"{what} has a lone surrogate, which UTF-8 cannot express") from None
+    raise MetadataInvalid(f"{what} is {value!r}: it takes text")

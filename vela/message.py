@@ -37,6 +37,7 @@ class ReceivedEntry:
         "chunks",
         "encryption",
         "entry_id",
+        "epoch",
         "generation",
         "ledger_id",
         "partition",
@@ -57,6 +58,8 @@ class ReceivedEntry:
     encryption: EncryptionContext | None  # None: the payload was not encrypted
     # number of the receiver's connection that brought the entry; acks for an earlier connection have no effect
     generation: int
+    # the receiver's epoch when the entry arrived; a request to deliver everything again begins a new one
+    epoch: int | None
     receiver: Any  # the single-topic consumer that received the entry and acknowledges it
 
     def __init__(
@@ -81,6 +84,7 @@ class ReceivedEntry:
         self.chunks = ()
         self.encryption = None
         self.generation = 0
+        self.epoch = None
 
 
 @functools.total_ordering

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vela.message import Message as ReceivedMessage
 
-__all__ = ["Message"]
+__all__ = ["Message", "moment"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +24,9 @@ class Message:
     payload: bytes
     key: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
-    publish_time: datetime | None = None  # None also if no datetime can be as late
-    event_time: datetime | None = None  # when the event happened, if the producer said so; the same
+    # Both times are None too if no datetime can have the number that the producer sent.
+    publish_time: datetime | None = None
+    event_time: datetime | None = None  # when the event happened, if the producer said so
     redelivery_count: int = 0  # redeliveries that the broker counted; always 0 on Exclusive and Failover
 
     @property
@@ -46,13 +47,14 @@ class Message:
             payload=received.data(),
             key=received.partition_key() or None,
             properties=received.properties(),
-            publish_time=_moment(received.publish_timestamp()),
-            event_time=_moment(received.event_timestamp()),
+            publish_time=moment(received.publish_timestamp()),
+            event_time=moment(received.event_timestamp()),
             redelivery_count=received.redelivery_count(),
         )
 
 
-def _moment(at_ms: int) -> datetime | None:
+def moment(at_ms: int) -> datetime | None:
+    """Return a time in ms since 1970 as a datetime; None if it is 0, or if no datetime can have it."""
     try:
         return datetime.fromtimestamp(at_ms / 1000, UTC) if at_ms else None
     except (ValueError, OverflowError, OSError):  # a producer may send any number

@@ -20,7 +20,7 @@ from django.db import connection, transaction
 from django.utils.module_loading import autodiscover_modules
 
 from broker.core.topic_name import TopicName
-from broker.handlers.message import Message
+from broker.handlers.message import Message, moment
 from broker.handlers.registry import registered
 from broker.models import Outbox
 from vela.wire.entry import decode_messages
@@ -112,8 +112,10 @@ def _message(row: Outbox) -> Message:
         topic=row.topic,
         message_id=f"outbox:{row.pk}",
         payload=found.payload,
-        key=found.key,
+        key=found.key or None,
         properties=found.properties,
+        publish_time=moment(found.publish_time_ms),
+        event_time=moment(found.event_time_ms),
     )
 
 

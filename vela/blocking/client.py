@@ -13,7 +13,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from vela.aio.client import Client as AioClient
 from vela.aio.consumers.consumer import Consumer as AioConsumer
-from vela.aio.consumers.options import DEFAULT_RECEIVER_QUEUE_SIZE
+from vela.aio.consumers.options import DEFAULT_RECEIVER_QUEUE_SIZE, ConsumerEvents
 from vela.aio.daemon_thread import DaemonThread
 from vela.aio.producers.producer import Producer as AioProducer
 from vela.aio.readers.reader import Reader as AioReader
@@ -24,7 +24,7 @@ from vela.blocking.loop_thread import LoopThread
 from vela.blocking.producer import Producer
 from vela.blocking.reader import Reader
 from vela.blocking.table_view import TableView
-from vela.core.argument_checks import require_plain_function
+from vela.core.argument_checks import require_methods, require_plain_function
 from vela.message import Message
 
 __all__ = ["Client"]
@@ -96,6 +96,9 @@ class Client(Facade[AioClient]):
         """Subscribe a consumer. Arguments and errors are those of `vela.aio.Client.subscribe`."""
         made: Future[Consumer] = Future()
         given["message_listener"] = _listening("message_listener", given["message_listener"], made)
+        if (events := given["consumer_event_listener"]) is not None:
+            require_methods("consumer_event_listener", events, "became_active", "became_inactive")
+            given["consumer_event_listener"] = _Events(events, made)
         return self._made(
             lambda: self.aio.subscribe(**given),
             lambda aio: Consumer(
@@ -204,6 +207,22 @@ def _listening(
         listener(made.result(), message)
 
     return listen
+
+
+class _Events:
+    """Calls the application's `consumer_event_listener`, with the consumer that `subscribe` returns."""
+
+    def __init__(self, events: ConsumerEvents, made: Future[Consumer]) -> None:
+        self._events = events
+        self._made = made
+
+    def became_active(self, _: Any, partition: int) -> None:
+        """See `ConsumerEvents`."""
+        self._events.became_active(self._made.result(), partition)
+
+    def became_inactive(self, _: Any, partition: int) -> None:
+        """See `ConsumerEvents`."""
+        self._events.became_inactive(self._made.result(), partition)
 
 
 def _take_at_a_time(given: Given) -> int:

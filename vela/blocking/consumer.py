@@ -157,14 +157,19 @@ class Consumer(Facade[AioConsumer]):
             yield message
 
     def _put_back(self, message: Message) -> None:
-        """Put back a message that an interrupted call has taken. The next call returns it."""
-        self._thread.do(lambda: self._return([message]))
+        """Put back a message that an interrupted call has taken. The next call returns it, before those taken ahead.
+
+        If calls wait on other threads, one of them gets it.
+        """
+        self._ahead.put_first(message)
+        self._thread.do(lambda: self._return(self._ahead.clear()))
 
     def _return(self, messages: list[Message]) -> None:
         """Put back messages that no call has returned, and stop counting them as taken. Runs on the event loop."""
-        for message in messages:
+        awaited = [message for message in messages if message.entry.receiver.is_awaited(message)]
+        for message in awaited:
             message.entry.receiver.untaken(message)
-        self.aio.queue.put_back(messages)
+        self.aio.queue.put_back(awaited)
 
     def receive_async(self, callback: Callable[[Result, Message | None], object]) -> None:
         """Call `callback(result, message)` with the next message. Callbacks get messages in the order of these calls.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from vela.aio.producers.producer import Producer as AioProducer
 from vela.blocking.facade import Facade, waits
-from vela.errors import InvalidConfiguration, Result, VelaError
+from vela.errors import InvalidConfiguration, Result, UnknownError, VelaError
 from vela.message import MessageId
 
 if TYPE_CHECKING:
@@ -117,7 +117,11 @@ class Producer(Facade[AioProducer]):
         def submit() -> None:
             future: asyncio.Future[MessageId] = asyncio.get_running_loop().create_future()
             future.add_done_callback(lambda done: self._answer(callback, done))
-            self.aio.send_outgoing(message, future)
+            try:
+                self.aio.send_outgoing(message, future)
+            except Exception as error:  # of the application's message_router
+                is_known = isinstance(error, VelaError)
+                future.set_exception(error if is_known else UnknownError(f"message_router failed: {error!r}"))
 
         try:
             self._thread.post(submit)

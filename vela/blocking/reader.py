@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from vela.aio.readers.reader import Reader as AioReader
-from vela.blocking.facade import Facade, waits
+from vela.blocking.facade import Facade
 from vela.core.argument_checks import milliseconds
 from vela.errors import AlreadyClosed
 from vela.message import Message, MessageId
@@ -51,7 +51,10 @@ class Reader(Facade[AioReader]):
                 pass  # another thread was faster
         return self._thread.run(lambda: self.aio.read_next(timeout_millis), self._returned.appendleft)
 
-    has_message_available = waits(AioReader.has_message_available)
+    def has_message_available(self) -> bool:
+        """Return whether there is a message to read, as `vela.aio.Reader.has_message_available` does."""
+        self._thread.require_own_process()
+        return bool(self._returned) or self._thread.run(self.aio.has_message_available)
 
     def statistics(self) -> ConsumerStatistics:
         """Return the statistics of the consumer behind the reader. Cheap, and allowed at any time."""

@@ -14,7 +14,8 @@ __all__ = ["TakenAhead"]
 class TakenAhead:
     """Messages that were taken from the queue and not yet returned, in order. Any thread may use it.
 
-    `next` skips messages of a lost connection, because the broker delivers them again.
+    `next` skips messages that the broker delivers again: those of a lost connection and, on Exclusive and Failover,
+    those from before a negative ack that requested everything again.
     """
 
     def __init__(self) -> None:
@@ -36,14 +37,19 @@ class TakenAhead:
                 while self._messages:
                     message = self._messages[0]
                     del self._messages[0]
-                    if message.entry.receiver.is_current(message):
+                    if message.entry.receiver.is_awaited(message):
                         break
                     message = None
             return message
         except BaseException:
             if message is not None:
-                self._messages.appendleft(message)
+                self.put_first(message)
             raise
+
+    def put_first(self, message: Message) -> None:
+        """Add a message before all others: the call that took it was interrupted."""
+        with self._guard:
+            self._messages.appendleft(message)
 
     def add(self, messages: Iterable[Message]) -> None:
         """Add messages at the end."""

@@ -54,6 +54,8 @@ class Decryptor:
                 reason = CryptoError(
                     "the payload was changed, or was encrypted with a key other than the one it names"
                 )
+            except Exception as error:  # the key reader is the application's: another copy may have its key
+                reason = CryptoError(f"the key reader failed for {key.key!r}: {error!r}")
         raise reason or CryptoError("the message names no key")
 
     def _cipher(self, key: EncryptionKeys) -> AESGCM:

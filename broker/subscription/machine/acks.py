@@ -139,6 +139,10 @@ class Acks:
                 if not cumulative:
                     continue
                 position, remaining = self._ledgers.previous_of(position), None
+            if cumulative and position.entry_id < 0 and self._ledgers.get(position.ledger_id) is not None:
+                # For a message inside a batch, clients count down to the entry before the batch, also from a ledger's
+                # first entry.
+                position = self._ledgers.previous_of(position)
             if cumulative and story.watches_acks:
                 newly = list(without_acked(cursor, self._ledgers.spans(cursor.mark_delete, position)))
             try:

@@ -106,6 +106,11 @@ def test_delayed_messages_keep_their_delivery_time() -> None:
         ({"topic": "t", "payload": b"", "deliver_after": 5}, MetadataInvalid),
         ({"topic": "t", "payload": b"", "properties": {"a": 1}}, MetadataInvalid),
         ({"topic": "t", "payload": None}, MetadataInvalid),
+        ({"topic": "t", "payload": "\ud800"}, MetadataInvalid),
+        ({"topic": "t", "payload": b"", "key": 5}, MetadataInvalid),
+        ({"topic": "t", "payload": b"", "key": "\ud800"}, MetadataInvalid),
+        ({"topic": "t", "payload": b"", "ordering_key": "k"}, MetadataInvalid),
+        ({"topic": "t", "payload": b"", "properties": {"a": "\ud800"}}, MetadataInvalid),
         (
             {
                 "topic": "t",

@@ -45,3 +45,26 @@ def test_a_failed_call_releases_a_listener_that_has_a_message_already(
             getattr(client, create)("t", position, **{listener: lambda *_: None})
     threads[0].join(5)
     assert len(outcomes) == 1
+
+
+def test_an_event_listener_gets_the_consumer_that_subscribe_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[Any, int]] = []
+    threads: list[threading.Thread] = []
+
+    class Events:
+        def became_active(self, consumer: Any, partition: int) -> None:
+            told.append((consumer, partition))
+
+        became_inactive = became_active
+
+    async def subscribe(**given: Any) -> object:
+        events = given["consumer_event_listener"]
+        threads.append(threading.Thread(target=events.became_active, args=(None, 3), daemon=True))
+        threads[0].start()
+        return object()
+
+    with vela.Client("pulsar://localhost") as client:
+        monkeypatch.setattr(client.aio, "subscribe", subscribe)
+        consumer = client.subscribe("t", "s", vela.ConsumerType.Failover, consumer_event_listener=Events())
+        threads[0].join(5)
+    assert told == [(consumer, 3)]

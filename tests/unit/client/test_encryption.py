@@ -103,6 +103,17 @@ def test_each_recipient_reads_with_its_own_key_and_others_do_not() -> None:
         Decryptor(Keys(eve=EVE)).decrypt(metadata, payload)
 
 
+def test_a_reader_that_fails_with_another_error_still_reads_its_own_copy() -> None:
+    class Rude(Keys):
+        def get_private_key(self, key_name: str, metadata: Mapping[str, str]) -> EncryptionKeyInfo:
+            return EncryptionKeyInfo(pem_of(self.keys[key_name]))  # KeyError for the others
+
+    metadata, payload = encrypted(Encryptor(["alice", "bob"], Keys(alice=ALICE, bob=BOB)))
+    assert Decryptor(Rude(bob=BOB)).decrypt(metadata, payload) == b"payload"
+    with pytest.raises(CryptoError, match="KeyError"):
+        Decryptor(Rude(eve=EVE)).decrypt(metadata, payload)
+
+
 def test_every_entry_has_its_own_vector_and_the_recipients_key_is_used_once() -> None:
     encryptor, keys = Encryptor(["alice"], Keys(alice=ALICE)), Keys(alice=ALICE)
     decryptor = Decryptor(keys)

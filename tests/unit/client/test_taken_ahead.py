@@ -10,13 +10,13 @@ from vela.wire.entry import Message as Body
 
 
 class Receiver:
-    """A consumer that says for each message whether it came over the current connection."""
+    """A consumer that says for each message whether the broker will deliver it again."""
 
     def __init__(self, *, past: tuple[int, ...] = (), interrupts: int = 0) -> None:
         self.past = past
         self.interrupts = interrupts
 
-    def is_current(self, message: Message) -> bool:
+    def is_awaited(self, message: Message) -> bool:
         if self.interrupts:
             self.interrupts -= 1
             raise KeyboardInterrupt
@@ -37,7 +37,7 @@ def numbers(ahead: TakenAhead) -> list[int]:
     return found
 
 
-def test_messages_come_in_order_without_those_of_an_earlier_connection() -> None:
+def test_messages_come_in_order_without_those_that_come_again() -> None:
     ahead = filled(Receiver(past=(0, 2)))
     assert ahead
     assert numbers(ahead) == [1, 3]

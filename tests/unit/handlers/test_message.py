@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import base64
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
 from broker.handlers.message import Message
+from broker.testing.fixtures import _message
 from vela.message import Message as ReceivedMessage
 from vela.message import MessageId, ReceivedEntry
 from vela.wire.entry import decode_messages, encode_single
@@ -47,3 +50,17 @@ def test_fields_that_the_publisher_did_not_set_are_none() -> None:
 
 def test_a_time_that_no_datetime_can_have_is_none() -> None:
     assert Message.from_received("t", received(event_time_ms=(1 << 63) - 1)).event_time is None
+
+
+def test_in_a_projects_tests_a_message_has_the_same_fields() -> None:
+    data = encode_single(
+        producer_name="p", sequence_id=0, publish_time_ms=PUBLISHED_MS, payload=b"x", event_time_ms=EVENT_MS
+    )
+    row: Any = SimpleNamespace(pk=7, topic="persistent://a/b/t", data=data)
+    assert _message(row) == Message(
+        topic="persistent://a/b/t",
+        message_id="outbox:7",
+        payload=b"x",
+        publish_time=datetime(2026, 3, 1, 14, 30, 0, 120_000, UTC),
+        event_time=datetime(2026, 3, 1, 14, 23, 20, tzinfo=UTC),
+    )

@@ -67,6 +67,23 @@ def test_a_cumulative_ack_on_shared_changes_nothing_and_succeeds() -> None:
     assert machine.state.counters.ignored_acks == 1
 
 
+def test_a_cumulative_ack_before_a_ledgers_first_entry_acks_the_ledgers_before() -> None:
+    machine = Machine(EXCLUSIVE)
+    member, _ = machine.attach(permits=10)
+    *_, last = machine.publish(1, 3)
+    machine.log.roll()
+    [batch] = machine.publish(2)
+    machine.pump()
+    before = Position(batch.ledger_id, -1)  # what clients send for the first message of `batch`
+    for _ in range(2):
+        effects = machine.ack(member, before, cumulative=True, receipt=Receipts())
+        assert [type(each) for each in effects][:1] == [SettleWhenDurable]
+        assert machine.state.cursor.backlog_messages == 2
+    assert machine.state.cursor.mark_delete == last
+    effects = machine.ack(member, Position(batch.ledger_id + 7, -1), cumulative=True, receipt=Receipts())
+    assert isinstance(answers(effects)[0].error, InvalidAck)
+
+
 def test_acks_keep_their_order_while_counts_are_missing() -> None:
     machine = Machine(EXCLUSIVE, indexed=False)
     member, _ = machine.attach(permits=10)

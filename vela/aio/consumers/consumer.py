@@ -247,6 +247,9 @@ class Consumer(ABC):
     def _check_receives(self) -> None:
         if self._listener is not None:
             raise InvalidConfiguration("a consumer with a message listener does not take receive calls")
+        self._check_usable()
+
+    def _check_usable(self) -> None:
         if not self._state.can_receive:
             if self._state.is_over:
                 raise AlreadyClosed(f"the consumer of {self.topic()} is closed")

@@ -56,6 +56,7 @@ class IntakeOwner(Protocol):
     acks: AckSide
     counters: ConsumerCounters
     start: StartPosition | None
+    epoch: int | None
 
     def give_back(self, permits: int) -> None:
         """Grant permits again for messages that the application will not see."""
@@ -178,6 +179,7 @@ class Intake:
             self._owner,
         )
         entry.generation = self.generation
+        entry.epoch = self._owner.epoch
         return entry
 
     def _from_start(self, start: StartPosition, reply: replies.Message, bodies: list[Body]) -> list[Body]:

@@ -29,7 +29,7 @@ from vela.aio.own_loop import require_loop
 from vela.core.consuming.seek_target import seek_target
 from vela.core.consuming.state import ConsumerState
 from vela.core.consuming.statistics import ConsumerStatistics
-from vela.core.topic_name import partition_name
+from vela.core.topic_name import full_name, partition_name
 from vela.errors import (
     AlreadyClosed,
     InvalidConfiguration,
@@ -191,7 +191,9 @@ class MultiTopicsConsumer(Consumer):
             return entry.receiver
         message_id = message.message_id() if isinstance(message, Message) else message
         topic = message_id.topic_name()
-        if not topic and len(self._topics) == 1:
+        if topic:
+            topic = full_name(topic)
+        elif len(self._topics) == 1:
             topic = next(iter(self._topics))
         if topic not in self._consumers and message_id.partition() >= 0:
             topic = partition_name(topic, message_id.partition())

@@ -157,7 +157,8 @@ class TopicConsumer(Consumer):
         self._attached = asyncio.Event()
         self._state = ConsumerState.UNINITIALIZED
         self._closing: asyncio.Task[None] | None = None
-        self._epoch = None if options.is_shared else 0
+        self.epoch = None if options.is_shared else 0
+        """How often everything was requested again; None on Shared and Key_Shared, where the broker does not count."""
         self._start_id = options.start_message_id
         self._start_inclusive = options.start_message_id_inclusive
         self._start_ms: int | None = None  # the time of the last seek, if that was one to a time
@@ -307,6 +308,10 @@ class TopicConsumer(Consumer):
         """Return whether the message arrived over the current connection."""
         return message.entry.generation == self._intake.generation
 
+    def is_awaited(self, message: Message) -> bool:
+        """Return whether the message is current, and the broker was not asked to deliver everything again since."""
+        return self.is_current(message) and message.entry.epoch == self.epoch
+
     def _count(self, message: Message) -> None:
         counters = self.counters
         counters.messages_received += 1
@@ -425,8 +430,7 @@ class TopicConsumer(Consumer):
                 await self._attached.wait()
         except TimeoutError:
             raise Timeout(f"the consumer of {self._topic} is not subscribed again yet") from None
-        if self._state is not ConsumerState.READY:
-            self._check_receives()
+        self._check_usable()
 
     async def unsubscribe(self, force: bool = False) -> None:
         """See `Consumer.unsubscribe`."""
@@ -620,7 +624,7 @@ class TopicConsumer(Consumer):
                     request_id=request_id,
                     start=start,
                     rollback_s=self._rollback_s(),
-                    epoch=self._epoch,
+                    epoch=self.epoch,
                 ),
                 timeout_s=self._client.settings.operation_timeout_s,
             )
@@ -701,7 +705,7 @@ class TopicConsumer(Consumer):
             self.counters.stale_entries += 1
             return
         epoch = reply.consumer_epoch
-        if epoch is not None and self._epoch is not None and epoch < self._epoch:
+        if epoch is not None and self.epoch is not None and epoch < self.epoch:
             self._intake.pass_over(reply)
             return
         if self._schema_gate is not None and self._schema_gate.keeps_back(connection, reply):
@@ -806,10 +810,10 @@ class TopicConsumer(Consumer):
         """See `AckOwner`."""
         dropped = len(self._drop_queue())
         self._arrivals.reset()
-        if self._epoch is not None:
-            self._epoch += 1
+        if self.epoch is not None:
+            self.epoch += 1
         if self._link is not None:
-            self._link.write(commands.redeliver(self.consumer_id, (), epoch=self._epoch))
+            self._link.write(commands.redeliver(self.consumer_id, (), epoch=self.epoch))
         self._dropped(dropped)
 
     def _dropped(self, messages: int) -> None:

@@ -21,13 +21,19 @@ def printer(name: str, *, is_terminal: bool) -> Callable[[Message], bytes]:
     """Return a function that writes a message: `text`, `json` and `hex` write a line, `raw` the payload's bytes."""
     match name:
         case "json":
-            return lambda message: f"{json.dumps(message_json(message), ensure_ascii=False)}\n".encode()
+            return _json_line
         case "hex":
             return lambda message: message.data().hex().encode() + b"\n"
         case "raw":
             return lambda message: message.data()
         case _:
             return _safe_text if is_terminal else lambda message: message.data() + b"\n"
+
+
+def _json_line(message: Message) -> bytes:
+    line = json.dumps(message_json(message), ensure_ascii=False)
+    # An ordering key that is not UTF-8 has lone surrogates, which JSON can only write as escapes.
+    return line.encode(errors="backslashreplace") + b"\n"
 
 
 def message_json(message: Message) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from tests.unit.client.entries import single
 from vela.aio.consumers.multi_topics import MultiTopicsConsumer
 from vela.core.consuming.state import ConsumerState
 from vela.errors import BrokerPersistenceError, ConsumerBusy, NotConnected
+from vela.message import MessageId
 from vela.wire.binary.enums import ServerError
 
 
@@ -149,3 +150,12 @@ async def test_a_topic_that_has_failed_does_not_count_for_available_messages(
     desk.peer.link.flush()
     await until(lambda: "has failed" in caplog.text, "its end")
     assert not await consumer.has_message_available()
+
+
+async def test_an_id_may_name_its_topic_by_its_short_name(desk: Desk) -> None:
+    consumer = await Partitions(desk, 2).consumer(ack_group_time_ms=0)
+    consumer.acknowledge(MessageId(1, LEDGER_ID, 5, topic="orders"))
+    await until(lambda: desk.acks() == [(LEDGER_ID, 5)], "the ack")
+    (acked,) = desk.peer.of(events.Ack)
+    subscribed = next(each for each in desk.peer.of(events.Subscribe) if each.topic == f"{TOPIC}-partition-1")
+    assert acked.consumer_id == subscribed.consumer_id

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from broker.doors.binary.wire import events
 from tests.integration.client.consumer.desk import TOPIC, Desk
 from tests.support.scripted_peer import Link
 from tests.support.waiting import until
+from vela.errors import NotConnected
 from vela.message import MessageId
+from vela.wire.binary.enums import ServerError
 
 
 async def test_a_consumer_subscribes_again_only_after_its_seek_was_answered(desk: Desk) -> None:
@@ -48,3 +52,19 @@ async def test_a_seek_away_from_the_end_of_the_topic_takes_the_end_back(desk: De
     desk.peer.on(events.Seek, move)
     await consumer.seek(MessageId.earliest)
     assert not consumer.has_reached_end_of_topic()
+
+
+async def test_a_seek_says_why_a_consumer_with_a_listener_failed_meanwhile(desk: Desk) -> None:
+    consumer = await desk.subscribe(message_listener=lambda consumer, message: None)
+
+    def move(link: Link, event: events.Seek) -> None:
+        link.engine.send_close_consumer(desk.consumer_id)
+        link.engine.send_success(event.request_id)
+
+    def gone(link: Link, event: events.Lookup) -> None:
+        link.engine.send_lookup_failed(event.request_id, ServerError.TOPIC_NOT_FOUND, "no such topic")
+
+    desk.peer.on(events.Seek, move)
+    desk.peer.on(events.Lookup, gone)
+    with pytest.raises(NotConnected):
+        await consumer.seek(MessageId.earliest)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator
 
 import pytest
 
+import vela
 from broker.doors.binary.wire import events
 from tests.support.scripted_peer import Link, ScriptedPeer
 from tests.support.storing_peer import StoringPeer
@@ -177,3 +179,26 @@ async def test_closing_closes_every_partition(store: StoringPeer, client: Client
         await producer.send(b"x")
     with pytest.raises(errors.AlreadyClosed):
         await producer.flush()
+
+
+async def test_a_router_that_fails_ends_each_send_async_with_its_error(
+    store: StoringPeer, partitions: Partitions
+) -> None:
+    client = await asyncio.to_thread(vela.Client, store.peer.url)
+    results: list[vela.Result] = []
+
+    def route(message: Message, count: int) -> int:
+        return {b"far": count}[message.data()]
+
+    def send() -> None:
+        producer = client.create_producer(
+            "t", message_router=route, max_pending_messages=1, block_if_queue_full=True
+        )
+        for payload in (b"far", b"unknown", b"far"):
+            producer.send_async(payload, lambda result, _: results.append(result))
+
+    threading.Thread(target=send, daemon=True).start()
+    await until(lambda: len(results) == 3, "three callbacks")
+    wrong, failed = vela.Result.InvalidConfiguration, vela.Result.UnknownError
+    assert results == [wrong, failed, wrong]
+    await asyncio.to_thread(client.close)

@@ -51,6 +51,15 @@ def test_json_has_always_the_same_members() -> None:
     assert (json.loads(line)["payload"], line.count(b"\n")) == ("a\nb", 1)
 
 
+def test_an_ordering_key_that_is_not_utf8_is_printed_as_json() -> None:
+    data = encode_single(
+        producer_name="p", sequence_id=7, publish_time_ms=5, payload=b"x", ordering_key=b"a\xff"
+    )
+    (body,) = decode_messages(data, max_message_bytes=1_000_000)
+    line = printer("json", is_terminal=False)(Message(body, ReceivedEntry("t", 3, 4)))
+    assert json.loads(line)["ordering_key"].encode(errors="surrogateescape") == b"a\xff"
+
+
 def test_ids_are_printed_as_the_acts_take_them() -> None:
     assert id_text(MessageId(-1, 5, 3, -1)) == "5:3"
     assert id_text(MessageId(2, 5, 3, 1)) == "5:3:2:1"
