@@ -15,6 +15,7 @@ from broker.subscription.requests import AckRequest
 from tests.support.broker_harness import ManualClock, eventually
 from tests.support.memory_broker import memory_broker
 from tests.support.steps import counted_steps
+from vela.wire.entry import decode_messages
 
 MOST_GROWTH = 2.6  # quadratic work grows by 4
 
@@ -89,7 +90,7 @@ async def test_a_message_is_decoded_once_for_all_parked_pulls_that_have_a_filter
             suspend_timeout_ms=15_000,
         )
         waiting = [await run.broker.pull(ask) for _ in range(30)]
-        with patch.object(reader, "decode_messages", side_effect=reader.decode_messages) as decoded:
+        with patch.object(reader, "decode_messages", side_effect=decode_messages) as decoded:
             await producer.publish(4)
         assert decoded.call_count == 4
         assert all(isinstance(each, ParkedPull) and not each.answer.done() for each in waiting)

@@ -9,6 +9,7 @@ from unittest.mock import patch
 import psycopg
 import pytest
 
+from broker.acts.kinds.cursors.change import with_index
 from broker.core.position import LATEST
 from broker.storage.acts import acts as act_store
 from broker.storage.log import entries as log_store
@@ -140,6 +141,5 @@ async def test_counts_that_a_move_needs_are_not_evicted_while_it_loads_others() 
             return found
 
         with patch.object(log_store, "read_counts", read_and_evict):
-            async with run.subscription().moves.idle():
-                await run.subscription().moves.with_index(lambda: run.subscription().cursor.recount())
+            await with_index(run.topic().reader, run.subscription().cursor.recount)
         assert run.subscription().cursor.recount() == run.subscription().cursor.totals
