@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.core.client_identity import INTERNAL_FACE, ClientIdentity
 from broker.core.counted import counted
@@ -26,6 +26,7 @@ from broker.core.errors import BrokerError, InvalidTopicName, ServiceNotReady
 from broker.core.producers.access import OUTBOX_PRODUCER
 from broker.core.topic_name import TopicName
 from broker.log.sends import Receipt, SendRequest
+from broker.producers.internal_producer import OpenedProducer
 from broker.producers.requests import ProducerRequest
 from broker.storage.away import is_away
 from broker.storage.log import outbox as store
@@ -35,7 +36,7 @@ from vela.wire.entry import parse_header
 from vela.wire.errors import EntryCorrupt
 
 if TYPE_CHECKING:
-    from broker.producers.internal_producer import OpenedProducer, ProducerOpener
+    from broker.producers.requests import ProducerSink
 
 __all__ = ["OutboxMover"]
 
@@ -50,10 +51,26 @@ _MOST_ON_THE_WAY = 2000  # rows of one topic
 _IDENTITY = ClientIdentity(address="outbox", client_version="", face=INTERNAL_FACE)
 
 
+class _Producer(OpenedProducer, Protocol):
+    """The part of a producer that the outbox uses."""
+
+    @property
+    def is_settled(self) -> bool: ...
+
+
+class _Opener(Protocol):
+    """The interface through which the outbox opens producers."""
+
+    async def partition_count(self, topic: TopicName, *, create: bool) -> int: ...
+    async def open_producer(
+        self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
+    ) -> _Producer: ...
+
+
 class OutboxMover:
     """One task for all topics. A topic whose rows cannot be moved does not delay the other topics."""
 
-    def __init__(self, opener: ProducerOpener, pool: ConnectionPool, *, is_ready: Callable[[], bool]) -> None:
+    def __init__(self, opener: _Opener, pool: ConnectionPool, *, is_ready: Callable[[], bool]) -> None:
         self._opener = opener
         self._pool = pool
         self._is_ready = is_ready
@@ -192,12 +209,12 @@ class _Lane:
         self.topic = topic
         self._mover = mover
         self._taken = taken
-        self._producer: OpenedProducer | None = None
-        self._closed: OpenedProducer | None = None  # by the topic, perhaps with rows on their way
+        self._producer: _Producer | None = None
+        self._closed: _Producer | None = None  # by the topic, perhaps with rows on their way
         self._rows: dict[int, int] = {}  # sequence id → row
         self._next_sequence_id = 0
 
-    async def open(self, opener: ProducerOpener) -> None:
+    async def open(self, opener: _Opener) -> None:
         """Open the producer. Safe to repeat. Raises BrokerError if the topic refuses it, or still stores its rows."""
         if self._producer is None:
             if self._closed is not None and not self._closed.is_settled:
