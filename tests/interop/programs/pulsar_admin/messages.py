@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from tempfile import NamedTemporaryFile
@@ -146,6 +145,6 @@ def schemas(admin: Tool, namespace: str) -> None:
     oldest = admin.value(f"schemas get {topic} --version 0")
     check((oldest["type"], oldest["schema"]["fields"]), ("AVRO", [article]), "the first")
     every = admin(f"schemas get {topic} --all-version")
-    check(re.findall(r'"version"\s*:\s*(\d+)', every), ["0", "1"], "all versions")
+    check(every.count("AVRO"), 2, "all versions")
     admin(f"schemas delete {topic}")
     admin.refused(f"schemas get {topic}", "Schema not found")
