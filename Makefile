@@ -42,7 +42,7 @@ fuzz: development ## feed every parser INPUTS=1000000 generated inputs, and a Ve
 	$(RUN) -m tests.fuzz.started --inputs $(or $(SENT),20000) $(if $(SEED),--seed $(SEED))
 	$(RUN) -m tests.fuzz.rest --seconds $(or $(LASTING),60) $(if $(SEED),--seed $(SEED))
 
-interop: development ## ask clients in Python, Go, Java and JavaScript the same questions; needs Go, Maven and npm
+interop: development ## ask clients and admin tools in Python, Go, Java and JavaScript the same questions; needs Go, Maven and npm
 	$(RUN) -m tests.interop.run
 
 soak: development ## run the random tests for longer: SEEDS=100 crashing brokers, EXAMPLES=2000 of each model

@@ -458,7 +458,6 @@ def test_a_topic_is_compacted_unloaded_terminated_and_truncated(admin: Admin, ap
         ("maxConsumersPerTopic", "POST", 7),
         ("maxUnackedMessagesPerConsumer", "POST", 100),
         ("compactionThreshold", "PUT", 1_000_000),
-        ("schemaCompatibilityStrategy", "PUT", "BACKWARD"),
         ("subscriptionExpirationTime", "POST", 5),
         ("publishRate", "POST", {"publishThrottlingRateInMsg": 9, "publishThrottlingRateInByte": -1}),
         (
@@ -498,6 +497,20 @@ def test_a_policy_of_a_namespace_is_set_read_and_removed(
     admin.done("DELETE", f"namespaces/acme/rules/{path}")
     unset = admin("GET", f"namespaces/acme/rules/{path}")
     assert (unset.status, unset.body) == (204, b"")
+
+
+def test_the_schema_strategy_of_a_namespace_is_undefined_unless_it_is_set(admin: Admin) -> None:
+    admin.done("PUT", "namespaces/acme/strategic")
+    path = "namespaces/acme/strategic/schemaCompatibilityStrategy"
+    assert admin.get(path) == "UNDEFINED"  # Pulsar's tools cannot read an empty answer
+    admin.done("PUT", path, "BACKWARD")
+    assert admin.get(path) == "BACKWARD"
+    admin.done("DELETE", path)
+    assert admin.get(path) == "UNDEFINED"
+    admin.done("PUT", path, "FULL")
+    admin.done("PUT", path, "UNDEFINED")  # how pulsar-admin removes it
+    assert admin.get(path) == "UNDEFINED"
+    assert admin("PUT", path, "NONE").status == 412
 
 
 def test_policies_of_a_topic_are_set_and_read(admin: Admin) -> None:

@@ -1,1 +1,1 @@
-"""Clients in four languages against a started Vela: `make interop`."""
+"""Clients in four languages and two tools for administrators against a started Vela: `make interop`."""

@@ -45,6 +45,7 @@ ABSENT: Final[dict[str, str]] = {
     "GET /admin/v2/bookies/{rest}": "Vela stores messages in PostgreSQL",
     "GET /admin/v2/proxy-stats/{rest}": "WebSockets are served by the broker: read /metrics",
     "GET /admin/v2/worker/{rest}": "Vela has no functions",
+    "GET /admin/v2/functions/{rest}": "Vela has no functions",
     "GET /admin/v3/{rest}": "Vela has no functions, connectors, packages or transactions",
 }
 

@@ -209,6 +209,8 @@ async def get_compaction(
 ) -> LongRunningStatus:
     """Return the state of the latest compaction of a topic or partition."""
     found = await opened(request, named(domain, tenant, namespace, topic), "Compaction status")
+    if found.compacted.is_running:  # a run that waits for that of another topic is not stored yet
+        return LongRunningStatus(status="RUNNING")
     last = await Catalogue(request.broker).last_compaction(found.topic_id)
     if last is None:
         return LongRunningStatus(status="NOT_RUN")

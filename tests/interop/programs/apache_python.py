@@ -1,4 +1,4 @@
-"""Apache's Python client asks each question of `tests.interop.run`, and prints `ok NAME` or `failed NAME: reason`."""
+"""Apache's Python client asks the questions of `tests.interop.tables`. It prints `ok NAME` or `failed NAME: reason`."""
 
 from __future__ import annotations
 

@@ -30,4 +30,5 @@ def test_an_absent_path_has_its_reason() -> None:
     )
     properties = "/admin/v2/persistent/acme/shop/orders/properties"
     assert why_absent(properties) == "properties are set at creation"  # listed with two methods
+    assert why_absent("/admin/v2/functions/public/default") == "Vela has no functions"
     assert why_absent("/admin/v2/nothing") == ""

@@ -41,12 +41,18 @@ async def change(
     to_set: Mapping[str, object] | None = None,
     to_unset: Iterable[str] = (),
 ) -> None:
-    """Set and unset Vela's policies on a holder as one act. Does nothing if the document already has these values."""
+    """Set and unset Vela's policies on a holder as one act. A value of None unsets a policy.
+
+    Does nothing if the document already has these values.
+    """
     state = await request.broker.policies.documents.read(holder)
+    given: dict[str, object] = {**dict.fromkeys(to_unset), **(to_set or {})}
     texts = {
-        name: _text(value) for name, value in (to_set or {}).items() if state.document.get(name) != value
+        name: _text(value)
+        for name, value in given.items()
+        if value is not None and state.document.get(name) != value
     }
-    unset = [name for name in to_unset if name in state.document]
+    unset = [name for name, value in given.items() if value is None and name in state.document]
     if not texts and not unset:
         return
     kind = "set_namespace_policies" if holder.topic is None else "set_topic_policies"

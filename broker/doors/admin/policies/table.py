@@ -25,6 +25,7 @@ __all__ = ["POLICIES", "AdminPolicy", "Values"]
 Values = Mapping[str, Any]  # Vela's policies by name, as a document stores them
 
 _MIB: Final = 1024 * 1024
+_UNDEFINED: Final = "UNDEFINED"  # Pulsar's word for a strategy that is not set
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class AdminPolicy:
     names: tuple[str, ...]  # of the policies of Vela that this one sets
     body: Any  # the type of its JSON value
     read: Callable[[Values], Any]  # from Vela's values; called only if one of `names` is set
-    write: Callable[[Any], dict[str, object]]  # to Vela's values. Raises Refused
+    write: Callable[[Any], dict[str, object]]  # to Vela's values; None unsets one. Raises Refused
     namespace: str = ""  # its path under a namespace; empty: namespaces do not have it
     topic: str = ""  # its path under a topic; empty: topics do not have it
     namespace_verb: str = "POST"
@@ -173,6 +174,8 @@ def _write_delayed_delivery(given: DelayedDelivery) -> dict[str, object]:
 
 
 def _write_strategy(value: str) -> dict[str, object]:
+    if value == _UNDEFINED:
+        return {"schema_compatibility": None}
     if value not in list(SchemaCompatibility):
         raise Refused(412, f"{value!r} is not a strategy: use one of {', '.join(SchemaCompatibility)}")
     return {"schema_compatibility": value}
@@ -334,5 +337,6 @@ POLICIES: Final[tuple[AdminPolicy, ...]] = (
         namespace_verb="PUT",
         topic_verb="PUT",
         member="schema_compatibility_strategy",
+        unset=_UNDEFINED,  # Java's and Go's admin clients cannot read an empty answer here
     ),
 )

@@ -1,4 +1,4 @@
-// Apache's Go client asks each question of tests/interop/run.py, and prints "ok NAME" or "failed NAME: reason".
+// Apache's Go client asks each question of tests/interop/tables.py, and prints "ok NAME" or "failed NAME: reason".
 package main
 
 import (

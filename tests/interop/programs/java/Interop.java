@@ -14,7 +14,7 @@ import org.apache.pulsar.client.api.*;
 import org.apache.pulsar.client.api.schema.*;
 import org.apache.pulsar.common.schema.SchemaType;
 
-/** Apache's Java client asks each question of tests/interop/run.py, and prints "ok NAME" or "failed NAME: reason". */
+/** Apache's Java client asks each question of tests/interop/tables.py, and prints "ok NAME" or "failed NAME: reason". */
 public final class Interop {
     private static final String PREFIX = System.getenv("INTEROP_PREFIX");
     private static final int WAIT_S = 20;

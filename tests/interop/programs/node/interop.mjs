@@ -1,4 +1,4 @@
-// PulsarFlex, a client in pure JavaScript, asks the questions of tests/interop/run.py for which it has the features.
+// PulsarFlex, a client in pure JavaScript, asks the questions of tests/interop/tables.py for which it has the features.
 // It prints "ok NAME", "failed NAME: reason" or "absent NAME". Apache's Node client needs a native library from GitHub.
 import { once } from "node:events";
 import { createInterface } from "node:readline";

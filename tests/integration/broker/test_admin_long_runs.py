@@ -1,14 +1,16 @@
-"""Pulsar's call for an offload: what it starts, which ledgers move, and what it answers in each state of the run."""
+"""Pulsar's calls for offloads and compactions: what they start, and what they answer in each state of the run."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from broker.doors.admin.application import AdminPages
-from tests.support.broker_harness import BrokerRun, one_row, rows
+from tests.support.broker_harness import BrokerRun, eventually, one_row, rows, running
+from tests.support.compacting import compact, put
 from tests.support.lifetime import keeping, publish_ledgers
 from tests.support.offloading import offloaded
 
@@ -84,3 +86,18 @@ async def test_pulsars_api_starts_an_offload_and_reports_its_state(broker_url: s
         assert (await ask(run, "PUT"))[0] == 400
         assert (await ask(run, "PUT", before, PATH.replace("/t/", "/none/")))[0] == 404
         assert (await ask(run, "PUT", before, PATH.replace("persistent", "non-persistent")))[0] == 405
+
+
+async def test_a_compaction_is_running_while_it_waits_for_that_of_another_topic(broker_url: str) -> None:
+    path = PATH.replace("offload", "compaction")
+    async with running(broker_url, compaction_rate_bytes=1) as run:
+        await put(await run.producer(), "a=1", "a=2")
+        await put(await run.producer("other"), "a=1", "a=2")
+        assert await ask(run, "GET", path=path) == (200, {"status": "NOT_RUN", "lastError": ""})
+        other = asyncio.create_task(compact(run, "other"))
+        await eventually(lambda: run.topic("other").compacted.is_running, "the other run to begin")
+        assert await ask(run, "PUT", path=path) == (204, None)
+        await eventually(lambda: run.topic().compacted.is_running, "the run to begin")
+        assert await ask(run, "GET", path=path) == (200, {"status": "RUNNING", "lastError": ""})
+        other.cancel()
+        await asyncio.gather(other, return_exceptions=True)
