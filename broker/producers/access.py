@@ -198,7 +198,7 @@ class ProducerAccess:
             )
             producer.closed_by_broker(
                 PersistenceFailed(
-                    f"the epoch of producer {producer.name} was not stored: {first_line(error)}"
+                    f"producer {producer.name} cannot get exclusive access: {first_line(error)}"
                 )
             )
         else:

@@ -78,9 +78,8 @@ class Producer:
     ) -> None:
         self.key = key
         self.name = name
-        self.request = replace(
-            request, schema=None
-        )  # a schema may have a megabyte, and its topic keeps a copy
+        # Without the schema: it may have a megabyte, and the topic keeps a copy.
+        self.request = replace(request, schema=None)
         self.identity = identity
         self.sink = sink
         self.connected_ms = now_ms

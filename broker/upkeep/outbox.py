@@ -26,7 +26,7 @@ from broker.core.errors import BrokerError, InvalidTopicName, ServiceNotReady
 from broker.core.producers.access import OUTBOX_PRODUCER
 from broker.core.topic_name import TopicName
 from broker.log.sends import Receipt, SendRequest
-from broker.producers.internal_producer import OpenedProducer
+from broker.producers.internal_producer import OpenedProducer, ProducerOpener
 from broker.producers.requests import ProducerRequest
 from broker.storage.away import is_away
 from broker.storage.log import outbox as store
@@ -58,10 +58,9 @@ class _Producer(OpenedProducer, Protocol):
     def is_settled(self) -> bool: ...
 
 
-class _Opener(Protocol):
+class _Opener(ProducerOpener, Protocol):
     """The interface through which the outbox opens producers."""
 
-    async def partition_count(self, topic: TopicName, *, create: bool) -> int: ...
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> _Producer: ...
