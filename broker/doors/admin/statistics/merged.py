@@ -27,7 +27,12 @@ _LARGEST: Final = (
     "lastCompactionDurationTimeInMills",
 )
 _LATEST: Final = ("lastAckedTime", "lastConsumedTime")  # texts, of which the latest is shown
-_EARLIEST: Final = ("earliestMsgPublishTimeInBacklog", "earliestMsgPublishTimeInBacklogs")
+_EARLIEST: Final = (
+    "earliestMsgPublishTimeInBacklog",
+    "earliestMsgPublishTimeInBacklogs",
+    "firstConsumedFlowTimestamp",
+    "firstMessagesSentTimestamp",
+)
 
 
 def merged(parts: Sequence[TopicStats]) -> TopicStats:
