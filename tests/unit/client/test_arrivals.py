@@ -13,8 +13,8 @@ async def test_an_arrival_in_the_moment_of_the_time_limit_is_no_error() -> None:
     arrivals = Arrivals()
     waiting = asyncio.create_task(arrivals.next(0))
     await asyncio.sleep(0)
-    # The time limit cancels the wait, and the call sees that only after this function.
-    arrivals._waiting[0].add_done_callback(lambda _: arrivals.wake())
+    # The time limit cancels the wait in the next turn of the loop, and the call sees it in the turn after that.
+    asyncio.get_running_loop().call_soon(arrivals.wake)
     await waiting
     assert not arrivals._waiting
 
