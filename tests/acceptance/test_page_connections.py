@@ -1,4 +1,4 @@
-"""Browsers that leave before their page comes cost the console no connection to the database."""
+"""No page of the console keeps its connection to the database: no error page, and none whose browser leaves."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.support.vela import VelaProcess
 from tests.support.waiting import wait_until
 
 LEAVING = 100
+WRONG = 40
 CONNECTIONS = 8  # `max_size` of the pool in config/settings.py
 WAITING = """
 SELECT count(*) FROM pg_stat_activity
@@ -95,4 +96,18 @@ def test_browsers_that_leave_slow_pages_give_every_connection_back(
                 wait_until(lambda: bookmarks.waiting(began), "the page to wait", timeout_s=60)  # noqa: B023
             cancelled = before + left
             wait_until(lambda: log.read_text().count(CANCELLED) >= cancelled, "its end", timeout_s=60)  # noqa: B023
+    check_that_every_connection_serves(shared_vela, session)
+
+
+@pytest.mark.parametrize(
+    "path", ["/t/persistent/public/default/no-such-topic", "/no-such-page", "/topics?after=%00"]
+)
+def test_error_pages_give_every_connection_back(
+    shared_vela: VelaProcess, session: ConsoleSession, path: str
+) -> None:
+    with ThreadPoolExecutor(
+        CONNECTIONS
+    ) as people:  # at once, because each may be answered in a thread of its own
+        statuses = {page.status for page in people.map(session.get, [path] * WRONG)}
+    assert statuses <= {400, 404}
     check_that_every_connection_serves(shared_vela, session)
