@@ -48,7 +48,7 @@ async def test_deliveries_come_in_order_even_if_the_definition_cannot_be_used(de
     for entry_id in range(3):
         deliver(CONNECTION, _delivery(entry_id))
     assert delivered == []
-    await until(lambda: delivered, "the deliveries", timeout_s=2)
+    await until(lambda: delivered, "the deliveries")
     assert delivered == [0, 1, 2]
 
 

@@ -163,8 +163,6 @@ class MultiTopicsConsumer(Consumer):
                 raise AlreadyClosed(f"{self} is closed")
         except BaseException:
             await _close_all(made)
-            for each in made:
-                self.drop(each, None)
             raise
         for each in made:
             self._client.forget(each)  # close() of this consumer closes them
@@ -351,9 +349,9 @@ class MultiTopicsConsumer(Consumer):
         """See `Consumer.has_message_available`."""
         if self.queue.messages:
             return True
-        working = [each for name, each in self._consumers.items() if name not in self._failed]
-        asked = working or self._consumers.values()  # if all have failed, the error says so
-        found = await asyncio.gather(*(each.has_message_available() for each in asked))
+        self._check_usable()  # if all topics have failed, the error says so
+        working = [each for each in self._consumers.values() if each.state is not ConsumerState.FAILED]
+        found = await asyncio.gather(*(each.has_message_available() for each in working))
         return any(found)
 
     # --- closing

@@ -50,7 +50,8 @@ async def test_a_pattern_goes_on_after_its_only_topic_was_deleted(
         await until(lambda: consumer.statistics().messages_waiting, "the message")
         desk.link.raw(commands.close_consumer(desk.consumer_id, request_id=-1))
         await until(lambda: caplog.text.count("has failed") == failures, "its end")  # noqa: B023 - awaited at once
-        await until(lambda: not consumer.statistics().messages_waiting, "it to be dropped", timeout_s=2)
+        await until(lambda: not consumer.statistics().messages_waiting, "it to be dropped")
+        assert not await consumer.has_message_available()
         topics.names = [name]
         await consumer.look()
         assert consumer.topics() == [name]
