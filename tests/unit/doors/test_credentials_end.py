@@ -276,6 +276,20 @@ async def test_a_token_revoked_while_a_socket_is_being_opened_refuses_it(broker:
     assert (await peer.refused())[0] == 401
 
 
+@pytest.mark.parametrize("target", [PRODUCER, CONSUMER])
+async def test_a_token_that_expires_while_a_socket_is_being_opened_refuses_it(
+    broker: FakeBroker, target: str
+) -> None:
+    broker.opening.clear()
+    header = (b"authorization", b"Bearer " + expiring(broker, 1_000).encode())
+    peer = Peer(websocket_application(broker), target, headers=[header])
+    await settle()
+    broker.clock.advance(1_000)
+    broker.opening.set()
+    status, reason = await peer.refused()
+    assert (status, "the credentials have expired" in reason) == (401, True)
+
+
 async def test_a_consumer_needs_permission_for_its_letters(broker: FakeBroker) -> None:
     broker.access.take(
         StoredAccess(
