@@ -184,7 +184,7 @@ async def test_a_new_certificate_is_used_for_new_connections_and_open_ones_go_on
     assert str(Path(environment["VELA_TLS_KEY_FILE"]).parent) not in caplog.text
 
 
-async def test_a_renewed_certificate_that_becomes_readable_later_is_used(
+def test_a_renewed_certificate_that_becomes_readable_later_is_used(
     environment: dict[str, str], authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever renews it may give the key to the broker's user only after that."""
