@@ -35,7 +35,11 @@ def post(content_type: bytes, body: bytes) -> tuple[int, bytes]:
             "method": "POST",
             "path": "/",
             "query_string": "q=ü".encode(),
-            "headers": [(b"host", b"localhost"), (b"content-type", content_type)],
+            "headers": [
+                (b"host", b"localhost"),
+                (b"content-type", content_type),
+                (b"content-length", b"%d" % len(body)),
+            ],
         }
         await readable_types(Answering())(scope, events.get, send)
 
