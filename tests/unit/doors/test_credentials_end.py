@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 
 import pytest
 
+from broker.access.access import RECHECKED_AT_ONCE
 from broker.core.access.permissions import Grants, Permission
 from broker.doors.websocket.application import websocket_application
 from broker.storage.access import StoredAccess
@@ -207,6 +209,26 @@ async def test_a_producer_is_refused_if_its_permission_is_taken_away_while_it_is
     (refusal,) = client.heard()
     assert refusal.error.error == pb.AuthorizationError
     assert not broker.topic(TOPIC).producers
+
+
+async def test_many_connections_are_checked_in_several_turns(broker: FakeBroker) -> None:
+    """Otherwise a change of a permission would stop messages while ten thousand connections are checked."""
+    checks: Counter[int] = Counter()
+    ends = [
+        broker.access.watch(lambda number=number: checks.update([number]))  # type: ignore[misc]
+        for number in range(3 * RECHECKED_AT_ONCE)
+    ]
+    broker.access.take(stored())
+    assert checks.total() == RECHECKED_AT_ONCE
+    for number, end in enumerate(ends):
+        if number % 2 and not checks[number]:
+            end()
+    broker.access.take(stored(app=EVERYTHING))  # everybody must be checked again
+    assert checks.total() == RECHECKED_AT_ONCE
+    await settle()
+    after_both = {number for number, count in checks.items() if count == 2}
+    assert len(after_both) == RECHECKED_AT_ONCE
+    assert set(checks) == after_both | set(range(0, 3 * RECHECKED_AT_ONCE, 2))
 
 
 async def test_a_closed_producer_needs_no_permission_any_more(broker: FakeBroker) -> None:
