@@ -135,6 +135,18 @@ async def test_a_client_that_does_not_answer_the_challenge_is_closed(broker: Fak
     assert client.names()[-1] == "ERROR"
 
 
+async def test_a_client_from_which_the_broker_does_not_read_keeps_its_connection(broker: FakeBroker) -> None:
+    client = connect(broker, expiring(broker, 5_000))
+    pass_time(client, 5_000)
+    client.connection.gate.throttled(True)
+    for _ in range(100):
+        client.timers.advance(1_000)
+    assert not client.is_closed()
+    client.connection.gate.throttled(False)
+    client.timers.advance(1_000)
+    assert client.is_closed()
+
+
 @pytest.mark.parametrize("made", [token("other"), token("app", expires_ms=1), "nonsense", ""])
 async def test_a_bad_answer_to_the_challenge_closes_the_connection(broker: FakeBroker, made: str) -> None:
     client = connect(broker, expiring(broker, 5_000))
