@@ -1,4 +1,4 @@
-"""The admin API's acts on all subscriptions of a namespace, while some of them are deleted."""
+"""The admin API's namespaces: refused policies, and subscriptions that are deleted while an act runs on all of them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ async def test_a_subscription_that_is_gone_meanwhile_does_not_keep_the_others(
     producer = await run.producer()
     consumer = await run.consumer()
     await producer.publish(1)
+    assert consumer.consumer is not None
     consumer.consumer.detach()
     listed = [(TOPIC.replace("/t", "/gone"), "s"), (TOPIC, "gone"), (TOPIC, "s")]
 
@@ -29,3 +30,12 @@ async def test_a_subscription_that_is_gone_meanwhile_does_not_keep_the_others(
     assert await ask(run, "POST", None, PATH + act) == (204, None)
     left = run.topic().subscriptions.get("s")
     assert left is None if act.startswith("un") else left is not None and not left.cursor.backlog_entries
+
+
+async def test_a_namespace_is_not_created_if_a_policy_is_refused(run: BrokerRun) -> None:
+    path = "/admin/v2/namespaces/public/new"
+    status, answer = await ask(run, "PUT", {"max_producers_per_topic": 2**53}, path)
+    assert (status, "max_producers" in answer["reason"]) == (412, True)
+    assert (await ask(run, "GET", None, path))[0] == 404
+    assert await ask(run, "PUT", {"max_producers_per_topic": 5}, path) == (204, None)
+    assert (await ask(run, "GET", None, path))[1]["max_producers_per_topic"] == 5
