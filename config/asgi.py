@@ -16,7 +16,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 django.setup(set_prefix=False)  # the imports below need it
 
-from console.asgi_handler import PagesHandler  # noqa: E402
+from console.asgi_handler import PagesHandler, readable_types  # noqa: E402
 from console.live.feed import Feed  # noqa: E402
 from console.live.routing import live_application  # noqa: E402
 
@@ -34,7 +34,8 @@ _live: Any = live_application(Feed())
 
 application = ProtocolTypeRouter(
     {
-        "http": URLRouter([path("live", _live), re_path("", _pages)]),  # django-stubs expects views
+        # django-stubs expects views
+        "http": readable_types(URLRouter([path("live", _live), re_path("", _pages)])),
         "websocket": _refuse,
     }
 )

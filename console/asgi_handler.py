@@ -1,14 +1,47 @@
-"""The ASGI handler of the console's pages."""
+"""The ASGI handler of the console's pages, and what comes before it."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from django.core.handlers.asgi import ASGIHandler
 
-__all__ = ["PagesHandler"]
+__all__ = ["PagesHandler", "readable_types"]
+
+_BOUNDARY: Final = re.compile(rb";[ \t]*(boundary=[^;]*)")
+
+Application = Callable[
+    [dict[str, Any], Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]
+]
+
+
+def readable_types(inner: Application) -> Application:
+    """Return `inner` behind a filter that leaves of each Content-Type only the type and the boundary of a form.
+
+    All text is UTF-8. Django fails at some charsets, and at parameters in a charset that it does not know.
+    """
+
+    async def filtered(
+        scope: dict[str, Any],
+        receive: Callable[[], Awaitable[Any]],
+        send: Callable[[Any], Awaitable[None]],
+    ) -> None:
+        headers = [
+            (name, _readable_type(value) if name == b"content-type" else value)
+            for name, value in scope["headers"]
+        ]
+        await inner({**scope, "headers": headers}, receive, send)
+
+    return filtered
+
+
+def _readable_type(value: bytes) -> bytes:
+    kind = value.partition(b";")[0]
+    boundary = _BOUNDARY.search(value)
+    return kind if boundary is None else b"%b; %b" % (kind, boundary[1])
 
 
 class PagesHandler(ASGIHandler):

@@ -37,6 +37,12 @@ class Authentication:
         """
         return b""
 
+    def refused(self, data: bytes) -> None:
+        """Note that the broker does not accept these credentials any more, or asks for new ones.
+
+        Override this if `data` may return the same credentials again.
+        """
+
     def tls_certificate_files(self) -> tuple[str, str] | None:
         """Return the PEM files of certificate and private key for TLS handshakes; None = no certificate."""
         return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -29,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 # One turn a second. If a notification is lost, the change takes effect within this many turns.
 RELOAD_TURNS: Final = 30
+RECHECKED_AT_ONCE: Final = 100  # connections; each takes a few µs, and messages wait meanwhile
 METHODS: Final = (TOKEN_METHOD, BASIC_METHOD, TLS_METHOD)
 
 
@@ -45,6 +47,7 @@ class Access:
         )
         self._revoked: frozenset[str] = frozenset()
         self._sessions: set[Callable[[], None]] = set()
+        self._to_recheck: deque[Callable[[], None]] = deque()
         self._turns = 0
         self._is_stale = True
         self.is_on = settings.asks_for_credentials
@@ -199,8 +202,20 @@ class Access:
         return self._authentication.issuers.states()
 
     def _recheck(self) -> None:
-        for recheck in list(self._sessions):
+        """Let every open connection check its client again, some of them now and others in later turns of the loop."""
+        is_under_way = bool(self._to_recheck)
+        self._to_recheck = deque(self._sessions)
+        if not is_under_way:
+            self._recheck_some()
+
+    def _recheck_some(self) -> None:
+        for _ in range(min(RECHECKED_AT_ONCE, len(self._to_recheck))):
+            recheck = self._to_recheck.popleft()
+            if recheck not in self._sessions:
+                continue
             try:
                 recheck()
             except Exception:  # the other connections must be checked too
                 logger.exception("checking a connection after a change of permissions failed")
+        if self._to_recheck:
+            asyncio.get_running_loop().call_soon(self._recheck_some)

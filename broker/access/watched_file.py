@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_Stamp = tuple[int, int, int]  # of a file: inode, size in bytes, time of the last change in nanoseconds
+_Stamp = tuple[int, int, int]  # of a file: inode, bytes, when it or its permissions changed in nanoseconds
 
 
 class WatchedFile(Generic[T]):
@@ -68,4 +68,4 @@ class WatchedFile(Generic[T]):
 
 def _stamp(path: Path) -> _Stamp:
     found = path.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_ino, found.st_size, found.st_ctime_ns

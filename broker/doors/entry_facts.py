@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from broker.core.entry import FLAG_BATCH, FLAG_CHUNK, FLAG_LAST_CHUNK, FLAG_MARKER, FLAG_ORDERING_KEY
-from broker.core.errors import MessageTooLarge, NotAllowed
-from vela.wire.binary.frames import FRAME_PADDING_BYTES
+from broker.core.errors import NotAllowed
 
 if TYPE_CHECKING:
     from vela.wire.entry import EntryHeader
 
-__all__ = ["check_chunk", "check_entry_size", "entry_flags"]
-
-_DELIVERY_BYTES: Final = 128  # more than a frame has that delivers an entry, besides the entry
-
-
-def check_entry_size(size_bytes: int, *, max_message_bytes: int) -> None:
-    """Check the size of an entry with its metadata. Raises MessageTooLarge if a frame has no room for it.
-
-    A client closes its connection when it gets a larger frame, then connects again and gets the same entry.
-    """
-    limit_bytes = max_message_bytes + FRAME_PADDING_BYTES - _DELIVERY_BYTES
-    if size_bytes > limit_bytes:
-        raise MessageTooLarge(
-            f"an entry of {size_bytes} bytes with its properties and key, the limit is {limit_bytes}"
-            " (VELA_MAX_MESSAGE_BYTES and about 10 KiB)"
-        )
+__all__ = ["check_chunk", "entry_flags"]
 
 
 def entry_flags(header: EntryHeader) -> int:

@@ -136,14 +136,14 @@ def client_certificate(peer_certificate: Mapping[str, object] | None) -> ClientC
 
 
 def _state_of(path: Path | None) -> tuple[int, int, int] | None:
-    """Return values that change when the file is written or replaced; None if no file is set or it cannot be read."""
+    """Return values that change when the file or its permissions change; None if no file is set or it is missing."""
     if path is None:
         return None
     try:
         found = os.stat(path)  # follows symbolic links: a renewal often changes only the links
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_ino, found.st_size, found.st_ctime_ns
 
 
 def _refuse_password() -> str:

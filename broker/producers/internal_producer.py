@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.core.client_identity import INTERNAL_FACE, ClientIdentity
 from broker.core.entry import FLAG_BATCH, FLAG_ORDERING_KEY
-from broker.core.errors import BrokerError, PersistenceFailed
+from broker.core.errors import BrokerError, MessageTooLarge, PersistenceFailed
 from broker.core.topic_name import TopicName
 from broker.log.sends import Receipt, SendRequest
 from broker.producers.awaited_sends import AwaitedSends
+from broker.producers.entry_size import check_entry_size
 from broker.producers.requests import ProducerRequest
-from vela.wire.entry import OutgoingMessage, encode_single
+from vela.wire.entry import Compression, OutgoingMessage, encode_single
 
 if TYPE_CHECKING:
     from broker.core.schemas.schema import SchemaDefinition
@@ -145,11 +146,42 @@ class InternalProducer:
         message: OutgoingMessage,
         *,
         publish_time_ms: int,
+        max_message_bytes: int,
         key_hash: int | None = None,
         deliver_at_ms: int = 0,
         schema_version: bytes = b"",
     ) -> Receipt:
-        """Encode one message under this producer's name and append it as one entry; otherwise like `send`."""
+        """Encode one message under this producer's name and append it as one entry; otherwise like `send`.
+
+        If no frame has room for the entry, compress it: the message may be from an entry that was compressed. Raises
+        MessageTooLarge if it is still too large. `max_message_bytes` is the broker's limit for a payload.
+        """
+
+        def encoded(sequence_id: int, compression: Compression = Compression.NONE) -> bytes:
+            return encode_single(
+                producer_name=self.name,
+                sequence_id=sequence_id,
+                publish_time_ms=publish_time_ms,
+                payload=message.payload,
+                properties=message.properties,
+                key=message.key,
+                key_b64=message.key_b64,
+                event_time_ms=message.event_time_ms,
+                deliver_at_ms=deliver_at_ms or None,
+                compression=compression,
+                ordering_key=message.ordering_key,
+                schema_version=schema_version,
+            )
+
+        def fitting(sequence_id: int) -> bytes:
+            data = encoded(sequence_id)
+            try:
+                check_entry_size(len(data), max_message_bytes=max_message_bytes)
+            except MessageTooLarge:
+                data = encoded(sequence_id, Compression.LZ4)
+                check_entry_size(len(data), max_message_bytes=max_message_bytes)
+            return data
+
         async with self._room:
             return await self._lane(key_hash).send(
                 lambda sequence_id: SendRequest(
@@ -159,19 +191,7 @@ class InternalProducer:
                     flags=0 if message.ordering_key is None else FLAG_ORDERING_KEY,
                     deliver_at_ms=deliver_at_ms,
                     key_hash=key_hash,
-                    data=encode_single(
-                        producer_name=self.name,
-                        sequence_id=sequence_id,
-                        publish_time_ms=publish_time_ms,
-                        payload=message.payload,
-                        properties=message.properties,
-                        key=message.key,
-                        key_b64=message.key_b64,
-                        event_time_ms=message.event_time_ms,
-                        deliver_at_ms=deliver_at_ms or None,
-                        ordering_key=message.ordering_key,
-                        schema_version=schema_version,
-                    ),
+                    data=fitting(sequence_id),
                 )
             )
 

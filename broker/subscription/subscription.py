@@ -553,7 +553,10 @@ class Subscription(SubscriptionRunner):
             return LastMessage(position=Position(-1, -1), batch_size=0, mark_delete=self.cursor.mark_delete)
         entry = self.log.cached_entry(position)
         if entry is None:
-            (entry,) = await self.reader.read_chosen([position])
+            found = await self.reader.read_chosen([position])
+            if not found:  # it was trimmed meanwhile
+                return await self.last_message(consumer)
+            (entry,) = found
         return LastMessage(
             position=position,
             batch_size=entry.messages if entry.is_batch else 0,

@@ -76,6 +76,11 @@ class AuthenticationOauth2(Authentication):
             self._renew_s = self._now_s() + lifetime_s - min(_LONGEST_MARGIN_S, lifetime_s / 10)
         return self._token
 
+    def refused(self, data: bytes) -> None:
+        """Get a new token next time, unless a newer one than `data` is there already."""
+        if data == self._token:
+            self._token = b""
+
     async def _new_token(self) -> tuple[bytes, float]:
         """Return a token and its lifetime in seconds. The key file is read again, so a new secret takes effect."""
         import httpx  # a client without OAuth 2.0 does not load it

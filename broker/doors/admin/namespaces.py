@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from typing import Final, Literal
 
 from ninja import Router
 from pydantic import BaseModel
 
+from broker.acts.kinds.parameters import NothingToActOn
 from broker.core.access.permissions import Action
+from broker.core.errors import TopicNotFound
 from broker.core.topic_name import TopicName
 from broker.doors.admin.brokers import BUNDLE
 from broker.doors.admin.catalogue import Catalogue
@@ -66,9 +70,8 @@ async def get_bundles(request: AdminRequest, tenant: str, namespace: str) -> Bun
 async def unload_namespace(request: AdminRequest, tenant: str, namespace: str) -> None:
     """Unload the topics of a namespace that are in memory."""
     full = await Catalogue(request.broker).require_namespace(tenant, namespace)
-    for topic in request.broker.topics.all():
-        if topic.name.namespace_name == full:
-            await request.act("unload", topic=topic.name.full)
+    names = [each.name for each in request.broker.topics.all()]
+    await _act_on_each(request, "unload", [(each.full, "") for each in names if each.namespace_name == full])
 
 
 @operation(router, "PUT", f"{NAMESPACE}/{{segment:bundle}}/unload", Action.RULE)
@@ -81,24 +84,28 @@ async def unload_bundle(request: AdminRequest, tenant: str, namespace: str, bund
 @operation(router, "POST", f"{NAMESPACE}/clearBacklog", Action.ADMINISTER)
 async def clear_backlog(request: AdminRequest, tenant: str, namespace: str) -> None:
     """Skip the backlog of every subscription in a namespace."""
-    for name, subscription in await _subscriptions(request, tenant, namespace):
-        await request.act("clear", topic=name, subscription=subscription)
+    await _act_on_each(request, "clear", await _subscriptions(request, tenant, namespace))
 
 
 @operation(router, "POST", f"{NAMESPACE}/clearBacklog/{{segment:subscription}}", Action.ADMINISTER)
 async def clear_backlog_of(request: AdminRequest, tenant: str, namespace: str, subscription: str) -> None:
     """Skip the backlog of the subscriptions of this name in a namespace."""
-    for name, found in await _subscriptions(request, tenant, namespace):
-        if found == subscription:
-            await request.act("clear", topic=name, subscription=subscription)
+    found = await _subscriptions(request, tenant, namespace)
+    await _act_on_each(request, "clear", [each for each in found if each[1] == subscription])
 
 
 @operation(router, "POST", f"{NAMESPACE}/unsubscribe/{{segment:subscription}}", Action.ADMINISTER)
 async def unsubscribe(request: AdminRequest, tenant: str, namespace: str, subscription: str) -> None:
     """Delete the subscriptions of this name in a namespace. None of them may have consumers."""
-    for name, found in await _subscriptions(request, tenant, namespace):
-        if found == subscription:
-            await request.act("delete_subscription", topic=name, subscription=subscription)
+    found = await _subscriptions(request, tenant, namespace)
+    await _act_on_each(request, "delete_subscription", [each for each in found if each[1] == subscription])
+
+
+async def _act_on_each(request: AdminRequest, kind: str, found: Sequence[tuple[str, str]]) -> None:
+    """Carry out an act on each topic and subscription, except on those that have been deleted meanwhile."""
+    for topic, subscription in found:
+        with contextlib.suppress(NothingToActOn, TopicNotFound):
+            await request.act(kind, topic=topic, subscription=subscription)
 
 
 async def _subscriptions(request: AdminRequest, tenant: str, namespace: str) -> list[tuple[str, str]]:

@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 REFRESH_MARKER: Final = b"PulsarAuthRefresh"  # the challenge that asks for new credentials of the same method
 REFRESH_TIMEOUT_S: Final = 30.0
+_LOOK_AGAIN_S: Final = 1.0  # whether the broker reads from the peer again
 
 
 class ConnectionAuthentication:
@@ -153,6 +154,11 @@ class ConnectionAuthentication:
         self._peer.written()
 
     def _refresh_missing(self) -> None:
+        if not self._peer.gate.is_open:
+            # The client's answer may be among the bytes that the broker does not read, for example because the database
+            # is away.
+            self._refresh = self._call_later(_LOOK_AGAIN_S, self._refresh_missing)
+            return
         self._refused(
             AuthenticationFailed(
                 f"the credentials have expired, and no new ones came within {REFRESH_TIMEOUT_S:g} s"

@@ -22,9 +22,10 @@ from broker.core.errors import (
 )
 from broker.core.hash_slots import slot_of_key
 from broker.doors.binary.requests import producer_request
-from broker.doors.entry_facts import check_chunk, check_entry_size, entry_flags
+from broker.doors.entry_facts import check_chunk, entry_flags
 from broker.doors.server_errors import server_error
 from broker.log.sends import Receipt, SendRequest
+from broker.producers.entry_size import check_entry_size
 from broker.producers.key_hash import entry_slot
 from vela.wire.binary.enums import ServerError
 from vela.wire.checksum import MAGIC

@@ -78,6 +78,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         self._authenticator = broker
         self._rates = broker.connections.rates
         self.taken = 1  # JSON messages or commands of the latest frame, for the rates
+        self._ended: BrokerError | None = None  # why the broker ended the socket while it was being opened
         self._watch = CredentialsWatch(
             broker,
             self.guard,
@@ -140,7 +141,15 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             if isinstance(error, AuthenticationFailed)
             else WebSocketError.NOT_AUTHORIZED
         )
-        self.transport.close(CloseCode.POLICY_VIOLATION, close_reason(f"{int(number)}: {error}"))
+        self.end(CloseCode.POLICY_VIOLATION, f"{int(number)}: {error}", error)
+
+    def end(self, code: CloseCode, reason: str, error: BrokerError) -> None:
+        """Close the socket and detach from the broker.
+
+        A handshake cannot be closed: it is refused with `error` as soon as `opening` is done.
+        """
+        self._ended = error
+        self.transport.close(code, close_reason(reason))
         self.release()
 
     async def _serve(self, receive: Receive) -> int:
@@ -206,6 +215,8 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
                 yield
             self.guard.recheck()  # permissions may have changed while the socket was being opened
             self._watch.begin()
+            if self._ended is not None:
+                raise self._ended
         except BrokerError as error:
             raise self.refusal(http_status(error), str(error)) from None
         except TimeoutError:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from broker.core.entry import StoredEntry
 from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
-from broker.log.reader import READ_BYTES
+from broker.log.reader import READ_BYTES, TopicReader
 from broker.subscription.requests import Delivery
 from tests.support.broker_harness import BrokerRun, ConsumerProbe, eventually, rows, running
 from tests.support.postgres_proxy import Moment
@@ -39,6 +40,25 @@ async def test_all_of_a_backlog_arrives_in_order_however_small_the_cache(
         assert last.position == positions[-1]
         assert last.batch_size == 0
         assert run.broker.cache.size_bytes <= max(cache_bytes, 0)
+
+
+async def test_the_last_message_is_looked_for_again_if_it_is_trimmed_meanwhile(
+    broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(broker_url, tail_cache_bytes=0) as run:
+        (position,) = await (await run.producer()).publish(1)
+        consumer = await run.consumer()
+        reader = type(run.topic().reader)
+        really_read, reads = reader.read_chosen, []
+
+        async def read_chosen(self: TopicReader, positions: Sequence[Position]) -> list[StoredEntry]:
+            reads.append(positions)
+            return [] if len(reads) == 1 else await really_read(self, positions)
+
+        monkeypatch.setattr(reader, "read_chosen", read_chosen)
+        assert consumer.consumer is not None
+        assert (await consumer.consumer.last_message()).position == position
+        assert len(reads) == 2
 
 
 async def test_one_read_takes_a_bounded_number_of_bytes(broker_url: str) -> None:

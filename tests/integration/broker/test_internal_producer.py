@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from random import Random
 
 import pytest
 
 from broker.core.entry import FLAG_BATCH, FLAG_ORDERING_KEY
 from broker.core.errors import (
     BrokerError,
+    MessageTooLarge,
     NotAllowed,
     PersistenceFailed,
     ProducerBusy,
@@ -22,7 +24,7 @@ from broker.storage.pool import repeat_until_done
 from broker.storage.topics import topics
 from tests.support.broker_harness import BrokerRun, one_row, rows, running
 from tests.support.postgres_proxy import Moment
-from vela.wire.entry import OutgoingMessage, decode_messages, encode_single, parse_header
+from vela.wire.entry import Compression, OutgoingMessage, decode_messages, encode_single, parse_header
 
 NOW_MS = 1_700_000_000_000
 APPEND = 'INSERT INTO "vela_entry_1"'
@@ -45,13 +47,35 @@ async def test_an_awaited_send_is_durable_and_keeps_every_field(run: BrokerRun) 
     assert run.topic().producers == {}
 
 
+async def test_an_entry_that_no_frame_has_room_for_is_compressed_or_refused(run: BrokerRun) -> None:
+    """A copy of a compressed message: a client closes its connection at a larger frame, and gets it again."""
+    producer = await InternalProducer.open(run.broker, "t", name="own")
+    consumer = await run.consumer(permits=10)
+    payloads = b"x" * 20_000, b"small"
+    for payload in payloads:
+        await producer.publish(
+            OutgoingMessage(payload=payload), publish_time_ms=NOW_MS, max_message_bytes=1024
+        )
+        with pytest.raises(MessageTooLarge):
+            await producer.publish(
+                OutgoingMessage(payload=Random(1).randbytes(20_000)),
+                publish_time_ms=NOW_MS,
+                max_message_bytes=1024,
+            )
+    await consumer.has(2)
+    stored = [each.entry.data for each in consumer.deliveries]
+    assert [parse_header(data).compression for data in stored] == [Compression.LZ4, Compression.NONE]
+    decoded = [decode_messages(data, max_message_bytes=20_000)[0].payload for data in stored]
+    assert decoded == list(payloads)
+
+
 async def test_a_message_is_encoded_under_the_producers_own_name(run: BrokerRun) -> None:
     producer = await InternalProducer.open(run.broker, "t", name="own")
     consumer = await run.consumer(permits=10)
     message = OutgoingMessage(
         payload=b"hello", properties={"a": "b"}, key="k", event_time_ms=5, ordering_key=b"o"
     )
-    await producer.publish(message, publish_time_ms=NOW_MS, key_hash=9)
+    await producer.publish(message, publish_time_ms=NOW_MS, max_message_bytes=1024, key_hash=9)
     await consumer.has(1)
     stored = consumer.deliveries[0].entry
     assert (stored.key_hash, stored.flags) == (9, FLAG_ORDERING_KEY)

@@ -15,7 +15,7 @@ from tests.support.waiting import until
 from vela import errors
 from vela.aio import Client
 from vela.aio.connections.connection import Connection
-from vela.authentication import AuthenticationBasic, AuthenticationToken
+from vela.authentication import Authentication, AuthenticationBasic, AuthenticationToken
 from vela.wire.binary import commands, replies
 from vela.wire.binary.enums import ServerError
 
@@ -150,6 +150,44 @@ async def test_challenges_are_answered_before_the_client_is_admitted(tcp_peer: S
     assert tcp_peer.of(events.AuthResponse) == [
         events.AuthResponse(auth_method="basic", auth_data=b"user:secret")
     ]
+
+
+class Remembered(Authentication):
+    """Returns the same token until the client hears that the broker does not accept it."""
+
+    method = "token"
+
+    def __init__(self) -> None:
+        self.number = 1
+
+    def data(self) -> bytes:
+        return b"token %d" % self.number
+
+    def refused(self, data: bytes) -> None:
+        assert data == self.data()
+        self.number += 1
+
+
+async def test_credentials_that_the_broker_does_not_accept_are_not_sent_again(tcp_peer: ScriptedPeer) -> None:
+    tcp_peer.on(
+        events.Connect,
+        lambda link, event: link.engine.refuse_connection(ServerError.AUTHENTICATION_ERROR, "revoked"),
+    )
+    async with Client(tcp_peer.url, Remembered()) as client:
+        with pytest.raises(errors.AuthenticationError):
+            await client.partitions(TOPIC)
+        tcp_peer.forget_script(events.Connect)
+        await client.partitions(TOPIC)
+        tcp_peer.link.engine.send_auth_challenge("token", b"")
+        tcp_peer.link.flush()
+        await until(lambda: tcp_peer.count(events.AuthResponse), "AUTH_RESPONSE")
+        tcp_peer.link.engine.refuse_connection(ServerError.AUTHENTICATION_ERROR, "revoked")
+        tcp_peer.link.flush()
+        await until(lambda: not tcp_peer.open_links, "no connection left")
+        await client.partitions(TOPIC)
+    sent = [each.auth_data for each in tcp_peer.of(events.Connect)]
+    assert sent == [b"token 1", b"token 2", b"token 4"]
+    assert [each.auth_data for each in tcp_peer.of(events.AuthResponse)] == [b"token 3"]
 
 
 async def test_a_failure_to_get_credentials_has_its_own_error(tcp_peer: ScriptedPeer) -> None:

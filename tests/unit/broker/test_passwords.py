@@ -126,6 +126,22 @@ async def test_a_changed_file_counts_at_once_and_a_bad_or_missing_one_changes_no
     assert (await passwords.check(b"app:x", "")).role == "app"
 
 
+def test_a_file_that_becomes_readable_after_its_change_counts(
+    passwords: Passwords, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever replaces a file may give it to the broker's user only after that."""
+
+    def refuse(self: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    write(path, OTHER)
+    with monkeypatch.context() as only_root_reads:
+        only_root_reads.setattr(Path, "read_bytes", refuse)
+        assert not passwords.refresh()
+    path.chmod(0o640)
+    assert passwords.refresh()
+
+
 async def test_a_password_that_is_changed_while_it_is_checked_is_not_remembered(
     passwords: Passwords, path: Path, hashing: SlowHash
 ) -> None:

@@ -74,6 +74,19 @@ async def test_a_token_is_kept_until_shortly_before_its_end(server: LoginServer,
     assert server.asked.count("/.well-known/openid-configuration") == 1
 
 
+async def test_a_token_that_the_broker_does_not_accept_is_replaced(
+    server: LoginServer, key_file: Path
+) -> None:
+    clock = Clock()
+    found = credentials(server, clock, private_key=str(key_file))
+    first = await found.data()
+    found.refused(b"an older token")
+    assert await found.data() == first
+    found.refused(first)
+    await found.data()
+    assert len(server.forms) == 2
+
+
 async def test_a_key_is_a_path_an_url_or_two_fields(server: LoginServer, key_file: Path) -> None:
     encoded = base64.b64encode(json.dumps(KEY).encode()).decode()
     keys: tuple[dict[str, Any], ...] = (

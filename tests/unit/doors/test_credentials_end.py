@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 
 import pytest
 
+from broker.access.access import RECHECKED_AT_ONCE
 from broker.core.access.permissions import Grants, Permission
 from broker.doors.websocket.application import websocket_application
 from broker.storage.access import StoredAccess
@@ -133,6 +135,18 @@ async def test_a_client_that_does_not_answer_the_challenge_is_closed(broker: Fak
     assert client.names()[-1] == "ERROR"
 
 
+async def test_a_client_from_which_the_broker_does_not_read_keeps_its_connection(broker: FakeBroker) -> None:
+    client = connect(broker, expiring(broker, 5_000))
+    pass_time(client, 5_000)
+    client.connection.gate.throttled(True)
+    for _ in range(100):
+        client.timers.advance(1_000)
+    assert not client.is_closed()
+    client.connection.gate.throttled(False)
+    client.timers.advance(1_000)
+    assert client.is_closed()
+
+
 @pytest.mark.parametrize("made", [token("other"), token("app", expires_ms=1), "nonsense", ""])
 async def test_a_bad_answer_to_the_challenge_closes_the_connection(broker: FakeBroker, made: str) -> None:
     client = connect(broker, expiring(broker, 5_000))
@@ -209,6 +223,26 @@ async def test_a_producer_is_refused_if_its_permission_is_taken_away_while_it_is
     assert not broker.topic(TOPIC).producers
 
 
+async def test_many_connections_are_checked_in_several_turns(broker: FakeBroker) -> None:
+    """Otherwise a change of a permission would stop messages while ten thousand connections are checked."""
+    checks: Counter[int] = Counter()
+    ends = [
+        broker.access.watch(lambda number=number: checks.update([number]))  # type: ignore[misc]
+        for number in range(3 * RECHECKED_AT_ONCE)
+    ]
+    broker.access.take(stored())
+    assert checks.total() == RECHECKED_AT_ONCE
+    for number, end in enumerate(ends):
+        if number % 2 and not checks[number]:
+            end()
+    broker.access.take(stored(app=EVERYTHING))  # everybody must be checked again
+    assert checks.total() == RECHECKED_AT_ONCE
+    await settle()
+    after_both = {number for number, count in checks.items() if count == 2}
+    assert len(after_both) == RECHECKED_AT_ONCE
+    assert set(checks) == after_both | set(range(0, 3 * RECHECKED_AT_ONCE, 2))
+
+
 async def test_a_closed_producer_needs_no_permission_any_more(broker: FakeBroker) -> None:
     client = connect(broker, token("app"))
     client.heard()
@@ -274,6 +308,20 @@ async def test_a_token_revoked_while_a_socket_is_being_opened_refuses_it(broker:
     broker.access.take(stored("stolen", app=EVERYTHING))
     broker.opening.set()
     assert (await peer.refused())[0] == 401
+
+
+@pytest.mark.parametrize("target", [PRODUCER, CONSUMER])
+async def test_a_token_that_expires_while_a_socket_is_being_opened_refuses_it(
+    broker: FakeBroker, target: str
+) -> None:
+    broker.opening.clear()
+    header = (b"authorization", b"Bearer " + expiring(broker, 1_000).encode())
+    peer = Peer(websocket_application(broker), target, headers=[header])
+    await settle()
+    broker.clock.advance(1_000)
+    broker.opening.set()
+    status, reason = await peer.refused()
+    assert (status, "the credentials have expired" in reason) == (401, True)
 
 
 async def test_a_consumer_needs_permission_for_its_letters(broker: FakeBroker) -> None:

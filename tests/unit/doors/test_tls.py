@@ -184,6 +184,26 @@ async def test_a_new_certificate_is_used_for_new_connections_and_open_ones_go_on
     assert str(Path(environment["VELA_TLS_KEY_FILE"]).parent) not in caplog.text
 
 
+def test_a_renewed_certificate_that_becomes_readable_later_is_used(
+    environment: dict[str, str], authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever renews it may give the key to the broker's user only after that."""
+
+    def refuse(self: TlsCertificates) -> tuple[ssl.SSLContext, float]:
+        raise CertificateUnusable("Permission denied")
+
+    certificates = TlsCertificates(BrokerSettings.from_environment(environment), asks_clients=False)
+    before = certificates.context
+    replace(environment, authority.issue("renewed", "localhost"))
+    with monkeypatch.context() as only_root_reads:
+        only_root_reads.setattr(TlsCertificates, "_read", refuse)
+        certificates.reload_if_changed()
+    assert certificates.context is before
+    Path(environment["VELA_TLS_KEY_FILE"]).chmod(0o640)
+    certificates.reload_if_changed()
+    assert certificates.context is not before
+
+
 def replace(environment: dict[str, str], pair: KeyPair) -> None:
     """Move new files into the place of the old ones, as certbot does."""
     for variable, file in (

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from broker.core.client_identity import ClientIdentity
 from broker.core.entry import FLAG_BATCH
 from broker.core.position import Position
 from broker.doors.websocket.application import websocket_application
 from broker.log.sends import SendRequest
+from broker.subscription.requests import ConsumerSink, SubscribeRequest
 from tests.unit.doors.fake_broker import FakeBroker, FakeConsumer, FakeTopic
 from tests.unit.doors.socket_peer import Peer
 from tests.unit.doors.wire_client import settle
@@ -239,6 +241,28 @@ async def test_a_consumer_the_broker_closes_is_told_to_connect_again(broker: Fak
     peer = await connect(broker).opened()
     await consumer_of(broker).seek_position(Position(1, 0), None)
     assert peer.transport.closed == (1012, "seek")
+
+
+@pytest.mark.parametrize("target", [TARGET, READER], ids=["consumer", "reader"])
+async def test_a_socket_whose_first_partition_closes_while_others_open_is_refused(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    broker.partitions["persistent://public/default/orders"] = 2
+    really_subscribe = FakeBroker.subscribe
+
+    async def subscribe(
+        self: FakeBroker, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
+    ) -> FakeConsumer:
+        if request.topic.partition == 1:
+            (subscription,) = self.topic("orders-partition-0").subscriptions.values()
+            await subscription.consumers[0].seek_position(Position(1, 0), None)
+        return await really_subscribe(self, request, identity, sink)
+
+    monkeypatch.setattr(FakeBroker, "subscribe", subscribe)
+    status, reason = await connect(broker, target=target).refused()
+    assert (status, "seek: connect again" in reason) == (500 if target == READER else 503, True)
+    (subscription,) = broker.topic("orders-partition-1").subscriptions.values()
+    assert not subscription.consumers
 
 
 async def test_unsubscribe_leaves_the_socket_open_and_fails_with_a_close(broker: FakeBroker) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.core.client_identity import ClientIdentity
-from broker.core.errors import PersistenceFailed, ProducerBusy, TopicTerminated
+from broker.core.errors import BrokerError, PersistenceFailed, ProducerBusy, TopicTerminated
 from broker.doors.websocket.application import websocket_application
 from broker.producers.requests import ProducerRequest, ProducerSink
 from tests.unit.doors.fake_broker import FakeBroker, FakeProducer
@@ -298,6 +298,34 @@ async def test_a_socket_that_opens_while_partitions_are_added_is_refused(
     topic = broker.topic("orders-partition-0")
     assert not topic.producers
     assert not any(each.consumers for each in topic.subscriptions.values())
+
+
+@pytest.mark.parametrize(
+    ("error", "answer"),
+    [
+        (None, "closed while it was being opened: connect again"),
+        (TopicTerminated("it has ended"), "it has ended"),
+    ],
+)
+async def test_a_socket_whose_first_partition_closes_while_others_open_is_refused(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, error: BrokerError | None, answer: str
+) -> None:
+    broker.partitions["persistent://public/default/orders"] = 2
+    really_open = FakeBroker.open_producer
+
+    async def open_one(
+        self: FakeBroker, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
+    ) -> FakeProducer:
+        if request.topic.partition == 1:
+            (first,) = self.topic("orders-partition-0").producers.values()
+            first.detach()
+            first.sink.on_producer_closed(error)
+        return await really_open(self, request, identity, sink)
+
+    monkeypatch.setattr(FakeBroker, "open_producer", open_one)
+    status, reason = await connect(broker).refused()
+    assert (status, answer in reason) == (503, True)
+    assert not broker.topic("orders-partition-1").producers
 
 
 @pytest.mark.parametrize(("error", "status"), [(ProducerBusy("x"), 409), (TopicTerminated("x"), 503)])

@@ -23,6 +23,7 @@ from vela.authentication import Authentication
 from vela.core.first_words import FirstWords
 from vela.errors import (
     AlreadyClosed,
+    AuthenticationError,
     ConnectError,
     ErrorGettingAuthenticationData,
     HandshakeError,
@@ -66,6 +67,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._engine = ClientEngine(client_version=client_version)
         self._authentication = authentication
+        self._credentials = b""  # those that the broker got last
         self._transport: ByteTransport | None = None
         self._first_words = FirstWords(name)
         self._connected: asyncio.Future[None] = self._loop.create_future()
@@ -129,7 +131,7 @@ class Connection:
         Raises OSError, ConnectError, AuthenticationError or another refusal of the broker.
         """
         try:
-            data = await credentials_of(self._authentication)
+            data = self._credentials = await credentials_of(self._authentication)
             transport = await open_transport(self)
             if self._error is not None:  # the peer sent something, or closed, before the handshake
                 transport.abort()
@@ -171,6 +173,8 @@ class Connection:
         if self._error is not None:
             return
         self._error = error
+        if isinstance(error, AuthenticationError):
+            self._authentication.refused(self._credentials)
         self._out.clear()
         self._out_bytes = 0
         if self._keep_alive is not None:
@@ -419,8 +423,9 @@ class Connection:
         task.add_done_callback(self._challenges.discard)
 
     async def _answer_challenge(self, challenge: replies.AuthChallenge) -> None:
+        self._authentication.refused(self._credentials)
         try:
-            data = await credentials_of(self._authentication)
+            data = self._credentials = await credentials_of(self._authentication)
         except ErrorGettingAuthenticationData as error:
             self.abort(error)
             return

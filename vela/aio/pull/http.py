@@ -11,6 +11,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import httpx
 
+from vela.aio.connections.credentials import credentials_of
 from vela.aio.connections.tls import TlsOptions
 from vela.authentication import Authentication
 from vela.errors import (
@@ -18,7 +19,6 @@ from vela.errors import (
     AuthorizationError,
     ConnectError,
     ConsumerBusy,
-    ErrorGettingAuthenticationData,
     InvalidConfiguration,
     InvalidUrl,
     ServiceUnitNotReady,
@@ -141,12 +141,15 @@ class PullHttp:
     async def _ask(self, method: str, path: str, timeout_s: float) -> bytes:
         try:
             async with asyncio.timeout(timeout_s):
-                headers = await _authorization(self._authentication)
+                secret = await credentials_of(self._authentication)
+                headers = _authorization(self._authentication.method, secret)
                 response = await self._client.request(method, path, headers=headers)
         except TimeoutError:
             raise Timeout(f"{path}: no answer within {timeout_s:g} s") from None
         except httpx.HTTPError as error:
             raise ConnectError(f"{self._client.base_url}: {error or type(error).__name__}") from error
+        if response.status_code == 401:
+            self._authentication.refused(secret)
         if response.status_code != 200:
             raise _refused(path, response)
         return response.content
@@ -176,14 +179,9 @@ def _positive(fields: Mapping[str, Any], name: str) -> int:
     return value
 
 
-async def _authorization(authentication: Authentication) -> dict[str, str]:
-    if authentication.method not in ("token", "basic"):
-        return {}
-    try:
-        data = authentication.data()
-        secret = data if isinstance(data, bytes) else await data
-    except Exception as error:
-        raise ErrorGettingAuthenticationData(str(error)) from error
-    if authentication.method == "token":
+def _authorization(method: str, secret: bytes) -> dict[str, str]:
+    if method == "token":
         return {"Authorization": f"Bearer {secret.decode()}"}
-    return {"Authorization": f"Basic {base64.b64encode(secret).decode()}"}
+    if method == "basic":
+        return {"Authorization": f"Basic {base64.b64encode(secret).decode()}"}
+    return {}

@@ -101,6 +101,7 @@ async def publish(
                         ordering_key=message.ordering_key,
                     ),
                     publish_time_ms=now_ms,
+                    max_message_bytes=context.max_published_bytes,
                     key_hash=message_slot(message),
                 )
                 for message, properties in letters

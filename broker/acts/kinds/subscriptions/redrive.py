@@ -245,6 +245,7 @@ class _Work:
                 ordering_key=message.ordering_key,
             ),
             publish_time_ms=now_ms,
+            max_message_bytes=self._context.max_published_bytes,
             key_hash=found.key_hash,
         )
 

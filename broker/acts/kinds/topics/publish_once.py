@@ -69,6 +69,7 @@ async def send(
                 ordering_key=message.ordering_key,
             ),
             publish_time_ms=now_ms,
+            max_message_bytes=context.max_published_bytes,
             key_hash=message_slot(message),
             deliver_at_ms=given.deliver_at_ms or later_ms,
             schema_version=version,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.errors import BrokerError, MessageTooLarge, SendOutcomeUnknown
 from broker.core.hash_slots import slot_of_key
-from broker.doors.entry_facts import check_entry_size
 from broker.log.sends import Receipt, SendRequest
 from broker.producers.awaited_sends import AwaitedSends
+from broker.producers.entry_size import check_entry_size
 from vela.wire.entry import OutgoingMessage, encode_single
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from ninja import Body, Router
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from broker.core.access.permissions import Action
+from broker.core.policies import PolicyLevel, checked
 from broker.core.topic_name import parse_namespace
 from broker.doors.admin.brokers import BUNDLE
 from broker.doors.admin.catalogue import Catalogue
@@ -70,6 +71,7 @@ async def create_namespace(
     for policy in POLICIES:
         if (value := _given(policy, policies or {})) is not None:
             to_set.update(policy.write(value))
+    checked(to_set, PolicyLevel.NAMESPACE)  # before the namespace exists
     await request.act("create_namespace", topic=f"{tenant}/{namespace}")
     await change(request, await of_namespace(request, tenant, namespace), to_set=to_set)
 

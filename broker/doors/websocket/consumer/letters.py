@@ -339,7 +339,11 @@ class Letters:
             ordering_key=message.ordering_key,
         )
         await producer.publish(
-            copy, publish_time_ms=now_ms, key_hash=message_slot(message), deliver_at_ms=deliver_at_ms
+            copy,
+            publish_time_ms=now_ms,
+            max_message_bytes=self._broker.settings.max_message_bytes,
+            key_hash=message_slot(message),
+            deliver_at_ms=deliver_at_ms,
         )
         return target
 

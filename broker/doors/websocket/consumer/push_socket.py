@@ -7,11 +7,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from broker.core.errors import ServiceNotReady
 from broker.core.subscription.departure import DepartureCause
 from broker.core.topic_name import TopicName
 from broker.doors.websocket.consumer.delivery_source import DeliverySource, Outgoing
 from broker.doors.websocket.json.consumer import end_of_topic_frame, push_frame
-from broker.doors.websocket.json.errors import CloseCode, InvalidCommand, close_reason
+from broker.doors.websocket.json.errors import CloseCode, InvalidCommand
 from broker.doors.websocket.socket import NO_CLOSE_FRAME, PROBE_TIMEOUT_MS, BrokerSocket
 from broker.subscription.requests import SubscribeRequest
 from vela.wire.message_id import MessageId
@@ -217,8 +218,7 @@ class PushSocket(BrokerSocket):
     def source_closed(self, reason: str) -> None:
         """Close with 1012, so that the peer connects again."""
         if not self.is_letting_go:
-            self.transport.close(CloseCode.SERVICE_RESTART, close_reason(reason))
-            self.release()
+            self.end(CloseCode.SERVICE_RESTART, reason, ServiceNotReady(f"{reason}: connect again"))
 
     async def is_alive(self) -> bool:
         """Return whether the peer answers a ping."""

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from broker.core.errors import ServiceNotReady
 from broker.core.topic_name import TopicName
 from broker.doors.handshake_errors import HandshakeRefused
 from broker.doors.read_gate import ReadGate
-from broker.doors.websocket.json.errors import CloseCode, close_reason
+from broker.doors.websocket.json.errors import CloseCode
 from broker.doors.websocket.json.options import producer_options
 from broker.doors.websocket.json.paths import full_topic
 from broker.doors.websocket.json.producer import ArrayAcks, ProducerMessage, SendError, decode_frame
@@ -116,8 +117,8 @@ class ProducerSocket(BrokerSocket):
     def closed_by_broker(self, error: BrokerError | None) -> None:
         """Close with 1012, so that the client connects again. The outcome of sends without an ack is unknown."""
         reason = "connect again" if error is None else str(error)
-        self.transport.close(CloseCode.SERVICE_RESTART, close_reason(reason))
-        self.release()
+        why = error or ServiceNotReady("the producer was closed while it was being opened: connect again")
+        self.end(CloseCode.SERVICE_RESTART, reason, why)
 
     async def is_alive(self) -> bool:
         """Return whether the peer answers a ping. The broker asks when another client wants this producer's name."""

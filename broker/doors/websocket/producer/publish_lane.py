@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from broker.core.entry import FLAG_BATCH
 from broker.core.errors import MessageTooLarge
 from broker.core.hash_slots import slot_of_key
-from broker.doors.entry_facts import check_entry_size
 from broker.doors.websocket.json.errors import WebSocketError
 from broker.doors.websocket.json.producer import ArrayAcks, ProducerMessage, SendError, ack_frame
 from broker.log.sends import Receipt, SendRequest
+from broker.producers.entry_size import check_entry_size
 from vela.wire.entry import Compression, OutgoingMessage, encode_batch, encode_single
 from vela.wire.message_id import MessageId
 

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -233,6 +233,21 @@ async def test_a_start_that_fails_says_why_and_may_be_tried_again(
     peer.publish(b"a")
     async with pulling:
         assert await data(pulling, 1) == [b"a"]
+
+
+async def test_a_refusal_of_the_credentials_is_passed_on(peer: PullPeer, http: ScriptedHttp) -> None:
+    class Recording(AuthenticationToken):
+        seen: ClassVar[list[bytes]] = []
+
+        def refused(self, data: bytes) -> None:
+            self.seen.append(data)
+
+    peer.refuse = lambda request: (401, b"")
+    pulling = consumer(http, authentication=Recording("old"))
+    with pytest.raises(errors.AuthenticationError):
+        await pulling.start()
+    await pulling.close()
+    assert Recording.seen == [b"old"]
 
 
 async def test_a_final_refusal_of_the_broker_reaches_the_receiver(peer: PullPeer, http: ScriptedHttp) -> None:

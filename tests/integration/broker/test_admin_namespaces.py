@@ -1,0 +1,41 @@
+"""The admin API's namespaces: refused policies, and subscriptions that are deleted while an act runs on all of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.doors.admin import namespaces
+from tests.integration.broker.test_admin_long_runs import ask
+from tests.support.broker_harness import BrokerRun
+
+PATH = "/admin/v2/namespaces/public/default/"
+TOPIC = "persistent://public/default/t"
+
+
+@pytest.mark.parametrize("act", ["clearBacklog", "clearBacklog/s", "unsubscribe/s"])
+async def test_a_subscription_that_is_gone_meanwhile_does_not_keep_the_others(
+    run: BrokerRun, act: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = await run.producer()
+    consumer = await run.consumer()
+    await producer.publish(1)
+    assert consumer.consumer is not None
+    consumer.consumer.detach()
+    listed = [(TOPIC.replace("/t", "/gone"), "s"), (TOPIC, "gone"), (TOPIC, "s")]
+
+    async def before_the_deletion(*_: object) -> list[tuple[str, str]]:
+        return listed
+
+    monkeypatch.setattr(namespaces, "_subscriptions", before_the_deletion)
+    assert await ask(run, "POST", None, PATH + act) == (204, None)
+    left = run.topic().subscriptions.get("s")
+    assert left is None if act.startswith("un") else left is not None and not left.cursor.backlog_entries
+
+
+async def test_a_namespace_is_not_created_if_a_policy_is_refused(run: BrokerRun) -> None:
+    path = "/admin/v2/namespaces/public/new"
+    status, answer = await ask(run, "PUT", {"max_producers_per_topic": 2**53}, path)
+    assert (status, "max_producers" in answer["reason"]) == (412, True)
+    assert (await ask(run, "GET", None, path))[0] == 404
+    assert await ask(run, "PUT", {"max_producers_per_topic": 5}, path) == (204, None)
+    assert (await ask(run, "GET", None, path))[1]["max_producers_per_topic"] == 5
