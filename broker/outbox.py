@@ -50,8 +50,8 @@ def publish(
 
     Raises InvalidTopicName, MessageTooLarge (VELA_MAX_MESSAGE_BYTES, and about 10 KiB for properties and keys),
     MetadataInvalid (both `deliver_at` and `deliver_after`, a time without a time zone or before 1970, a value of the
-    wrong type); the transaction continues as if you had not called `publish`. If the topic refuses the message later, the message stays in the outbox with the
-    reason, and the broker tries again every minute.
+    wrong type); the transaction continues as if you had not called `publish`. If the topic refuses the message later,
+    the message stays in the outbox with the reason, and the broker tries again every minute.
     """
     name = _persistent(topic)
     data = _bytes(payload)
