@@ -125,6 +125,10 @@ class Schemas:
                 if (version := await self._append(topic, schema)) is not None:
                     return version_bytes(version)
 
+    async def check_next(self, topic: str, schema: SchemaDefinition, strategy: SchemaCompatibility) -> None:
+        """Check that a schema could be the next version of a topic's schema. Raises IncompatibleSchema."""
+        await _compare(check_successor, await self.versions(topic), schema, strategy)
+
     async def delete(self, topic: str) -> int:
         """Store a version that marks the topic's schema as deleted, and return its number.
 

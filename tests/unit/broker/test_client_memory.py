@@ -120,7 +120,8 @@ async def test_names_and_properties_of_schemas_count_as_well() -> None:
         await schemas.add("t", newer, Policies())
 
 
-async def test_others_get_turns_while_a_schema_is_compared_with_all_versions() -> None:
+@pytest.mark.parametrize("asks", ["consumer", "admin"])
+async def test_others_get_turns_while_a_schema_is_compared_with_all_versions(asks: str) -> None:
     schemas, turns = Schemas(UNUSED), 0
     older = SchemaDefinition(type=SchemaType.AVRO, data=b'"string"')
     schemas._known["t"] = [StoredSchema(version=number, schema=older) for number in range(10)]
@@ -134,6 +135,9 @@ async def test_others_get_turns_while_a_schema_is_compared_with_all_versions() -
 
     task = asyncio.create_task(others())
     policies = Policies(schema_compatibility=SchemaCompatibility.FULL_TRANSITIVE)
-    await schemas.of_consumer("t", newer, policies, is_idle=False)
+    if asks == "consumer":
+        await schemas.of_consumer("t", newer, policies, is_idle=False)
+    else:
+        await schemas.check_next("t", newer, policies.schema_compatibility)
     task.cancel()
     assert turns >= 9
