@@ -24,6 +24,7 @@ _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 _COMPLEX: Final = _NAMED | {"array", "map"}
 _MOST_NESTED: Final = 100
 _MOST_COMPARISONS: Final = 50_000  # of types and fields of two definitions, in about 0.3 s
+_MOST_NAME: Final = 100  # characters of a field in a reason; every type inside it gets a copy
 _SYMBOLS_OF_A_COMPARISON: Final = 100  # comparing this many symbols takes as long as comparing two types
 _TOO_LARGE: Final = "the schemas have too many types to compare them"
 
@@ -267,11 +268,12 @@ def _field_mismatch(
     written = {each["name"]: each for each in writer["fields"]}
     for each in reader["fields"]:
         found = next((written[name] for name in _names_of(pair, each) if name in written), None)
+        inside = f"{where}.{each['name'][:_MOST_NAME]}"
         if found is None:
             if "default" not in each:
-                return f"{where}.{each['name']}: the writer lacks it, and it has no default"
+                return f"{inside}: the writer lacks it, and it has no default"
             continue
-        why = _mismatch(pair, each["type"], found["type"], f"{where}.{each['name']}")
+        why = _mismatch(pair, each["type"], found["type"], inside)
         if why is not None:
             return why
     return None

@@ -28,6 +28,7 @@ _MOST_DEPTH: Final = 100
 # Of a value and its parts with types, in at most 0.25 s. Without a limit, recursive unions could need any number.
 _MOST_COMPARISONS: Final = 30_000
 _SYMBOLS_OF_A_COMPARISON: Final = 100  # looking through this many symbols takes as long as a comparison
+_MOST_NAME: Final = 100  # characters of a field in an error; every value inside it gets a copy
 _INT_BITS: Final = {"int": 31, "long": 63}
 
 
@@ -185,7 +186,8 @@ def _is_primitive(kind: str, value: Any) -> bool:
 
 
 def _inside(where: str, name: object) -> str:
-    return f"{where}.{name}" if where else str(name)
+    shown = str(name)[:_MOST_NAME]
+    return f"{where}.{shown}" if where else shown
 
 
 def _wrong(where: str, value: Any, wanted: str) -> IncompatibleSchema:

@@ -129,6 +129,16 @@ def test_the_first_30_000_values_are_checked(before: int, is_checked: bool) -> N
         check_payload(of_json({"type": "array", "items": "int"}), data)
 
 
+def test_long_names_of_fields_are_cut() -> None:
+    """Each value inside a field gets a copy of its name: half a megabyte of name for 30,000 values."""
+    fields = [{"name": "x" * 5000, "type": {"type": "array", "items": "int"}}]
+    with pytest.raises(IncompatibleSchema, match=r"^x{100}\[1\] is a string"):
+        check_payload(
+            of_json({"type": "record", "name": "R", "fields": fields}),
+            json.dumps({"x" * 5000: [1, "a"]}).encode(),
+        )
+
+
 def test_fields_left_out_and_symbols_count_as_comparisons() -> None:
     """Otherwise a list of small values could take a minute: each of them, times each field or symbol."""
     fields = [{"name": f"f{index}", "type": "int", "default": 0} for index in range(1000)]

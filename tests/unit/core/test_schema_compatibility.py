@@ -137,6 +137,13 @@ def test_schemas_with_very_many_types_are_refused_and_not_compared_for_minutes()
     assert why_not(union("A", 300), union("B", 300)) == "the schemas have too many types to compare them"
 
 
+def test_long_names_of_fields_are_cut_in_the_reason() -> None:
+    name = "x" * 5000
+    assert why_not(record((name, "int")), record((name, "string"))) == (
+        f"the schema.{'x' * 100}: string cannot be read as int"
+    )
+
+
 def test_aliases_and_symbols_count_as_comparisons() -> None:
     """A type with many of them may be compared once for each field or for each type of a union."""
     too_large = "the schemas have too many types to compare them"
