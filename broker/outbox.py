@@ -21,6 +21,7 @@ from broker.core.errors import InvalidTopicName, MessageTooLarge, MetadataInvali
 from broker.core.hash_slots import slot_of_key
 from broker.core.producers.access import OUTBOX_PRODUCER
 from broker.core.topic_name import TopicName
+from broker.doors.entry_facts import check_entry_size
 from broker.storage.queries import query
 from vela.wire.entry import encode_single
 
@@ -47,10 +48,10 @@ def publish(
     encoded as UTF-8. On a partitioned topic, all messages of a key go to one partition. Messages keep the order of the
     calls within a transaction, and between two transactions if one begins to publish after the other has committed.
 
-    Raises InvalidTopicName, MessageTooLarge (VELA_MAX_MESSAGE_BYTES), MetadataInvalid (both `deliver_at` and
-    `deliver_after`, a time without a time zone or before 1970, a value of the wrong type); the transaction continues as
-    if you had not called `publish`. If the topic refuses the message later, the message stays in the outbox with the
-    reason, and the broker tries again every minute.
+    Raises InvalidTopicName, MessageTooLarge (VELA_MAX_MESSAGE_BYTES, and about 10 KiB for properties and keys),
+    MetadataInvalid (both `deliver_at` and `deliver_after`, a time without a time zone or before 1970, a value of the
+    wrong type); the transaction continues as if you had not called `publish`. If the topic refuses the message later,
+    the message stays in the outbox with the reason, and the broker tries again every minute.
     """
     name = _persistent(topic)
     data = _bytes(payload)
@@ -77,6 +78,7 @@ def publish(
         deliver_at_ms=deliver_at_ms or None,
         ordering_key=ordering_key,
     )
+    check_entry_size(len(entry), max_message_bytes=limit)
     connection = connections[using]
     with connection.cursor() as cursor:
         cursor.execute(

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from broker.core.errors import IncompatibleSchema, SchemaNotFound
-from broker.core.schemas.compatibility import check_definition, check_reader, check_successor
+from broker.core.schemas.compatibility import (
+    check_definition,
+    check_reader,
+    check_successor,
+    compared_versions,
+)
 from broker.core.schemas.schema import (
     DELETED,
     SchemaDefinition,
@@ -21,30 +27,50 @@ from broker.storage.pool import ConnectionPool, repeat_until_done
 from broker.storage.topics import schemas as store
 
 if TYPE_CHECKING:
-    from broker.core.policies import Policies
+    from broker.core.policies import Policies, SchemaCompatibility
 
 __all__ = ["Schemas", "check_schema"]
 
 MAX_SCHEMA_BYTES = 1024 * 1024  # of a definition
 MAX_NAMES_BYTES = 64 * 1024  # of a schema's name and properties
 MAX_VERSIONS = 10_000
-MAX_TOPIC_BYTES = 64 * 1024 * 1024  # of the definitions of all versions, which stay in memory
+MAX_TOPIC_BYTES = 64 * 1024 * 1024  # of all versions, which stay in memory
 
 
 def check_schema(schema: SchemaDefinition) -> None:
     """Check that a schema could be stored on some topic. Raises IncompatibleSchema."""
     if len(schema.data) > MAX_SCHEMA_BYTES:
         raise IncompatibleSchema(f"a schema of {len(schema.data)} bytes, the limit is {MAX_SCHEMA_BYTES}")
-    names = (schema.name, *schema.properties, *schema.properties.values())
-    if (names_bytes := sum(len(text.encode(errors="surrogatepass")) for text in names)) > MAX_NAMES_BYTES:
+    if (names_bytes := _names_bytes(schema)) > MAX_NAMES_BYTES:
         raise IncompatibleSchema(
             f"the name and properties of the schema have {names_bytes} bytes, the limit is {MAX_NAMES_BYTES}"
         )
-    if any("\0" in text for text in names):
+    if any("\0" in text for text in _names(schema)):
         raise IncompatibleSchema(
             "the name or a property of the schema contains NUL, which PostgreSQL cannot store"
         )
     check_definition(schema)
+
+
+def _names(schema: SchemaDefinition) -> tuple[str, ...]:
+    return schema.name, *schema.properties, *schema.properties.values()
+
+
+def _names_bytes(schema: SchemaDefinition) -> int:
+    return sum(len(text.encode(errors="surrogatepass")) for text in _names(schema))
+
+
+async def _compare(
+    check: Callable[[Sequence[StoredSchema], SchemaDefinition, SchemaCompatibility], None],
+    versions: Sequence[StoredSchema],
+    schema: SchemaDefinition,
+    strategy: SchemaCompatibility,
+) -> None:
+    """Run a check with one version at a time. Other connections get turns: a transitive strategy compares with all."""
+    for number, each in enumerate([[version] for version in compared_versions(versions, strategy)] or [[]]):
+        if number:
+            await asyncio.sleep(0)
+        check(each, schema, strategy)
 
 
 class Schemas:
@@ -85,7 +111,7 @@ class Schemas:
         if not versions and is_idle:
             await self.add(topic, schema, policies)
         elif not any(each.schema.is_same(schema) for each in versions):
-            check_reader(versions, schema, policies.schema_compatibility)
+            await _compare(check_reader, versions, schema, policies.schema_compatibility)
 
     async def add(self, topic: str, schema: SchemaDefinition, policies: Policies) -> bytes:
         """Return the version of this schema; store it as the next version if it is new. Raises IncompatibleSchema."""
@@ -95,9 +121,13 @@ class Schemas:
                 for each in versions:
                     if each.schema.is_same(schema):
                         return version_bytes(each.version)
-                check_successor(versions, schema, policies.schema_compatibility)
+                await _compare(check_successor, versions, schema, policies.schema_compatibility)
                 if (version := await self._append(topic, schema)) is not None:
                     return version_bytes(version)
+
+    async def check_next(self, topic: str, schema: SchemaDefinition, strategy: SchemaCompatibility) -> None:
+        """Check that a schema could be the next version of a topic's schema. Raises IncompatibleSchema."""
+        await _compare(check_successor, await self.versions(topic), schema, strategy)
 
     async def delete(self, topic: str) -> int:
         """Store a version that marks the topic's schema as deleted, and return its number.
@@ -118,7 +148,8 @@ class Schemas:
         versions = await self._versions(topic)
         if len(versions) >= MAX_VERSIONS:
             raise IncompatibleSchema(f"{topic} has {len(versions)} schema versions, the limit")
-        size_bytes = sum(len(each.schema.data) for each in versions) + len(schema.data)
+        all_schemas = (*(each.schema for each in versions), schema)
+        size_bytes = sum(len(each.data) + _names_bytes(each) for each in all_schemas)
         if schema.data and size_bytes > MAX_TOPIC_BYTES:
             raise IncompatibleSchema(
                 f"with this one, the {len(versions) + 1} schema versions of {topic} would have {size_bytes} bytes, the"

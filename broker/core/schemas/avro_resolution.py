@@ -24,6 +24,8 @@ _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 _COMPLEX: Final = _NAMED | {"array", "map"}
 _MOST_NESTED: Final = 100
 _MOST_COMPARISONS: Final = 50_000  # of types and fields of two definitions, in about 0.3 s
+_MOST_NAME: Final = 100  # characters of a field in a reason; every type inside it gets a copy
+_SYMBOLS_OF_A_COMPARISON: Final = 100  # comparing this many symbols takes as long as comparing two types
 _TOO_LARGE: Final = "the schemas have too many types to compare them"
 
 
@@ -200,11 +202,12 @@ def _mismatch(pair: _Pair, reader: AvroType, writer: AvroType, where: str) -> st
         return _mismatch(pair, reader["values"], writer["values"], f"{where}{{}}")
     if read == "record":
         return _record_mismatch(pair, reader, writer, where)
-    if not _same_name(reader, writer):
+    if not _same_name(pair, reader, writer):
         return f"{where}: {written} {writer['name']} cannot be read as {reader['name']}"
     if read == "fixed":
         same = reader.get("size") == writer.get("size")
         return None if same else f"{where}: the size of {reader['name']} differs"
+    pair.left -= (len(reader["symbols"]) + len(writer["symbols"])) // _SYMBOLS_OF_A_COMPARISON
     return _enum_mismatch(reader, writer, where)
 
 
@@ -220,21 +223,24 @@ def _candidates(pair: _Pair, union: list[Any], writer: AvroType) -> list[AvroTyp
     named = [
         each
         for each in branches
-        if isinstance(each, Mapping) and _kind(each) == "record" and _same_name(each, writer)
+        if isinstance(each, Mapping) and _kind(each) == "record" and _same_name(pair, each, writer)
     ]
     return [*named] or branches
 
 
-def _same_name(reader: Mapping[str, Any], writer: Mapping[str, Any]) -> bool:
+def _same_name(pair: _Pair, reader: Mapping[str, Any], writer: Mapping[str, Any]) -> bool:
     """Return whether the unqualified names are equal, or one of the reader's aliases matches."""
     written = str(writer["name"]).rpartition(".")[2]
-    return any(name.rpartition(".")[2] == written for name in _names_of(reader))
+    return any(name.rpartition(".")[2] == written for name in _names_of(pair, reader))
 
 
-def _names_of(named: Mapping[str, Any]) -> list[str]:
-    """Return the name of a type or field, and its aliases."""
+def _names_of(pair: _Pair, named: Mapping[str, Any]) -> list[str]:
+    """Return the name of a type or field, and its aliases, each of which counts as a comparison."""
     aliases = named.get("aliases")
-    return [str(named["name"]), *(map(str, aliases) if isinstance(aliases, list) else ())]
+    if not isinstance(aliases, list):
+        return [str(named["name"])]
+    pair.left -= len(aliases)
+    return [str(named["name"]), *map(str, aliases)]
 
 
 def _enum_mismatch(reader: Mapping[str, Any], writer: Mapping[str, Any], where: str) -> str | None:
@@ -261,12 +267,13 @@ def _field_mismatch(
     pair.left -= len(writer["fields"])
     written = {each["name"]: each for each in writer["fields"]}
     for each in reader["fields"]:
-        found = next((written[name] for name in _names_of(each) if name in written), None)
+        found = next((written[name] for name in _names_of(pair, each) if name in written), None)
+        inside = f"{where}.{each['name'][:_MOST_NAME]}"
         if found is None:
             if "default" not in each:
-                return f"{where}.{each['name']}: the writer lacks it, and it has no default"
+                return f"{inside}: the writer lacks it, and it has no default"
             continue
-        why = _mismatch(pair, each["type"], found["type"], f"{where}.{each['name']}")
+        why = _mismatch(pair, each["type"], found["type"], inside)
         if why is not None:
             return why
     return None

@@ -11,7 +11,7 @@ from broker.core.policies import SchemaCompatibility
 from broker.core.schemas import avro_resolution
 from broker.core.schemas.schema import SchemaDefinition, SchemaType, StoredSchema, key_and_value
 
-__all__ = ["check_definition", "check_reader", "check_successor"]
+__all__ = ["check_definition", "check_reader", "check_successor", "compared_versions"]
 
 _RECORDS: Final = frozenset({SchemaType.JSON, SchemaType.AVRO, SchemaType.PROTOBUF})
 _NEW_READS_OLD: Final = frozenset(
@@ -58,6 +58,13 @@ def check_definition(schema: SchemaDefinition) -> None:
         raise IncompatibleSchema(f"{schema.type.name} is not a schema that can be stored")
 
 
+def compared_versions(
+    stored: Sequence[StoredSchema], strategy: SchemaCompatibility
+) -> Sequence[StoredSchema]:
+    """Return the versions that a schema is compared with: all if the strategy is transitive, else the latest."""
+    return stored if strategy in _TRANSITIVE else stored[-1:]
+
+
 def check_successor(
     stored: Sequence[StoredSchema], new: SchemaDefinition, strategy: SchemaCompatibility
 ) -> None:
@@ -73,7 +80,7 @@ def check_successor(
         raise IncompatibleSchema(
             f"the topic has a schema, and its policy schema_compatibility ({strategy}) allows no other"
         )
-    for each in stored if strategy in _TRANSITIVE else stored[-1:]:
+    for each in compared_versions(stored, strategy):
         if strategy in _NEW_READS_OLD and (why := _why_unreadable(new, each.schema)) is not None:
             raise IncompatibleSchema(f"the new schema cannot read version {each.version} ({strategy}): {why}")
         if strategy in _OLD_READS_NEW and (why := _why_unreadable(each.schema, new)) is not None:
@@ -92,7 +99,7 @@ def check_reader(
     if strategy is SchemaCompatibility.ALWAYS_COMPATIBLE:
         return
     check_definition(reader)
-    for each in stored if strategy in _TRANSITIVE else stored[-1:]:
+    for each in compared_versions(stored, strategy):
         if (why := _why_unreadable(reader, each.schema)) is not None:
             raise IncompatibleSchema(f"the consumer's schema cannot read version {each.version}: {why}")
 

@@ -27,6 +27,8 @@ _SIZES: Final = {
 _MOST_DEPTH: Final = 100
 # Of a value and its parts with types, in at most 0.25 s. Without a limit, recursive unions could need any number.
 _MOST_COMPARISONS: Final = 30_000
+_SYMBOLS_OF_A_COMPARISON: Final = 100  # looking through this many symbols takes as long as a comparison
+_MOST_NAME: Final = 100  # characters of a field in an error; every value inside it gets a copy
 _INT_BITS: Final = {"int": 31, "long": 63}
 
 
@@ -124,6 +126,7 @@ def _check(schema: Any, value: Any, run: _Run, where: str, depth: int) -> None:
                 _check(schema.get("values"), item, run, f"{where}[*]", depth + 1)
         case "enum":
             symbols = schema.get("symbols") or []
+            run.left -= len(symbols) // _SYMBOLS_OF_A_COMPARISON
             if value not in symbols:
                 raise _wrong(where, value, " or ".join(str(each) for each in symbols))
         case _ if not _is_primitive(kind, value):
@@ -137,8 +140,12 @@ def _check_record(schema: Mapping[str, Any], value: Any, run: _Run, where: str, 
         name, type_ = field.get("name"), field.get("type")
         if name in value:
             _check(type_, value[name], run, _inside(where, name), depth + 1)
-        elif "default" not in field and not _fits(type_, None, run, depth):
+        elif "default" in field:
+            run.left -= 1
+        elif not _fits(type_, None, run, depth):
             raise IncompatibleSchema(f"{_inside(where, name)} is missing")
+        if run.left < 0:
+            return
 
 
 def _fields(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -179,7 +186,8 @@ def _is_primitive(kind: str, value: Any) -> bool:
 
 
 def _inside(where: str, name: object) -> str:
-    return f"{where}.{name}" if where else str(name)
+    shown = str(name)[:_MOST_NAME]
+    return f"{where}.{shown}" if where else shown
 
 
 def _wrong(where: str, value: Any, wanted: str) -> IncompatibleSchema:

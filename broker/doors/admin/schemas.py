@@ -11,7 +11,6 @@ from pydantic import BaseModel, Field
 from broker.core.access.permissions import Action
 from broker.core.errors import IncompatibleSchema
 from broker.core.policies import Policies
-from broker.core.schemas.compatibility import check_successor
 from broker.core.schemas.schema import (
     SchemaDefinition,
     SchemaType,
@@ -162,7 +161,7 @@ async def test_compatibility(
     name, definition = named("persistent", tenant, namespace, topic), payload.definition()
     strategy = (await _policies(request, name)).schema_compatibility
     try:
-        check_successor(await request.broker.schemas.versions(name.base), definition, strategy)
+        await request.broker.schemas.check_next(name.base, definition, strategy)
     except IncompatibleSchema:
         return Compatibility(compatibility=False, schemaCompatibilityStrategy=strategy)
     return Compatibility(compatibility=True, schemaCompatibilityStrategy=strategy)

@@ -26,7 +26,6 @@ from broker.core.errors import (
     MetadataInvalid,
     PersistenceFailed,
     SubscriptionBusy,
-    SubscriptionNotFound,
     TopicFenced,
 )
 from broker.core.ledgers.message_index import IndexMissing
@@ -176,13 +175,11 @@ class CursorMove:
         """Change the cursor, and store the change, the snapshot and the act's result together.
 
         Returns the overlay that records acks for an undo. Call this inside `moving`, so that no ack changes the cursor
-        meanwhile. Raises SubscriptionNotFound if the subscription was deleted while the move waited for its turn,
-        TopicFenced if another broker has taken the topic, and PersistenceFailed if the database refuses; in all three
-        cases the cursor is back where it was. If the call is cancelled while it stores, it closes the topic, because
-        the move may or may not have been stored.
+        meanwhile. Check first that the subscription was not deleted while the move waited for its turn. Raises
+        TopicFenced if another broker has taken the topic, and PersistenceFailed if the database refuses; in both cases
+        the cursor is back where it was. If the call is cancelled while it stores, it closes the topic, because the move
+        may or may not have been stored.
         """
-        if self._state.is_deleted:  # the statement would find no cursor, as if the topic were fenced
-            raise SubscriptionNotFound(f"subscription {self._state.name} was deleted meanwhile")
         async with self._storing.flusher.paused():
             staged = await self.stage(change)
             outcome = json.dumps(dict(result()))

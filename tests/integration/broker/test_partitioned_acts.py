@@ -12,7 +12,7 @@ from broker.core.errors import TopicFenced
 from broker.core.position import Position
 from tests.integration.broker.acting import partitioned
 from tests.support.acting import answered, apply, done, planned, refused
-from tests.support.broker_harness import BrokerRun, ConsumerProbe, one_row, rows, running
+from tests.support.broker_harness import BrokerRun, ConsumerProbe, eventually, one_row, rows, running
 from tests.support.postgres_proxy import Moment
 
 
@@ -116,6 +116,23 @@ async def test_if_one_cursor_moved_after_the_plan_nothing_moves_and_the_answer_n
     assert stored(run) == before
     assert backlogs(run) == [6, 9, 0]
     assert rows(run.database_url, "SELECT id FROM vela_act WHERE part_of_id IS NOT NULL") == []
+
+
+async def test_an_act_that_waited_while_one_subscription_was_deleted_closes_no_consumers(
+    run: BrokerRun,
+) -> None:
+    await three(run)
+    consumer = await run.consumer(of(0))
+    act_id, _ = await planned(run, "reset", {"to": "earliest"}, topic="p")
+    moves = run.subscription(of(0)).moves
+    async with moves.idle():
+        act = asyncio.create_task(apply(run, act_id))
+        await eventually(lambda: moves._resets == 1, "the act to wait for its turn")
+        await run.subscription(of(1)).moves.remove("an operator deleted it")
+    _, _, error = await act
+    assert error == "partition 1: subscription s was deleted meanwhile"
+    assert consumer.closed == []
+    assert run.subscription(of(0)).cursor.backlog_messages == 6
 
 
 async def test_a_plan_that_has_grown_is_refused_and_a_new_one_for_all_partitions_is_made(

@@ -101,6 +101,7 @@ def test_delayed_messages_keep_their_delivery_time() -> None:
         ({"topic": "a/b", "payload": b""}, InvalidTopicName),
         ({"topic": "non-persistent://public/default/t", "payload": b""}, InvalidTopicName),
         ({"topic": "t", "payload": b"x" * (5 * 2**20 + 1)}, MessageTooLarge),
+        ({"topic": "t", "payload": b"", "properties": {"a": "x" * (5 * 2**20 + 10_240)}}, MessageTooLarge),
         ({"topic": "t", "payload": b"", "deliver_at": datetime(2040, 1, 1)}, MetadataInvalid),  # noqa: DTZ001
         ({"topic": "t", "payload": b"", "event_time": datetime(1960, 1, 1, tzinfo=UTC)}, MetadataInvalid),
         ({"topic": "t", "payload": b"", "deliver_after": 5}, MetadataInvalid),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any, cast
 
@@ -10,7 +11,7 @@ import pytest
 from broker.core.client_identity import ClientIdentity
 from broker.core.dispatchers.base import DispatchConsumer
 from broker.core.errors import IncompatibleSchema, NotAllowed, TopicNotFound
-from broker.core.policies import Policies
+from broker.core.policies import Policies, SchemaCompatibility
 from broker.core.schemas.schema import SchemaDefinition, SchemaType, StoredSchema
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
@@ -107,3 +108,36 @@ async def test_the_schemas_of_a_topic_are_limited_together() -> None:
     newer = SchemaDefinition(type=SchemaType.AVRO, data=definition.replace(b"xx", b"xy", 1))
     with pytest.raises(IncompatibleSchema, match=f"the {count + 1} schema versions of t would have"):
         await schemas.add("t", newer, Policies())
+
+
+async def test_names_and_properties_of_schemas_count_as_well() -> None:
+    schemas, properties = Schemas(UNUSED), {"a": "x" * (MAX_NAMES_BYTES - 1)}
+    older = SchemaDefinition(type=SchemaType.AVRO, data=b'"string"', properties=properties)
+    count = MAX_TOPIC_BYTES // MAX_NAMES_BYTES
+    schemas._known["t"] = [StoredSchema(version=number, schema=older) for number in range(count)]
+    newer = SchemaDefinition(type=SchemaType.AVRO, data=b' "string"')
+    with pytest.raises(IncompatibleSchema, match=f"the {count + 1} schema versions of t would have"):
+        await schemas.add("t", newer, Policies())
+
+
+@pytest.mark.parametrize("asks", ["consumer", "admin"])
+async def test_others_get_turns_while_a_schema_is_compared_with_all_versions(asks: str) -> None:
+    schemas, turns = Schemas(UNUSED), 0
+    older = SchemaDefinition(type=SchemaType.AVRO, data=b'"string"')
+    schemas._known["t"] = [StoredSchema(version=number, schema=older) for number in range(10)]
+    newer = SchemaDefinition(type=SchemaType.AVRO, data=b' "string"')
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(others())
+    policies = Policies(schema_compatibility=SchemaCompatibility.FULL_TRANSITIVE)
+    if asks == "consumer":
+        await schemas.of_consumer("t", newer, policies, is_idle=False)
+    else:
+        await schemas.check_next("t", newer, policies.schema_compatibility)
+    task.cancel()
+    assert turns >= 9

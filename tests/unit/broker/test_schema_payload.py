@@ -129,6 +129,28 @@ def test_the_first_30_000_values_are_checked(before: int, is_checked: bool) -> N
         check_payload(of_json({"type": "array", "items": "int"}), data)
 
 
+def test_long_names_of_fields_are_cut() -> None:
+    """Each value inside a field gets a copy of its name: half a megabyte of name for 30,000 values."""
+    fields = [{"name": "x" * 5000, "type": {"type": "array", "items": "int"}}]
+    with pytest.raises(IncompatibleSchema, match=r"^x{100}\[1\] is a string"):
+        check_payload(
+            of_json({"type": "record", "name": "R", "fields": fields}),
+            json.dumps({"x" * 5000: [1, "a"]}).encode(),
+        )
+
+
+def test_fields_left_out_and_symbols_count_as_comparisons() -> None:
+    """Otherwise a list of small values could take a minute: each of them, times each field or symbol."""
+    fields = [{"name": f"f{index}", "type": "int", "default": 0} for index in range(1000)]
+    symbols = [f"S{index}" for index in range(10_000)]
+    records = {"type": "array", "items": {"type": "record", "name": "R", "fields": fields}}
+    enums = {"type": "array", "items": {"type": "enum", "name": "E", "symbols": symbols}}
+    for definition, value, few, many in ((records, {}, 20, 40), (enums, "S1", 200, 400)):
+        with pytest.raises(IncompatibleSchema, match=rf"\[{few}\]"):
+            check_payload(of_json(definition), json.dumps([value] * few + [5]).encode())
+        check_payload(of_json(definition), json.dumps([value] * many + [5]).encode())
+
+
 @pytest.mark.parametrize(
     "definition", [None, 5, {}, [], {"type": "record"}, {"fields": 5}, "unknown", {"type": {}}]
 )

@@ -137,6 +137,26 @@ def test_schemas_with_very_many_types_are_refused_and_not_compared_for_minutes()
     assert why_not(union("A", 300), union("B", 300)) == "the schemas have too many types to compare them"
 
 
+def test_long_names_of_fields_are_cut_in_the_reason() -> None:
+    name = "x" * 5000
+    assert why_not(record((name, "int")), record((name, "string"))) == (
+        f"the schema.{'x' * 100}: string cannot be read as int"
+    )
+
+
+def test_aliases_and_symbols_count_as_comparisons() -> None:
+    """A type with many of them may be compared once for each field or for each type of a union."""
+    too_large = "the schemas have too many types to compare them"
+    writers = [record(A, name=f"B{index}") for index in range(10)]
+    aliases = [f"C{index}" for index in range(10_000)]
+    assert why_not([record(A) | {"aliases": aliases}], writers[:1]) is None
+    assert why_not([record(A) | {"aliases": aliases}], writers) == too_large
+    symbols = {"type": "enum", "name": "E", "symbols": [f"S{index}" for index in range(10_000)]}
+    fields: list[tuple[str, Any]] = [("a", symbols), *((f"f{index}", "E") for index in range(300))]
+    assert why_not(record(*fields[:100]), record(*fields[:100])) is None
+    assert why_not(record(*fields), record(*fields)) == too_large
+
+
 @pytest.mark.parametrize("aliases", [5, [{}], "a"])
 def test_aliases_that_are_not_names_match_nothing(aliases: object) -> None:
     reader = record(("b", "int")) | {"aliases": aliases}

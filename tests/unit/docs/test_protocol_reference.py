@@ -136,5 +136,5 @@ def test_the_limits_of_the_binary_protocol_are_documented() -> None:
         f" {_amount(schemas.MAX_NAMES_BYTES)};"
     )
     assert documented["schema versions of a topic"].startswith(
-        f"{schemas.MAX_VERSIONS:,}, with definitions of {_amount(schemas.MAX_TOPIC_BYTES)} in all;"
+        f"{schemas.MAX_VERSIONS:,}, with {_amount(schemas.MAX_TOPIC_BYTES)} in all;"
     )

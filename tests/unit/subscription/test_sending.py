@@ -159,3 +159,21 @@ def test_a_rate_limit_sends_its_share_and_says_when_to_continue() -> None:
     assert not limit.is_waiting(machine.now_ms)
     assert machine.pump() == []
     assert len(machine.sent[1]) == 1
+
+
+def test_a_wait_for_the_rate_ends_although_the_clock_was_set_back() -> None:
+    machine = Machine()
+    machine.attach(1, permits=100)
+    limit = DispatchLimit.of(Policies(), RatePair(2, 0, START_MS), now_ms=START_MS, replaces=None)
+    assert limit is not None
+    machine.machine.limit_rate(limit)
+    machine.publish(1, 1, 1)
+    batch = machine.machine.sending.next_batch(START_MS)
+    assert batch is not None
+    limit.sent(batch.deliveries[0].deliveries, START_MS)
+    assert machine.pump() == [SendLater(500)]
+    machine.now_ms -= 3_600_000
+    assert machine.pump() == [SendLater(500)]
+    machine.now_ms += 500
+    assert machine.pump() == []
+    assert not limit.is_waiting(machine.now_ms)

@@ -20,6 +20,7 @@ from broker.acts.kinds.cursors.ready_move import ReadyMove, apply_together, join
 from broker.acts.kinds.drift import Drift
 from broker.acts.kinds.merged import merged_plan
 from broker.acts.kinds.parts import named, part_json
+from broker.core.errors import SubscriptionNotFound
 from broker.storage.acts import acts as store
 
 if TYPE_CHECKING:
@@ -110,8 +111,11 @@ class CursorKind(ActKind[P]):
     async def _ready(self, context: ActContext, subscription: Subscription, given: P) -> ReadyMove:
         """Return the move of one cursor as it would be now. Call it inside `moving`.
 
-        Raises ActConflict if the cursor was moved after the plan.
+        Raises ActConflict if the cursor was moved after the plan, and SubscriptionNotFound if the subscription was
+        deleted while the act waited for its turn.
         """
+        if subscription.is_deleted:  # a statement would find no cursor, as if another broker had the topic
+            raise SubscriptionNotFound(f"subscription {subscription.name} was deleted meanwhile")
         act, planned = context.act, context.act.plan or {}
         if subscription.cursor.version != act.cursor_version:
             raise ActConflict("another act or a client's seek moved the cursor after this plan; plan again")

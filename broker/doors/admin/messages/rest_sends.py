@@ -68,7 +68,6 @@ class RestSends(AwaitedSends):
             raise refused
         sequence_id = self._next_sequence_id if sequence_id is None else sequence_id
         self._next_sequence_id = sequence_id + 1
-        answer = self.expect(sequence_id)
         data = encode_single(
             producer_name=producer.name,
             sequence_id=sequence_id,
@@ -80,7 +79,12 @@ class RestSends(AwaitedSends):
             deliver_at_ms=deliver_at_ms or None,
             schema_version=schema_version,
         )
-        check_entry_size(len(data), max_message_bytes=setting_bytes)
+        try:
+            check_entry_size(len(data), max_message_bytes=setting_bytes)
+        except MessageTooLarge as error:
+            producer.refused(error)
+            raise
+        answer = self.expect(sequence_id)
         slot = None if message.key is None else slot_of_key(message.key.encode())
         producer.send(SendRequest(sequence_id, 0, 1, 0, deliver_at_ms, slot, data))
         try:
