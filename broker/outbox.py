@@ -21,7 +21,7 @@ from broker.core.errors import InvalidTopicName, MessageTooLarge, MetadataInvali
 from broker.core.hash_slots import slot_of_key
 from broker.core.producers.access import OUTBOX_PRODUCER
 from broker.core.topic_name import TopicName
-from broker.doors.entry_facts import check_entry_size
+from broker.producers.entry_size import check_entry_size
 from broker.storage.queries import query
 from vela.wire.entry import encode_single
 
