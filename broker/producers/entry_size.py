@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from broker.core.errors import MessageTooLarge
-from vela.wire.binary.frames import FRAME_PADDING_BYTES
+from vela.wire.entry import FRAME_PADDING_BYTES
 
 __all__ = ["check_entry_size"]
 

@@ -21,6 +21,7 @@ from broker.doors.asgi import JSON, json_reason
 from broker.doors.http.inbound_queue import InboundQueue
 from broker.doors.http.whole_frames import whole_frame
 from broker.doors.websocket.json.errors import close_reason
+from vela.wire.entry import FRAME_PADDING_BYTES
 
 if TYPE_CHECKING:
     from broker.core.access.credentials import ClientCertificate
@@ -36,7 +37,6 @@ BINARY_PATH: Final = b"/ws/binary"
 PRODUCER_PREFIX: Final = b"/ws/v2/producer/"
 COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # for all other sockets; a thousand acks take a tenth of it
 ENVELOPE_BYTES: Final = 64 * 1024  # of a JSON message besides its payload: properties, key, context
-FRAME_PADDING_BYTES: Final = 10 * 1024  # as in the binary protocol
 
 _SMALL: Final = struct.Struct("!BB")
 _MEDIUM: Final = struct.Struct("!BBH")

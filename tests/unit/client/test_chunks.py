@@ -10,9 +10,8 @@ from vela.core.consuming.chunk_assembly import Chunk, ChunkAssembler, ChunkOutco
 from vela.core.producing.chunks import ChunkingImpossible, split
 from vela.core.producing.outgoing import Outgoing
 from vela.core.producing.send_frames import PayloadTooLarge, ProducerIdentity, SendFrames
-from vela.wire.binary.frames import FRAME_PADDING_BYTES
 from vela.wire.compression import Compression, decompress
-from vela.wire.entry import parse_header
+from vela.wire.entry import FRAME_PADDING_BYTES, parse_header
 
 LIMIT = 1000
 BIG = bytes(range(256)) * 20

@@ -20,7 +20,7 @@ from broker.doors.websocket.socket import OPEN_TIMEOUT_S
 from broker.producers import schemas
 from broker.topics import client_requests
 from tests.unit.docs.pages import code_names, page, python_files, rows, section
-from vela.wire.binary.frames import FRAME_PADDING_BYTES
+from vela.wire.entry import FRAME_PADDING_BYTES
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 from vela.wire.pb.vela_pulsar_pb2 import ServerError as PulsarServerError
 
@@ -84,9 +84,9 @@ def test_the_limits_of_the_websocket_api_are_documented() -> None:
     assert documented == {
         "a producer's frame": f"{largest} × 4/3 + {_amount(daphne_protocol.ENVELOPE_BYTES)}",
         "a consumer's or reader's frame": _amount(daphne_protocol.COMMAND_MESSAGE_BYTES),
-        "a frame on `/ws/binary`": f"{largest} + {_amount(daphne_protocol.FRAME_PADDING_BYTES)}",
+        "a frame on `/ws/binary`": f"{largest} + {_amount(FRAME_PADDING_BYTES)}",
         "a message with its properties and key, as stored": (
-            f"about {_amount(daphne_protocol.FRAME_PADDING_BYTES)} more than {largest}; above it `send-error:8`"
+            f"about {_amount(FRAME_PADDING_BYTES)} more than {largest}; above it `send-error:8`"
         ),
         "a message's `context`": f"{publish_lane.MAX_CONTEXT_CHARACTERS} characters; above it `send-error:8`",
         "messages or commands in an array": f"{MAX_ITEMS_PER_FRAME}",

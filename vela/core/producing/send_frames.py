@@ -11,8 +11,8 @@ from vela.core.producing.outgoing import Outgoing
 from vela.core.producing.pending_sends import NEVER_MS, PendingSend
 from vela.errors import CryptoError, VelaError
 from vela.wire.binary import commands
-from vela.wire.binary.frames import FRAME_PADDING_BYTES
 from vela.wire.compression import Compression
+from vela.wire.entry import FRAME_PADDING_BYTES
 from vela.wire.entry.sealing import Encrypt, MessageMetadata, compress_payload, seal
 
 __all__ = ["PayloadTooLarge", "ProducerIdentity", "SendFrames"]

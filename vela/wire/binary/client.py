@@ -11,11 +11,12 @@ from typing import Final
 
 from vela.wire.binary import commands
 from vela.wire.binary.fields import name_of, parse_command
-from vela.wire.binary.frames import FRAME_PADDING_BYTES, Frame, FrameDecoder
+from vela.wire.binary.frames import Frame, FrameDecoder
 from vela.wire.binary.handshake import PROTOCOL_VERSION, ConnectionState
 from vela.wire.binary.plain_replies import plain_reply
 from vela.wire.binary.replies import Connected, Refusal, Reply
 from vela.wire.binary.reply_decoding import decode_reply
+from vela.wire.entry import FRAME_PADDING_BYTES
 from vela.wire.errors import LocalProtocolError, MalformedCommand, RemoteProtocolError, UnexpectedCommand
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 

@@ -8,10 +8,7 @@ from typing import Final, NamedTuple
 
 from vela.wire.errors import FrameTooLarge, MalformedFrame, RemoteProtocolError
 
-__all__ = ["FRAME_PADDING_BYTES", "Frame", "FrameDecoder", "payload_frame_head", "simple_frame"]
-
-FRAME_PADDING_BYTES: Final = 10 * 1024
-"""The room that a frame has for command and metadata, beyond the largest message."""
+__all__ = ["Frame", "FrameDecoder", "payload_frame_head", "simple_frame"]
 
 _SIZES: Final = struct.Struct(">II")
 _HEAD_BYTES: Final = 8

@@ -17,11 +17,12 @@ from vela.wire.entry.decoding import (
     open_entry,
 )
 from vela.wire.entry.encoding import OutgoingMessage, encode_batch, encode_single
-from vela.wire.entry.header import EntryHeader, parse_header
+from vela.wire.entry.header import FRAME_PADDING_BYTES, EntryHeader, parse_header
 from vela.wire.entry.plain import PlainHead, plain_head
 from vela.wire.errors import EntryCorrupt
 
 __all__ = [
+    "FRAME_PADDING_BYTES",
     "Compression",
     "EncryptedEntry",
     "EntryCorrupt",

@@ -26,9 +26,10 @@ from vela.wire.binary import commands
 from vela.wire.binary.commands import NO_REQUEST
 from vela.wire.binary.enums import ServerError, SubType
 from vela.wire.binary.fields import parse_command
-from vela.wire.binary.frames import FRAME_PADDING_BYTES, Frame, FrameDecoder
+from vela.wire.binary.frames import Frame, FrameDecoder
 from vela.wire.binary.handshake import PROTOCOL_VERSION, ConnectionState
 from vela.wire.binary.schema import Schema
+from vela.wire.entry import FRAME_PADDING_BYTES
 from vela.wire.errors import LocalProtocolError, MalformedCommand, RemoteProtocolError, UnexpectedCommand
 from vela.wire.message_id import MessageId
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand

@@ -11,8 +11,8 @@ from tests.unit.wire.binary.engines import CONNECTED, LIMIT, connected_engine
 from vela.wire.binary import commands, replies
 from vela.wire.binary.client import DEFAULT_MAX_MESSAGE_BYTES, ClientEngine
 from vela.wire.binary.enums import ServerError
-from vela.wire.binary.frames import FRAME_PADDING_BYTES
 from vela.wire.binary.handshake import ConnectionState
+from vela.wire.entry import FRAME_PADDING_BYTES
 from vela.wire.errors import (
     FrameTooLarge,
     LocalProtocolError,
