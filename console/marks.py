@@ -16,7 +16,9 @@ from django.utils.safestring import SafeString, mark_safe
 
 __all__ = ["coded", "is_plain", "marked", "shown", "visible"]
 
-_UNSEEN: Final = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff"
+_UNSEEN: Final = (
+    "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff"
+)
 _IN_PAGES: Final = re.compile(f"[{_UNSEEN}]")  # without line breaks and tabs: pages have their own
 _IN_TEXT: Final = re.compile(f"[{_UNSEEN}\t\n\r]")
 _CODE: Final = re.compile("`([^`]+)`")
