@@ -189,7 +189,7 @@ async def test_a_delete_applied_again_after_it_was_done_says_so(run: BrokerRun) 
     again = await apply(planned)
     assert again.state == "applied"
     assert again.result is not None
-    assert "died before it stored" in again.result["words"][0]
+    assert "already deleted: by another act" in again.result["words"][0]
 
 
 async def test_added_partitions_have_the_subscriptions_of_the_others(run: BrokerRun) -> None:

@@ -212,7 +212,10 @@ class DeleteTopic(DirectKind[Delete]):
         topic_id = await self._topic_id(context)
         if topic_id is None:
             return Effect(
-                words=("an earlier broker deleted the topic and died before it stored the counts",)
+                words=(
+                    "the topic was already deleted: by another act or a policy, or by a broker that died before it"
+                    " stored the counts",
+                )
             ).to_json()
         if topic_id != planned["pinned"]["topic_id"]:
             raise ActConflict("the topic was deleted and created again after this plan; plan again")
