@@ -38,9 +38,8 @@ THEME_COOKIE = "vela_theme"
 STREAM = "/live"
 _SOURCE_LANGUAGE = "en"
 TOGETHER_MS = 20  # several changes within this time cause one read
-UNFOLLOWED_EVERY_S: Final = (
-    10  # a block that shows more than its page's stream follows is read again after this time
-)
+# A block that shows more than its page's stream follows is read again after this time.
+UNFOLLOWED_EVERY_S: Final = 10
 
 _TIME_TEXT = re.compile(r"(<time\b[^>]*\bdatetime=\"([^\"]*)\"[^>]*>)[^<]*(?=</time>)")
 _READ_TIME = re.compile(r"<time\b[^>]*\bclass=\"ago read\"[^>]*>")

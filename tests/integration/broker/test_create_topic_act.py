@@ -98,7 +98,8 @@ async def test_policies_of_a_topic_that_was_created_after_the_plan_are_kept(run:
     assert (await apply(first)).state == "applied"
     refused = await apply(second)
     assert (refused.state, "with other policies" in refused.error) == ("refused", True), refused.error
-    assert (await apply(third)).state == "applied"  # as a broker repeats it that has died after the first time
+    repeated = await apply(third)  # as a broker does after it died before it stored the result
+    assert repeated.state == "applied", repeated.error
     await run.producer("orders")
     policies = run.topic("orders").policies
     assert (policies.retention_ms, policies.message_ttl_ms) == (7 * 24 * 3_600_000, 0)

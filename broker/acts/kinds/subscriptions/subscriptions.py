@@ -144,8 +144,10 @@ class DeleteSubscription(DirectKind[Force]):
         if context.act.subscription_id is None and context.act.subscription_name not in topic.subscriptions:
             return Effect(
                 words=(
-                    "the subscription was already deleted: by another act, a client or a policy, or by a broker that"
-                    " died before it stored the counts",
+                    (
+                        "the subscription was already deleted: by another act, a client or a policy, or by a broker"
+                        " that died before it stored the counts"
+                    ),
                 )
             )
         return None

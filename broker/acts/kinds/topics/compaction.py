@@ -110,8 +110,10 @@ class DeleteCompaction(DirectKind[NoParameters]):
             return None
         return Effect(
             words=(
-                "the compacted messages were already deleted: by another act, or by a broker that died before it stored"
-                " their number",
+                (
+                    "the compacted messages were already deleted: by another act, or by a broker that died before it"
+                    " stored their number"
+                ),
             )
         )
 

@@ -213,8 +213,10 @@ class DeleteTopic(DirectKind[Delete]):
         if topic_id is None:
             return Effect(
                 words=(
-                    "the topic was already deleted: by another act or a policy, or by a broker that died before it"
-                    " stored the counts",
+                    (
+                        "the topic was already deleted: by another act or a policy, or by a broker that died before it"
+                        " stored the counts"
+                    ),
                 )
             ).to_json()
         if topic_id != planned["pinned"]["topic_id"]:
