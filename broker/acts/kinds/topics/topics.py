@@ -103,9 +103,11 @@ class TruncateTopic(DirectKind[NoParameters]):
     parameters = NoParameters
 
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
-        pinned = _pinned(context)
+        pinned, names = _pinned(context), await members(context)
+        if context.act.is_apply and (added := [each for each in names if each.full not in pinned]):
+            raise ActConflict(f"{added[0]} was added after this plan; plan again")
         words, skipped, through = [], 0, {}
-        for name in await members(context):
+        for name in names:
             topic = await context.topics.open(name, create=False)
             found = await context.tools.truncator.measure(topic, pinned.get(name.full))
             through[name.full] = str(found.through)
