@@ -11,8 +11,8 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.loader import render_to_string
@@ -23,6 +23,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from console.access import Rights
+from console.live.feed import KEYS_PER_STREAM
 from console.marks import visible
 from console.menu import MENU
 from console.notices import notices_of, own_notices
@@ -30,13 +31,15 @@ from console.people.languages import LANGUAGE_NAMES
 from console.queries.chrome import chrome
 from console.words.numerals import zone_name
 
-__all__ = ["Block", "Source", "answer", "frame", "page", "surroundings"]
+__all__ = ["UNFOLLOWED_EVERY_S", "Block", "Source", "answer", "frame", "page", "surroundings"]
 
 THEMES = ("auto", "light", "dark")
 THEME_COOKIE = "vela_theme"
 STREAM = "/live"
 _SOURCE_LANGUAGE = "en"
 TOGETHER_MS = 20  # several changes within this time cause one read
+# A block that shows more than its page's stream follows is read again after this time.
+UNFOLLOWED_EVERY_S: Final = 10
 
 _TIME_TEXT = re.compile(r"(<time\b[^>]*\bdatetime=\"([^\"]*)\"[^>]*>)[^<]*(?=</time>)")
 _READ_TIME = re.compile(r"<time\b[^>]*\bclass=\"ago read\"[^>]*>")
@@ -106,13 +109,31 @@ def answer(
     """Return the page, or the blocks that `part` in the address names. Raises Http404 for an unknown block."""
     wanted = set(request.GET.getlist("part"))
     if not wanted:
-        blocks = {source.name: _render(request, rights, source) for source in sources}
+        blocks = {source.name: _render(request, rights, source) for source in _followed(sources)}
         stream = _stream(blocks.values())
         return page(request, rights, template, {**context, "blocks": blocks, "stream": stream}, status=status)
     for name in sorted(wanted.difference(source.name for source in sources)):
         raise Http404(_("This page has no block named {wanted!r}.").format(wanted=name))
     found = [_render(request, rights, source) for source in sources if source.name in wanted]
     return _part(request, found[0]) if len(found) == 1 else _parts(request, found)
+
+
+def _followed(sources: Sequence[Source]) -> Sequence[Source]:
+    """Return the sources with the keys that one stream can follow. Those with other keys are read regularly."""
+    keys = sorted({key for source in sources for key in source.live})
+    if len(keys) <= KEYS_PER_STREAM:
+        return sources
+    followed = frozenset(keys[:KEYS_PER_STREAM])
+    return [
+        source
+        if followed.issuperset(source.live)
+        else replace(
+            source,
+            live=tuple(key for key in source.live if key in followed),
+            every_s=source.every_s or UNFOLLOWED_EVERY_S,
+        )
+        for source in sources
+    ]
 
 
 def _stream(blocks: Iterable[Block]) -> str:

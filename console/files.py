@@ -47,12 +47,15 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def line(document: Mapping[str, Any], form: Form) -> bytes:
-    """Return one line of a file. In CSV a text that a spreadsheet would run gets an apostrophe in front."""
+    """Return one line of a file. In CSV a text that a spreadsheet would run gets an apostrophe in front.
+
+    UTF-8 has no lone surrogates, which JSON payloads can contain. They are written as JSON escapes them.
+    """
     if form == "ndjson":
-        return json.dumps(document, ensure_ascii=False).encode() + b"\n"
+        return json.dumps(document, ensure_ascii=False).encode(errors="backslashreplace") + b"\n"
     out = io.StringIO()
     csv.writer(out, lineterminator="\r\n").writerow([_cell(value) for value in document.values()])
-    return out.getvalue().encode()
+    return out.getvalue().encode(errors="backslashreplace")
 
 
 def _cell(value: Any) -> str:

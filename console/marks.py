@@ -1,7 +1,8 @@
-"""Marks for characters that are invisible or that reverse the text around them.
+"""Marks for characters that are invisible or that reverse the text around them, and for half characters.
 
 Clients choose names, keys, properties and payloads. A text direction character in one of them can make a page show the
-name of another topic, and a control character is invisible.
+name of another topic, and a control character is invisible. JSON can contain half of a character (a lone surrogate),
+which no page can.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from django.utils.safestring import SafeString, mark_safe
 
 __all__ = ["coded", "is_plain", "marked", "shown", "visible"]
 
-_UNSEEN: Final = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff"
+_UNSEEN: Final = (
+    "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff"
+)
 _IN_PAGES: Final = re.compile(f"[{_UNSEEN}]")  # without line breaks and tabs: pages have their own
 _IN_TEXT: Final = re.compile(f"[{_UNSEEN}\t\n\r]")
 _CODE: Final = re.compile("`([^`]+)`")
@@ -61,7 +64,8 @@ def visible(html: str) -> SafeString:
 
 def _mark(found: re.Match[str]) -> str:
     character = found[0]
-    name = f"U+{ord(character):04X} {unicodedata.name(character, 'control character')}"
+    other = "lone surrogate" if unicodedata.category(character) == "Cs" else "control character"
+    name = f"U+{ord(character):04X} {unicodedata.name(character, other)}"
     return f'<span class="mark" role="img" title="{name}" aria-label="{name}">{_picture(character)}</span>'
 
 

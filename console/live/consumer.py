@@ -18,7 +18,7 @@ from django.db import DatabaseError
 from django.http import QueryDict
 
 from console.access import rights_of
-from console.live.feed import EVERY_PAGE, Feed, group_of, is_key
+from console.live.feed import EVERY_PAGE, KEYS_PER_STREAM, Feed, group_of, is_key
 from console.people.languages import LANGUAGE_NAMES
 from console.people.no_role import NO_ROLE
 from console.queries.rights import NOTHING, Scope, keys_in
@@ -29,7 +29,6 @@ HEARTBEAT_S: Final = 2.0  # a page that receives nothing for 5 s shows that it c
 RECHECK_S: Final = 60.0  # how often a stream checks that its session is still valid
 # The pause between two events of a page whose numbers always change. The first event is sent at once.
 COALESCE_S: Final = 2.0
-KEYS_PER_STREAM: Final = 200
 STREAMS_PER_USER: Final = 24
 
 _HEADERS: Final = [

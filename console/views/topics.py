@@ -10,7 +10,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_safe
 
 from console.access import Rights, viewer
-from console.blocks import Source, answer
+from console.blocks import UNFOLLOWED_EVERY_S, Source, answer
 from console.queries.history import sparklines
 from console.queries.topics.list import ORDERS, TopicsAsked, namespaces
 from console.queries.topics.list import topics as read_topics
@@ -49,6 +49,9 @@ def topics(request: HttpRequest, rights: Rights) -> HttpResponse:
         name="rows",
         template="console/parts/topics/rows.html",
         live=tuple(f"topic:{topic_id}" for row in found.rows for topic_id in row.partition_ids or [row.id]),
+        every_s=UNFOLLOWED_EVERY_S
+        if any(row.partitions > len(row.partition_ids) for row in found.rows)
+        else 0,
         context=rows,
     )
     context: dict[str, Any] = {

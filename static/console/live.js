@@ -44,6 +44,7 @@
   const due = new Set(); // blocks that the next request asks for
   let asked = []; // the blocks of the request that is under way
   let isAsking = false; // while htmx sends that request
+  let wasAnswered = false; // whether a block of this page has been read again
   let collecting = 0;
 
   function ask() {
@@ -85,7 +86,8 @@
 
   document.addEventListener("htmx:beforeSwap", (event) => {
     const { target: part, xhr: reply } = event.detail;
-    if (reply.status !== 304 && new URL(reply.responseURL).pathname === "/login") {
+    const isGone = wasAnswered && [403, 404].includes(reply.status); // deleted, or the user lost the role
+    if (isGone || (reply.status !== 304 && new URL(reply.responseURL).pathname === "/login")) {
       event.detail.shouldSwap = false;
       location.reload();
     } else if (event.detail.shouldSwap && part !== streaming) {
@@ -95,6 +97,7 @@
 
   document.addEventListener("htmx:afterRequest", (event) => {
     if (![200, 304].includes(event.detail.xhr.status)) return;
+    wasAnswered = true;
     for (const part of asked) {
       if (postponed.has(part)) continue; // its answer was not shown
       for (const read of part.querySelectorAll("time.read")) read.dateTime = new Date().toISOString();

@@ -89,6 +89,22 @@ async def test_a_topic_that_was_created_after_the_plan_is_kept(
     ) == (partitions,)
 
 
+async def test_policies_of_a_topic_that_was_created_after_the_plan_are_kept(run: BrokerRun) -> None:
+    await run.producer()
+    first, second, third = [
+        await plan("create_topic", HERE, name="orders", policies=policies)
+        for policies in ({"retention_ms": "7d"}, {"message_ttl_ms": "1h"}, {"retention_ms": "7d"})
+    ]
+    assert (await apply(first)).state == "applied"
+    refused = await apply(second)
+    assert (refused.state, "with other policies" in refused.error) == ("refused", True), refused.error
+    repeated = await apply(third)  # as a broker does after it died before it stored the result
+    assert repeated.state == "applied", repeated.error
+    await run.producer("orders")
+    policies = run.topic("orders").policies
+    assert (policies.retention_ms, policies.message_ttl_ms) == (7 * 24 * 3_600_000, 0)
+
+
 async def test_a_created_topic_can_be_deleted_again(run: BrokerRun) -> None:
     await run.producer()
     await done("create_topic", HERE, name="orders")

@@ -89,6 +89,21 @@ async def test_a_subscription_is_created_at_a_position_and_removed(run: BrokerRu
     assert one_row(run.database_url, "SELECT count(*) FROM vela_subscription") == (1,)
 
 
+async def test_the_second_of_two_equal_plans_says_that_it_did_nothing(run: BrokerRun) -> None:
+    await ten(run)
+    first, _ = await planned(run, "create_subscription", {"name": "n", "to": "latest"}, subscription=None)
+    second, _ = await planned(run, "create_subscription", {"name": "n", "to": "earliest"}, subscription=None)
+    await apply(run, first)
+    state, result, _ = await apply(run, second)
+    assert (state, list(result["words"])) == ("applied", ["n exists already, and stays where it is"])
+    assert run.subscription(subscription="n").cursor.backlog_messages == 0
+    first, _ = await planned(run, "delete_subscription", subscription="n")
+    second, _ = await planned(run, "delete_subscription", subscription="n")
+    await apply(run, first)
+    state, result, _ = await apply(run, second)
+    assert (state, "already deleted: by another act" in result["words"][0]) == ("applied", True)
+
+
 @pytest.mark.parametrize("allowed", [True, False])
 async def test_the_plan_of_a_forced_delete_tells_how_consumers_react(run: BrokerRun, allowed: bool) -> None:
     await run.consumer()

@@ -189,7 +189,16 @@ async def test_a_delete_applied_again_after_it_was_done_says_so(run: BrokerRun) 
     again = await apply(planned)
     assert again.state == "applied"
     assert again.result is not None
-    assert "died before it stored" in again.result["words"][0]
+    assert "already deleted: by another act" in again.result["words"][0]
+
+
+async def test_a_plan_to_empty_a_topic_does_not_apply_to_partitions_added_since(run: BrokerRun) -> None:
+    await partitioned(run, 1)
+    planned = await plan("truncate", P)
+    await done("update_partitions", P, partitions=2)
+    refused = await apply(planned)
+    assert (refused.state, "p-partition-1 was added after this plan" in refused.error) == ("refused", True)
+    await done("truncate", P)
 
 
 async def test_added_partitions_have_the_subscriptions_of_the_others(run: BrokerRun) -> None:

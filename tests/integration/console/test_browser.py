@@ -118,6 +118,14 @@ def test_a_page_whose_session_has_ended_leads_to_the_login(page: Page, shop: Sho
     page.wait_for_url(lambda url: "/login?next=" in url)
 
 
+def test_a_page_says_that_its_subscription_was_deleted(page: Page, errors: list[str], shop: Shop) -> None:
+    open_live(page)
+    shop.billing.delete()
+    tell(shop)
+    page.wait_for_selector(":text('There is no subscription billing')")
+    errors.clear()  # Chromium logs each answer of 404
+
+
 def test_a_console_that_stops_ends_its_streams(chromium: Browser, shop: Shop) -> None:
     with started_console() as own, window(chromium, own.url) as page:
         open_live(page)

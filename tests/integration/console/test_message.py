@@ -143,6 +143,14 @@ def test_a_user_who_may_not_read_payloads_is_promised_no_bytes(looker: Client, d
     assert "as it is stored" not in shown
 
 
+@pytest.mark.parametrize("payload", [rb'{"a": "x\ud83d"}', rb'{"a\ud83d": 1}', rb'"\ud83d"'])
+def test_half_a_character_in_json_is_marked(payload: bytes, operator: Client, db: None) -> None:
+    log = write_log(ODD, [single(b"{}"), single(payload)])
+    other, spot = log.spot(0), log.spot(1)
+    for address in (f"m/{spot}", f"messages/compare?a={other}&b={spot}"):
+        assert "[U+D83D]" in operator.get(f"{ODD_PAGE.removesuffix('m')}{address}").content.decode()
+
+
 def test_a_large_body_is_shown_step_by_step(operator: Client, db: None) -> None:
     text = "0123456789" * 20_000
     log = write_log(ODD, [single(text.encode()), single(b"\xff" * 3_000_000)])

@@ -529,6 +529,14 @@ def test_the_export_has_the_chosen_columns(operator: Client, mixed: Written) -> 
     assert dict(zip(heading, first, strict=True)).items() >= {"$.n": "0", "property:region": "eu"}.items()
 
 
+def test_half_a_character_in_json_breaks_neither_list_nor_export(operator: Client, db: None) -> None:
+    write_log(MIXED, [single(1, payload=rb'{"a": "x\ud83d", "b\ud83d": 1}')])
+    assert "[U+D83D]" in operator.get(f"{MIXED_PAGE}?column=%24.a").content.decode()
+    assert exported(operator, "column=%24.a")[0]["columns"] == {"$.a": "x\ud83d"}
+    response = operator.get(f"{MIXED_PAGE}/export?column=%24.a&format=csv")
+    assert rb",x\ud83d" in b"".join(response.streaming_content)  # type: ignore[attr-defined]
+
+
 def test_an_empty_topic_says_that_no_message_is_stored(operator: Client, db: None) -> None:
     write_log(MIXED, [])
     assert "No message is stored here." in text_of(operator.get(MIXED_PAGE))

@@ -9,8 +9,9 @@ from django.test import Client
 from django.utils.timezone import now
 
 from broker.models import Compaction, Cursor, Ledger, ParkedPulls, Subscription, SubscriptionState, Topic
+from console.live.feed import KEYS_PER_STREAM
 from tests.integration.console.pages import text_of
-from tests.integration.console.shop import Shop, make_topic
+from tests.integration.console.shop import Shop, make_topic, make_topics
 
 ORDERS = "/t/persistent/public/default/orders"
 
@@ -99,6 +100,38 @@ def test_a_partitioned_topic_leads_to_its_partitions(looker: Client, db: None) -
     assert 'href="/t/persistent/public/default/dates-partition-1"' in page.content.decode()
     child = looker.get("/t/persistent/public/default/dates-partition-1")
     assert 'href="/t/persistent/public/default/dates"' in child.content.decode()
+
+
+def test_a_page_of_more_partitions_than_a_stream_follows_is_read_regularly(looker: Client, db: None) -> None:
+    parent = make_topic("persistent://public/default/dates")
+    parent.partitions = KEYS_PER_STREAM + 1
+    parent.save()
+    dates = {f"{parent.name}-partition-{number}": 0 for number in range(parent.partitions)}
+    make_topics(dates, parent=parent)
+    for address in ("/t/persistent/public/default/dates", "/topics"):
+        html = looker.get(address).content.decode()
+        blocks = re.findall(r'hx-trigger="(sse:[^"]*)"', html)
+        assert blocks
+        assert all(", every 10s, refresh" in block for block in blocks), address
+        followed = set(stream_of(html).split()) - {"key=acts"}
+        assert len(followed) <= KEYS_PER_STREAM
+        assert followed == {f"key={key}" for key in re.findall(r"sse:(topic:\d+)", blocks[0])}
+    beyond = list(dates)[KEYS_PER_STREAM - 1 :]  # the page also follows the acts
+    Topic.objects.filter(name__in=beyond).delete()
+    assert "every 10s" not in looker.get("/t/persistent/public/default/dates").content.decode()
+
+
+def stream_of(html: str) -> str:
+    """Return what the page's stream follows, with spaces in between."""
+    address = re.search(r'sse-connect="/live\?([^"]*)"', html)
+    assert address is not None
+    return address[1].replace("&amp;", " ")
+
+
+def test_the_page_notices_that_an_act_deletes_its_topic(looker: Client, shop: Shop) -> None:
+    html = looker.get(ORDERS).content.decode()
+    assert "key=acts" in stream_of(html).split()
+    assert re.search(r'id="part-numbers"[^>]*hx-trigger="[^"]*sse:acts ', html)
 
 
 def test_a_topic_without_a_report_and_without_messages_says_so(looker: Client, db: None) -> None:

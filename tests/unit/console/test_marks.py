@@ -32,6 +32,15 @@ def test_a_direction_character_is_named() -> None:
     )
 
 
+def test_a_lone_surrogate_is_marked_and_a_page_can_be_encoded() -> None:
+    page = '<title>\ud83d</title><input value="\ud83d"><p>\ud83d</p>'
+    shown = visible(page)
+    shown.encode()
+    assert "<title>[U+D83D]</title>" in shown
+    assert 'title="U+D83D lone surrogate"' in shown
+    assert visible("\U0001f600") == "\U0001f600"
+
+
 def test_a_page_keeps_its_line_breaks_and_the_values_of_attributes() -> None:
     page = '<title>a\u202eb</title>\n<p>a\x1bb</p><input value="a\u202eb"><option>\u200b</option>'
     shown = visible(page)

@@ -69,9 +69,11 @@ class CreateSubscription(DirectKind[NewSubscription]):
 
     async def measure(self, context: ActContext, given: NewSubscription) -> Effect:
         topic = await context.topic()
-        # When the act is applied, the subscription may exist: a broker may have died before it stored the result.
-        if given.name in topic.subscriptions and not context.act.is_apply:
-            raise AlreadySo(f"{topic.name} already has a subscription {given.name}")
+        if given.name in topic.subscriptions:
+            if not context.act.is_apply:
+                raise AlreadySo(f"{topic.name} already has a subscription {given.name}")
+            # A broker may have died before it stored the result, or somebody else has created the subscription.
+            return Effect(words=(f"{given.name} exists already, and stays where it is",))
         target = await _target(context, given)
         state = await topic.subscriptions.cursor_starting_at(target.position, target.remaining)
         waiting = topic.log.ledgers.total_messages - state.acked_messages
@@ -141,7 +143,12 @@ class DeleteSubscription(DirectKind[Force]):
         topic = await context.topic()
         if context.act.subscription_id is None and context.act.subscription_name not in topic.subscriptions:
             return Effect(
-                words=("an earlier broker deleted the subscription and died before it stored the counts",)
+                words=(
+                    (
+                        "the subscription was already deleted: by another act, a client or a policy, or by a broker"
+                        " that died before it stored the counts"
+                    ),
+                )
             )
         return None
 

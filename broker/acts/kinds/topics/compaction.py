@@ -109,7 +109,12 @@ class DeleteCompaction(DirectKind[NoParameters]):
         if any(topic.compacted.stored is not None for topic in await _topics(context)):
             return None
         return Effect(
-            words=("a broker deleted the compacted messages and died before it stored their number",)
+            words=(
+                (
+                    "the compacted messages were already deleted: by another act, or by a broker that died before it"
+                    " stored their number"
+                ),
+            )
         )
 
     async def carry_out(self, context: ActContext, given: NoParameters) -> None:

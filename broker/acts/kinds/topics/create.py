@@ -76,6 +76,10 @@ class CreateTopic(DirectKind[NewTopic]):
             return
         holder = Holder.of_topic(name)
         before = (await context.tools.policies.documents.read(holder)).document
+        if before and before != after:  # a new topic has none
+            raise ActInvalid(
+                f"{name} was created with other policies after this plan, and they stay: change them there"
+            )
         if before != after:
             await context.tools.policies.change(holder, before=before, after=after)
 

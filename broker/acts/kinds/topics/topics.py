@@ -103,9 +103,11 @@ class TruncateTopic(DirectKind[NoParameters]):
     parameters = NoParameters
 
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
-        pinned = _pinned(context)
+        pinned, names = _pinned(context), await members(context)
+        if context.act.is_apply and (added := [each for each in names if each.full not in pinned]):
+            raise ActConflict(f"{added[0]} was added after this plan; plan again")
         words, skipped, through = [], 0, {}
-        for name in await members(context):
+        for name in names:
             topic = await context.topics.open(name, create=False)
             found = await context.tools.truncator.measure(topic, pinned.get(name.full))
             through[name.full] = str(found.through)
@@ -212,7 +214,12 @@ class DeleteTopic(DirectKind[Delete]):
         topic_id = await self._topic_id(context)
         if topic_id is None:
             return Effect(
-                words=("an earlier broker deleted the topic and died before it stored the counts",)
+                words=(
+                    (
+                        "the topic was already deleted: by another act or a policy, or by a broker that died before it"
+                        " stored the counts"
+                    ),
+                )
             ).to_json()
         if topic_id != planned["pinned"]["topic_id"]:
             raise ActConflict("the topic was deleted and created again after this plan; plan again")
