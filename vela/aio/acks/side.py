@@ -129,6 +129,7 @@ class AckSide(AckSender):
             return  # the broker delivers them again after reconnecting
         if self._earlier_chunks:
             positions = self._with_earlier_chunks(positions)
+        self._acks.asked_again(positions)
         self._owner.redelivered_locally(positions)
         for start in range(0, len(positions), REDELIVERY_CHUNK):
             link.write(
