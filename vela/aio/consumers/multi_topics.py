@@ -324,20 +324,22 @@ class MultiTopicsConsumer(Consumer):
         if isinstance(messageid, MessageId) and messageid not in _ENDS:
             await self._of(messageid).seek(messageid)
             return
+        self._check_usable()
         # Check all targets first, so that a wrong one moves no topic.
-        targets = [(each, seek_target(messageid, each.topic())) for each in self._consumers.values()]
+        targets = [(each, seek_target(messageid, each.topic())) for each in self._remaining()]
         await _every(consumer.seek(target) for consumer, target in targets)
 
     async def unsubscribe(self, force: bool = False) -> None:
         """Delete the subscription on every topic, even if that fails on one of them, and close. See `Consumer`."""
         # After an error, those that have unsubscribed are closed; repeating the call unsubscribes the others.
-        remaining = [each for each in self._consumers.values() if not each.state.is_over]
+        remaining = [each for each in self._remaining() if not each.state.is_over]
         await _every(consumer.unsubscribe(force) for consumer in remaining)
         await self.close()
 
     async def get_last_message_ids(self) -> list[MessageId]:
         """Return the newest message of each topic or partition. Raises the errors of `get_last_message_id`."""
-        return list(await asyncio.gather(*(each.get_last_message_id() for each in self._consumers.values())))
+        self._check_usable()
+        return list(await asyncio.gather(*(each.get_last_message_id() for each in self._remaining())))
 
     async def get_last_message_id(self) -> MessageId:
         """See `Consumer`. Raises OperationNotSupported for several topics; use `get_last_message_ids`."""
@@ -349,12 +351,16 @@ class MultiTopicsConsumer(Consumer):
 
     async def has_message_available(self) -> bool:
         """See `Consumer.has_message_available`."""
+        self._check_usable()
         if self.queue.messages:
             return True
-        working = [each for name, each in self._consumers.items() if name not in self._failed]
-        asked = working or self._consumers.values()  # if all have failed, the error says so
-        found = await asyncio.gather(*(each.has_message_available() for each in asked))
+        working = [each for each in self._consumers.values() if each.state is not ConsumerState.FAILED]
+        found = await asyncio.gather(*(each.has_message_available() for each in working))
         return any(found)
+
+    def _remaining(self) -> list[TopicConsumer]:
+        """Return the consumers of its topics and partitions that still exist, as far as it knows."""
+        return [each for each in self._consumers.values() if not each.is_gone]
 
     # --- closing
 
