@@ -154,6 +154,9 @@ class MultiTopicsConsumer(Consumer):
             receiver_queue_size=max(1, min(options.queue_size, share)),
             message_listener=None,
             initial_position=InitialPosition.Earliest if is_new else options.initial_position,
+            start_message_id=(
+                MessageId.earliest if is_new and not options.durable else options.start_message_id
+            ),
             start_paused=self._is_paused,
         )
         made = [TopicConsumer(self._client, name, own, inbox=self) for name in names]

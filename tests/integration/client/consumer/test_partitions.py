@@ -185,6 +185,21 @@ async def test_a_consumer_that_has_failed_says_so(desk: Desk, caplog: pytest.Log
         await gone.seek(0)
 
 
+async def test_a_reader_that_began_at_the_end_reads_a_new_partition_from_its_first_message(
+    desk: Desk,
+) -> None:
+    partitions = Partitions(desk, 1)
+    reader = await desk.client.create_reader(TOPIC, MessageId.latest)
+    consumer = reader._consumer
+    assert isinstance(consumer, MultiTopicsConsumer)
+    partitions.count = 2
+    await consumer.add(TOPIC, is_new=True)
+    starts = [
+        (each.start.ledger_id, each.start.entry_id) for each in desk.peer.of(events.Subscribe) if each.start
+    ]
+    assert starts == [(each.ledger_id(), each.entry_id()) for each in (MessageId.latest, MessageId.earliest)]
+
+
 async def test_an_id_may_name_its_topic_by_its_short_name(desk: Desk) -> None:
     consumer = await Partitions(desk, 2).consumer(ack_group_time_ms=0)
     consumer.acknowledge(MessageId(1, LEDGER_ID, 5, topic="orders"))
