@@ -58,6 +58,7 @@ class AvroSchema(Schema[R]):
         self._definition = definition
         self._reader = fastavro.parse_schema(json.loads(json.dumps(definition)))
         self._writers: dict[tuple[str, bytes], Any] = {}
+        self._written_with: dict[tuple[str, bytes], SchemaInfo] = {}
 
     def encode(self, obj: R) -> bytes:
         """Encode a value. Raises TypeError for another class, and ValueError if the definition does not allow it."""
@@ -101,6 +102,7 @@ class AvroSchema(Schema[R]):
                 version.hex(),
             )
         else:
+            self._written_with[_base_topic(topic), version] = info
             try:
                 writer = self._avro.parse_schema(named_like(json.loads(info.definition), self._definition))
             except Exception as error:  # fastavro's errors have no common class
@@ -111,6 +113,10 @@ class AvroSchema(Schema[R]):
                     error,
                 )
         self._writers[(_base_topic(topic), version)] = writer
+
+    def written_with(self, topic: str, version: bytes) -> SchemaInfo:
+        """Return the broker's definition of a version, or this schema's if the broker has none."""
+        return self._written_with.get((_base_topic(topic), version), self._schema_info)
 
     def _decode(self, data: bytes, writer: Any) -> R:
         plain: Any = self._avro.schemaless_reader(io.BytesIO(data), writer or self._reader, self._reader)

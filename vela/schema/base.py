@@ -110,6 +110,10 @@ class Schema(ABC, Generic[T]):
     def add_version(self, topic: str, version: bytes, info: SchemaInfo | None) -> None:
         """Set the broker's definition of a version; None = the broker has none."""
 
+    def written_with(self, topic: str, version: bytes) -> SchemaInfo:
+        """Return the description of the schema that wrote messages of this version, as far as it is known."""
+        return self._schema_info
+
     def schema_info(self) -> SchemaInfo:
         """Return the description for the broker."""
         return self._schema_info

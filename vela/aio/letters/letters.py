@@ -307,6 +307,7 @@ class Letters:
         await self._box.send_dead(
             _copy(message, properties),
             topic=message.topic_name(),
+            version=message.schema_version(),
             consumer_name=self._owner.consumer_name(),
         )
 
@@ -327,6 +328,7 @@ class Letters:
         await (self._box.send_dead if is_dead else self._box.send_retry)(
             _copy(message, properties, deliver_at_ms),
             topic=message.topic_name(),
+            version=message.schema_version(),
             consumer_name=self._owner.consumer_name(),
         )
 
