@@ -28,8 +28,8 @@ _logger = logging.getLogger(__name__)
 class AvroSchema(Schema[R]):
     """A schema for records of one class, or dictionaries, in Avro's binary form without a header.
 
-    A reader needs the definition with which a payload was written. Consumers fetch it once for each version
-    (`wants_version`, `add_version`).
+    A reader needs the definition with which a payload was written. Consumers fetch it (`add_version`) once for each
+    version and connection.
     """
 
     reads_versions = True
@@ -85,16 +85,13 @@ class AvroSchema(Schema[R]):
             msg.data(), self._writers.get((_base_topic(msg.topic_name()), msg.schema_version()))
         )
 
-    def wants_version(self, topic: str, version: bytes) -> bool:
-        """Return whether messages of this version need `add_version` first."""
-        return bool(version) and (_base_topic(topic), version) not in self._writers
-
     def add_version(self, topic: str, version: bytes, info: SchemaInfo | None) -> None:
         """Set the broker's definition of a version.
 
         If the broker has none (None), or fastavro refuses it, messages are decoded with this schema's definition.
         """
         writer = None
+        self._written_with.pop((_base_topic(topic), version), None)
         if info is None or info.schema_type is not SchemaType.AVRO:
             _logger.warning(
                 "%s has no Avro schema of version %s: decoding with the consumer's schema",

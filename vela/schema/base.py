@@ -73,7 +73,7 @@ class Schema(ABC, Generic[T]):
     """
 
     reads_versions: ClassVar[bool] = False
-    """Whether messages are decoded with the writer's definition, through `wants_version` and `add_version`."""
+    """Whether messages are decoded with the writer's definition, which `add_version` sets before they arrive."""
 
     def __init__(
         self,
@@ -102,10 +102,6 @@ class Schema(ABC, Generic[T]):
     def decode_message(self, msg: Message) -> T:
         """Return the value of a message, which may have been written with another version of the schema."""
         return self.decode(msg.data())
-
-    def wants_version(self, topic: str, version: bytes) -> bool:
-        """Return whether messages of this version need `add_version` first."""
-        return False
 
     def add_version(self, topic: str, version: bytes, info: SchemaInfo | None) -> None:
         """Set the broker's definition of a version; None = the broker has none."""
