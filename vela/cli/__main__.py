@@ -8,7 +8,7 @@ import os
 import sys
 from typing import NoReturn
 
-from vela.cli.streams import writes_utf8
+from vela.cli.text.streams import writes_utf8
 
 __all__ = ["main"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from vela.cli.streams import writes_utf8
+from vela.cli.text.streams import writes_utf8
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
