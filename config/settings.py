@@ -162,7 +162,8 @@ AXES_RESET_ON_SUCCESS = True
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_DISABLE_ACCESS_LOG = True
 AXES_VERBOSE = False
-AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "code"]  # masked in django-axes' records of failures
+# masked in django-axes' records of failures, like the field "password"
+AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "code", "old", "new", "again"]
 VELA_PROXY_COUNT = _vela.proxy_count
 
 _MAIL = email_parts(_vela.smtp_url)

@@ -339,8 +339,10 @@ class Consumer(Member):
             size_bytes += len(entry.data)
             if redelivery_count:
                 self.messages_redelivered += count
+        self.entries_out += len(deliveries)
         self.messages_out += messages
         self.bytes_out += size_bytes
+        self.first_delivery_ms = self.first_delivery_ms or now_ms
         self.last_delivery_ms = now_ms
         try:
             self.sink.deliver(deliveries)

@@ -215,6 +215,11 @@ class Subscription(SubscriptionRunner):
         return self._state.counters
 
     @property
+    def advanced_ms(self) -> int:
+        """When an ack last moved the mark-delete position; 0 = never since the topic was loaded."""
+        return self._state.advanced_ms
+
+    @property
     def messages_out(self) -> int:
         """The number of messages delivered, including redeliveries."""
         return self._state.counters.messages_out

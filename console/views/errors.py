@@ -6,12 +6,13 @@ For logged-in users, the frame has the menu.
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied
-from django.db import DatabaseError
+from django.db import DatabaseError, connections
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
@@ -28,6 +29,22 @@ _API: Final = "/api/"
 _FOREIGN: Final = ("Origin checking failed", "Referer checking failed")  # how Django's reasons begin
 
 
+@contextmanager
+def _returning_connections() -> Iterator[None]:
+    """Return the connections that this thread opens meanwhile to the pool.
+
+    Django's ASGI handler answers errors in a thread that other requests use too, so no end of a request returns them.
+    """
+    kept = [each for each in connections.all(initialized_only=True) if each.connection is not None]
+    try:
+        yield
+    finally:
+        for each in connections.all(initialized_only=True):
+            if each not in kept:
+                each.close()
+
+
+@_returning_connections()
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """Answer 400 with the exception's sentence."""
     trouble = str(exception or "") or _("The server cannot read this request.")
@@ -36,6 +53,7 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Htt
     return _answer(request, "400.html", 400, {"trouble": trouble})
 
 
+@_returning_connections()
 def not_allowed(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """Answer 403 with the exception's sentence."""
     reason = str(exception or "") or _("You may not do this.")
@@ -59,6 +77,7 @@ def not_trusted(request: HttpRequest, reason: str = "") -> HttpResponse:
     return not_allowed(request, PermissionDenied(said))
 
 
+@_returning_connections()
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """Answer 404 with the exception's sentence. For an address without a view, Django's exception has no sentence."""
     if request.path.startswith(_API):
@@ -71,6 +90,7 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
     return _answer(request, "404.html", 404, {"exception": reason})
 
 
+@_returning_connections()
 def failed(request: HttpRequest) -> HttpResponse:
     """Answer 503 if the database or the storage of offloaded ledgers does not answer, else 500.
 

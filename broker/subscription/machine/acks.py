@@ -132,6 +132,7 @@ class Acks:
         latencies, now_ms = counters.ack_latencies, member.last_ack_ms
         wrong: InvalidAck | None = None
         said: list[Effect] = []
+        before = cursor.mark_delete
         for position, remaining in acks:
             if remaining and not self._batch_index_acks and self._ledgers.contains(position):
                 # A cumulative ack inside a batch acks up to the entry before the batch; any other partial ack does
@@ -175,6 +176,8 @@ class Acks:
                     self._record_cumulative(member, position, newly)
             if result.completed and len(deadlines):
                 deadlines.cancel(position)
+        if cursor.mark_delete != before:
+            state.advanced_ms = now_ms
         if wrong is None and not state.is_terminated and state.is_durable:
             return ACKED if receipt is None else (SettleWhenDurable(receipt), _CHANGED, _SEND)
         return self._applied(receipt, wrong, said)

@@ -119,7 +119,7 @@ class SubscriptionMachine:
     def flow(self, member: Member, permits: int, now_ms: int) -> Effects:
         """Add permits that a client grants. Raises InvalidFlow if `permits` is below 1."""
         self.state.dispatcher.flow(member.dispatch, permits)
-        member.last_flow_ms = now_ms
+        member.flowed(now_ms)
         return SEND
 
     def wrote(self, messages: int, redelivered: int) -> None:

@@ -83,9 +83,17 @@ class Member:
         self.bytes_out = 0
         self.messages_acked = 0
         self.messages_redelivered = 0
+        self.entries_out = 0
+        self.first_flow_ms = 0  # of this and the next times, 0 = never
         self.last_flow_ms = 0
+        self.first_delivery_ms = 0
         self.last_delivery_ms = 0
         self.last_ack_ms = 0
+
+    def flowed(self, now_ms: int) -> None:
+        """Note when the client granted permits."""
+        self.first_flow_ms = self.first_flow_ms or now_ms
+        self.last_flow_ms = now_ms
 
 
 class State:
@@ -117,6 +125,9 @@ class State:
         self._compacted = compacted
         self._unstored_place: tuple[Position, Position] | None = None  # see `begin_at`
         self.read_position = cursor.read_from()
+        self.advanced_ms = (
+            0  # when an ack last moved the mark-delete position; 0 = never since the topic was loaded
+        )
         self.deadlines = DeliveryDeadlines()
         # Entries that a filter rescheduled, until they are due.
         self.rescheduled: TimingWheel[Position] = TimingWheel(tick_ms=_RESCHEDULE_TICK_MS)

@@ -210,7 +210,7 @@ class NonPersistentSubscription:
     def flow(self, consumer: Consumer, permits: int) -> None:
         """Add permits that a client grants. Raises InvalidFlow if `permits` is below 1."""
         self._dispatcher.flow(consumer.dispatch, permits)
-        consumer.last_flow_ms = self._clock.now_ms()
+        consumer.flowed(self._clock.now_ms())
 
     def pump(self) -> None:
         """Do nothing: no message waits here."""

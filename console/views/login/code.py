@@ -12,8 +12,8 @@ from django.views.decorators.http import require_http_methods
 
 from console.blocks import frame
 from console.people import half_login
+from console.people.failures import count_failure, may_try
 from console.people.second_factor import accepts
-from console.people.wrong_codes import count_wrong_code, may_try
 from console.words.codes import WRONG_CODE
 
 __all__ = ["login_code"]
@@ -34,7 +34,7 @@ def login_code(request: HttpRequest) -> HttpResponse:
             return HttpResponse(status=429)
         if accepts(user, request.POST.get("code", "")):
             return redirect(half_login.complete(request, user) or "console:home")
-        count_wrong_code(request, user)
+        count_failure(request, user)
         refusal = _(WRONG_CODE)
     context = {**frame(request), "name": user.get_username(), "refusal": refusal}
     return render(request, "console/pages/login_code.html", context, status=422 if refusal else 200)

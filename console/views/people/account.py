@@ -11,6 +11,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
+from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
 from broker.conf import broker_settings
@@ -20,10 +21,11 @@ from console.access.guards import logged_in
 from console.access.users import set_password
 from console.blocks import page
 from console.origin import origin_of
+from console.people.failures import count_failure, may_try
 from console.people.preferences import set_zone
 from console.people.second_factor import factor_of
 from console.people.zones import zone_names
-from console.views.people.forms import OwnPasswordForm, ZoneForm
+from console.views.people.forms import WRONG, OwnPasswordForm, ZoneForm
 from console.words.numerals import zone_name
 
 __all__ = ["account", "set_own_password", "set_own_zone"]
@@ -42,13 +44,21 @@ def account(request: HttpRequest, rights: Rights) -> HttpResponse:
     return _answer(request, rights)
 
 
+@sensitive_post_parameters("old", "new", "again")
 @require_POST
 @logged_in
 def set_own_password(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Set the user's own password. Every other session of the user ends. 422 if a field is wrong, 409 if too weak."""
+    """Set the user's own password. Every other session of the user ends.
+
+    422 if a field is wrong, 409 if the password is too weak, 429 after too many wrong passwords.
+    """
     user = cast("User", request.user)
+    if not may_try(request, user):
+        return HttpResponse(status=429)
     form = OwnPasswordForm(request.POST, user=user)
     if not form.is_valid():
+        if form.has_error("old", WRONG):
+            count_failure(request, user)
         return _answer(request, rights, form=form, status=422)
     try:
         set_password(rights.name, form.cleaned_data["new"], who=rights.name, origin=origin_of(request))

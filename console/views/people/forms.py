@@ -15,8 +15,9 @@ from django.utils.translation import gettext_lazy, pgettext_lazy
 from console.models import Role
 from console.people.zones import zone_names
 
-__all__ = ["ActiveForm", "NewUserForm", "OwnPasswordForm", "PasswordForm", "RoleForm", "ZoneForm"]
+__all__ = ["WRONG", "ActiveForm", "NewUserForm", "OwnPasswordForm", "PasswordForm", "RoleForm", "ZoneForm"]
 
+WRONG = "wrong"  # the code of the error in a form whose password is another one
 _MOST_PASSWORD = 1024
 
 
@@ -124,7 +125,7 @@ class OwnPasswordForm(forms.Form):
         """Check the current password."""
         old: str = self.cleaned_data["old"]
         if not self._user.check_password(old):
-            raise ValidationError(_("This is not your password."))
+            raise ValidationError(_("This is not your password."), code=WRONG)
         return old
 
     def clean(self) -> dict[str, Any]:

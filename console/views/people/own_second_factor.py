@@ -18,10 +18,10 @@ from console.access.factors import add_factor, remove_factor, renew_codes
 from console.access.guards import logged_in
 from console.blocks import page
 from console.origin import origin_of
+from console.people.failures import count_failure, may_try
 from console.people.offered_secret import forget, offer, offered
 from console.people.requirement import is_required
 from console.people.second_factor import FactorRefused, accepts, factor_of
-from console.people.wrong_codes import count_wrong_code, may_try
 from console.words.codes import NO_FACTOR, WRONG_CODE, WRONG_PASSWORD
 
 __all__ = ["own_second_factor", "remove_own_second_factor", "renew_own_recovery_codes"]
@@ -43,7 +43,7 @@ def own_second_factor(request: HttpRequest, rights: Rights) -> HttpResponse:
         return HttpResponse(status=429)
     password = request.POST.get("password", "")
     if not user.check_password(password):
-        count_wrong_code(request, user)
+        count_failure(request, user)
         return _answer(request, rights, refusal=_(WRONG_PASSWORD))
     try:
         codes = add_factor(user, offered(request), request.POST.get("code", ""), origin=origin_of(request))
@@ -86,7 +86,7 @@ def _proved(request: HttpRequest, rights: Rights) -> HttpResponse | None:
         return HttpResponse(status=429)
     if accepts(user, request.POST.get("code", "")):
         return None
-    count_wrong_code(request, user)
+    count_failure(request, user)
     return _answer(request, rights, refusal=_(WRONG_CODE))
 
 

@@ -7,6 +7,8 @@ import re
 from urllib.parse import quote
 
 import pytest
+from axes.models import AccessAttempt
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
 
@@ -93,6 +95,18 @@ def test_an_invalid_new_password_changes_nothing(
     ada.refresh_from_db()
     assert ada.check_password("tested-7")
     assert not Act.objects.exists()
+
+
+def test_wrong_passwords_count_like_failed_logins(browser: Client, ada: User) -> None:
+    guess = {"old": "guessed-7", "new": NEW, "again": NEW}
+    statuses = [
+        browser.post("/account/password", guess).status_code for _ in range(settings.AXES_FAILURE_LIMIT)
+    ]
+    assert statuses == [422] * (settings.AXES_FAILURE_LIMIT - 1) + [429]
+    assert browser.post("/account/password", {**guess, "old": "tested-7"}).status_code == 429
+    assert Client().post("/login", {"username": "ada", "password": "tested-7"}).status_code == 429
+    stored = str(AccessAttempt.objects.values())
+    assert not any(password in stored for password in ("guessed-7", NEW))
 
 
 @pytest.mark.parametrize("zone", ["", "Europe/Atlantis", "../../etc/passwd", "europe/berlin"])

@@ -1,13 +1,9 @@
-"""Whether a topic has messages after the last one that was taken, and the wait for the next one to arrive."""
+"""Decide from the broker's answer whether a topic has messages after the last one that was taken."""
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from tests.support.waiting import until
-from vela.aio.consumers.arrivals import Arrivals
 from vela.core.consuming.availability import has_more
 from vela.core.consuming.start_position import StartPosition
 from vela.message import MessageId
@@ -48,22 +44,3 @@ def test_more_is_available_only_after_the_last_known_message(
     took = None if taken is None else MessageId(-1, *taken)
     newest = WireId(ledger_id=last[0], entry_id=last[1], batch_index=last[2])
     assert has_more(last=newest, mark_delete=mark_delete, start=start, taken=took) is more
-
-
-async def test_an_arrival_at_the_moment_of_a_timeout_is_no_error() -> None:
-    arrivals = Arrivals()
-    waiting = asyncio.create_task(arrivals.next(0.01))
-    await until(lambda: bool(arrivals._waiting), "the call to wait")
-    arrivals._waiting[0].add_done_callback(lambda _: arrivals.wake())
-    await waiting
-    assert not arrivals._waiting
-
-
-async def test_a_cancelled_wait_for_an_arrival_leaves_nothing() -> None:
-    arrivals = Arrivals()
-    waiting = asyncio.create_task(arrivals.next(60))
-    await until(lambda: bool(arrivals._waiting), "the call to wait")
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    assert not arrivals._waiting

@@ -50,7 +50,7 @@ async def test_deliveries_come_in_order_even_if_the_definition_cannot_be_used(de
     for entry_id in range(3):
         deliver(CONNECTION, _delivery(entry_id))
     assert delivered == []
-    await until(lambda: delivered, "the deliveries", timeout_s=2)
+    await until(lambda: delivered, "the deliveries")
     assert delivered == [0, 1, 2]
 
 
@@ -67,7 +67,7 @@ async def test_a_new_connection_asks_for_the_same_version_again() -> None:
     for entry_id, default in enumerate((3, 4)):  # the topic is deleted, and created again with another schema
         client.definition = record(default)
         deliver(CONNECTION, _delivery(entry_id))
-        await until(lambda: len(delivered) == entry_id + 1, "the delivery", timeout_s=2)  # noqa: B023
+        await until(lambda: len(delivered) == entry_id + 1, "the delivery")  # noqa: B023
         assert json.loads(schema.written_with(TOPIC, VERSION).definition) == record(default)
         gate.close()
 

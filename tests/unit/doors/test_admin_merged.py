@@ -10,6 +10,13 @@ from broker.doors.admin.statistics.values import ConsumerStats, PublisherStats, 
 
 NUMBERS = st.integers(0, 1000)
 RATES = NUMBERS.map(float)
+ASCENDING = (
+    "1970-01-01T00:00:00Z",
+    "2026-01-01T00:00:01Z",
+    "2026-01-01T00:00:01.2Z",
+    "2026-01-01T00:00:01.25Z",
+)
+TIMES = st.sampled_from(ASCENDING)
 
 
 def publisher(name: str, rate: float, average_bytes: float = 2.0) -> PublisherStats:
@@ -27,13 +34,16 @@ def publisher(name: str, rate: float, average_bytes: float = 2.0) -> PublisherSt
     )
 
 
-def consumer(name: str, permits: int) -> ConsumerStats:
+def consumer(name: str, permits: int, first_ms: int, ack_time: str) -> ConsumerStats:
     return ConsumerStats(
         consumerName=name,
         address="/127.0.0.1:1",
         connectedSince="2026-01-01T00:00:00Z",
         clientVersion="x",
         availablePermits=permits,
+        firstMessagesSentTimestamp=first_ms,
+        lastAckedTime=ack_time,
+        lastConsumedTime=ack_time,
         metadata={},
     )
 
@@ -46,7 +56,7 @@ def topics(draw: st.DrawFn) -> TopicStats:
             msgBacklog=draw(NUMBERS),
             lastAckedTimestamp=draw(NUMBERS),
             blockedSubscriptionOnUnackedMsgs=draw(st.booleans()),
-            consumers=[consumer("ann", draw(NUMBERS))],
+            consumers=[consumer("ann", draw(NUMBERS), draw(st.sampled_from([0, 5, 9])), draw(TIMES))],
         )
         for name in draw(st.sets(st.sampled_from("ab")))
     }
@@ -80,6 +90,11 @@ def test_amounts_are_added_and_the_rest_is_the_largest(parts: list[TopicStats]) 
         )
         (ann,) = found.consumers
         assert ann.availablePermits == sum(each.consumers[0].availablePermits for each in mine)
+        firsts = [each.consumers[0].firstMessagesSentTimestamp for each in mine]
+        assert ann.firstMessagesSentTimestamp == min(filter(None, firsts), default=0)
+        assert ASCENDING.index(ann.lastAckedTime) == max(
+            ASCENDING.index(each.consumers[0].lastAckedTime) for each in mine
+        )
 
 
 @given(topics(), topics(), topics())

@@ -41,6 +41,11 @@ class ConnectionPool:
         self._is_closed = False
 
     @property
+    def is_closed(self) -> bool:
+        """Whether `close` or `drop` was called, so that there will be no more connections."""
+        return self._is_closed
+
+    @property
     def connections(self) -> list[Connection]:
         """Return all open connections."""
         return [*self._open.values(), *self._unpooled]

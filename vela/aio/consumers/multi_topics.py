@@ -166,8 +166,6 @@ class MultiTopicsConsumer(Consumer):
                 raise AlreadyClosed(f"{self} is closed")
         except BaseException:
             await _close_all(made)
-            for each in made:
-                self.drop(each, None)
             raise
         for each in made:
             self._client.forget(each)  # close() of this consumer closes them
@@ -354,9 +352,9 @@ class MultiTopicsConsumer(Consumer):
 
     async def has_message_available(self) -> bool:
         """See `Consumer.has_message_available`."""
-        self._check_usable()
         if self.queue.messages:
             return True
+        self._check_usable()  # if all topics have failed, the error says so
         working = [each for each in self._consumers.values() if each.state is not ConsumerState.FAILED]
         found = await asyncio.gather(*(each.has_message_available() for each in working))
         return any(found)

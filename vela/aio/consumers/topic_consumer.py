@@ -420,9 +420,7 @@ class TopicConsumer(Consumer):
             self.start = _start_position(target, inclusive=self._start_inclusive)
         else:
             self._start_id, self.start, self._start_ms = None, None, target
-        dropped = len(self._during_seek) + len(self._drop_queue())
-        self._forget(self._during_seek)
-        self._during_seek.clear()
+        dropped = len(self._drop_queue())
         if self._link is link and self._intake.generation == generation:
             # The broker did not close this consumer, for example because it is inactive on Failover.
             self._dropped(dropped)
@@ -826,8 +824,11 @@ class TopicConsumer(Consumer):
             self._flow(permits)
 
     def _drop_queue(self) -> list[Message]:
+        """Remove and return all messages that the application has not taken."""
         self._was_full = False
         dropped = self.queue.clear() if self._inbox is None else self._inbox.drop(self, None)
+        dropped += self._during_seek
+        self._during_seek.clear()
         self._forget(dropped)
         return dropped
 

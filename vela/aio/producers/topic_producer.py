@@ -237,10 +237,11 @@ class TopicProducer(Producer):
     async def _close(self) -> None:
         deadline = Deadline(self._client.settings.operation_timeout_s)
         if self._queue.error is None:
-            flushing = self._loop.create_task(self._queue.flush())
-            flushing.add_done_callback(_retrieved)
             self._queue.error = AlreadyClosed(f"the producer of {self._topic} is closed")
-            await asyncio.wait((flushing,), timeout=deadline.left_s)
+            if not self._client.pool.is_closed:  # else no answer will come
+                flushing = self._loop.create_task(self._queue.flush())
+                flushing.add_done_callback(_retrieved)
+                await asyncio.wait((flushing,), timeout=deadline.left_s)
         connection, self._connection = self._connection, None
         self._queue.detach()
         self._queue.fail(

@@ -104,14 +104,18 @@ async def _reader(client: Client, topic: str, place: Start) -> Reader:
     return reader
 
 
-async def _say_if_silent(following: asyncio.Future[Message]) -> None:
-    """If no message arrives for a while although the topic has more, say so once. Do not wait any longer."""
-    arrived, _ = await asyncio.wait({following}, timeout=_SILENT_S)
-    if not arrived:
-        say(
-            f"waiting: the topic has more messages, but the broker has sent none for {_SILENT_S:.0f} s."
-            " Its log says why. Ctrl-C ends the wait."
-        )
+async def _awaited(following: asyncio.Future[Message]) -> Message:
+    """Wait for the message. If it does not arrive for a while although the topic has more, say so once."""
+    saying = asyncio.get_running_loop().call_later(
+        _SILENT_S,
+        say,
+        f"waiting: the topic has more messages, but the broker has sent none for {_SILENT_S:.0f} s. Its log says why."
+        " Ctrl-C ends the wait.",
+    )
+    try:
+        return await following
+    finally:
+        saying.cancel()
 
 
 async def _read(reader: Reader, printing: Printing, *, follows: bool, timeout_ms: int | None) -> None:
@@ -125,10 +129,8 @@ async def _read(reader: Reader, printing: Printing, *, follows: bool, timeout_ms
         if gathered >= PIECE or not following.done():
             await printing.write()
             gathered = 0
-        if not follows and not following.done():
-            await _say_if_silent(following)
         try:
-            printing.add(await following)
+            printing.add(await (following if follows or following.done() else _awaited(following)))
         except Timeout:
             break
         gathered += 1

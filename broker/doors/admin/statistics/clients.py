@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.core.dispatchers.key_shared import KeySharedDispatcher
-from broker.doors.admin.statistics.values import ConsumerStats, PublisherStats
+from broker.doors.admin.statistics.values import ConsumerStats, DrainingHash, PublisherStats
 from broker.doors.times import format_time
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from broker.core.dispatchers.base import DispatchConsumer, Dispatcher
+    from broker.core.dispatchers.key_shared import DrainingSlot
     from broker.producers.producer import Producer
     from broker.subscription.consumer import Consumer
     from broker.topics.rates import Rates
@@ -35,13 +38,19 @@ def publisher_stats(producer: Producer, rates: Rates) -> PublisherStats:
 
 
 def consumer_stats(
-    consumer: Consumer, rates: Rates, *, ranges: list[tuple[int, int]] | None
+    consumer: Consumer,
+    rates: Rates,
+    *,
+    ranges: list[tuple[int, int]] | None = None,
+    draining: Sequence[DrainingSlot] = (),
 ) -> ConsumerStats:
     """Return the statistics of a consumer.
 
-    `ranges` are the consumer's hash slots. They are None unless the subscription is Key_Shared.
+    `ranges` are the consumer's hash slots. They are None unless the subscription is Key_Shared. `draining` are all
+    slots of the subscription that drain.
     """
     figures = consumer.statistics(rates)
+    own = [each for each in draining if each.pending_at is consumer.dispatch]
     return ConsumerStats(
         msgRateOut=figures.messages_out_per_s,
         msgThroughputOut=figures.bytes_out_per_s,
@@ -55,13 +64,21 @@ def consumer_stats(
         clientVersion=consumer.identity.client_version,
         availablePermits=figures.permits,
         unackedMessages=figures.unacked_messages,
+        avgMessagesPerEntry=round(consumer.messages_out / consumer.entries_out)
+        if consumer.entries_out
+        else 0,
         blockedConsumerOnUnackedMsgs=figures.is_blocked,
+        firstConsumedFlowTimestamp=consumer.first_flow_ms,
+        firstMessagesSentTimestamp=consumer.first_delivery_ms,
         lastAckedTimestamp=consumer.last_ack_ms,
         lastConsumedTimestamp=consumer.last_delivery_ms,
         lastConsumedFlowTimestamp=consumer.last_flow_ms,
-        lastAckedTime=_time(consumer.last_ack_ms),
-        lastConsumedTime=_time(consumer.last_delivery_ms),
+        lastAckedTime=format_time(consumer.last_ack_ms),
+        lastConsumedTime=format_time(consumer.last_delivery_ms),
         keyHashRangeArrays=ranges,
+        drainingHashes=None if ranges is None else [_draining(each) for each in own],
+        drainingHashesCount=len(own),
+        drainingHashesUnackedMessages=sum(each.pending_entries for each in own),
         metadata=dict(consumer.request.properties),
     )
 
@@ -75,5 +92,5 @@ def key_ranges(dispatcher: Dispatcher) -> dict[DispatchConsumer, list[tuple[int,
     }
 
 
-def _time(time_ms: int) -> str | None:
-    return format_time(time_ms) if time_ms else None
+def _draining(slot: DrainingSlot) -> DrainingHash:
+    return DrainingHash(hash=slot.slot, unackMsgs=slot.pending_entries, blockedAttempts=slot.waiting_entries)

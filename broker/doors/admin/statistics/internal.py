@@ -66,6 +66,7 @@ class InternalStats(BaseModel):
     state: str
     ledgers: list[LedgerStats]
     cursors: dict[str, CursorStats]
+    properties: dict[str, str] = {}  # of the managed ledger in Pulsar; Vela has none
     schemaLedgers: list[LedgerStats] = []
     compactedLedger: LedgerStats
 

@@ -26,7 +26,13 @@ _LARGEST: Final = (
     "avgMessagesPerEntry",
     "lastCompactionDurationTimeInMills",
 )
-_EARLIEST: Final = ("earliestMsgPublishTimeInBacklog", "earliestMsgPublishTimeInBacklogs")
+_LATEST: Final = ("lastAckedTime", "lastConsumedTime")  # texts, of which the latest is shown
+_EARLIEST: Final = (
+    "earliestMsgPublishTimeInBacklog",
+    "earliestMsgPublishTimeInBacklogs",
+    "firstConsumedFlowTimestamp",
+    "firstMessagesSentTimestamp",
+)
 
 
 def merged(parts: Sequence[TopicStats]) -> TopicStats:
@@ -64,6 +70,8 @@ def _value(name: str, values: list[Any]) -> Any:
         return _merged(present)
     if isinstance(first, bool):
         return any(present)
+    if name in _LATEST:
+        return max(present, key=lambda time: time.rstrip("Z"))  # "00.2Z" is before "00.25Z"
     if isinstance(first, str):
         return next((each for each in present if each), "")
     if name in _EARLIEST:

@@ -151,13 +151,10 @@ def _subscription_stats(
         lastConsumedFlowTimestamp=max((consumer.last_flow_ms for consumer in consumers), default=0),
         lastConsumedTimestamp=max((consumer.last_delivery_ms for consumer in consumers), default=0),
         lastAckedTimestamp=max((consumer.last_ack_ms for consumer in consumers), default=0),
+        lastMarkDeleteAdvancedTimestamp=each.advanced_ms,
         consumers=(
             [
-                consumer_stats(
-                    consumer,
-                    rates,
-                    ranges=ranges.get(consumer.dispatch),
-                )
+                consumer_stats(consumer, rates, ranges=ranges.get(consumer.dispatch), draining=draining)
                 for consumer in consumers
             ]
             if asked.consumers
@@ -211,11 +208,7 @@ def _passing_stats(each: NonPersistentSubscription, rates: Rates, asked: Asked) 
         bytesOutCounter=sum(consumer.bytes_out for consumer in consumers),
         msgOutCounter=each.messages_out,
         type=each.type.value,
-        consumers=(
-            [consumer_stats(consumer, rates, ranges=None) for consumer in consumers]
-            if asked.consumers
-            else []
-        ),
+        consumers=([consumer_stats(consumer, rates) for consumer in consumers] if asked.consumers else []),
         isDurable=False,
         durable=False,
     )

@@ -38,6 +38,14 @@ class PublisherStats(BaseModel):
     msgDropRate: float | None = None  # non-persistent topics
 
 
+class DrainingHash(BaseModel):
+    """A hash of a Key_Shared subscription whose keys wait for a consumer that no longer owns it."""
+
+    hash: int
+    unackMsgs: int  # entries that are pending at that consumer
+    blockedAttempts: int  # entries that wait; Pulsar counts how often it tried to send one
+
+
 class ConsumerStats(BaseModel):
     """A connected consumer."""
 
@@ -56,12 +64,18 @@ class ConsumerStats(BaseModel):
     unackedMessages: int = 0
     avgMessagesPerEntry: int = 0
     blockedConsumerOnUnackedMsgs: bool = False
+    firstConsumedFlowTimestamp: int = 0
+    firstMessagesSentTimestamp: int = 0
     lastAckedTimestamp: int = 0
     lastConsumedTimestamp: int = 0
     lastConsumedFlowTimestamp: int = 0
-    lastAckedTime: str | None = None
-    lastConsumedTime: str | None = None
-    keyHashRangeArrays: list[tuple[int, int]] | None = None
+    lastAckedTime: str
+    lastConsumedTime: str
+    keyHashRangeArrays: list[tuple[int, int]] | None = None  # of Key_Shared, like the next
+    drainingHashes: list[DrainingHash] | None = None
+    drainingHashesCount: int = 0
+    drainingHashesClearedTotal: int = 0
+    drainingHashesUnackedMessages: int = 0
     metadata: dict[str, str]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from broker.doors.binary.wire import events
 from tests.integration.client.consumer.desk import TOPIC, Desk
-from tests.support.scripted_peer import LEDGER_ID, Link
+from tests.support.scripted_peer import LEDGER_ID, Link, silent
 from tests.support.waiting import until
 from tests.unit.client.entries import single
 from vela.aio.consumers.multi_topics import MultiTopicsConsumer
@@ -198,6 +198,33 @@ async def test_a_reader_that_began_at_the_end_reads_a_new_partition_from_its_fir
         (each.start.ledger_id, each.start.entry_id) for each in desk.peer.of(events.Subscribe) if each.start
     ]
     assert starts == [(each.ledger_id(), each.entry_id()) for each in (MessageId.latest, MessageId.earliest)]
+
+
+async def test_messages_that_came_during_a_seek_go_with_a_topic_that_fails_meanwhile(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone = f"{TOPIC}-gone"
+    consumer = await desk.client.subscribe([TOPIC, gone], "billing")
+
+    def no_topic(link: Link, event: events.Lookup) -> None:
+        link.engine.send_lookup_failed(event.request_id, ServerError.TOPIC_NOT_FOUND, "no such topic")
+
+    desk.peer.on(events.Lookup, no_topic)
+    desk.peer.on(events.Seek, silent)
+    (subscribed,) = (each for each in desk.peer.of(events.Subscribe) if each.topic == gone)
+    seeking = asyncio.create_task(consumer.seek(1))
+    await until(lambda: desk.peer.count(events.Seek) == 2, "both SEEKs")
+    link = desk.peer.link
+    link.deliver(subscribed.consumer_id, single(b"early"), entry_id=0, ledger_id=LEDGER_ID)
+    link.engine.send_close_consumer(subscribed.consumer_id)
+    link.flush()
+    await until(lambda: "has failed" in caplog.text, "its end")
+    for asked in desk.peer.of(events.Seek):
+        link.engine.send_error(asked.request_id, ServerError.PERSISTENCE_ERROR, "not now")
+    link.flush()
+    with pytest.raises(BrokerPersistenceError):
+        await seeking
+    assert len(consumer.queue) == 0
 
 
 async def test_an_id_may_name_its_topic_by_its_short_name(desk: Desk) -> None:

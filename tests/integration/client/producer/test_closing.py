@@ -117,3 +117,18 @@ async def test_shutting_down_answers_every_send_and_frees_threads_that_wait_for_
     await until(lambda: bool(refused), "the end of the second call")
     assert isinstance(refused[0], errors.AlreadyClosed)
     await until(lambda: results == [vela.Result.AlreadyClosed], "the callback of the first message")
+
+
+async def test_shutting_down_answers_sends_at_once_although_the_broker_is_away(store: StoringPeer) -> None:
+    store.on_send = store.ignore
+    client = await asyncio.to_thread(
+        vela.Client, store.peer.url, initial_backoff_ms=60_000, max_backoff_ms=60_000
+    )
+    producer = await asyncio.to_thread(client.create_producer, "t", send_timeout_millis=0)
+    results: list[vela.Result] = []
+    producer.send_async(b"x", lambda result, _: results.append(result))
+    await until(lambda: store.peer.count(events.Send) == 1, "the message")
+    store.peer.link.drop()
+    await until(lambda: not producer.is_connected(), "the end of the connection")
+    await asyncio.to_thread(client.shutdown)
+    await until(lambda: results == [vela.Result.AlreadyClosed], "the callback")

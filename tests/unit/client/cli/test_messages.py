@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from tests.support.waiting import until
 from tests.unit.client.cli.conftest import Vela
 from tests.unit.client.cli.fake_console import FakeConsole
 from vela.aio import Reader
@@ -142,12 +143,14 @@ class SilentReader:
 
     def __init__(self) -> None:
         self.has_more = True
+        self.asked = False
         self.message: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
 
     async def has_message_available(self) -> bool:
         return self.has_more
 
     async def read_next(self, timeout_ms: int | None) -> Message:
+        self.asked = True
         message = await self.message
         self.has_more = False
         return message
@@ -168,3 +171,15 @@ async def test_read_says_that_it_waits_for_messages_that_the_topic_has(
     await asyncio.wait_for(_read(cast(Reader, reader), printing, follows=False, timeout_ms=None), 10)
     assert [text.partition(":")[0] for text in said] == ["waiting"]
     assert printing.written == 1
+
+
+async def test_an_interrupted_read_leaves_no_call_behind() -> None:
+    """Otherwise the call would end with the reader, and asyncio would print that nobody has looked at its error."""
+    reader = SilentReader()
+    printing = Printing(form="text", most=None)
+    reading = asyncio.create_task(_read(cast(Reader, reader), printing, follows=False, timeout_ms=None))
+    await until(lambda: reader.asked, "the call")
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    assert reader.message.cancelled()

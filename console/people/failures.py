@@ -1,4 +1,4 @@
-"""Let django-axes count wrong codes like wrong passwords. If it is not installed, nothing is counted."""
+"""Let django-axes count wrong codes and passwords like failed logins. If it is not installed, nothing is counted."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.signals import user_login_failed
 from django.http import HttpRequest
 
-__all__ = ["count_wrong_code", "may_try"]
+__all__ = ["count_failure", "may_try"]
 
 
 def may_try(request: HttpRequest, user: AbstractBaseUser) -> bool:
-    """Return whether this user may give a code from here now. If not, AxesMiddleware answers with 429."""
+    """Return whether this user may give a code or password from here now. If not, AxesMiddleware answers with 429."""
     if not apps.is_installed("axes"):
         return True
     from axes.handlers.proxy import AxesProxyHandler  # its models need the app `axes`
@@ -22,6 +22,6 @@ def may_try(request: HttpRequest, user: AbstractBaseUser) -> bool:
     return False
 
 
-def count_wrong_code(request: HttpRequest, user: AbstractBaseUser) -> None:
+def count_failure(request: HttpRequest, user: AbstractBaseUser) -> None:
     """Count a failure against the user's name and the address."""
     user_login_failed.send(sender=__name__, credentials={"username": user.get_username()}, request=request)
