@@ -500,17 +500,19 @@ class Client:
 
         subscription_name: for the reader behind the table. Raises the errors of `create_reader`.
         """
-        reader = await self.create_reader(
-            topic,
-            MessageId.earliest,
-            schema,
-            is_read_compacted=True,
-            subscription_name=subscription_name,
-        )
+
+        async def open_reader() -> Reader:
+            return await self.create_reader(
+                topic,
+                MessageId.earliest,
+                schema,
+                is_read_compacted=True,
+                subscription_name=subscription_name,
+            )
+
         settings = self.settings
-        view = TableView(
-            reader, Backoff(initial_ms=settings.initial_backoff_ms, max_ms=settings.max_backoff_ms)
-        )
+        backoff = Backoff(initial_ms=settings.initial_backoff_ms, max_ms=settings.max_backoff_ms)
+        view = TableView(await open_reader(), backoff, open_reader=open_reader)
         try:
             await view.start()
         except BaseException:

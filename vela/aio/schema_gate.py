@@ -1,7 +1,8 @@
 """Keep deliveries back until the client has fetched the schema version that they were written with.
 
 Only consumers whose schema can read other versions (Avro) have a gate. For the consumer, these deliveries have not
-arrived yet. If their connection is lost in the meantime, they are dropped.
+arrived yet. If their connection is lost in the meantime, they are dropped. The next connection fetches the versions
+again: if the topic was deleted and created again, the same versions name other schemas.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class SchemaGate:
         self._topic = topic
         self._schema = schema
         self._deliver = deliver
+        self._fetched: set[bytes] = set()  # versions, over this connection
         self._waiting: list[tuple[Connection, replies.Message]] = []
         self._fetching: asyncio.Task[None] | None = None
 
@@ -55,7 +57,7 @@ class SchemaGate:
             version = parse_metadata(reply.entry_block)[0].schema_version
         except MetadataCorrupt:
             return False  # the intake reports the damage
-        if not self._schema.wants_version(self._topic, version):
+        if not version or version in self._fetched:
             return False
         self._waiting.append((connection, reply))
         self._fetching = asyncio.get_running_loop().create_task(self._fetch(version))
@@ -63,6 +65,7 @@ class SchemaGate:
 
     async def _fetch(self, version: bytes) -> None:
         self._schema.add_version(self._topic, version, await self._found(version))
+        self._fetched.add(version)
         waiting, self._waiting = self._waiting, []
         for connection, reply in waiting:
             self._deliver(connection, reply)
@@ -84,7 +87,8 @@ class SchemaGate:
             await asyncio.sleep(_PAUSE_AFTER_ERROR_S)
 
     def close(self) -> None:
-        """Drop waiting deliveries."""
+        """Drop waiting deliveries, and begin again with the next connection."""
+        self._fetched.clear()
         self._waiting.clear()
         if self._fetching is not None:
             self._fetching.cancel()

@@ -312,8 +312,12 @@ class Consumer(Facade[AioConsumer]):
         argument is neither a time nor an id of this topic, NotConnected, Timeout and the broker's refusals. After an
         error, the subscription may or may not have moved. Safe to repeat.
         """
-        self._thread.run(lambda: self.aio.seek(messageid))
-        self._ahead.clear()
+        self._thread.run(lambda: self._seek(messageid))
+
+    async def _seek(self, messageid: MessageId | int | Callable[[str], MessageId | int]) -> None:
+        # Not after the seek: another thread may have taken new messages ahead by then.
+        self._return(self._ahead.clear())
+        await self.aio.seek(messageid)
 
     # --- closing
 

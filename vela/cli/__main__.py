@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
 from typing import NoReturn
+
+from vela.cli.text.streams import writes_utf8
 
 __all__ = ["main"]
 
@@ -18,6 +21,8 @@ def main() -> None:
         os.open(os.devnull, os.O_RDONLY)  # takes descriptor 0, which a connection would get otherwise
     if sys.stdout is None:
         _fail("standard output is closed")
+    if isinstance(sys.stdout, io.TextIOWrapper) and not writes_utf8(sys.stdout):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         from vela.cli.root import cli
 

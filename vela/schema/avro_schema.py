@@ -28,8 +28,8 @@ _logger = logging.getLogger(__name__)
 class AvroSchema(Schema[R]):
     """A schema for records of one class, or dictionaries, in Avro's binary form without a header.
 
-    A reader needs the definition with which a payload was written. Consumers fetch it once for each version
-    (`wants_version`, `add_version`).
+    A reader needs the definition with which a payload was written. Consumers fetch it (`add_version`) once for each
+    version and connection.
     """
 
     reads_versions = True
@@ -58,6 +58,7 @@ class AvroSchema(Schema[R]):
         self._definition = definition
         self._reader = fastavro.parse_schema(json.loads(json.dumps(definition)))
         self._writers: dict[tuple[str, bytes], Any] = {}
+        self._written_with: dict[tuple[str, bytes], SchemaInfo] = {}
 
     def encode(self, obj: R) -> bytes:
         """Encode a value. Raises TypeError for another class, and ValueError if the definition does not allow it."""
@@ -84,16 +85,13 @@ class AvroSchema(Schema[R]):
             msg.data(), self._writers.get((_base_topic(msg.topic_name()), msg.schema_version()))
         )
 
-    def wants_version(self, topic: str, version: bytes) -> bool:
-        """Return whether messages of this version need `add_version` first."""
-        return bool(version) and (_base_topic(topic), version) not in self._writers
-
     def add_version(self, topic: str, version: bytes, info: SchemaInfo | None) -> None:
         """Set the broker's definition of a version.
 
         If the broker has none (None), or fastavro refuses it, messages are decoded with this schema's definition.
         """
         writer = None
+        self._written_with.pop((_base_topic(topic), version), None)
         if info is None or info.schema_type is not SchemaType.AVRO:
             _logger.warning(
                 "%s has no Avro schema of version %s: decoding with the consumer's schema",
@@ -101,6 +99,7 @@ class AvroSchema(Schema[R]):
                 version.hex(),
             )
         else:
+            self._written_with[_base_topic(topic), version] = info
             try:
                 writer = self._avro.parse_schema(named_like(json.loads(info.definition), self._definition))
             except Exception as error:  # fastavro's errors have no common class
@@ -111,6 +110,10 @@ class AvroSchema(Schema[R]):
                     error,
                 )
         self._writers[(_base_topic(topic), version)] = writer
+
+    def written_with(self, topic: str, version: bytes) -> SchemaInfo:
+        """Return the broker's definition of a version, or this schema's if the broker has none."""
+        return self._written_with.get((_base_topic(topic), version), self._schema_info)
 
     def _decode(self, data: bytes, writer: Any) -> R:
         plain: Any = self._avro.schemaless_reader(io.BytesIO(data), writer or self._reader, self._reader)

@@ -73,7 +73,7 @@ class Schema(ABC, Generic[T]):
     """
 
     reads_versions: ClassVar[bool] = False
-    """Whether messages are decoded with the writer's definition, through `wants_version` and `add_version`."""
+    """Whether messages are decoded with the writer's definition, which `add_version` sets before they arrive."""
 
     def __init__(
         self,
@@ -103,12 +103,12 @@ class Schema(ABC, Generic[T]):
         """Return the value of a message, which may have been written with another version of the schema."""
         return self.decode(msg.data())
 
-    def wants_version(self, topic: str, version: bytes) -> bool:
-        """Return whether messages of this version need `add_version` first."""
-        return False
-
     def add_version(self, topic: str, version: bytes, info: SchemaInfo | None) -> None:
         """Set the broker's definition of a version; None = the broker has none."""
+
+    def written_with(self, topic: str, version: bytes) -> SchemaInfo:
+        """Return the description of the schema that wrote messages of this version, as far as it is known."""
+        return self._schema_info
 
     def schema_info(self) -> SchemaInfo:
         """Return the description for the broker."""

@@ -31,10 +31,10 @@ class FakeBox:
         self.gate: asyncio.Event | None = None
         self.users = 0
 
-    async def send_retry(self, letter: Outgoing, *, topic: str, consumer_name: str) -> None:
+    async def send_retry(self, letter: Outgoing, *, topic: str, version: bytes, consumer_name: str) -> None:
         await self._send("retry", letter)
 
-    async def send_dead(self, letter: Outgoing, *, topic: str, consumer_name: str) -> None:
+    async def send_dead(self, letter: Outgoing, *, topic: str, version: bytes, consumer_name: str) -> None:
         await self._send("dead", letter)
 
     async def _send(self, kind: str, letter: Outgoing) -> None:

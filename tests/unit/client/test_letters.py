@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.support.waiting import until
-from tests.unit.client.ack_link import FakeLink, message, messages
+from tests.unit.client.ack_link import FakeLink, chunked_message, message, messages
 from tests.unit.client.letters import Consumer, FakeBox, dead_after
 from vela.wire.letters import DeadLetterPolicy, DeadLetterRule
 
@@ -45,6 +45,19 @@ async def test_a_message_delivered_too_often_becomes_a_letter_and_is_not_shown()
         "1:1:-1:2",
     ]
     assert owner.permits == 3
+
+
+@pytest.mark.row("I16")
+async def test_all_chunks_of_a_message_come_again_as_often_as_its_letter_fails() -> None:
+    owner = dead_after(1)
+    owner.box.fails = 3
+    for _ in range(2):
+        dead = chunked_message(1, 2, 3)
+        dead.entry.redelivery_count = 2
+        assert owner.receive(dead) == []
+        await owner.settled()
+        owner.timers.advance(60_000)
+        assert owner.said() == [("again", 1, 2, 3)]
 
 
 async def test_with_gos_dead_letter_rule_the_application_sees_one_delivery_fewer() -> None:

@@ -78,11 +78,11 @@ class Post:
     async def close(self, within_s: float) -> None:
         """See `LetterBox`."""
 
-    async def send_retry(self, letter: Outgoing, *, topic: str, consumer_name: str) -> None:
+    async def send_retry(self, letter: Outgoing, *, topic: str, version: bytes, consumer_name: str) -> None:
         """See `LetterBox`."""
-        await self.send_dead(letter, topic=topic, consumer_name=consumer_name)
+        await self.send_dead(letter, topic=topic, version=version, consumer_name=consumer_name)
 
-    async def send_dead(self, letter: Outgoing, *, topic: str, consumer_name: str) -> None:
+    async def send_dead(self, letter: Outgoing, *, topic: str, version: bytes, consumer_name: str) -> None:
         """See `LetterBox`."""
         parts = [int(part) for part in letter.properties[ORIGIN_MESSAGE_ID].split(":")]
         written = Letter(parts[1], 1 << (parts[3] if len(parts) > 3 else 0), self._world.rounds)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.client.ack_link import message, messages
+from tests.unit.client.ack_link import chunked_message, message, messages
 from tests.unit.client.letters import Consumer, FakeBox, dead_after
 from vela.errors import AlreadyClosed, InvalidConfiguration, ProducerQueueIsFull
 from vela.wire.letters import DeadLetterPolicy
@@ -55,6 +55,17 @@ async def test_a_failed_reconsume_later_raises_and_the_message_is_redelivered() 
         await owner.letters.reconsume_later(shown, 100, None)
     owner.timers.advance(1)
     assert owner.said() == [("again", 1)]
+
+
+@pytest.mark.row("I16")
+async def test_after_a_failed_reconsume_later_all_chunks_of_the_message_come_again() -> None:
+    owner = retrying()
+    owner.box.fails = 1
+    (shown,) = owner.receive(chunked_message(1, 2, 3))
+    with pytest.raises(ProducerQueueIsFull):
+        await owner.letters.reconsume_later(shown, 100, None)
+    owner.timers.advance(1)
+    assert owner.said() == [("again", 1, 2, 3)]
 
 
 async def test_reconsume_later_that_is_cancelled_goes_on() -> None:

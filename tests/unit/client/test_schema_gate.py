@@ -25,13 +25,15 @@ def record(default: object) -> dict[str, object]:
 
 
 class Client:
-    """Answers with one definition."""
+    """Answers with a definition."""
 
     def __init__(self, definition: dict[str, object]) -> None:
-        self._data = json.dumps(definition).encode()
+        self.definition = definition
 
     async def get_schema(self, _topic: str, version: bytes) -> replies.SchemaFound:
-        schema = Schema(name="R", type=SchemaType.AVRO, data=self._data, properties={})
+        schema = Schema(
+            name="R", type=SchemaType.AVRO, data=json.dumps(self.definition).encode(), properties={}
+        )
         return replies.SchemaFound(request_id=1, schema=schema, version=version)
 
 
@@ -50,6 +52,24 @@ async def test_deliveries_come_in_order_even_if_the_definition_cannot_be_used(de
     assert delivered == []
     await until(lambda: delivered, "the deliveries")
     assert delivered == [0, 1, 2]
+
+
+async def test_a_new_connection_asks_for_the_same_version_again() -> None:
+    client: Any = Client(record(3))
+    schema: AvroSchema[Any] = AvroSchema(None, record(3))
+    delivered: list[int] = []
+
+    def deliver(connection: Any, reply: Any) -> None:
+        if not gate.keeps_back(connection, reply):
+            delivered.append(reply.entry_id)
+
+    gate = SchemaGate(client, TOPIC, schema, deliver)
+    for entry_id, default in enumerate((3, 4)):  # the topic is deleted, and created again with another schema
+        client.definition = record(default)
+        deliver(CONNECTION, _delivery(entry_id))
+        await until(lambda: len(delivered) == entry_id + 1, "the delivery")  # noqa: B023
+        assert json.loads(schema.written_with(TOPIC, VERSION).definition) == record(default)
+        gate.close()
 
 
 def _delivery(entry_id: int) -> Any:

@@ -273,13 +273,11 @@ def test_avro_reads_with_the_definition_that_the_message_was_written_with() -> N
     topic, version = "persistent://public/default/t", b"\0" * 8
     entry = ReceivedEntry(topic + "-partition-3", 1, 2, schema=new)
     body = Body(old.encode(Old(text="x")), {}, None, 0, 0, -1, 0, 0, "p", None, schema_version=version)
-    assert new.wants_version(entry.topic, version)
-    assert not new.wants_version(entry.topic, b""), "no version: the consumer's own"
     new.add_version(topic, version, old.schema_info())
-    assert not new.wants_version(topic + "-partition-4", version), "versions are the whole topic's"
     assert Message(body, entry).value() == New(text="x", amount=2.5)
-    new.add_version(topic, b"\1" * 8, None)
-    assert not new.wants_version(topic, b"\1" * 8)
+    assert new.written_with(topic + "-partition-4", version) == old.schema_info(), "versions are the topic's"
+    new.add_version(topic, version, None)
+    assert new.written_with(topic, version) == new.schema_info()
 
 
 def test_a_version_that_fastavro_refuses_is_decoded_with_the_consumers_definition(
@@ -299,7 +297,6 @@ def test_a_version_that_fastavro_refuses_is_decoded_with_the_consumers_definitio
     info = SchemaInfo(name="AVRO", schema_type=SchemaType.AVRO, definition=json.dumps(refused).encode())
     topic = "persistent://public/default/t"
     schema.add_version(topic, version, info)
-    assert not schema.wants_version(topic, version), "otherwise each delivery would fetch it again"
     assert "fastavro refuses" in caplog.text
     body = Body(schema.encode(Text(text="x")), {}, None, 0, 0, -1, 0, 0, "p", None, schema_version=version)
     assert Message(body, ReceivedEntry(topic, 1, 2, schema=schema)).value() == Text(text="x")

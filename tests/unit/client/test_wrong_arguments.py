@@ -128,7 +128,7 @@ def test_a_wrong_callback_of_a_consumer_or_table_view_is_named() -> None:
         with pytest.raises(vela.InvalidConfiguration, match="callback must be a function"):
             call(wrong)
     with pytest.raises(vela.InvalidConfiguration, match="callback must be a function"):
-        AioTableView(Mock(), Mock()).for_each_and_listen(wrong)
+        AioTableView(Mock(), Mock(), open_reader=Mock()).for_each_and_listen(wrong)
 
 
 WRONG_TIMES: list[Any] = ["5", True, b"", float("nan"), 2**2000]

@@ -58,7 +58,7 @@ class AckSide(AckSender):
         except ValueError as error:
             raise InvalidConfiguration(str(error)) from None
         self._earlier_chunks: dict[Position, list[Position]] = {}
-        """Last chunk → earlier chunks, for messages with a timer. The timers know only the last chunk."""
+        """Last chunk → earlier chunks, for messages with a timer or a letter, which know only the last chunk."""
         self._nack_timer: Timer | None = None
         self._nack_due_ms = 0  # when `_nack_timer` runs
         self._unacked_timer: Timer | None = None
@@ -75,7 +75,7 @@ class AckSide(AckSender):
                 self._arm_unacked()
             entry = message.entry
             if entry.chunks:
-                self._remember_chunks(entry)
+                self.remember_chunks(entry)
             unacked.add((entry.ledger_id, entry.entry_id), entry.redelivery_count)
 
     def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
@@ -90,14 +90,15 @@ class AckSide(AckSender):
         entry = message.entry if isinstance(message, Message) else found.received()
         position = (found.ledger_id(), found.entry_id())
         if entry is not None and entry.chunks:
-            self._remember_chunks(entry)
+            self.remember_chunks(entry)
         if self._unacked is not None:
             self._unacked.remove(position)
         self._nacks.add(position, self._timers.now_ms(), 0 if entry is None else entry.redelivery_count)
         self._arm_nacks()
         return DONE
 
-    def _remember_chunks(self, entry: ReceivedEntry) -> None:
+    def remember_chunks(self, entry: ReceivedEntry) -> None:
+        """Let `redeliver` request all chunks of a message, which it knows by its last chunk."""
         earlier = [(chunk.ledger_id(), chunk.entry_id()) for chunk in entry.chunks[:-1]]
         self._earlier_chunks[entry.ledger_id, entry.entry_id] = earlier
 
@@ -128,6 +129,7 @@ class AckSide(AckSender):
             return  # the broker delivers them again after reconnecting
         if self._earlier_chunks:
             positions = self._with_earlier_chunks(positions)
+        self._acks.asked_again(positions)
         self._owner.redelivered_locally(positions)
         for start in range(0, len(positions), REDELIVERY_CHUNK):
             link.write(

@@ -154,6 +154,9 @@ class MultiTopicsConsumer(Consumer):
             receiver_queue_size=max(1, min(options.queue_size, share)),
             message_listener=None,
             initial_position=InitialPosition.Earliest if is_new else options.initial_position,
+            start_message_id=(
+                MessageId.earliest if is_new and not options.durable else options.start_message_id
+            ),
             start_paused=self._is_paused,
         )
         made = [TopicConsumer(self._client, name, own, inbox=self) for name in names]
@@ -322,20 +325,22 @@ class MultiTopicsConsumer(Consumer):
         if isinstance(messageid, MessageId) and messageid not in _ENDS:
             await self._of(messageid).seek(messageid)
             return
+        self._check_usable()
         # Check all targets first, so that a wrong one moves no topic.
-        targets = [(each, seek_target(messageid, each.topic())) for each in self._consumers.values()]
+        targets = [(each, seek_target(messageid, each.topic())) for each in self._remaining()]
         await _every(consumer.seek(target) for consumer, target in targets)
 
     async def unsubscribe(self, force: bool = False) -> None:
         """Delete the subscription on every topic, even if that fails on one of them, and close. See `Consumer`."""
         # After an error, those that have unsubscribed are closed; repeating the call unsubscribes the others.
-        remaining = [each for each in self._consumers.values() if not each.state.is_over]
+        remaining = [each for each in self._remaining() if not each.state.is_over]
         await _every(consumer.unsubscribe(force) for consumer in remaining)
         await self.close()
 
     async def get_last_message_ids(self) -> list[MessageId]:
         """Return the newest message of each topic or partition. Raises the errors of `get_last_message_id`."""
-        return list(await asyncio.gather(*(each.get_last_message_id() for each in self._consumers.values())))
+        self._check_usable()
+        return list(await asyncio.gather(*(each.get_last_message_id() for each in self._remaining())))
 
     async def get_last_message_id(self) -> MessageId:
         """See `Consumer`. Raises OperationNotSupported for several topics; use `get_last_message_ids`."""
@@ -353,6 +358,10 @@ class MultiTopicsConsumer(Consumer):
         working = [each for each in self._consumers.values() if each.state is not ConsumerState.FAILED]
         found = await asyncio.gather(*(each.has_message_available() for each in working))
         return any(found)
+
+    def _remaining(self) -> list[TopicConsumer]:
+        """Return the consumers of its topics and partitions that still exist, as far as it knows."""
+        return [each for each in self._consumers.values() if not each.is_gone]
 
     # --- closing
 

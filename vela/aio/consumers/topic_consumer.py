@@ -50,7 +50,9 @@ from vela.errors import (
     InvalidConfiguration,
     NotConnected,
     ReadError,
+    SubscriptionNotFound,
     Timeout,
+    TopicNotFound,
     VelaError,
 )
 from vela.message import Message, MessageId
@@ -116,6 +118,8 @@ class TopicConsumer(Consumer):
         self._topic = full_name(topic)
         self._options = options
         self._name = options.consumer_name or secrets.token_hex(_NAME_BYTES)[:_NAME_CHARACTERS]
+        self.is_gone = False
+        """Whether the consumer has failed because its topic or subscription does not exist any more."""
         self.consumer_id = client.new_consumer_id()
         """The consumer's number, unique in the client."""
         self.counters = ConsumerCounters()
@@ -514,8 +518,7 @@ class TopicConsumer(Consumer):
         )
 
     def _require_link(self) -> Connection:
-        if self._state.is_over:
-            raise AlreadyClosed(f"the consumer of {self._topic} is closed")
+        self._check_usable()
         if self._link is None:
             raise NotConnected(f"the consumer of {self._topic} has no connection now; try again later")
         return self._link
@@ -588,6 +591,7 @@ class TopicConsumer(Consumer):
             return
         logger.warning("%s: the consumer %s has failed: %s", self._topic, self._name, error)
         self._state = ConsumerState.FAILED
+        self.is_gone = isinstance(error, TopicNotFound | SubscriptionNotFound)
         self._client.forget(self)
         self.queue.end(NotConnected(f"the consumer of {self._topic} has failed: {error}"))
         self._closing = self._loop.create_task(self._stop(self._deadline()))

@@ -7,7 +7,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from vela.aio.producers.opening import open_producer
 from vela.core.producing.options import ProducerOptions
@@ -21,6 +21,7 @@ from vela.errors import (
     TopicTerminated,
     VelaError,
 )
+from vela.schema.base import Schema, SchemaInfo
 from vela.schema.primitive import BytesSchema
 from vela.wire.errors import InvalidTopicName as NameTooLong
 from vela.wire.letters import (
@@ -36,18 +37,32 @@ if TYPE_CHECKING:
     from vela.aio.client_ports import ClientPorts
     from vela.aio.producers.producer import Producer
     from vela.options import ConsumerDeadLetterPolicy
-    from vela.schema.base import Schema
 
 __all__ = ["AT_ONCE", "LetterBox", "open_letter_box"]
 
+K = TypeVar("K")
 V = TypeVar("V")
 
 logger = logging.getLogger(__name__)
 
 AT_ONCE: Final = 100  # letters of one subscription written at the same time; more would only fill the memory
 _ENDS_A_PRODUCER: Final = (IncompatibleSchema, ProducerFenced, TopicNotFound, TopicTerminated)
+_Key: TypeAlias = tuple[str, bytes]
 _RANDOM_BYTES: Final = 3
 _RANDOM_CHARACTERS: Final = 5
+
+
+class _Copied(Schema[bytes]):
+    """The schema of payloads that were written by other producers and are copied unchanged."""
+
+    def __init__(self, info: SchemaInfo) -> None:
+        self._schema_info = info
+
+    def encode(self, obj: bytes) -> bytes:
+        return obj
+
+    def decode(self, data: bytes) -> bytes:
+        return data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +145,9 @@ class LetterBox:
         self._named_after: str | None = None
         # topic → its dead-letter topic
         self._targets: dict[str, asyncio.Future[_Target]] = {}
-        self._producers: dict[str, asyncio.Future[Producer]] = {}
+        # letter topic and definition of the letters' schema → its producer
+        self._producers: dict[_Key, asyncio.Future[Producer]] = {}
+        self._refused: set[_Key] = set()  # definitions that the letter topic does not allow
         self._users = 0
 
     @property
@@ -150,17 +167,20 @@ class LetterBox:
                 legacy_retry_name(self._subscription),
             )
 
-    async def send_retry(self, letter: Outgoing, *, topic: str, consumer_name: str) -> None:
-        """Send a retry letter and wait until it is stored. Raises the producer's errors."""
+    async def send_retry(self, letter: Outgoing, *, topic: str, version: bytes, consumer_name: str) -> None:
+        """Send a retry letter and wait until it is stored. For arguments and errors see `send_dead`."""
         assert self.retry_topic is not None
         target = _Target(topic=self.retry_topic, suffix="RETRY", initial_subscription=None)
-        await self._send(target, letter, topic, consumer_name)
+        await self._send(target, letter, topic, version, consumer_name)
 
-    async def send_dead(self, letter: Outgoing, *, topic: str, consumer_name: str) -> None:
-        """Send a dead letter of `topic` and wait until it is stored. Raises the producer's errors."""
+    async def send_dead(self, letter: Outgoing, *, topic: str, version: bytes, consumer_name: str) -> None:
+        """Send a dead letter and wait until it is stored. Raises the producer's errors.
+
+        `topic` and `version` are those of the message and its schema.
+        """
         named_after = self._named_after or base_name(topic)
         target = await _once(self._targets, named_after, lambda: self._dead_letter_target(named_after))
-        await self._send(target, letter, topic, consumer_name)
+        await self._send(target, letter, topic, version, consumer_name)
 
     async def _dead_letter_target(self, named_after: str) -> _Target:
         topic = self.policy.topic or await self._choose(
@@ -180,26 +200,58 @@ class LetterBox:
             return name
         return known
 
-    async def _send(self, target: _Target, letter: Outgoing, topic: str, consumer_name: str) -> None:
-        producer = await _once(
-            self._producers, target.topic, lambda: self._open_producer(target, topic, consumer_name)
-        )
+    async def _send(
+        self, target: _Target, letter: Outgoing, topic: str, version: bytes, consumer_name: str
+    ) -> None:
+        key, producer = await self._producer(target, topic, version, consumer_name)
         stored = asyncio.get_running_loop().create_future()
         producer.send_outgoing(letter, stored)
         try:
             await stored
         except _ENDS_A_PRODUCER:
-            known = self._producers.get(target.topic)
+            known = self._producers.get(key)
             if known is not None and known.done() and not known.exception() and known.result() is producer:
-                del self._producers[target.topic]  # the next letter opens another
+                del self._producers[key]  # the next letter opens another
             await producer.close()
             raise
 
-    async def _open_producer(self, target: _Target, topic: str, consumer_name: str) -> Producer:
+    async def _producer(
+        self, target: _Target, topic: str, version: bytes, consumer_name: str
+    ) -> tuple[_Key, Producer]:
+        """Return a producer with the schema that wrote the message, so that readers of the letter decode it alike.
+
+        If the letter topic does not allow that schema, it is a producer with the consumers' own.
+        """
+
+        async def opened(info: SchemaInfo) -> tuple[_Key, Producer]:
+            key = target.topic, info.definition
+            return key, await _once(
+                self._producers, key, lambda: self._open_producer(target, topic, consumer_name, info)
+            )
+
+        own, wanted = self._schema.schema_info(), self._schema.written_with(topic, version)
+        refused = target.topic, wanted.definition
+        if wanted.definition != own.definition and refused not in self._refused:
+            try:
+                return await opened(wanted)
+            except IncompatibleSchema as error:
+                self._refused.add(refused)
+                logger.warning(
+                    "subscription %s: letters of messages with schema version %s get the schema of the consumer,"
+                    " which cannot always decode them: %s",
+                    self._subscription,
+                    version.hex(),
+                    error,
+                )
+        return await opened(own)
+
+    async def _open_producer(
+        self, target: _Target, topic: str, consumer_name: str, info: SchemaInfo
+    ) -> Producer:
         chance = secrets.token_hex(_RANDOM_BYTES)[:_RANDOM_CHARACTERS]
         options = ProducerOptions(
             producer_name=f"{base_name(topic)}-{self._subscription}-{consumer_name}-{chance}-{target.suffix}",
-            schema=self._schema,  # payloads are copied unchanged
+            schema=_Copied(info),
             chunking_enabled=True,
             initial_subscription_name=target.initial_subscription,
         )
@@ -233,7 +285,7 @@ def _default(name_of: Callable[[str, str], str], topic: str, subscription: str) 
         raise InvalidTopicName(str(error)) from None
 
 
-async def _once(known: dict[str, asyncio.Future[V]], key: str, make: Callable[[], Awaitable[V]]) -> V:
+async def _once(known: dict[K, asyncio.Future[V]], key: K, make: Callable[[], Awaitable[V]]) -> V:
     """Return the known value, or make it once for all concurrent callers. An error is not remembered."""
     making = known.get(key)
     if making is None:

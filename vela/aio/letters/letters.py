@@ -104,6 +104,8 @@ class Letters:
         policy, count = self._box.policy, entry.redelivery_count
         position = (entry.ledger_id, entry.entry_id)
         if policy.bypasses(count):
+            if entry.chunks:
+                self._owner.acks.remember_chunks(entry)
             if busy := self._busy.get(position):  # delivered again before its letter was stored
                 busy.wanted_by_timeout = False
                 self._owner.passed_over(messages)
@@ -196,6 +198,8 @@ class Letters:
         async def write(each: Message) -> None:
             await self._retry_letter(each, delay_ms, properties or _NO_PROPERTIES)
 
+        if message.entry.chunks:
+            self._owner.acks.remember_chunks(message.entry)
         writing = self._start([message], write, shown=True)
         try:
             await asyncio.shield(writing)
@@ -303,6 +307,7 @@ class Letters:
         await self._box.send_dead(
             _copy(message, properties),
             topic=message.topic_name(),
+            version=message.schema_version(),
             consumer_name=self._owner.consumer_name(),
         )
 
@@ -323,6 +328,7 @@ class Letters:
         await (self._box.send_dead if is_dead else self._box.send_retry)(
             _copy(message, properties, deliver_at_ms),
             topic=message.topic_name(),
+            version=message.schema_version(),
             consumer_name=self._owner.consumer_name(),
         )
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,7 +14,7 @@ from vela.aio.own_loop import require_loop
 from vela.aio.readers.reader import Reader
 from vela.core.argument_checks import require_callable
 from vela.core.backoff import Backoff
-from vela.errors import AlreadyClosed, VelaError
+from vela.errors import AlreadyClosed, NotConnected, VelaError
 from vela.message import Message
 
 __all__ = ["TableView"]
@@ -32,9 +32,13 @@ class TableView:
     Pulsar's clients.
     """
 
-    def __init__(self, reader: Reader, backoff: Backoff) -> None:
-        """`backoff` gives the pauses after failed reads."""
+    def __init__(
+        self, reader: Reader, backoff: Backoff, *, open_reader: Callable[[], Awaitable[Reader]]
+    ) -> None:
+        """`backoff` gives the pauses after failed reads. `open_reader` replaces a reader that has failed."""
         self._reader = reader
+        self._open_reader = open_reader
+        self._has_failed = False  # the reader, for example because its topic was deleted
         self._backoff = backoff
         self._values: dict[str, Any] = {}
         self._listeners: list[Listener] = []
@@ -103,7 +107,7 @@ class TableView:
         logged = ""
         while True:
             try:
-                message = await self._reader.read_next()
+                message = await self._next()
             except AlreadyClosed:
                 return
             except VelaError as error:
@@ -120,20 +124,52 @@ class TableView:
                 self._backoff.reset()
                 self._apply(message)
 
+    async def _next(self) -> Message:
+        if self._has_failed:
+            await self._begin_again()
+        try:
+            return await self._reader.read_next()
+        except NotConnected:
+            self._has_failed = True
+            raise
+
+    async def _begin_again(self) -> None:
+        """Open another reader, and replace the table with what the topic has now."""
+        await self._reader.close()
+        self._reader = await self._open_reader()
+        values: dict[str, Any] = {}
+        while await self._reader.has_message_available():
+            self._change(values, await self._reader.read_next())
+        self._has_failed = False
+        old, self._values = self._values, values
+        for key in old:
+            if key not in values:
+                self._tell(key, None)
+        for key, value in values.items():
+            if key not in old or old[key] != value:
+                self._tell(key, value)
+
     def _apply(self, message: Message) -> None:
+        if self._change(self._values, message):
+            key = message.partition_key()
+            self._tell(key, self._values.get(key))
+
+    def _change(self, values: dict[str, Any], message: Message) -> bool:
+        """Put a message into a table. Return False if it changes nothing."""
         key = message.partition_key()
         if not key:
-            return
-        value = None
+            return False
         if message.has_null_value() or not message.data():
-            self._values.pop(key, None)
-        else:
-            try:
-                value = message.value()
-            except Exception:
-                logger.exception("%s cannot be decoded; the table view keeps the old value", message)
-                return
-            self._values[key] = value
+            values.pop(key, None)
+            return True
+        try:
+            values[key] = message.value()
+        except Exception:
+            logger.exception("%s cannot be decoded; the table view keeps the old value", message)
+            return False
+        return True
+
+    def _tell(self, key: str, value: Any) -> None:
         for listener in self._listeners:
             try:
                 listener(key, value)

@@ -44,7 +44,7 @@ _TABLE: Final = re.compile(r"\s*\[")
 def profiles_path() -> Path:
     """Return the path of the file with the profiles, which need not exist."""
     folder = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    return Path(folder).expanduser() / "vela" / "profiles.toml"
+    return _expanded(folder) / "vela" / "profiles.toml"
 
 
 def profiles() -> dict[str, dict[str, str]]:
@@ -61,7 +61,7 @@ def profile(name: str) -> dict[str, str]:
         known = ", ".join(sorted(found)) or "none"
         raise CliError(f"{path} has no profile {name!r}; it has {known}", Exit.USAGE, code="NoProfile")
     fields = _checked(name, found[name])
-    return {key: str(Path(text).expanduser()) if key in _FILES else text for key, text in fields.items()}
+    return {key: str(_expanded(text)) if key in _FILES else text for key, text in fields.items()}
 
 
 def add_profile(name: str, fields: Mapping[str, str]) -> None:
@@ -78,8 +78,7 @@ def add_profile(name: str, fields: Mapping[str, str]) -> None:
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     # The command may run in another folder next time.
     whole = {
-        key: str(Path(value).expanduser().absolute()) if key in _FILES else value
-        for key, value in fields.items()
+        key: str(_expanded(value).absolute()) if key in _FILES else value for key, value in fields.items()
     }
     lines = "".join(f"{key} = {_quoted(value)}\n" for key, value in whole.items())
     _write(path, f"{text.rstrip()}\n\n[{name}]\n{lines}".lstrip())
@@ -103,7 +102,7 @@ def used_profile() -> str:
     """Return the profile that `vela profile use` has chosen, "" = none."""
     try:
         return _used_path().read_text(encoding="utf-8").strip()
-    except (OSError, ValueError):
+    except (OSError, ValueError, CliError):  # CliError: the user has no home folder
         return ""
 
 
@@ -138,6 +137,18 @@ def _without(name: str, text: str) -> str:
         elif line.strip():
             between = []
     return "".join(kept + between)
+
+
+def _expanded(path: str) -> Path:
+    """Return a path with "~" expanded. Raises CliError if the user, or the user that it names, has no home folder."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise CliError(
+            f"{path} cannot be found, because there is no home folder: set HOME, or write the whole path",
+            Exit.USAGE,
+            code="NoHome",
+        ) from None
 
 
 def _used_path() -> Path:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from vela.cli.text.streams import writes_utf8
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
@@ -44,7 +46,7 @@ _CONTROL: Final = re.compile(
 
 def emit(document: Any) -> None:
     """Print a JSON document as one line, which a reader of the pipe sees at once."""
-    click.echo(json.dumps(document, ensure_ascii=False, separators=(", ", ": ")))
+    click.echo(json.dumps(document, ensure_ascii=not writes_utf8(sys.stdout), separators=(", ", ": ")))
 
 
 def printable(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple, TypeAlias
 
 from vela.core.acks.batch_acks import BatchAcks, Position, no_such_message
@@ -213,6 +214,13 @@ class AckGrouping:
         """Note a delivery of a batch, before the application gets its messages. See `BatchAcks.delivered`."""
         if ack_set is not None or self._batches:
             self._batches.delivered((ledger_id, entry_id), batch_size, ack_set)
+
+    def asked_again(self, positions: Iterable[Position]) -> None:
+        """Note that these entries are delivered again, perhaps to another consumer. Collected acks stay."""
+        for position in positions:
+            batch = self._batches.get(position)
+            if batch is not None and not batch.is_waiting:
+                self._batches.close(position)
 
     def attached(self) -> None:
         """Note a new connection, over which unacked messages are delivered again. Collected acks stay."""

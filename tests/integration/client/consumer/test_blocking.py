@@ -10,7 +10,7 @@ import pytest
 import vela
 from broker.doors.binary.wire import events
 from tests.integration.client.consumer.desk import TOPIC, Desk
-from tests.support.scripted_peer import ScriptedPeer
+from tests.support.scripted_peer import Link, ScriptedPeer
 from tests.support.waiting import until
 from vela.aio.client import Client
 from vela.blocking.waiting import Waiter
@@ -87,4 +87,35 @@ async def test_the_message_of_an_interrupted_read_is_available(monkeypatch: pyte
             await call(interrupted)
         assert await call(reader.has_message_available)
         assert (await call(reader.read_next)).data() == b"last"
+        await call(client.close)
+
+
+async def test_messages_taken_ahead_on_another_thread_after_a_seek_stay() -> None:
+    async with ScriptedPeer.started() as peer:
+        desk = Desk(peer, cast(Client, None))
+
+        def moved(link: Link, event: events.Seek) -> None:
+            link.engine.send_close_consumer(event.consumer_id)
+            link.engine.send_success(event.request_id)
+
+        def flowed(link: Link, event: events.Flow) -> None:
+            if peer.count(events.Subscribe) == 2 and not desk.next_entry:
+                desk.deliver_each(b"0", b"1", b"2")
+
+        peer.on(events.Seek, moved)
+        peer.on(events.Flow, flowed)
+        client = await asyncio.to_thread(vela.Client, peer.url, initial_backoff_ms=5)
+        consumer = await call(client.subscribe, TOPIC, "billing")
+        seek = consumer.aio.seek
+        others: Waiter[Any] = Waiter()
+
+        async def seek_while_another_thread_receives(target: Any) -> None:
+            await seek(target)
+            await until(lambda: len(consumer.aio.queue) == 3, "the messages after the seek")
+            consumer._begin(others, None, [])
+
+        consumer.aio.seek = seek_while_another_thread_receives
+        await call(consumer.seek, vela.MessageId.earliest)
+        assert others.wait().data() == b"0"
+        assert [(await call(consumer.receive, 5_000)).data() for _ in range(2)] == [b"1", b"2"]
         await call(client.close)

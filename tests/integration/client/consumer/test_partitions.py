@@ -132,11 +132,11 @@ async def test_unsubscribing_can_be_repeated_after_it_failed_for_one_partition(d
     assert consumer.state is ConsumerState.CLOSED
 
 
-async def test_a_topic_that_has_failed_does_not_count_for_available_messages(
-    desk: Desk, caplog: pytest.LogCaptureFixture
-) -> None:
+async def losing_one_of_two(desk: Desk, caplog: pytest.LogCaptureFixture) -> MultiTopicsConsumer:
+    """Return a consumer of two topics, one of which is deleted."""
     gone = f"{TOPIC}-gone"
     consumer = await desk.client.subscribe([TOPIC, gone], "billing")
+    assert isinstance(consumer, MultiTopicsConsumer)
 
     def look_up(link: Link, event: events.Lookup) -> None:
         if event.topic == gone:
@@ -149,7 +149,55 @@ async def test_a_topic_that_has_failed_does_not_count_for_available_messages(
     desk.peer.link.engine.send_close_consumer(subscribed.consumer_id)
     desk.peer.link.flush()
     await until(lambda: "has failed" in caplog.text, "its end")
+    return consumer
+
+
+async def test_a_topic_that_has_failed_does_not_count_for_available_messages(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer = await losing_one_of_two(desk, caplog)
     assert not await consumer.has_message_available()
+
+
+async def test_a_topic_that_was_deleted_does_not_prevent_unsubscribing_from_the_others(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer = await losing_one_of_two(desk, caplog)
+    await consumer.unsubscribe()
+    assert desk.peer.count(events.Unsubscribe) == 1
+    assert consumer.state is ConsumerState.CLOSED
+
+
+async def test_a_topic_that_was_deleted_does_not_prevent_a_seek_of_the_others(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer = await losing_one_of_two(desk, caplog)
+    await consumer.seek(0)
+    assert desk.peer.count(events.Seek) == 1
+    (last,) = await consumer.get_last_message_ids()
+    assert last.topic_name() == TOPIC
+
+
+async def test_a_consumer_that_has_failed_says_so(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    consumer = await losing_one_of_two(desk, caplog)
+    gone = next(each for each in consumer.consumers() if each.topic() != TOPIC)
+    with pytest.raises(NotConnected, match="has failed: create a new one"):
+        await gone.seek(0)
+
+
+async def test_a_reader_that_began_at_the_end_reads_a_new_partition_from_its_first_message(
+    desk: Desk,
+) -> None:
+    partitions = Partitions(desk, 1)
+    reader = await desk.client.create_reader(TOPIC, MessageId.latest)
+    consumer = reader._consumer
+    assert isinstance(consumer, MultiTopicsConsumer)
+    partitions.count = 2
+    await consumer.add(TOPIC, is_new=True)
+    starts = [
+        (each.start.ledger_id, each.start.entry_id) for each in desk.peer.of(events.Subscribe) if each.start
+    ]
+    assert starts == [(each.ledger_id(), each.entry_id()) for each in (MessageId.latest, MessageId.earliest)]
 
 
 async def test_messages_that_came_during_a_seek_go_with_a_topic_that_fails_meanwhile(

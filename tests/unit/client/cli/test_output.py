@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from rich.table import Table
 from rich.text import Text
 
-from vela.cli.text.output import facts, one_line, print_rich, printable, table
+from vela.cli.text.output import emit, facts, one_line, print_rich, printable, table
 
 COLUMNS = ("topic", "backlog", "stored", "last")
 ROWS = [("orders", "1", "2 kB", "3 s"), ("a-longer-name", "1,000", "2 kB", "30 min")]
@@ -100,3 +104,23 @@ def test_one_long_cell_does_not_widen_every_row_of_a_pipe(
         f"3:5  {'k' * 20_000}    10  two",
         "3:6        800",
     ]
+
+
+def test_characters_that_the_output_cannot_express_are_shown_as_escapes(tmp_path: Path) -> None:
+    (tmp_path / "vela").mkdir()
+    (tmp_path / "vela" / "profiles.toml").write_text('[shop]\nurl = "ws://é–:1"\n', encoding="utf-8")
+    shown = subprocess.run(
+        [sys.executable, "-m", "vela.cli", "profile", "list"],
+        env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path), "PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    assert shown.stdout.decode("latin-1") == "  shop  ws://é\\u2013:1\n"
+
+
+def test_json_is_json_in_every_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="latin-1"))
+    emit({"name": "é–"})
+    assert json.loads(written.getvalue()) == {"name": "é–"}

@@ -299,3 +299,18 @@ def test_the_comment_above_the_next_profile_stays(folder: Path, before: str, aft
     write(folder, before)
     remove_profile("a")
     assert (folder / "profiles.toml").read_text(encoding="utf-8") == after
+
+
+def test_a_user_without_a_home_folder_has_no_profiles(
+    vela: Vela, console: FakeConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(_uid: int) -> None:
+        raise KeyError("no such user")
+
+    for name in ("HOME", "XDG_CONFIG_HOME", "VELA_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    console.answers["GET topics"] = {"topics": [], "next_after": None}
+    assert vela(LIST).exit_code == 0
+    refused = vela("--profile shop topics list")
+    assert (refused.exit_code, "set HOME, or write the whole path" in refused.stderr) == (2, True)
