@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.doors.read_gate import MAX_PENDING_BYTES, MAX_PENDING_SENDS, ReadGate
+from broker.doors.read_gate import MAX_PENDING_ACKS, MAX_PENDING_BYTES, MAX_PENDING_SENDS, ReadGate
 from tests.unit.doors.reading import Reading
 
 
@@ -36,4 +36,19 @@ def test_a_stuck_output_keeps_the_gate_closed_until_the_peer_reads() -> None:
     gate.sends_answered(1, MAX_PENDING_BYTES + 1)
     assert not reading.on
     gate.output_stuck(stuck=False)
+    assert reading.on
+
+
+def test_reading_stops_while_too_many_acks_wait_for_their_receipts() -> None:
+    reading = Reading()
+    gate = ReadGate(pause=reading.pause, resume=reading.resume)
+    for _ in range(MAX_PENDING_ACKS):
+        gate.ack_begun()
+    assert reading.on
+    gate.ack_begun()
+    assert not reading.on
+    for _ in range(MAX_PENDING_ACKS // 2):
+        gate.ack_done()
+    assert not reading.on
+    gate.ack_done()
     assert reading.on
