@@ -15,12 +15,14 @@ __all__ = ["ReadGate"]
 MAX_PENDING_BYTES: Final = 4 * 1024 * 1024  # of sends without a receipt
 MAX_PENDING_SENDS: Final = 1000
 MAX_PENDING_REQUESTS: Final = 1000  # unanswered lookups, opens, seeks …
+MAX_PENDING_ACKS: Final = 10_000  # ack commands whose receipts wait until the cursor is stored
 
 
 class ReadGate:
     """Counts the answers that the broker owes one connection. Closes above a limit and opens at half the limit."""
 
     __slots__ = (
+        "_acks",
         "_bytes",
         "_open",
         "_output_is_stuck",
@@ -37,6 +39,7 @@ class ReadGate:
         self._bytes = 0
         self._sends = 0
         self._requests = 0
+        self._acks = 0
         self._output_is_stuck = False
         self._throttles = 0
         self._open = True
@@ -70,6 +73,17 @@ class ReadGate:
         self._requests -= 1
         self._open_if_possible()
 
+    def ack_begun(self) -> None:
+        """Count an ack command whose client wants a receipt."""
+        self._acks += 1
+        if self._open and self._acks > MAX_PENDING_ACKS:
+            self._close()
+
+    def ack_done(self) -> None:
+        """Count the receipt or the refusal of an ack command."""
+        self._acks -= 1
+        self._open_if_possible()
+
     def output_stuck(self, *, stuck: bool) -> None:
         """Close the gate while the peer sends requests without reading the answers."""
         self._output_is_stuck = stuck
@@ -101,6 +115,7 @@ class ReadGate:
             and self._bytes <= MAX_PENDING_BYTES // 2
             and self._sends <= MAX_PENDING_SENDS // 2
             and self._requests <= MAX_PENDING_REQUESTS // 2
+            and self._acks <= MAX_PENDING_ACKS // 2
         ):
             self._open = True
             self._resume()

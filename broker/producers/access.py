@@ -139,6 +139,10 @@ class ProducerAccess:
         epoch = next_epoch(self.topic_epoch, producer.request.topic_epoch)
         try:
             await self._store_epoch(epoch)
+            if self._exclusive is None:
+                raise ServiceNotReady(
+                    f"{self._topic_name} closed its producers while producer {producer.name} was opened; open it again"
+                )
             if self._exclusive is not producer or not producer.is_open:
                 raise ProducerFenced(f"another producer took {self._topic_name} meanwhile; open it again")
         except BaseException:

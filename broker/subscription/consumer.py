@@ -230,8 +230,8 @@ class Consumer(Member):
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
         """Return a function that acks entries of this consumer, even after the consumer has left.
 
-        The function does nothing once an act or a seek has moved the cursor, because the ack belongs to a delivery that
-        came before the move.
+        The function does nothing once a reset, a seek or an undo has moved the cursor, because the ack belongs to a
+        delivery that came before the move.
         """
         return self._subscription.acker(self)
 

@@ -535,10 +535,10 @@ class Subscription(SubscriptionRunner):
 
     def acker(self, consumer: Consumer) -> Callable[[Sequence[AckRequest]], None]:
         """Return a function that acks for a consumer, as `Consumer.acker` describes."""
-        version = self.cursor.version
+        resets = self._state.resets
 
         def ack(acks: Sequence[AckRequest]) -> None:
-            if self.cursor.version == version and not self.is_deleted and self.log.is_open:
+            if self._state.resets == resets and not self.is_deleted and self.log.is_open:
                 self.ack(consumer, acks, cumulative=False, on_durable=None, validation_error=None)
 
         return ack

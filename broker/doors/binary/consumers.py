@@ -332,12 +332,20 @@ class ConsumerSlot:
             return
         acks = [AckRequest(Position(ledger, entry), ack_set) for ledger, entry, ack_set in event.ids]
         reason = None if event.validation_error is None else event.validation_error.name
+        if request_id is not None:
+            self._peer.gate.ack_begun()
         self.consumer.ack(
             acks,
             cumulative=event.cumulative,
-            on_durable=None if request_id is None else lambda error: self._answer_ack(request_id, error),
+            on_durable=None if request_id is None else lambda error: self._ack_settled(request_id, error),
             validation_error=reason,
         )
+
+    def _ack_settled(self, request_id: int, error: BrokerError | None) -> None:
+        try:
+            self._answer_ack(request_id, error)
+        finally:
+            self._peer.gate.ack_done()
 
     def _answer_ack(self, request_id: int | None, error: BrokerError | None) -> None:
         if request_id is None:

@@ -5,6 +5,7 @@ Above the horizon, readers get the log itself.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -50,6 +51,8 @@ class CompactedView:
         self.stored = stored
         self.counters = CompactionCounters()
         self.is_running = False  # a compaction runs, or waits for its turn
+        # Held while `stored` and its row change, so that no two changes choose the same number for a run.
+        self.changing = asyncio.Lock()
 
     @property
     def horizon(self) -> Position | None:

@@ -9,14 +9,14 @@ SELECT name FROM vela_topic WHERE name = ANY(%s::text[]) ORDER BY name
 
 -- name: copy_subscriptions
 -- Creates on the new partitions every subscription that an earlier partition has, with its last known type. The new
--- partitions are empty, so each subscription starts at their first message.
+-- partitions are empty, so each subscription starts at their first message. It is paused if it is paused wherever it exists.
 WITH known AS (
-    SELECT DISTINCT ON (s.name) s.name, s.type, s.properties
+    SELECT DISTINCT ON (s.name) s.name, s.type, s.properties, bool_and(s.paused) OVER (PARTITION BY s.name) AS paused
     FROM vela_subscription s JOIN vela_topic t ON t.id = s.topic_id
     WHERE t.parent_id = %(parent_id)s AND t.partition < %(before)s ORDER BY s.name, t.partition
 ), made AS (
-    INSERT INTO vela_subscription (topic_id, name, type, properties, created_at)
-    SELECT t.id, known.name, known.type, known.properties, now()
+    INSERT INTO vela_subscription (topic_id, name, type, properties, paused, created_at)
+    SELECT t.id, known.name, known.type, known.properties, known.paused, now()
     FROM vela_topic t CROSS JOIN known WHERE t.parent_id = %(parent_id)s AND t.partition >= %(before)s
     RETURNING id
 ), cursors AS (

@@ -1,8 +1,9 @@
 """Apply acks of clients. An ack changes cursor and dispatcher at once; the flusher stores the cursor some time later.
 
 An ack is late when the counts of its entry are not in memory: it waits until they are loaded, and every later ack waits
-behind it. An ack that comes during a move of the cursor is put off until the move is over. During a reset, a seek or a
-removal the ack is refused (`ignores_acks`), because such a move forgets which entries are pending.
+behind it. An ack that comes during a move of the cursor, or is late when one begins, is put off until the move is over.
+During a reset, a seek or a removal the ack is refused (`ignores_acks`), because such a move forgets which entries are
+pending.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class AckCommand(NamedTuple):
     cumulative: bool
     receipt: DurableCallback | None
     returns_permits: bool  # the client discarded these entries and granted one permit for each
-    cursor_version: int  # the cursor's version when the command came
+    resets: int  # the state's number of resets when the command came
 
 
 class Acks:
@@ -77,7 +78,7 @@ class Acks:
     ) -> Effects:
         """Apply the acks of one command. If this raises, some of them may have been applied."""
         state = self._state
-        command = AckCommand(member, acks, cumulative, receipt, returns_permits, state.cursor.version)
+        command = AckCommand(member, acks, cumulative, receipt, returns_permits, state.resets)
         if state.is_moving:
             if state.ignores_acks:
                 return _refused(command)
@@ -212,11 +213,16 @@ class Acks:
     def apply_first_late(self) -> Effects:
         """Apply the ack that has waited longest. Raises IndexMissing while counts are missing: load them, then repeat.
 
-        Raises ServiceNotReady if the cursor was moved after the ack came.
+        If a move is under way that keeps pending entries, puts all late acks off. Raises ServiceNotReady if a move has
+        forgotten the pending entries since the ack came.
         """
         state, command = self._state, self._late[0]
-        if state.cursor.version != command.cursor_version or state.is_moving or state.is_deleted:
+        if state.resets != command.resets or state.is_deleted:
             raise ServiceNotReady("the cursor was moved; your unacknowledged messages are delivered again")
+        if state.is_moving:
+            self._put_off[:0] = self._late
+            self._late.clear()
+            return ()
         effects = self._apply(command)
         self._late.pop(0)
         return effects

@@ -178,8 +178,9 @@ class SubscriptionMachine:
         self.state.is_moving = True
 
     def forget_acks(self) -> Effects:
-        """Refuse acks until the end of the move, including those that were put off."""
+        """Refuse acks until the end of the move, including those that were put off and those that are late."""
         self.state.ignores_acks = True
+        self.state.resets += 1
         return self.acks.refuse_put_off()
 
     def end_move(self) -> None:

@@ -142,19 +142,13 @@ class Compactor:
             topic.compacted.is_running = False
 
     async def _compact(self, topic: Topic, report: Report, survey: Survey | None) -> CompactionResult:
-        ledgers, stored = topic.log.ledgers, topic.compacted.stored
-        if survey is not None:
-            horizon = await self._surveyed(topic, survey)
-        elif stored is not None and stored.generation and stored.horizon.messages == ledgers.total_messages:
+        total, stored = topic.log.ledgers.total_messages, topic.compacted.stored
+        if survey is None and stored is not None and stored.generation and stored.horizon.messages == total:
             await self._sweep_quietly(topic)  # a run that stopped after publishing may have left entries
             return CompactionResult(kept=stored.kept, removed_messages=0, duration_ms=0)
-        else:
-            horizon = Horizon(
-                position=ledgers.last_position(),
-                messages=ledgers.total_messages,
-                size_bytes=ledgers.total_bytes,
-            )
-        attempt = await self._begin(topic)
+        async with topic.compacted.changing:
+            horizon = _end_of(topic) if survey is None else await self._surveyed(topic, survey)
+            attempt = await self._begin(topic)
         try:
             result = await self._run(topic, attempt, horizon, report, survey)
         except Exception as error:
@@ -220,11 +214,12 @@ class Compactor:
         duration_ms = self._clock.now_ms() - began_ms
         result = CompactionResult(kept=kept, removed_messages=removed, duration_ms=duration_ms)
         publish = partial(store.publish, attempt=attempt, horizon=horizon, result=result)
-        if not await _write(topic, publish, what="publishing compacted entries"):
-            raise CompactionBusy(f"{topic.name} was emptied during the compaction; compact it again")
-        topic.compacted.stored = StoredCompaction(
-            horizon=horizon, generation=attempt, attempt=attempt, kept=kept
-        )
+        async with topic.compacted.changing:
+            if not await _write(topic, publish, what="publishing compacted entries"):
+                raise CompactionBusy(f"{topic.name} was emptied during the compaction; compact it again")
+            topic.compacted.stored = StoredCompaction(
+                horizon=horizon, generation=attempt, attempt=attempt, kept=kept
+            )
         topic.compacted.counters.succeed(result, read_bytes=pace.read_bytes)
         logger.info(
             "%s is compacted up to %s: %s messages stay, %s were removed",
@@ -257,31 +252,32 @@ class Compactor:
 
         The horizon moves to `through` if it was before that. Raises TopicFenced.
         """
-        stored = topic.compacted.stored
-        if stored is None:
-            return
-        horizon = stored.horizon
-        if through > horizon.position:
-            horizon = await _totals(topic, through)
-        attempt = stored.attempt + 1
-        await _write(
-            topic, partial(store.empty, attempt=attempt, horizon=horizon), what="emptying a compacted topic"
-        )
-        topic.compacted.stored = StoredCompaction(
-            horizon=horizon, generation=attempt, attempt=attempt, kept=Kept()
-        )
-        await self._sweep_quietly(topic)
+        async with topic.compacted.changing:
+            stored = topic.compacted.stored
+            if stored is None:
+                return
+            horizon = stored.horizon
+            if through > horizon.position:
+                horizon = await _totals(topic, through)
+            attempt = stored.attempt + 1
+            empty = partial(store.empty, attempt=attempt, horizon=horizon)
+            await _write(topic, empty, what="emptying a compacted topic")
+            topic.compacted.stored = StoredCompaction(
+                horizon=horizon, generation=attempt, attempt=attempt, kept=Kept()
+            )
+            await self._sweep_quietly(topic)
 
     async def forget(self, topic: Topic) -> None:
         """Delete the compacted messages of a topic: readers then get the log, and retention alone decides about trims.
 
         Safe to repeat. Raises TopicFenced.
         """
-        if topic.compacted.stored is None:
-            return
-        await _write(topic, store.forget, what="deleting a compaction")
-        topic.compacted.stored = None
-        await self._sweep_quietly(topic)
+        async with topic.compacted.changing:
+            if topic.compacted.stored is None:
+                return
+            await _write(topic, store.forget, what="deleting a compaction")
+            topic.compacted.stored = None
+            await self._sweep_quietly(topic)
 
     async def _sweep_quietly(self, topic: Topic) -> None:
         try:
@@ -321,6 +317,16 @@ async def _totals(topic: Topic, through: Position) -> Horizon:
     while (totals := index.through(through)) is None:
         await topic.reader.load_index(index.unknown(through))
     return Horizon(position=through, messages=totals[0], size_bytes=totals[1])
+
+
+def _end_of(topic: Topic) -> Horizon:
+    """Return the last stored entry, with the topic's totals."""
+    ledgers = topic.log.ledgers
+    return Horizon(
+        position=ledgers.last_position(),
+        messages=ledgers.total_messages,
+        size_bytes=ledgers.total_bytes,
+    )
 
 
 def _before_log(topic: Topic) -> Horizon:

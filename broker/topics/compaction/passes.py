@@ -97,6 +97,8 @@ async def pieces(topic: Topic, through: Position) -> AsyncIterator[list[StoredEn
     view, ledgers = topic.compacted, topic.log.ledgers
     position = Position(0, 0)
     while view.horizon is not None and position <= view.horizon:
+        # The copies of a deleted topic are gone, and no page would end after the horizon.
+        _require_open(topic)
         page = await view.read(position)
         position = page.end
         if page.entries:
@@ -104,11 +106,15 @@ async def pieces(topic: Topic, through: Position) -> AsyncIterator[list[StoredEn
     limit = view.trim_limit
     position = ledgers.first_position() if limit is None else ledgers.next_after(limit)
     while position <= through and ledgers.contains(position):
-        if not topic.is_open:
-            raise TopicFenced(f"{topic.name} left memory; compact it again")
+        _require_open(topic)
         piece = await topic.reader.read_once(position, most=_PIECE_ENTRIES, more_bytes=_PIECE_BYTES)
         piece = [entry for entry in piece if Position(entry.ledger_id, entry.entry_id) <= through]
         if piece:
             yield piece
             position = Position(piece[-1].ledger_id, piece[-1].entry_id)
         position = ledgers.next_after(position)
+
+
+def _require_open(topic: Topic) -> None:
+    if not topic.is_open:
+        raise TopicFenced(f"{topic.name} left memory; compact it again")

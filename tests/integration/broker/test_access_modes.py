@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from broker.core.errors import ProducerBusy, ProducerFenced
+from broker.core.errors import ProducerBusy, ProducerFenced, ServiceNotReady
 from broker.core.producers.access import AccessMode
+from broker.core.topic_name import TopicName
 from tests.support.broker_harness import BrokerRun, ProducerProbe, eventually, one_row, rows, running
+from tests.support.postgres_proxy import Moment
 
 EXCLUSIVE, WAIT, FENCING = (
     AccessMode.EXCLUSIVE,
@@ -121,6 +125,18 @@ async def test_an_exclusive_producer_replaces_its_own_dead_connection(run: Broke
     old.alive = False
     assert epoch(await run.producer(name="a", access_mode=EXCLUSIVE, topic_epoch=0)) == 0
     assert old.closed == [None]
+
+
+async def test_a_producer_that_opens_during_an_unload_is_told_to_come_again(run: BrokerRun) -> None:
+    await run.consumer()
+    trap = run.proxy.trap("SET producer_epoch", Moment.HOLD_ANSWER)
+    opening = asyncio.create_task(run.producer(name="a", access_mode=EXCLUSIVE))
+    await trap.caught.wait()
+    await run.broker.endings.unload([TopicName.parse("t")])
+    trap.release()
+    with pytest.raises(ServiceNotReady, match="open it again"):
+        await opening
+    assert epoch(await run.producer(name="a", access_mode=EXCLUSIVE)) == 1
 
 
 async def test_a_topic_that_closes_its_producers_refuses_waiting_ones(run: BrokerRun) -> None:

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from broker.core.errors import NotAllowed
+from broker.core.errors import NotAllowed, TopicFenced
 from broker.core.position import EARLIEST, LATEST, Position
 from broker.core.subscription.types import SubscriptionType
+from broker.core.topic_name import TopicName
 from broker.topics.compaction.compactor import CompactionBusy
 from tests.integration.broker.topic_acting import partitioned
 from tests.support.acting import apply, done, planned, refused
@@ -28,6 +29,7 @@ from tests.support.broker_harness import (
 from tests.support.compacting import batch, compact, compacted_reader, put, values
 from tests.support.entries import chunk, encrypted
 from tests.support.lifetime import keeping, kept, look
+from tests.support.postgres_proxy import Moment as PgMoment
 from tests.support.storage_faults import Fault, Moment, StorageFaults
 from vela.wire.entry import Compression
 
@@ -628,3 +630,39 @@ async def test_a_run_that_is_overtaken_by_a_truncate_publishes_nothing(broker_ur
             await reader.has(1)
             assert values(reader) == ["c=1"]
             assert one_row(broker_url, "SELECT state FROM vela_compaction") == ("SUCCESS",)
+
+
+async def test_a_truncate_deletes_the_copies_of_a_run_that_begins_meanwhile(run: BrokerRun) -> None:
+    producer = await run.producer()
+    await put(producer, "a=1", "b=1")
+    await compact(run)
+    positions = await put(producer, "c=1")
+    trap = run.proxy.trap("UPDATE vela_compaction c SET generation = $", PgMoment.HOLD_REQUEST)
+    emptying = asyncio.create_task(run.broker.compactor.empty(run.topic(), positions[-1]))
+    await trap.caught.wait()
+    compacting = asyncio.create_task(compact(run))
+    await asyncio.wait({compacting}, timeout=1)
+    trap.release()
+    await emptying
+    await asyncio.gather(compacting, return_exceptions=True)
+    await put(producer, "d=1")
+    reader = await compacted_reader(run)
+    await reader.has(1)
+    assert values(reader) == ["d=1"]
+
+
+async def test_the_run_of_a_deleted_topic_ends_and_lets_other_runs_begin(run: BrokerRun) -> None:
+    producer = await run.producer()
+    await put(producer, "a=1", "b=1")
+    await compact(run)
+    await put(producer, "c=1")
+    trap = run.proxy.trap("FROM vela_compaction c LEFT JOIN LATERAL", PgMoment.HOLD_REQUEST)
+    compacting = asyncio.create_task(compact(run))
+    await trap.caught.wait()
+    await run.broker.endings.delete(TopicName.parse("t"), force=True)
+    trap.release()
+    async with asyncio.timeout(30):
+        with pytest.raises(TopicFenced):
+            await compacting
+    await put(await run.producer("other"), "a=1")
+    assert (await compact(run, "other")).kept.messages == 1

@@ -12,6 +12,7 @@ from broker.process.reports.statistics import partitioned_statistics
 from broker.storage.pool import ConnectionPool
 from broker.topics.partitions import grow
 from tests.integration.broker.acting import partitioned
+from tests.support.acting import done
 from tests.support.broker_harness import BrokerRun, eventually, one_row, rows
 from tests.support.postgres_proxy import Moment
 
@@ -55,6 +56,21 @@ async def test_new_partitions_have_the_subscriptions_of_the_others_at_their_begi
     await late.has(3)
     assert run.subscription("p-partition-3", "b").cursor.backlog_messages == 3
     assert producer.closed == []
+
+
+async def test_a_subscription_that_is_paused_on_all_partitions_is_paused_on_new_ones(run: BrokerRun) -> None:
+    await partitioned(run, 2)
+    for partition in ("p-partition-0", "p-partition-1"):
+        await run.consumer(partition, "a")
+        await run.consumer(partition, "b")
+    for partition, name in (("p-partition-0", "a"), ("p-partition-1", "a"), ("p-partition-1", "b")):
+        await done(run, "pause", topic=partition, subscription=name)
+    await grow(pool(run), P, 3)
+    await (await run.producer("p-partition-2")).publish(1)
+    await (await run.consumer("p-partition-2", "b", permits=10)).has(1)
+    paused = await run.consumer("p-partition-2", "a", permits=10)
+    assert run.subscription("p-partition-2", "a").is_paused
+    assert not paused.deliveries
 
 
 @pytest.mark.row("S2.10")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import psycopg
 import pytest
 
 from broker.core.errors import SubscriptionNotFound
@@ -16,6 +17,7 @@ from tests.support.broker_harness import (
     rows,
     running,
 )
+from tests.support.storage_faults import StorageFaults
 
 EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
 
@@ -39,6 +41,20 @@ async def test_a_pause_stops_delivery_and_outlives_the_broker(broker_url: str) -
         assert "3 messages are not acked" in result["words"][0]
         await again.has(3)
         assert "not paused: there is nothing to resume" in await refused(run, "resume")
+
+
+async def test_a_pause_that_postgresql_refuses_leaves_the_subscription_as_it_was(broker_url: str) -> None:
+    faults = StorageFaults()
+    faults.fail("cursors.set_paused", error=psycopg.errors.CheckViolation)
+    with faults.installed():
+        async with running(broker_url) as run:
+            consumer = await run.consumer(permits=100)
+            act_id, _ = await planned(run, "pause")
+            state, _, _ = await apply(run, act_id)
+            assert state == "failed"
+            assert not run.subscription().is_paused
+            await (await run.producer()).publish(1)
+            await consumer.has(1)
 
 
 async def test_a_consumer_is_disconnected_with_a_reason(run: BrokerRun) -> None:

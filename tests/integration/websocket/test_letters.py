@@ -256,6 +256,23 @@ async def test_an_ack_of_a_letter_does_not_count_after_the_cursor_was_moved(stil
     assert backlog(still) == 1
 
 
+async def test_an_ack_of_a_letter_counts_after_another_message_was_skipped(still: BrokerRun) -> None:
+    await publish(still, "a", "b")
+    peer = await JsonPeer.open(still, SHARED)
+    await peer.has(2)
+    subscription = still.subscription()
+    consumer = only_consumer(subscription)
+    first, second = consumer.dispatch.pending
+    ack = consumer.acker()
+    async with subscription.moves.moving(closes_consumers=False):
+        subscription.cursor.skip_one(second)
+        subscription.after_move()
+    from broker.subscription.requests import AckRequest
+
+    ack([AckRequest(first)])
+    assert backlog(still) == 0
+
+
 async def test_only_pending_messages_can_be_put_off(still: BrokerRun) -> None:
     await publish(still, "a", "b")
     peer = await JsonPeer.open(still, f"{SHARED}&retryEnable=true&receiverQueueSize=2")

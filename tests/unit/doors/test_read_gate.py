@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.doors.read_gate import MAX_PENDING_BYTES, MAX_PENDING_SENDS, ReadGate
+from broker.doors.read_gate import MAX_PENDING_ACKS, MAX_PENDING_BYTES, MAX_PENDING_SENDS, ReadGate
 from tests.unit.doors.reading import Reading
 
 
@@ -37,3 +37,19 @@ def test_a_stuck_output_keeps_the_gate_closed_until_the_peer_reads() -> None:
     assert not reading.on
     gate.output_stuck(stuck=False)
     assert reading.on
+
+
+def test_reading_stops_while_too_many_acks_wait_for_their_receipts() -> None:
+    reading = Reading()
+    gate = ReadGate(pause=reading.pause, resume=reading.resume)
+    seen = []
+    for call, times in (
+        (gate.ack_begun, MAX_PENDING_ACKS),
+        (gate.ack_begun, 1),
+        (gate.ack_done, MAX_PENDING_ACKS // 2),
+        (gate.ack_done, 1),
+    ):
+        for _ in range(times):
+            call()
+        seen.append(reading.on)
+    assert seen == [True, False, False, True]

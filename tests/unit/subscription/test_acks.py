@@ -113,7 +113,10 @@ def test_a_late_ack_is_refused_once_the_cursor_was_moved_even_behind_another() -
     machine.ack(member, first, receipt=Receipts())
     machine.ack(member, second, receipt=Receipts())
     machine.log.load(1, 0, 1)
+    machine.machine.begin_move()
+    machine.machine.forget_acks()
     machine.state.cursor.reset_to(first)
+    machine.machine.end_move()
     for _ in range(2):
         with pytest.raises(ServiceNotReady):
             acks.apply_first_late()
@@ -122,6 +125,44 @@ def test_a_late_ack_is_refused_once_the_cursor_was_moved_even_behind_another() -
         assert [type(each.error) for each in answers(effects)] == [ServiceNotReady]
     assert acks.first_late is None
     assert machine.state.cursor.backlog_messages == 4
+
+
+def test_late_acks_survive_a_move_that_keeps_the_consumers() -> None:
+    machine = Machine(indexed=False)
+    member, _ = machine.attach(permits=10)
+    first, second, third, last = machine.publish(2, 2, 2, 2)
+    machine.pump()
+    acks = machine.machine.acks
+    machine.ack(member, second)
+    machine.machine.begin_move()
+    machine.log.load(1, 0, 3)
+    machine.ack(member, third)
+    machine.state.cursor.move_mark_delete(first)
+    assert list(acks.apply_first_late()) == []
+    assert acks.first_late is None
+    machine.machine.moved()
+    machine.machine.end_move()
+    put_off = acks.take_put_off()
+    assert [command.acks[0].position for command in put_off] == [second, third]
+    for command in put_off:
+        machine.ack(member, command.acks[0].position)
+    assert machine.state.cursor.mark_delete == third
+    assert list(member.dispatch.pending) == [last]
+
+
+def test_a_late_ack_counts_after_a_skip() -> None:
+    machine = Machine(indexed=False)
+    member, _ = machine.attach(permits=10)
+    first, second = machine.publish(2, 2)
+    machine.pump()
+    machine.ack(member, second)
+    machine.log.load(1, 0, 1)
+    machine.machine.begin_move()
+    machine.state.cursor.move_mark_delete(first)
+    machine.machine.moved()
+    machine.machine.end_move()
+    machine.machine.acks.apply_first_late()
+    assert machine.state.cursor.backlog_messages == 0
 
 
 def test_acks_wait_for_a_move_unless_it_forgets_them() -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import psycopg
+
 from broker.acts.kinds.base import ActContext
 from broker.acts.kinds.direct import DirectKind, Effect
 from broker.acts.kinds.parameters import AlreadySo, NoParameters, NothingToActOn
@@ -46,12 +48,18 @@ class _Switch(DirectKind[NoParameters]):
 
     async def carry_out(self, context: ActContext, given: NoParameters) -> None:
         topic, subscription = await context.topic(), await context.subscription()
+        was_paused = subscription.is_paused
         if self.pauses:
             subscription.pause()  # first, so that nothing is delivered while the row is written
-        stored = await topic.write(
-            lambda connection, epoch: _stored(connection, subscription, epoch, self.pauses),
-            what="pausing a subscription",
-        )
+        try:
+            stored = await topic.write(
+                lambda connection, epoch: _stored(connection, subscription, epoch, self.pauses),
+                what="pausing a subscription",
+            )
+        except psycopg.Error:  # refused: nothing is stored
+            if self.pauses and not was_paused:
+                subscription.resume()
+            raise
         if not stored:
             raise TopicFenced(f"{topic.name} moved to another broker; plan again")
         if not self.pauses:

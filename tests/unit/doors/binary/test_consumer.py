@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from broker.doors import read_gate
+from broker.subscription.requests import AckRequest, DurableCallback
 from tests.unit.doors.binary.frames import NO_REQUEST, entry, send
-from tests.unit.doors.fake_broker import FakeBroker
+from tests.unit.doors.fake_broker import FakeBroker, FakeConsumer
 from tests.unit.doors.wire_client import TOPIC, WireClient, settle
 from vela.wire.binary import commands
 from vela.wire.binary.enums import InitialPosition, ServerError, SubType
@@ -81,6 +85,27 @@ async def test_acks_are_answered_only_on_request_with_the_error(client: WireClie
     assert ServerError(bad.ackResponse.error) == ServerError.METADATA_ERROR
     client.tell(commands.ack(77, [(1, 0, None)], request_id=7))
     assert client.heard() == []
+
+
+async def test_the_broker_stops_reading_while_too_many_acks_wait_for_their_receipts(
+    client: WireClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[DurableCallback] = []
+
+    def hold(
+        consumer: FakeConsumer, acks: Sequence[AckRequest], *, on_durable: DurableCallback, **rest: object
+    ) -> None:
+        held.append(on_durable)
+
+    monkeypatch.setattr(read_gate, "MAX_PENDING_ACKS", 3)
+    monkeypatch.setattr(FakeConsumer, "ack", hold)
+    await client.subscribe()
+    client.tell(*(commands.ack(1, [(1, 0, None)], request_id=number) for number in range(6)))
+    assert (len(held), client.connection.gate.is_open) == (4, False)
+    for answer in held[:4]:
+        answer(None)
+    await settle()
+    assert (len(held), client.connection.gate.is_open) == (6, True)
 
 
 async def test_a_discarded_message_is_acked_with_its_reason(client: WireClient) -> None:
