@@ -36,6 +36,12 @@ _ROWS: Final = 10_000  # stored by one statement
 _POLL_S: Final = 0.2
 _PICK_UP_S: Final = 60.0  # after this time the job fails if no broker runs
 
+_COLUMNS: Final = (
+    "value BINARY, __key BINARY, __topic STRING, __ledgerId BIGINT, __entryId BIGINT, __batchIndex INT,"
+    " __keyIsBinary BOOLEAN"
+)
+# No text begins with the byte FF, so a text key and a binary key are never equal: as for the broker.
+_KEY_MD5: Final = "md5(CASE WHEN __keyIsBinary THEN concat(unhex('FF'), __key) ELSE __key END) AS key_md5"
 _PLACE: Final = (
     "struct(__ledgerId AS ledger_id, __entryId AS entry_id, greatest(__batchIndex, 0) AS batch_index,"
     " coalesce(octet_length(value), 0) = 0 AS is_deleted) AS place"
@@ -80,7 +86,8 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
             spark = session()
             with counted_tasks(spark, reporter):
                 reporter.stage("find the latest message of each key")
-                _survey(spark.read.format("vela").options(**pinned).load(), request, surveys)
+                frame = spark.read.format("vela").schema(_COLUMNS).options(**pinned).load()
+                _survey(frame, request, surveys)
         except BaseException:
             connection.execute(query("give_up", "compact"), (numbers,))
             raise
@@ -130,10 +137,11 @@ def _begin(connection: Connection, log: _Log, end: Offset, write_id: str) -> int
 
 
 def _survey(frame: DataFrame, request: JobRequest, surveys: dict[str, int]) -> None:
-    """Store the latest message of each key of each topic."""
+    """Store the latest message of each key of each topic. Executors do it, with their own address of the database."""
+    theirs = request.on_executors()
 
     def store(rows: Iterable[Row]) -> None:
-        with storing(request, f"storing keys of {request.topic}") as connection:
+        with storing(theirs, f"storing keys of {theirs.topic}") as connection:
             for part in _parts(iter(rows), _ROWS):
                 places = [row["place"] for row in part]
                 connection.execute(
@@ -149,7 +157,7 @@ def _survey(frame: DataFrame, request: JobRequest, surveys: dict[str, int]) -> N
                 )
 
     try:
-        found = frame.where("__key IS NOT NULL").selectExpr("__topic", "md5(__key) AS key_md5", _PLACE)
+        found = frame.where("__key IS NOT NULL").selectExpr("__topic", _KEY_MD5, _PLACE)
         found.groupBy("__topic", "key_md5").agg({"place": "max"}).withColumnRenamed(
             "max(place)", "place"
         ).foreachPartition(store)
