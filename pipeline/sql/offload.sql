@@ -36,8 +36,9 @@ COPY (
     ORDER BY e.entry_id
 ) TO STDOUT (FORMAT binary)
 
--- name: is_stored
-SELECT EXISTS (SELECT FROM vela_read_v1.ledgers WHERE ledger_id = %s AND entries > 0)
+-- name: is_in_rows
+-- Whether a ledger's entries are still in PostgreSQL: retention has not trimmed them, and no other run has moved them.
+SELECT EXISTS (SELECT FROM vela_read_v1.ledgers WHERE ledger_id = %s AND entries > 0 AND file_name IS NULL)
 
 -- name: begin
 INSERT INTO vela_ledger_file (name, topic_id, ledger_id, state, format_version, entries, messages, size_bytes, file_bytes,
