@@ -31,7 +31,7 @@ _SHOWN_CHARACTERS: Final = 200
 _SHARES: Final = (0.5, 0.95, 0.99)
 
 _ROWS: Final = (
-    "unix_millis(date_trunc('HOUR', __appendTime)) AS hour_ms",
+    f"unix_millis(__appendTime) div {_HOUR_MS} * {_HOUR_MS} AS hour_ms",
     "octet_length(value) AS size",
     "unix_millis(__appendTime) - unix_millis(__publishTime) AS delay_ms",
     f"left(coalesce(try_validate_utf8(CAST(__key AS string)), base64(__key)), {_SHOWN_CHARACTERS}) AS key",

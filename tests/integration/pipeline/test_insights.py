@@ -28,6 +28,25 @@ def job(spark: SparkSession, log_url: str, tmp_path: Path) -> JobRunner:
     return JobRunner(url=log_url, folder=tmp_path, spark=lambda: spark)
 
 
+def test_an_hour_begins_where_charts_begin_it_whatever_zone_spark_has(
+    job: JobRunner, spark: SparkSession, log_url: str
+) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    topic = create_topic(log_url, "insights-zone")
+    topic.open_ledger(1)
+    topic.append_ms = now_ms - now_ms % HOUR_MS - HOUR_MS + 1000
+    topic.publish(OutgoingMessage(payload=b"x"))
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")  # half an hour beside the others
+    try:
+        job("insights", "insights-zone", hours="1")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    assert [hour["hour_ms"] for hour in hours_of(log_url, topic.topic_id)] == [
+        now_ms - now_ms % HOUR_MS - HOUR_MS
+    ]
+
+
 def hours_of(url: str, topic_id: int) -> list[dict[str, Any]]:
     with psycopg.connect(url, row_factory=psycopg.rows.dict_row) as connection:
         return connection.execute(
