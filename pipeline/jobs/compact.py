@@ -20,7 +20,7 @@ from pipeline.jobs.export import pin
 from pipeline.jobs.failures import SPARK_ERRORS, failed
 from pipeline.jobs.reporting import counted_tasks
 from pipeline.queries import query
-from pipeline.source.offsets import Offset, offsets_from_json, offsets_to_json
+from pipeline.source.offsets import OTHERS, Offset, offsets_from_json, offsets_to_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -105,13 +105,14 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
 
 
 def _starts(logs: Sequence[_Log]) -> dict[str, Any]:
-    """Return the option startingOffsets.
+    """Return the option startingOffsets. A partition that was added a moment ago is left to the next compaction.
 
     The offsets have their counts of messages, because retention may have trimmed the entry at an offset: the counts
     show that nothing after it is gone.
     """
     first = {each.name: "earliest" for each in logs if each.begin.ledger_id < 0}
-    return first | offsets_to_json({each.name: each.begin for each in logs if each.begin.ledger_id >= 0})
+    later = offsets_to_json({each.name: each.begin for each in logs if each.begin.ledger_id >= 0})
+    return {OTHERS: "latest", **first, **later}
 
 
 def _has_news(log: _Log, end: Offset) -> bool:
