@@ -94,7 +94,7 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
             "skipped_messages": skipped,
             "checksum": str(written),
             "until": {name: end for name, end in until.items() if name != OTHERS},
-            "schemas": json.loads(sink_schemas(url=request.url, topic=request.topic)),
+            "schemas": _schemas_of(spark, request, folder),
             "exported_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
@@ -195,6 +195,20 @@ def _future(options: Mapping[str, str]) -> str:
         return ""
     start_ms = OptionValues(options, tuple(options)).time_ms("starting_time")
     return "; starting_time is in the future" if (start_ms or 0) > time.time_ns() // 1_000_000 else ""
+
+
+def _schemas_of(spark: SparkSession, request: JobRequest, folder: Path) -> dict[str, Any]:
+    """Return the sink's option `schemas` for the versions that the files have.
+
+    An import adds all of them to its topic, which may refuse a version that its topic has long replaced.
+    """
+    found: dict[str, Any] = json.loads(sink_schemas(url=request.url, topic=request.topic))
+    files = data_files(folder, request.options["format"])
+    if not found or not files:
+        return {}
+    frame = read_files(spark, files, request.options["format"])
+    used = {str(row[0]) for row in frame.select("__schemaVersion").distinct().collect()}
+    return {version: schema for version, schema in found.items() if version in used}
 
 
 def _written(spark: SparkSession, folder: Path, format_: str) -> Checksum:

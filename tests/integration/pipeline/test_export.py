@@ -167,6 +167,37 @@ def test_a_damaged_entry_ends_the_job_or_is_counted(job: JobRunner, log_url: str
     assert (done["checksum"], done["skipped_messages"]) == (str(topic.checksum), 1)
 
 
+@pytest.mark.parametrize("format_", ["parquet", "csv"])
+def test_the_manifest_has_the_schemas_of_the_files_and_no_others(
+    job: JobRunner, log_url: str, tmp_path: Path, format_: str
+) -> None:
+    """An import adds all of them to its topic, which may refuse a version that was deleted long ago."""
+    topic = create_topic(log_url, f"versions-{format_}")
+    topic.open_ledger(1)
+    with psycopg.connect(log_url) as connection:
+        for version in range(3):
+            connection.execute(
+                "INSERT INTO vela_schema (topic_name, version, type, name, data, properties, created_at)"
+                " VALUES (%s, %s, 2, '', %s, '{}', now())",
+                (topic.name, version, b"{}"),
+            )
+    for version in (b"", bytes(7) + b"\x02"):
+        topic.store(
+            [
+                encode_single(
+                    producer_name="maker",
+                    sequence_id=0,
+                    publish_time_ms=1,
+                    payload=b"{}",
+                    schema_version=version,
+                )
+            ]
+        )
+    job("export", topic.name, to="versions", format=format_)
+    manifest = json.loads((tmp_path / "versions" / MANIFEST).read_text())
+    assert list(manifest["schemas"]) == ["2"]
+
+
 def test_a_pinned_range_has_nothing_of_a_partition_that_came_later(log_url: str) -> None:
     source = {"topic": "persistent://public/default/pinned-parts", "url": log_url}
     parent = create_topic(log_url, "pinned-parts", partitions=1)
