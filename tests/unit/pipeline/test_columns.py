@@ -78,6 +78,19 @@ def test_plain_runs_give_the_same_columns(sizes: list[int], max_rows: int, plain
     assert all(batch.schema == ARROW_SCHEMA for batch in batches[1])
 
 
+@pytest.mark.parametrize("large", ["payload", "key", "properties"])
+def test_a_batch_ends_when_it_is_large_whatever_part_of_its_messages_is(large: str) -> None:
+    text = "x" * 600
+    sent = {
+        "payload": message(payload=text.encode()),
+        "key": message(key=text),
+        "properties": message()._replace(properties={"name": text}),
+    }[large]
+    builder = BatchBuilder(max_rows=100, max_bytes=1000)
+    batches = [batch for _ in range(5) for batch in builder.add(run_of([sent]))] + list(builder.rest())
+    assert [batch.num_rows for batch in batches] == [2, 2, 1]
+
+
 def test_a_read_may_ask_which_keys_are_binary() -> None:
     keyed = [message(key="YQ==", key_b64=True), message(key="a"), message()]
     assert record_batch([run_of(keyed)], ["__keyIsBinary"]).to_pydict() == {
