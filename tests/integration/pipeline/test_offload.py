@@ -170,6 +170,29 @@ def test_a_lost_row_fails_the_job_and_the_ledger_stays(log_url: str, files_url: 
     assert states == [("deleting",)]
 
 
+def test_the_unfinished_file_of_a_run_that_continues_another_is_left_alone(
+    log_url: str, files_url: str
+) -> None:
+    topic = fill(create_topic(log_url, "offload-continued"), ledgers=1, entries=5)
+    with psycopg.connect(log_url, autocommit=True) as connection:
+        for state, ended_at in (("failed", "now()"), ("running", "NULL")):
+            connection.execute(
+                "INSERT INTO vela_pipeline_run (job, subject, topic_name, options, write_id, pinned, state, stages,"
+                " error, log, worker, who, reason, cancelled_by, ended_at) VALUES ('offload', %s, 't', '{}',"
+                f" 'continued', '{{}}', %s, '[]', '', '', '', 'ada', '', '', {ended_at})",
+                (topic.name, state),
+            )
+        of_file = {"name": "continued", "topic_id": topic.topic_id, "ledger_id": 1, "write_id": "continued"}
+        connection.execute(query("begin", "offload"), of_file)
+        run(topic, files_url, older_than_minutes="1")
+        state = "SELECT state FROM vela_ledger_file WHERE name = 'continued'"
+        assert connection.execute(state).fetchone() == ("writing",)
+        connection.execute("UPDATE vela_pipeline_run SET ended_at = now(), state = 'failed'")
+        run(topic, files_url, older_than_minutes="1")
+        assert connection.execute(state).fetchone() == ("deleting",)
+        connection.execute("DELETE FROM vela_pipeline_run")
+
+
 def test_a_ledger_that_another_run_has_moved_meanwhile_is_left_out(
     log_url: str, files_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
