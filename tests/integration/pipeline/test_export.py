@@ -181,7 +181,7 @@ def test_the_manifest_has_the_schemas_of_the_files_and_no_others(
                 " VALUES (%s, %s, 2, '', %s, '{}', now())",
                 (topic.name, version, b"{}"),
             )
-    for version in (b"", bytes(7) + b"\x02"):
+    for written in (b"", bytes(7) + b"\x02"):
         topic.store(
             [
                 encode_single(
@@ -189,7 +189,7 @@ def test_the_manifest_has_the_schemas_of_the_files_and_no_others(
                     sequence_id=0,
                     publish_time_ms=1,
                     payload=b"{}",
-                    schema_version=version,
+                    schema_version=written,
                 )
             ]
         )

@@ -36,12 +36,12 @@ def test_an_hour_begins_where_charts_begin_it_whatever_zone_spark_has(
     topic.open_ledger(1)
     topic.append_ms = now_ms - now_ms % HOUR_MS - HOUR_MS + 1000
     topic.publish(OutgoingMessage(payload=b"x"))
-    zone = spark.conf.get("spark.sql.session.timeZone")
+    zone = spark.conf.get("spark.sql.session.timeZone", "UTC")
     spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")  # half an hour beside the others
     try:
         job("insights", "insights-zone", hours="1")
     finally:
-        spark.conf.set("spark.sql.session.timeZone", zone)
+        spark.conf.set("spark.sql.session.timeZone", zone or "UTC")
     assert [hour["hour_ms"] for hour in hours_of(log_url, topic.topic_id)] == [
         now_ms - now_ms % HOUR_MS - HOUR_MS
     ]
