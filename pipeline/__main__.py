@@ -21,7 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from pipeline.errors import OR_TWICE, SKIP_CORRUPT, PipelineError, sentence_of
+from pipeline.errors import OR_READ_ON, OR_TWICE, SKIP_CORRUPT, PipelineError, sentence_of
 from pipeline.java import has_ended
 from pipeline.jobs.catalogue import JOBS, Job, find_job
 from pipeline.jobs.reporting import JsonReporter, TerminalReporter
@@ -154,12 +154,17 @@ def _run(request: JobRequest, reporter: Reporter) -> dict[str, Any]:
     except Exception as error:
         if any(has_ended(spark) for spark in started):
             raise _Failed(_JAVA_ENDED) from error
-        advice = find_job(request.job).corrupt_advice
-        raise _Failed(_sentence(error).replace(SKIP_CORRUPT, advice).replace(OR_TWICE, "")) from error
+        raise _Failed(_for_job(_sentence(error), find_job(request.job))) from error
     finally:
         for spark in started:
             with suppress(Exception):  # Java may be gone, and the job's own result or error counts
                 spark.stop()
+
+
+def _for_job(sentence: str, job: Job) -> str:
+    """Return the sentence with a job's own advice in place of that about options which jobs do not have."""
+    said = sentence.replace(SKIP_CORRUPT, job.corrupt_advice)
+    return said.replace(OR_TWICE, "").replace(OR_READ_ON, "run the job again")
 
 
 def _sentence(error: Exception) -> str:

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 __all__ = [
+    "OR_READ_ON",
     "OR_TWICE",
     "SKIP_CORRUPT",
     "BrokerUnavailable",
@@ -32,6 +33,9 @@ __all__ = [
 
 OR_TWICE: Final = ", or set option exactlyOnce to false"
 """The sink's advice about a topic that does not deduplicate. Jobs have no such option."""
+
+OR_READ_ON: Final = "set failOnDataLoss to false to continue without these messages, or choose other offsets"
+"""The data source's advice about messages that were trimmed. Jobs have no such options."""
 
 SKIP_CORRUPT: Final = "to leave such entries out, set option onCorrupt to skip"
 """The data source's advice about an entry that cannot be decoded. A job has its own, because its options differ."""

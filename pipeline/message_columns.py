@@ -14,7 +14,14 @@ from pipeline.errors import InvalidOption, InvalidRow
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["SPARK_SCHEMA", "SPARK_TYPES", "column_names", "event_time_ms", "properties_of"]
+__all__ = [
+    "ALL_TYPES",
+    "SPARK_SCHEMA",
+    "SPARK_TYPES",
+    "column_names",
+    "event_time_ms",
+    "properties_of",
+]
 
 SPARK_TYPES: Final = {
     "value": "binary",
@@ -33,13 +40,16 @@ SPARK_TYPES: Final = {
     "__appendTime": "timestamp",
     "__schemaVersion": "bigint",
 }
+ALL_TYPES: Final = SPARK_TYPES | {"__keyIsBinary": "boolean"}
+"""The columns, and those that a read has only if its schema names them."""
+
 SPARK_SCHEMA: Final = ", ".join(f"{name} {type_}" for name, type_ in SPARK_TYPES.items())
 
 
 def column_names(schema: StructType) -> tuple[str, ...]:
     """Return a read's columns, in order. Raises InvalidOption for a column that messages do not have."""
     for field in schema.fields:
-        wanted = SPARK_TYPES.get(field.name)
+        wanted = ALL_TYPES.get(field.name)
         if wanted is None:
             raise InvalidOption(f"the schema has a column {field.name}: the columns are {SPARK_SCHEMA}")
         if field.dataType.simpleString() != wanted:

@@ -20,7 +20,7 @@ from pipeline.jobs.export import pin
 from pipeline.jobs.failures import SPARK_ERRORS, failed
 from pipeline.jobs.reporting import counted_tasks
 from pipeline.queries import query
-from pipeline.source.offsets import Offset, offsets_from_json, offsets_to_json
+from pipeline.source.offsets import OTHERS, Offset, offsets_from_json, offsets_to_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -36,6 +36,12 @@ _ROWS: Final = 10_000  # stored by one statement
 _POLL_S: Final = 0.2
 _PICK_UP_S: Final = 60.0  # after this time the job fails if no broker runs
 
+_COLUMNS: Final = (
+    "value BINARY, __key BINARY, __topic STRING, __ledgerId BIGINT, __entryId BIGINT, __batchIndex INT,"
+    " __keyIsBinary BOOLEAN"
+)
+# No text begins with the byte FF, so a text key and a binary key are never equal: as for the broker.
+_KEY_MD5: Final = "md5(CASE WHEN __keyIsBinary THEN concat(unhex('FF'), __key) ELSE __key END) AS key_md5"
 _PLACE: Final = (
     "struct(__ledgerId AS ledger_id, __entryId AS entry_id, greatest(__batchIndex, 0) AS batch_index,"
     " coalesce(octet_length(value), 0) = 0 AS is_deleted) AS place"
@@ -80,7 +86,8 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
             spark = session()
             with counted_tasks(spark, reporter):
                 reporter.stage("find the latest message of each key")
-                _survey(spark.read.format("vela").options(**pinned).load(), request, surveys)
+                frame = spark.read.format("vela").schema(_COLUMNS).options(**pinned).load()
+                _survey(frame, request, surveys)
         except BaseException:
             connection.execute(query("give_up", "compact"), (numbers,))
             raise
@@ -98,13 +105,14 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
 
 
 def _starts(logs: Sequence[_Log]) -> dict[str, Any]:
-    """Return the option startingOffsets.
+    """Return the option startingOffsets. A partition that was added a moment ago is left to the next compaction.
 
     The offsets have their counts of messages, because retention may have trimmed the entry at an offset: the counts
     show that nothing after it is gone.
     """
     first = {each.name: "earliest" for each in logs if each.begin.ledger_id < 0}
-    return first | offsets_to_json({each.name: each.begin for each in logs if each.begin.ledger_id >= 0})
+    later = offsets_to_json({each.name: each.begin for each in logs if each.begin.ledger_id >= 0})
+    return {OTHERS: "latest", **first, **later}
 
 
 def _has_news(log: _Log, end: Offset) -> bool:
@@ -130,10 +138,11 @@ def _begin(connection: Connection, log: _Log, end: Offset, write_id: str) -> int
 
 
 def _survey(frame: DataFrame, request: JobRequest, surveys: dict[str, int]) -> None:
-    """Store the latest message of each key of each topic."""
+    """Store the latest message of each key of each topic. Executors do it, with their own address of the database."""
+    theirs = request.on_executors()
 
     def store(rows: Iterable[Row]) -> None:
-        with storing(request, f"storing keys of {request.topic}") as connection:
+        with storing(theirs, f"storing keys of {theirs.topic}") as connection:
             for part in _parts(iter(rows), _ROWS):
                 places = [row["place"] for row in part]
                 connection.execute(
@@ -149,7 +158,7 @@ def _survey(frame: DataFrame, request: JobRequest, surveys: dict[str, int]) -> N
                 )
 
     try:
-        found = frame.where("__key IS NOT NULL").selectExpr("__topic", "md5(__key) AS key_md5", _PLACE)
+        found = frame.where("__key IS NOT NULL").selectExpr("__topic", _KEY_MD5, _PLACE)
         found.groupBy("__topic", "key_md5").agg({"place": "max"}).withColumnRenamed(
             "max(place)", "place"
         ).foreachPartition(store)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import glob
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.checksum import Checksum, checksum_of_frame
@@ -17,9 +19,10 @@ from pipeline.jobs.folders import finished_folder, place_in, require_shared
 from pipeline.jobs.reporting import counted_tasks
 from pipeline.option_values import OptionValues
 from pipeline.schemas import sink_schemas
-from pipeline.source.offsets import Offsets, offsets_from_json, offsets_to_json
+from pipeline.source.offsets import BEGINNING, OTHERS, Offsets, offsets_from_json, offsets_to_json
 from pipeline.source.options import ReadOptions
 from pipeline.source.plan import plan_read
+from pipeline.source.topic_logs import find_topics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,8 +33,11 @@ if TYPE_CHECKING:
 
 __all__ = ["pin", "run"]
 
+logger = logging.getLogger(__name__)
+
 _TIME: Final = "%Y-%m-%dT%H-%M-%SZ"
 _ANY_TIME: Final = "????-??-??T??-??-??Z"
+_ON_LOST: Final = "set option on_lost to skip, and the rest is exported"
 
 
 def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSession]) -> dict[str, Any]:
@@ -53,7 +59,7 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
     try:
         pinned, stored_messages = pin(source)
     except DataLost as error:
-        raise DataLost(error.problem, "set option on_lost to skip, and the rest is exported") from None
+        raise DataLost(error.problem, _ON_LOST) from None
     if is_incremental and not stored_messages:
         return {
             "messages": 0,
@@ -80,14 +86,15 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
                 f"the topic had {counted(stored_messages, 'message', 'messages')}, but the files have"
                 f" {written.messages}: they were removed"
             )
+        until = json.loads(pinned["endingOffsets"])
         manifest = {
             "topic": request.topic,
             "format": options["format"],
             "messages": written.messages,
             "skipped_messages": skipped,
             "checksum": str(written),
-            "until": json.loads(pinned["endingOffsets"]),
-            "schemas": json.loads(sink_schemas(url=request.url, topic=request.topic)),
+            "until": {name: end for name, end in until.items() if name != OTHERS},
+            "schemas": _schemas_of(spark, request, folder),
             "exported_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
@@ -103,6 +110,7 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
 def pin(source: dict[str, str], *, starts: bool = False) -> tuple[dict[str, str], int]:
     """Return the options with the end of the read fixed, and the number of messages in the read.
 
+    A partition that is added later is not part of the read.
     `starts` fixes the beginning too, so that the same options read the same messages later, or fail. Raises
     PipelineError.
     """
@@ -110,7 +118,7 @@ def pin(source: dict[str, str], *, starts: bool = False) -> tuple[dict[str, str]
     with reading(options, f"planning the read of {options.label}") as connection:
         plan = plan_read(connection, options)
     pinned = {name: value for name, value in source.items() if name != "endingTime"}
-    pinned["endingOffsets"] = json.dumps(offsets_to_json(plan.ends))
+    pinned["endingOffsets"] = json.dumps({**offsets_to_json(plan.ends), OTHERS: str(BEGINNING)})
     if starts:
         pinned.pop("startingTime", None)
         pinned["startingOffsets"] = json.dumps(offsets_to_json(plan.starts))
@@ -124,6 +132,7 @@ def _after_earlier_exports(request: JobRequest) -> dict[str, str]:
     failed or was killed leaves no gap, and its messages are in the next one.
     """
     to, found = request.options["to"], Offsets()
+    newest: tuple[str, Offsets] = ("", {})
     if "{time}" not in to:
         raise InvalidOption(
             f"option to is {to!r}: with only_new each run needs a new name, so put {{time}} in it, such as"
@@ -134,6 +143,7 @@ def _after_earlier_exports(request: JobRequest) -> dict[str, str]:
         try:
             manifest = json.loads(file.read_text(encoding="utf-8"))
             until = offsets_from_json(manifest["until"]) if manifest["topic"] == request.topic else {}
+            newest = max(newest, (manifest["exported_at"] if until else "", until), key=itemgetter(0))
         except (ValueError, KeyError, TypeError, AttributeError):
             raise PipelineError(
                 f"{file} is damaged, so it does not say which messages an earlier export has written: restore it, or"
@@ -142,9 +152,31 @@ def _after_earlier_exports(request: JobRequest) -> dict[str, str]:
         for topic, end in until.items():
             found[topic] = max(found.get(topic, end), end, key=lambda offset: offset.position)
     options = {"failOnDataLoss": "false" if request.options["on_lost"] == "skip" else "true"}
+    found = _still_there(request, found, newest[1])
     if found:
         options["startingOffsets"] = json.dumps(offsets_to_json(found))
     return options
+
+
+def _still_there(request: JobRequest, found: Offsets, newest: Offsets) -> Offsets:
+    """Return the offsets without those of topics and partitions that do not exist now.
+
+    Raises DataLost if the newest export had one of them, unless on_lost is skip.
+    """
+    if not found:
+        return found
+    options = ReadOptions.parse(request.source())
+    with reading(options, f"looking for {options.label}") as connection:
+        names = {topic.name for topic in find_topics(connection, options)}
+    if gone := sorted(newest.keys() - names):
+        problem = (
+            f"{gone[0]} was exported before and is gone: the topic was deleted, and perhaps created again with other"
+            " partitions"
+        )
+        if request.options["on_lost"] != "skip":
+            raise DataLost(problem, _ON_LOST)
+        logger.warning("%s; on_lost is skip, so the rest is exported", problem)
+    return {name: offset for name, offset in found.items() if name in names}
 
 
 def _range(options: Mapping[str, str]) -> str:
@@ -163,6 +195,20 @@ def _future(options: Mapping[str, str]) -> str:
         return ""
     start_ms = OptionValues(options, tuple(options)).time_ms("starting_time")
     return "; starting_time is in the future" if (start_ms or 0) > time.time_ns() // 1_000_000 else ""
+
+
+def _schemas_of(spark: SparkSession, request: JobRequest, folder: Path) -> dict[str, Any]:
+    """Return the sink's option `schemas` for the versions that the files have.
+
+    An import adds all of them to its topic, which may refuse a version that its topic has long replaced.
+    """
+    found: dict[str, Any] = json.loads(sink_schemas(url=request.url, topic=request.topic))
+    files = data_files(folder, request.options["format"])
+    if not found or not files:
+        return {}
+    frame = read_files(spark, files, request.options["format"])
+    used = {str(row[0]) for row in frame.select("__schemaVersion").distinct().collect()}
+    return {version: schema for version, schema in found.items() if version in used}
 
 
 def _written(spark: SparkSession, folder: Path, format_: str) -> Checksum:

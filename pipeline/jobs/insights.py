@@ -31,7 +31,7 @@ _SHOWN_CHARACTERS: Final = 200
 _SHARES: Final = (0.5, 0.95, 0.99)
 
 _ROWS: Final = (
-    "unix_millis(date_trunc('HOUR', __appendTime)) AS hour_ms",
+    f"unix_millis(__appendTime) div {_HOUR_MS} * {_HOUR_MS} AS hour_ms",
     "octet_length(value) AS size",
     "unix_millis(__appendTime) - unix_millis(__publishTime) AS delay_ms",
     f"left(coalesce(try_validate_utf8(CAST(__key AS string)), base64(__key)), {_SHOWN_CHARACTERS}) AS key",
@@ -52,7 +52,8 @@ _OF_HOUR: Final = (
 def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSession]) -> dict[str, Any]:
     """Compute every hour that has messages, and store each in one statement. Safe to repeat.
 
-    If retention has trimmed messages of an hour, the hour keeps its earlier values. Raises PipelineError.
+    If retention has trimmed messages of an hour, the hour keeps its earlier values, except those of subscriptions.
+    Raises PipelineError.
     """
     now_ms = time.time_ns() // 1_000_000
     from_ms = now_ms - now_ms % _HOUR_MS - int(request.options["hours"]) * _HOUR_MS
@@ -70,7 +71,8 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
     for each in chain.from_iterable(subscriptions.values()):
         each |= _percentiles("ack_p{}_ms", _ack_percentiles(each.pop("ack_latencies")))
     poison = [dict(zip(("subscription", "id", "count"), each, strict=True)) for each in pending]
-    pinned, _ = pin(request.source(onCorrupt="skip", startingTime=str(from_ms)))
+    source = request.source(onCorrupt="skip", failOnDataLoss="false", startingTime=str(from_ms))
+    pinned, _ = pin(source)
     spark = session()
     with counted_tasks(spark, reporter):
         reporter.stage("read messages")
@@ -98,6 +100,11 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
                 },
             )
             reporter.progress(number + 1, len(hours))
+        for hour_ms, did in subscriptions.items():
+            connection.execute(
+                query("store_subscriptions", "insights"),
+                {"topic_id": topic_id, "hour_ms": hour_ms, "subscriptions": _json(did)},
+            )
     messages = sum(hour["messages"] for hour in hours)
     return {
         "hours": len(hours),

@@ -154,7 +154,7 @@ def _ledgers(connection: Connection, request: JobRequest) -> list[ColdLedger]:
 def _write(
     connection: Connection, storage: FileStorage, ledger: ColdLedger, write_id: str, pace: Pace
 ) -> tuple[str, int] | None:
-    """Write a ledger and read it back. Return the file's name and size; None if retention trimmed the ledger."""
+    """Write a ledger and read it back. Return the file's name and size; None if the ledger was trimmed or moved."""
     from pipeline.ledger_files.writer import verify, write_ledger
 
     name = f"{ledger.topic_id}/{ledger.ledger_id}-{uuid.uuid4().hex}.parquet"
@@ -183,10 +183,10 @@ def _write(
             raise OffloadUnavailable(f"the file {name} was given up by another run: run the job again")
     except EntriesMissing:
         connection.execute(query("give_up", "offload"), (name,))
-        row = connection.execute(query("is_stored", "offload"), (ledger.ledger_id,)).fetchone()
+        row = connection.execute(query("is_in_rows", "offload"), (ledger.ledger_id,)).fetchone()
         if row is not None and row[0]:
             raise
-        return None  # trimmed while it was read
+        return None  # trimmed or moved while it was read
     except BaseException:
         connection.execute(query("give_up", "offload"), (name,))
         raise

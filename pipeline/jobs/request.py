@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -28,7 +28,7 @@ class JobRequest:
     write_id: str  # names the producers of the run, and of those that continue it
     pinned: JsonObject = field(default_factory=dict)  # the data that an earlier run with this write_id pinned
     master: str = ""  # Spark's cluster; "": this machine
-    executors_url: str = ""  # of PostgreSQL as Spark reads it; "": `url`
+    executors_url: str = ""  # of PostgreSQL as Spark's executors use it; "": `url`
     cores: int = 2
     memory: str = "1g"
     niceness: int = 0  # of a job in a separate process, so that other processes run first
@@ -45,11 +45,15 @@ class JobRequest:
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidOption(f"the request of the worker cannot be read: {error}") from None
 
+    def on_executors(self) -> JobRequest:
+        """Return the request for executors: without the address of the database that only the driver uses."""
+        return replace(self, url=self.executors_url or self.url)
+
     def source(self, **more: str) -> dict[str, str]:
         """Return the data source's options for reading the topic."""
         options = {
             "topic": self.topic,
-            "url": self.executors_url or self.url,
+            "url": self.on_executors().url,
             "statementTimeoutMs": str(self.statement_timeout_ms),
             **more,
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 from pipeline.errors import OR_TWICE, BrokerUnavailable, DeduplicationOff
 from pipeline.sink.options import WriteOptions
@@ -24,9 +24,8 @@ _BUSY_TIMEOUT_S: Final = 60.0  # how long a task waits for an earlier attempt th
 _BUSY_PAUSE_S: Final = 0.5
 _NEVER_MS: Final = 86_400_000  # a day, in effect no limit: the rows alone decide where entries end
 _BLOCK_ROWS: Final = 1_000  # consecutive rows without a key that go to one partition
-# With this property the broker refuses the producer if the topic does not deduplicate, and says so in these words.
+# With this property the broker refuses the producer if the topic does not deduplicate.
 _REQUIRES_DEDUPLICATION: Final = {"vela.requires": "deduplication"}
-_NOT_DEDUPLICATING: Final = "does not deduplicate"
 _Answer = asyncio.Future[MessageId]
 _COMPRESSIONS: Final = {
     "none": CompressionType.NONE,
@@ -121,18 +120,8 @@ class Lanes:
         deadline = loop.time() + _BUSY_TIMEOUT_S
         while True:
             try:
-                return await self._client.create_producer(
-                    topic,
-                    name,
-                    schema,
-                    send_timeout_millis=self._options.send_timeout_ms,
-                    compression_type=_COMPRESSIONS[self._options.compression],
-                    max_pending_messages=0,
-                    batching_enabled=True,
-                    batching_max_messages=2 * self._options.batch_rows,
-                    batching_max_allowed_size_in_bytes=1 << 30,  # `entry_limit_bytes` is lower
-                    batching_max_publish_delay_ms=_NEVER_MS,
-                    properties=_REQUIRES_DEDUPLICATION if self._must_deduplicate else None,
+                return await self._create_producer(
+                    topic, name, schema, must_deduplicate=self._must_deduplicate
                 )
             except ProducerBusy as error:
                 if loop.time() > deadline:
@@ -140,14 +129,42 @@ class Lanes:
                 logger.info("%s: %s; the task tries again", topic, error)
                 await asyncio.sleep(_BUSY_PAUSE_S)
             except NotAllowedError as error:
-                if self._must_deduplicate and _NOT_DEDUPLICATING in str(error):
-                    raise DeduplicationOff(
-                        f"{topic} does not deduplicate, so rows would be stored twice after a failure: set its policy"
-                        f" deduplication{OR_TWICE}. Nothing was stored in it"
-                    ) from None
-                raise _refused(topic, error) from None
+                if not self._must_deduplicate:
+                    raise _refused(topic, error) from None
+                await self._raise_for_not_allowed(topic, name, schema)
             except VelaError as error:
                 raise _refused(topic, error) from None
+
+    async def _create_producer(
+        self, topic: str, name: str, schema: EncodedSchema | None, *, must_deduplicate: bool
+    ) -> Producer:
+        return await self._client.create_producer(
+            topic,
+            name,
+            schema,
+            send_timeout_millis=self._options.send_timeout_ms,
+            compression_type=_COMPRESSIONS[self._options.compression],
+            max_pending_messages=0,
+            batching_enabled=True,
+            batching_max_messages=2 * self._options.batch_rows,
+            batching_max_allowed_size_in_bytes=1 << 30,  # `entry_limit_bytes` is lower
+            batching_max_publish_delay_ms=_NEVER_MS,
+            properties=_REQUIRES_DEDUPLICATION if must_deduplicate else None,
+        )
+
+    async def _raise_for_not_allowed(self, topic: str, name: str, schema: EncodedSchema | None) -> NoReturn:
+        """Raise DeduplicationOff if the broker admits a producer that does not require it, else BrokerUnavailable.
+
+        The protocol has one code for everything that is not allowed.
+        """
+        try:
+            await (await self._create_producer(topic, name, schema, must_deduplicate=False)).close()
+        except VelaError as error:
+            raise _refused(topic, error) from None
+        raise DeduplicationOff(
+            f"{topic} does not deduplicate, so rows would be stored twice after a failure: set its policy"
+            f" deduplication{OR_TWICE}. Nothing was stored in it"
+        )
 
 
 class _Opened(NamedTuple):

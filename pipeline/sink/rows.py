@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from pipeline.errors import InvalidRow
-from pipeline.message_columns import SPARK_TYPES, event_time_ms, properties_of
+from pipeline.message_columns import ALL_TYPES, event_time_ms, properties_of
 from pipeline.option_values import full_topic_name
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def check_columns(schema: StructType, *, has_topic: bool) -> None:
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidRow(f"the DataFrame has several columns {twice}: select one of them")
     for name, type_ in types.items():
-        if name not in SPARK_TYPES:
+        if name not in ALL_TYPES:
             raise InvalidRow(
                 f"the DataFrame has a column {name}, which messages do not have: put it into value, for example with"
                 " to_json(struct(…)), and select the columns of a message"

@@ -13,11 +13,14 @@ from pipeline.source.columns import PlainRun, Run, plain_record_batch, record_ba
 
 __all__ = ["BatchBuilder"]
 
-BATCH_BYTES: Final = 8 << 20  # payload bytes after which a RecordBatch is complete, however few its rows
+BATCH_BYTES: Final = 8 << 20  # size after which a RecordBatch is complete, however few its rows
 
 
 class BatchBuilder:
-    """Collects runs. A batch has at most `max_rows` rows; its payload exceeds `max_bytes` by at most one entry."""
+    """Collects runs. A batch has at most `max_rows` rows, and exceeds `max_bytes` by at most one entry.
+
+    Its size is about that of its payloads, keys and properties.
+    """
 
     def __init__(
         self, *, max_rows: int, max_bytes: int = BATCH_BYTES, columns: Sequence[str] = tuple(SPARK_TYPES)
@@ -38,7 +41,7 @@ class BatchBuilder:
             piece = run if until - taken == rows else run.piece(taken, until)
             self._runs.append(piece)
             self._rows += until - taken
-            self._size_bytes += _payload_bytes(piece)
+            self._size_bytes += _size_bytes(piece)
             taken = until
             if self._rows >= self._max_rows or self._size_bytes >= self._max_bytes:
                 yield from self.rest()
@@ -57,7 +60,12 @@ class BatchBuilder:
         self._runs, self._rows, self._size_bytes = [], 0, 0
 
 
-def _payload_bytes(run: Run | PlainRun) -> int:
-    if isinstance(run, Run):
-        return sum([len(message.payload) for message in run.messages])
-    return int(run.values.nbytes)
+def _size_bytes(run: Run | PlainRun) -> int:
+    if isinstance(run, PlainRun):
+        return int(run.values.nbytes)
+    size_bytes = 0
+    for message in run.messages:
+        size_bytes += len(message.payload) + len(message.key or "")
+        if message.properties:
+            size_bytes += sum([len(name) + len(text) for name, text in message.properties.items()])
+    return size_bytes

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from pipeline.database import Connection
-from pipeline.errors import DataLost, InvalidOption, SubscriptionNotFound, counted
+from pipeline.errors import OR_READ_ON, DataLost, InvalidOption, SubscriptionNotFound, counted
 from pipeline.queries import query
 from pipeline.source.offsets import AskedOffsets, Named, Offset, Offsets
 from pipeline.source.options import ReadOptions
@@ -15,8 +15,6 @@ from pipeline.source.topic_logs import EntryIndex, TopicLog
 __all__ = ["ends_of", "last_before", "require_stored", "starts_of"]
 
 logger = logging.getLogger(__name__)
-
-_ADVICE = "set failOnDataLoss to false to continue without these messages, or choose other offsets"
 
 
 def starts_of(
@@ -67,7 +65,7 @@ def require_stored(log: TopicLog, offset: Offset, options: ReadOptions) -> Offse
 def _report_loss(text: str, options: ReadOptions) -> None:
     """Raise DataLost, or log a warning if failOnDataLoss is false."""
     if options.fail_on_data_loss:
-        raise DataLost(text, _ADVICE)
+        raise DataLost(text, OR_READ_ON)
     logger.warning("%s; failOnDataLoss is false, so the read continues without these messages", text)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.message_columns import SPARK_TYPES
+from pipeline.message_columns import ALL_TYPES, SPARK_TYPES
 from pipeline.source.ranges import EntryRange
 from vela.wire.entry import Message
 from vela.wire.errors import MetadataCorrupt
@@ -36,8 +36,10 @@ _ARROW_TYPES: Final = {
     "map<string,string>": pa.map_(pa.string(), pa.string()),
     "int": pa.int32(),
     "bigint": pa.int64(),
+    "boolean": pa.bool_(),
 }
-ARROW_SCHEMA: Final = pa.schema([(name, _ARROW_TYPES[type_]) for name, type_ in SPARK_TYPES.items()])
+_ALL_COLUMNS: Final = pa.schema([(name, _ARROW_TYPES[type_]) for name, type_ in ALL_TYPES.items()])
+ARROW_SCHEMA: Final = pa.schema([_ALL_COLUMNS.field(name) for name in SPARK_TYPES])
 _MAX_TIMESTAMP_MS: Final = ((1 << 63) - 1) // 1000
 _LONG_BYTES: Final = 8
 
@@ -117,7 +119,7 @@ def plain_record_batch(runs: Sequence[PlainRun], names: Sequence[str] = tuple(SP
 
 
 def _schema(names: Sequence[str]) -> pa.Schema:
-    return pa.schema([ARROW_SCHEMA.field(name) for name in names])
+    return pa.schema([_ALL_COLUMNS.field(name) for name in names])
 
 
 _Column = Callable[[Sequence[Run], Sequence[Message]], pa.Array]
@@ -126,7 +128,7 @@ _OfRun = Callable[[Any], object]  # returns a value that all messages of a Run o
 
 
 def _of_messages(name: str, value: Callable[[Message], object]) -> _Column:
-    type_ = ARROW_SCHEMA.field(name).type
+    type_ = _ALL_COLUMNS.field(name).type
     return lambda runs, messages: pa.array([value(message) for message in messages], type=type_)
 
 
@@ -229,15 +231,16 @@ _OF_PLAIN_RUNS: Final[dict[str, _OfRun]] = _OF_RUNS | {
     "__eventTime": lambda run: None,
     "__producerName": lambda run: run.producer_name,
     "__schemaVersion": lambda run: schema_number(run.schema_version),
+    "__keyIsBinary": lambda run: None,
 }
 
 
 def _of_runs(name: str) -> _Column:
-    return lambda runs, messages: _repeated(runs, _OF_RUNS[name], ARROW_SCHEMA.field(name).type)
+    return lambda runs, messages: _repeated(runs, _OF_RUNS[name], _ALL_COLUMNS.field(name).type)
 
 
 def _of_plain_runs(name: str) -> _PlainColumn:
-    return lambda runs: _repeated(runs, _OF_PLAIN_RUNS[name], ARROW_SCHEMA.field(name).type)
+    return lambda runs: _repeated(runs, _OF_PLAIN_RUNS[name], _ALL_COLUMNS.field(name).type)
 
 
 _COLUMNS: Final[dict[str, _Column]] = {name: _of_runs(name) for name in _OF_RUNS} | {
@@ -251,6 +254,7 @@ _COLUMNS: Final[dict[str, _Column]] = {name: _of_runs(name) for name in _OF_RUNS
     "__producerName": _of_messages("__producerName", lambda each: each.producer_name),
     "__sequenceId": _of_messages("__sequenceId", lambda each: each.sequence_id),
     "__schemaVersion": _of_messages("__schemaVersion", lambda each: schema_number(each.schema_version)),
+    "__keyIsBinary": _of_messages("__keyIsBinary", lambda each: None if each.key is None else each.key_b64),
 }
 _PLAIN_COLUMNS: Final[dict[str, _PlainColumn]] = {name: _of_plain_runs(name) for name in _OF_PLAIN_RUNS} | {
     "value": lambda runs: pa.concat_arrays([run.values for run in runs]),

@@ -13,6 +13,7 @@ from pipeline.option_values import full_topic_name
 
 __all__ = [
     "BEGINNING",
+    "OTHERS",
     "AskedOffsets",
     "Named",
     "Offset",
@@ -55,6 +56,9 @@ class Offset:
 BEGINNING: Final = Offset(ledger_id=-1, entry_id=-1, messages=0)
 """Before the first message that a topic ever had."""
 
+OTHERS: Final = "*"
+"""Stands for all topics that the JSON of an option does not name."""
+
 Offsets = dict[str, Offset]
 """Offsets by the full names of topics and partitions."""
 
@@ -78,12 +82,15 @@ def offsets_from_json(value: Mapping[str, object]) -> Offsets:
 class AskedOffsets:
     """The option startingOffsets or endingOffsets: an offset for each topic, some of them by name."""
 
-    others: Named  # for the topics that `by_topic` does not name
+    others: Named | Offset  # for the topics that `by_topic` does not name
     by_topic: Mapping[str, Named | Offset]
 
     @classmethod
     def parse(cls, option: str, text: str, *, others: Named) -> AskedOffsets:
-        """Read earliest, latest, or JSON with one of them or "ledger:entry" by topic. Raises InvalidOption."""
+        """Read earliest, latest, or JSON with one of them or "ledger:entry" by topic. Raises InvalidOption.
+
+        In the JSON, OTHERS is every topic that is not named; without it, these have `others`.
+        """
         word = _named(text.strip().lower())
         if word is not None:
             return cls(others=word, by_topic={})
@@ -91,11 +98,11 @@ class AskedOffsets:
             given = json.loads(text)
             if not isinstance(given, dict):
                 raise TypeError
+            asked = {topic: _named(value) or Offset.parse(value) for topic, value in given.items()}
             return cls(
-                others=others,
+                others=asked.pop(OTHERS, others),
                 by_topic={
-                    full_topic_name(topic, f"option {option}"): _named(value) or Offset.parse(value)
-                    for topic, value in given.items()
+                    full_topic_name(topic, f"option {option}"): value for topic, value in asked.items()
                 },
             )
         except (ValueError, TypeError, AttributeError, RecursionError):

@@ -37,3 +37,7 @@ SET messages = EXCLUDED.messages, size_bytes = EXCLUDED.size_bytes, size_p50 = E
     letters = EXCLUDED.letters, subscriptions = EXCLUDED.subscriptions, poison = EXCLUDED.poison,
     computed_at = EXCLUDED.computed_at
 WHERE vela_insight_hour.messages <= EXCLUDED.messages
+
+-- name: store_subscriptions
+-- What subscriptions did does not come from the messages, so it is stored even if those are trimmed.
+UPDATE vela_insight_hour SET subscriptions = %(subscriptions)s WHERE topic_id = %(topic_id)s AND hour_ms = %(hour_ms)s

@@ -10,10 +10,10 @@ WHERE t.name = %s
 SELECT EXISTS (SELECT FROM vela_read_v1.topics WHERE name = %s)
 
 -- name: abandon
--- Files that earlier runs left unfinished. The broker deletes them.
+-- Files that earlier runs left unfinished. The broker deletes them. A run that continues another run has the same write id.
 UPDATE vela_ledger_file f SET state = 'deleting'
-WHERE f.topic_id = ANY(%(topic_ids)s) AND f.state = 'writing' AND (f.write_id = %(write_id)s OR EXISTS (
-    SELECT FROM vela_pipeline_run r WHERE r.write_id = f.write_id AND r.ended_at IS NOT NULL))
+WHERE f.topic_id = ANY(%(topic_ids)s) AND f.state = 'writing' AND (f.write_id = %(write_id)s OR (
+    SELECT bool_and(r.ended_at IS NOT NULL) FROM vela_pipeline_run r WHERE r.write_id = f.write_id))
 
 -- name: ledgers
 -- Sealed ledgers in PostgreSQL without a file that waits for the broker, oldest first, each with the bytes of itself and
@@ -36,8 +36,9 @@ COPY (
     ORDER BY e.entry_id
 ) TO STDOUT (FORMAT binary)
 
--- name: is_stored
-SELECT EXISTS (SELECT FROM vela_read_v1.ledgers WHERE ledger_id = %s AND entries > 0)
+-- name: is_in_rows
+-- Whether a ledger's entries are still in PostgreSQL: retention has not trimmed them, and no other run has moved them.
+SELECT EXISTS (SELECT FROM vela_read_v1.ledgers WHERE ledger_id = %s AND entries > 0 AND file_name IS NULL)
 
 -- name: begin
 INSERT INTO vela_ledger_file (name, topic_id, ledger_id, state, format_version, entries, messages, size_bytes, file_bytes,

@@ -82,5 +82,6 @@ class SurveyedPass:
 
 
 def _hashed(key: Key) -> bytes:
-    data = key.encode() if isinstance(key, str) else key
+    """Return the hash that Spark computes: before a binary key is a byte with which no text begins."""
+    data = key.encode() if isinstance(key, str) else b"\xff" + key
     return hashlib.md5(data, usedforsecurity=False).digest()

@@ -19,7 +19,7 @@ from typing import IO, Any, Final
 __all__ = ["JobProcess"]
 
 _LOG_CHARACTERS: Final = 64 * 1024
-_MOST_LINE_BYTES: Final = 1 << 20
+_MOST_LINE_BYTES: Final = 1 << 26  # a report has up to 300 bytes for each of a topic's 10,000 partitions
 _GRACE_S: Final = 5.0
 
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import zlib
 from dataclasses import replace
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 import vela
-from pipeline.errors import TopicNotFound
+from pipeline.errors import PipelineError, TopicNotFound
 from pipeline.jobs import compact
 from tests.integration.pipeline.running import Broker
 from tests.support.offloading import Silent, job_request
 from tests.support.waiting import wait_until
+from vela.aio import Client as AsyncClient
+from vela.message import MessageId
 
 READ_MS = 10_000
 
@@ -24,8 +29,13 @@ def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
     return broker.topic(f"compact-{zlib.crc32(request.node.name.encode())}")
 
 
-def run(broker: Broker, topic: str) -> dict[str, Any]:
-    request = replace(job_request(broker.process.database_url, "", topic), job="compact", options={})
+def run(broker: Broker, topic: str, *, executors_url: str = "") -> dict[str, Any]:
+    request = replace(
+        job_request(broker.process.database_url, "", topic),
+        job="compact",
+        options={},
+        executors_url=executors_url,
+    )
     return compact.run(request, Silent(), lambda: broker.spark)
 
 
@@ -36,6 +46,21 @@ def send(broker: Broker, topic: str, *pairs: str, batching: bool = False) -> Non
         producer.send_async(value.encode(), None, partition_key=key or None)
     producer.flush()
     producer.close()
+
+
+def send_with_binary_key(broker: Broker, topic: str, key: bytes, value: bytes) -> None:
+    """Publish a message as clients do whose keys are bytes: Vela's own have no argument for it."""
+
+    async def send() -> None:
+        async with AsyncClient(broker.process.pulsar_url) as client:
+            producer = await client.create_producer(topic)
+            message = producer.prepare(value, None, base64.b64encode(key).decode())
+            answer: asyncio.Future[MessageId] = asyncio.get_running_loop().create_future()
+            producer.send_outgoing(message._replace(key_b64=True), answer)
+            await answer
+            await producer.close()
+
+    asyncio.run(send())
 
 
 def read(broker: Broker, topic: str) -> list[str]:
@@ -60,6 +85,29 @@ def test_readers_get_the_latest_message_of_each_key(broker: Broker, topic: str, 
     assert (second["kept_messages"], second["removed_messages"]) == (3, 3)
     assert read(broker, topic) == ["a=3", "e=1", "d=2"]
     assert "nothing was published" in run(broker, topic)["words"]
+
+
+def test_a_text_key_and_a_binary_key_of_equal_bytes_are_two_keys(broker: Broker, topic: str) -> None:
+    send(broker, topic, "a=1")
+    send_with_binary_key(broker, topic, b"a", b"2")
+    send(broker, topic, "b=1")
+    send_with_binary_key(broker, topic, b"b", b"")  # deletes only the binary key
+    assert run(broker, topic)["kept_messages"] == 3
+    assert read(broker, topic) == ["a=1", "YQ===2", "b=1"]
+
+
+def test_executors_store_keys_with_their_own_address_of_the_database(broker: Broker, topic: str) -> None:
+    send(broker, topic, "a=1", "a=2")
+    with psycopg.connect(broker.process.database_url, autocommit=True) as connection:
+        connection.execute("CREATE ROLE executors LOGIN PASSWORD 'secret'")
+        connection.execute("GRANT USAGE ON SCHEMA vela_read_v1 TO executors")
+        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA vela_read_v1 TO executors")
+        theirs = make_conninfo(broker.process.database_url, user="executors", password="secret")
+        with pytest.raises(PipelineError, match="permission denied for table vela_compaction_key"):
+            run(broker, topic, executors_url=theirs)
+        connection.execute("GRANT INSERT ON vela_compaction_key TO executors")
+        assert run(broker, topic, executors_url=theirs)["kept_messages"] == 1
+    assert read(broker, topic) == ["a=2"]
 
 
 def test_partitions_without_messages_are_passed_over(broker: Broker) -> None:

@@ -10,18 +10,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.checksum import message_digest
 from pipeline.errors import DataLost, InvalidOption, PipelineError
+from pipeline.jobs.export import pin
 from pipeline.jobs.files import MANIFEST
 from pipeline.source.columns import ARROW_SCHEMA
 from tests.integration.pipeline.jobs import JobRunner
 from tests.integration.pipeline.publishing import (
     BETWEEN_APPENDS_MS,
     PUBLISH_TIME_MS,
+    create_partitioned,
     create_topic,
     trim_first_ledger,
 )
@@ -162,6 +165,78 @@ def test_a_damaged_entry_ends_the_job_or_is_counted(job: JobRunner, log_url: str
     assert list(tmp_path.iterdir()) == []
     done = job("export", "broken", to="broken", on_corrupt="skip")
     assert (done["checksum"], done["skipped_messages"]) == (str(topic.checksum), 1)
+
+
+@pytest.mark.parametrize("format_", ["parquet", "csv"])
+def test_the_manifest_has_the_schemas_of_the_files_and_no_others(
+    job: JobRunner, log_url: str, tmp_path: Path, format_: str
+) -> None:
+    """An import adds all of them to its topic, which may refuse a version that was deleted long ago."""
+    topic = create_topic(log_url, f"versions-{format_}")
+    topic.open_ledger(1)
+    with psycopg.connect(log_url) as connection:
+        for version in range(3):
+            connection.execute(
+                "INSERT INTO vela_schema (topic_name, version, type, name, data, properties, created_at)"
+                " VALUES (%s, %s, 2, '', %s, '{}', now())",
+                (topic.name, version, b"{}"),
+            )
+    for written in (b"", bytes(7) + b"\x02"):
+        topic.store(
+            [
+                encode_single(
+                    producer_name="maker",
+                    sequence_id=0,
+                    publish_time_ms=1,
+                    payload=b"{}",
+                    schema_version=written,
+                )
+            ]
+        )
+    job("export", topic.name, to="versions", format=format_)
+    manifest = json.loads((tmp_path / "versions" / MANIFEST).read_text())
+    assert list(manifest["schemas"]) == ["2"]
+
+
+def test_a_pinned_range_has_nothing_of_a_partition_that_came_later(log_url: str) -> None:
+    source = {"topic": "persistent://public/default/pinned-parts", "url": log_url}
+    parent = create_topic(log_url, "pinned-parts", partitions=1)
+    first = create_topic(log_url, "pinned-parts-partition-0", parent_id=parent.topic_id, partition=0)
+    first.open_ledger(1)
+    first.publish_batch([OutgoingMessage(payload=b"x")] * 4)
+    pinned, messages = pin(source, starts=True)
+    assert messages == 4
+    later = create_topic(log_url, "pinned-parts-partition-1", parent_id=parent.topic_id, partition=1)
+    later.open_ledger(1)
+    later.publish_batch([OutgoingMessage(payload=b"later")] * 3)
+    assert pin({**source, **pinned})[1] == 4
+    assert pin(source)[1] == 7
+
+
+def test_only_new_goes_on_after_a_topic_was_made_again_with_other_partitions(
+    job: JobRunner, log_url: str
+) -> None:
+    old = create_topic(log_url, "remade")
+    old.open_ledger(1)
+    old.publish_batch([OutgoingMessage(payload=b"old")] * 2)
+    options = {"to": "remade/{time}", "only_new": "true"}
+    until = job("export", "remade", options=options)["until"]
+    assert list(until) == ["persistent://public/default/remade"]
+    with psycopg.connect(log_url) as connection:
+        connection.execute("DELETE FROM vela_ledger WHERE topic_id = %s", (old.topic_id,))
+        connection.execute("DELETE FROM vela_topic WHERE id = %s", (old.topic_id,))
+    for part in create_partitioned(log_url, "remade", 2):
+        part.open_ledger(1)
+        part.publish_batch([OutgoingMessage(payload=b"new")] * 3)
+
+    with pytest.raises(
+        DataLost, match=r"default/remade was exported before and is gone: .*; set option on_lost to skip"
+    ):
+        job("export", "remade", options=options)
+    (made,) = (job.folder / "remade").iterdir()
+    made.rename(made.with_name("2020-01-01T00-00-00Z"))  # so that names differ
+    assert job("export", "remade", options={**options, "on_lost": "skip"})["messages"] == 6
+    assert job("export", "remade", options=options)["messages"] == 0  # the loss is accepted
 
 
 def test_a_target_that_cannot_be_written_is_refused_before_spark_starts(log_url: str, tmp_path: Path) -> None:

@@ -28,6 +28,25 @@ def job(spark: SparkSession, log_url: str, tmp_path: Path) -> JobRunner:
     return JobRunner(url=log_url, folder=tmp_path, spark=lambda: spark)
 
 
+def test_an_hour_begins_where_charts_begin_it_whatever_zone_spark_has(
+    job: JobRunner, spark: SparkSession, log_url: str
+) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    topic = create_topic(log_url, "insights-zone")
+    topic.open_ledger(1)
+    topic.append_ms = now_ms - now_ms % HOUR_MS - HOUR_MS + 1000
+    topic.publish(OutgoingMessage(payload=b"x"))
+    zone = spark.conf.get("spark.sql.session.timeZone", "UTC")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")  # half an hour beside the others
+    try:
+        job("insights", "insights-zone", hours="1")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone or "UTC")
+    assert [hour["hour_ms"] for hour in hours_of(log_url, topic.topic_id)] == [
+        now_ms - now_ms % HOUR_MS - HOUR_MS
+    ]
+
+
 def hours_of(url: str, topic_id: int) -> list[dict[str, Any]]:
     with psycopg.connect(url, row_factory=psycopg.rows.dict_row) as connection:
         return connection.execute(
@@ -80,6 +99,50 @@ def test_trimmed_messages_stay_in_the_numbers_of_past_hours(job: JobRunner, log_
     done = job("insights", "insights-trimmed", hours="0")
     assert done["messages"] == 5
     assert [hour["messages"] for hour in hours_of(log_url, topic.topic_id)] == [10]
+
+
+def test_what_subscriptions_did_is_stored_although_the_messages_are_trimmed(
+    job: JobRunner, log_url: str
+) -> None:
+    """Without retention, messages are often gone before the points of their hour exist."""
+    topic = create_topic(log_url, "insights-late")
+    now_ms = time.time_ns() // 1_000_000
+    hour_ms = now_ms - now_ms % HOUR_MS - HOUR_MS
+    for append_ms in (hour_ms, now_ms):
+        topic.open_ledger(1)
+        topic.append_ms = append_ms
+        topic.publish_batch([OutgoingMessage(payload=b"x")] * 5)
+    create_subscription(topic, "billing", last_acked=0)
+    job("insights", "insights-late", hours="1")
+    trim_first_ledger(topic)
+    with psycopg.connect(log_url) as connection:
+        connection.execute(
+            "INSERT INTO vela_stats_point_3600s (at_ms, topic_id, subscription_id, messages_out, messages_acked,"
+            " messages_redelivered) SELECT %s, topic_id, id, 7, 5, 2 FROM vela_subscription WHERE topic_id = %s",
+            (hour_ms, topic.topic_id),
+        )
+    job("insights", "insights-late", hours="1")
+    before, _ = hours_of(log_url, topic.topic_id)
+    assert (before["messages"], before["subscriptions"][0]["acked"]) == (5, 5)
+
+
+def test_messages_that_retention_trims_meanwhile_do_not_fail_the_job(
+    log_url: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    """The last ledger of the planned range is trimmed while Spark starts, and the topic goes on in another one."""
+    topic = create_topic(log_url, "insights-meanwhile")
+    topic.open_ledger(1)
+    topic.append_ms = time.time_ns() // 1_000_000
+    topic.publish_batch([OutgoingMessage(payload=b"x")] * 5)
+
+    def started() -> SparkSession:
+        topic.open_ledger(1)
+        topic.publish_batch([OutgoingMessage(payload=b"x")] * 2)
+        trim_first_ledger(topic)
+        return spark
+
+    job = JobRunner(url=log_url, folder=tmp_path, spark=started)
+    assert job("insights", "insights-meanwhile", hours="1")["messages"] == 0
 
 
 def test_partitions_and_subscriptions_are_summed(job: JobRunner, log_url: str) -> None:

@@ -13,10 +13,13 @@ from pyspark.sql import SparkSession
 
 from broker.storage.pipeline import runs
 from pipeline.checksum import checksum_of_frame
-from pipeline.database import reading
+from pipeline.database import Connection, reading
 from pipeline.errors import EntriesMissing, InvalidOption, OffloadUnavailable, TopicNotFound
 from pipeline.jobs import export, offload
 from pipeline.jobs.catalogue import find_job
+from pipeline.ledger_files.rows import EntryRow
+from pipeline.pace import Pace
+from pipeline.queries import query
 from pipeline.source.entries import read_entries
 from pipeline.source.options import ReadOptions
 from pipeline.source.plan import plan_read
@@ -165,6 +168,58 @@ def test_a_lost_row_fails_the_job_and_the_ledger_stays(log_url: str, files_url: 
             "SELECT state FROM vela_ledger_file WHERE topic_id = %s", (topic.topic_id,)
         ).fetchall()
     assert states == [("deleting",)]
+
+
+def test_the_unfinished_file_of_a_run_that_continues_another_is_left_alone(
+    log_url: str, files_url: str
+) -> None:
+    topic = fill(create_topic(log_url, "offload-continued"), ledgers=1, entries=5)
+    with psycopg.connect(log_url, autocommit=True) as connection:
+        for state, ended_at in (("failed", "now()"), ("running", "NULL")):
+            connection.execute(
+                "INSERT INTO vela_pipeline_run (job, subject, topic_name, options, write_id, pinned, state, stages,"
+                " error, log, worker, who, reason, cancelled_by, ended_at) VALUES ('offload', %s, 't', '{}',"
+                f" 'continued', '{{}}', %s, '[]', '', '', '', 'ada', '', '', {ended_at})",
+                (topic.name, state),
+            )
+        of_file = {"name": "continued", "topic_id": topic.topic_id, "ledger_id": 1, "write_id": "continued"}
+        connection.execute(query("begin", "offload"), of_file)
+        run(topic, files_url, older_than_minutes="1")
+        state = "SELECT state FROM vela_ledger_file WHERE name = 'continued'"
+        assert connection.execute(state).fetchone() == ("writing",)
+        connection.execute("UPDATE vela_pipeline_run SET ended_at = now(), state = 'failed'")
+        run(topic, files_url, older_than_minutes="1")
+        assert connection.execute(state).fetchone() == ("deleting",)
+        connection.execute("DELETE FROM vela_pipeline_run")
+
+
+def test_a_ledger_that_another_run_has_moved_meanwhile_is_left_out(
+    log_url: str, files_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run over a topic and a run over one of its partitions may meet."""
+    topic = fill(create_topic(log_url, "offload-twice"), ledgers=2, entries=5)
+    read = offload._entries
+
+    def moved(connection: Connection, ledger: offload.ColdLedger, pace: Pace) -> Iterator[EntryRow]:
+        connection.execute(
+            query("begin", "offload"),
+            {
+                "name": "theirs",
+                "topic_id": ledger.topic_id,
+                "ledger_id": ledger.ledger_id,
+                "write_id": "theirs",
+            },
+        )
+        connection.execute(
+            "UPDATE vela_ledger SET segment_id = NULL, file_name = 'theirs' WHERE id = %s",
+            (ledger.ledger_id,),
+        )
+        connection.execute("DELETE FROM vela_entry_1 WHERE ledger_id = %s", (ledger.ledger_id,))
+        monkeypatch.setattr(offload, "_entries", read)
+        return read(connection, ledger, pace)
+
+    monkeypatch.setattr(offload, "_entries", moved)
+    assert run(topic, files_url, older_than_minutes="1") == 1  # the other ledger
 
 
 def test_the_error_names_what_is_missing(log_url: str, files_url: str) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import json
+import queue
 from typing import Any, cast
 
 import psycopg
@@ -10,6 +13,7 @@ import pytest
 from broker.storage.pipeline import runs
 from broker.storage.pipeline.runs import ClaimedRun
 from broker.upkeep.pipeline import worker
+from broker.upkeep.pipeline.process import JobProcess
 
 RUN = ClaimedRun(id=1, job="export", topic_name="t", options={}, write_id="run-1", pinned={})
 
@@ -34,6 +38,17 @@ class _Done:
 
     def end(self) -> None:
         pass
+
+
+def test_a_report_over_thousands_of_partitions_arrives_whole() -> None:
+    """A job waits until its pinned data is stored: without this report it would wait for ever."""
+    pinned = {f"persistent://public/default/orders-partition-{n}": "123456:99" for n in range(20_000)}
+    line = json.dumps({"pinned": pinned}).encode() + b"\n"
+    assert len(line) > 1 << 20
+    following = JobProcess.__new__(JobProcess)
+    following._reports = queue.SimpleQueue()
+    following._read_reports(io.BytesIO(line + b'{"done": 1}\n'))
+    assert following.reports(0.0) == [{"pinned": pinned}, {"done": 1}]
 
 
 def watch() -> worker._Watch:

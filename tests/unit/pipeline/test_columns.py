@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.source.batches import BatchBuilder
-from pipeline.source.columns import ARROW_SCHEMA, PlainRun, Run, key_bytes, record_batch
+from pipeline.source.columns import (
+    ARROW_SCHEMA,
+    PlainRun,
+    Run,
+    key_bytes,
+    plain_record_batch,
+    record_batch,
+)
 from pipeline.source.ranges import EntryRange
 from vela.wire.entry import Message
 from vela.wire.errors import MetadataCorrupt
@@ -69,6 +76,28 @@ def test_plain_runs_give_the_same_columns(sizes: list[int], max_rows: int, plain
     batches[1] += other.rest()
     assert [batch.to_pylist() for batch in batches[0]] == [batch.to_pylist() for batch in batches[1]]
     assert all(batch.schema == ARROW_SCHEMA for batch in batches[1])
+
+
+@pytest.mark.parametrize("large", ["payload", "key", "properties"])
+def test_a_batch_ends_when_it_is_large_whatever_part_of_its_messages_is(large: str) -> None:
+    text = "x" * 600
+    sent = {
+        "payload": message(payload=text.encode()),
+        "key": message(key=text),
+        "properties": message()._replace(properties={"name": text}),
+    }[large]
+    builder = BatchBuilder(max_rows=100, max_bytes=1000)
+    batches = [batch for _ in range(5) for batch in builder.add(run_of([sent]))] + list(builder.rest())
+    assert [batch.num_rows for batch in batches] == [2, 2, 1]
+
+
+def test_a_read_may_ask_which_keys_are_binary() -> None:
+    keyed = [message(key="YQ==", key_b64=True), message(key="a"), message()]
+    assert record_batch([run_of(keyed)], ["__keyIsBinary"]).to_pydict() == {
+        "__keyIsBinary": [True, False, None]
+    }
+    plain = plain_run([message(), message()], 0)
+    assert plain_record_batch([plain], ["__keyIsBinary"]).to_pydict() == {"__keyIsBinary": [None, None]}
 
 
 def run_of(messages: list[Message], *, ledger_id: int = 1, entry_id: int = 0, partition: int = -1) -> Run:

@@ -6,6 +6,10 @@ import pytest
 
 from pipeline.__main__ import main
 from pipeline.errors import OR_TWICE, SKIP_CORRUPT, DeduplicationOff, EntryUnreadable
+from pipeline.source.bounds import require_stored
+from pipeline.source.offsets import BEGINNING
+from pipeline.source.options import ReadOptions
+from tests.unit.pipeline.memory_log import MemoryIndex, memory_log
 
 EXPORT = ("export", "--topic", "orders", "--url", "postgresql://u@127.0.0.1:1/d", "--to", "x")
 
@@ -72,6 +76,19 @@ def test_a_job_is_not_told_to_set_an_option_of_the_sink(
     monkeypatch.setattr("pipeline.jobs.import_files.run", fail)
     assert main(["import", "--from", "x", "--topic", "t", "--url", "postgresql://x"]) == 1
     assert capsys.readouterr().err == "set its policy deduplication. Its first rows are stored already\n"
+
+
+def test_a_job_is_not_told_to_set_an_option_of_the_data_source(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = memory_log(MemoryIndex(), [[(1, 10)]], first_ledger=5, messages_before=4)
+    options = ReadOptions.parse({"topic": "t", "url": "postgresql://x"})
+    monkeypatch.setattr("pipeline.jobs.compact.run", lambda *_: require_stored(log, BEGINNING, options))
+    assert main(["compact", "--topic", "t", "--url", "postgresql://x"]) == 1
+    said = capsys.readouterr().err
+    assert (
+        said == "t cannot be read from -1:-1 on: retention trimmed 4 messages after it; run the job again\n"
+    )
 
 
 def test_an_interrupted_job_ends_without_a_traceback(

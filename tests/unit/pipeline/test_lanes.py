@@ -40,6 +40,8 @@ class FakeBroker:
         self.refused_schemas: set[bytes] = set()
         self.last: dict[tuple[str, str], int] = {}
         self.refused_entries: set[int] = set()  # entry numbers
+        self.not_deduplicating = "this topic does not deduplicate, and the producer requires it"
+        self.refuses_producers = False
         self.busy = 0  # how many more producers it refuses because their name is taken
         self.sent = 0
         self.max_message_bytes = 1 << 20
@@ -66,7 +68,9 @@ class FakeBroker:
             self.busy -= 1
             raise ProducerBusy("the name is taken")
         if options["properties"] and not self.deduplicates:
-            raise NotAllowedError(f"{topic} does not deduplicate, and the producer requires it")
+            raise NotAllowedError(self.not_deduplicating)
+        if self.refuses_producers:
+            raise NotAllowedError("it takes no producers")
         definition = None if schema is None else schema.schema_info().to_wire()
         self._producers.append(FakeProducer(self, topic, name, definition.data if definition else b""))
         return self._producers[-1]
@@ -256,6 +260,17 @@ def test_a_topic_without_deduplication_is_refused_before_the_first_row() -> None
     assert broker.entries == []
     write(broker, rows_of(30), batchRows="10", must_deduplicate=False)
     assert len(broker.entries) == 3
+
+
+def test_a_refusal_for_deduplication_is_told_from_others_whatever_the_broker_says() -> None:
+    broker = FakeBroker(deduplicates=False)
+    broker.not_deduplicating = "the topic keeps repeats"
+    with pytest.raises(DeduplicationOff):
+        write(broker, rows_of(1))
+    broker.refuses_producers = True  # with deduplication, it would refuse them all the same
+    with pytest.raises(BrokerUnavailable, match="it takes no producers"):
+        write(broker, rows_of(1))
+    assert broker.entries == []
 
 
 SCHEMAS = json.dumps(
