@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 from uuid import uuid4
@@ -13,6 +14,7 @@ import pytest
 from tests.support.vela import ADMIN_PASSWORD, VelaProcess
 from tests.support.waiting import until
 from vela.aio.client import Client
+from vela.aio.consumers.pattern import PatternConsumer
 from vela.core.consuming.state import ConsumerState
 from vela.errors import NotConnected, TopicNotFound, VelaError
 from vela.options import InitialPosition
@@ -69,6 +71,29 @@ async def test_clients_that_reconnect_create_what_was_deleted(
     expected = [b"after"] if what == "topics" else [b"before", b"after"]
     assert [(await consumer.receive(20_000)).data() for _ in expected] == expected
     assert (second.ledger_id() == first.ledger_id()) == (what == "subscriptions")
+
+
+async def test_a_pattern_leaves_a_deleted_topic_and_reads_it_again_once_it_exists(
+    shared_vela: VelaProcess, tcp_client: Client, topic: str
+) -> None:
+    producer = await tcp_client.create_producer(topic)
+    namespace = topic.rpartition("/")[0]
+    consumer = await tcp_client.subscribe(re.compile(f"{namespace}/.*"), "s")
+    assert isinstance(consumer, PatternConsumer)
+    assert consumer.topics() == [topic]
+    await producer.close()
+    await deleted(shared_vela, "topics", topic)
+    async with asyncio.timeout(20):
+        while consumer.topics():
+            await consumer.look()
+    assert topic not in await vela(
+        shared_vela, "topics", "list", "--namespace", namespace.partition("://")[2]
+    )
+    producer = await tcp_client.create_producer(topic)
+    await consumer.look()
+    assert consumer.topics() == [topic]
+    await producer.send(b"new")
+    assert (await consumer.receive(20_000)).data() == b"new"
 
 
 @WHAT

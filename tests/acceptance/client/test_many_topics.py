@@ -16,7 +16,7 @@ from vela.aio.consumers.multi_topics import MultiTopicsConsumer
 from vela.aio.consumers.pattern import PatternConsumer
 from vela.errors import ConsumerBusy, InvalidConfiguration, Timeout
 from vela.message import Message, MessageId
-from vela.options import ConsumerType, InitialPosition
+from vela.options import ConsumerType, InitialPosition, RegexSubscriptionMode
 
 
 async def partitioned(vela: VelaProcess, topic: str, count: int) -> None:
@@ -89,6 +89,18 @@ async def test_one_refused_topic_leaves_no_other_subscribed(client: Client, topi
         await client.subscribe(names, "s")
     await holder.close()
     await (await client.subscribe(names, "s")).close()
+
+
+async def test_a_pattern_reads_a_non_persistent_topic(client: Client, topic: str) -> None:
+    passing = f"non-{topic}" if topic.startswith("persistent") else f"non-persistent://public/default/{topic}"
+    producer = await client.create_producer(passing)
+    consumer = await client.subscribe(
+        re.compile(re.escape(topic.rpartition("/")[2])),
+        "s",
+        regex_subscription_mode=RegexSubscriptionMode.NonPersistentOnly,
+    )
+    await producer.send(b"passing")
+    assert (await consumer.receive(20_000)).data() == b"passing"
 
 
 async def test_a_pattern_reads_new_topics_from_their_first_message(client: Client, topic: str) -> None:

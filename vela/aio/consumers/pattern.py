@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,8 @@ class PatternConsumer(MultiTopicsConsumer):
 
     def __init__(self, client: ClientPorts, pattern: TopicPattern, options: ConsumerOptions) -> None:
         """Raises the errors of `MultiTopicsConsumer`."""
-        super().__init__(client, (), options)
+        # Subscribing again after a deletion would create the topic again.
+        super().__init__(client, (), dataclasses.replace(options, create_topic=False))
         self._pattern = pattern
         self._known_hash: str | None = None
         self._deleted: set[str] = set()  # topics that do not exist any more, or did not for a while

@@ -57,3 +57,5 @@ async def test_a_pattern_goes_on_after_its_only_topic_was_deleted(
         assert consumer.topics() == [name]
         desk.deliver_each(b"new")
         assert (await consumer.receive(5_000)).data() == b"new"
+    asked = [event for event in desk.link.heard if isinstance(event, events.Subscribe)]
+    assert not any(event.create_topic for event in asked), "a deleted topic would be created again"
