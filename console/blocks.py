@@ -23,7 +23,6 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from console.access import Rights
-from console.live.feed import KEYS_PER_STREAM
 from console.marks import visible
 from console.menu import MENU
 from console.notices import notices_of, own_notices
@@ -31,12 +30,22 @@ from console.people.languages import LANGUAGE_NAMES
 from console.queries.chrome import chrome
 from console.words.numerals import zone_name
 
-__all__ = ["UNFOLLOWED_EVERY_S", "Block", "Source", "answer", "frame", "page", "surroundings"]
+__all__ = [
+    "KEYS_PER_STREAM",
+    "UNFOLLOWED_EVERY_S",
+    "Block",
+    "Source",
+    "answer",
+    "frame",
+    "page",
+    "surroundings",
+]
 
 THEMES = ("auto", "light", "dark")
 THEME_COOKIE = "vela_theme"
 STREAM = "/live"
 _SOURCE_LANGUAGE = "en"
+KEYS_PER_STREAM: Final = 200  # a live stream follows no more
 TOGETHER_MS = 20  # several changes within this time cause one read
 # A block that shows more than its page's stream follows is read again after this time.
 UNFOLLOWED_EVERY_S: Final = 10

@@ -18,7 +18,8 @@ from django.db import DatabaseError
 from django.http import QueryDict
 
 from console.access import rights_of
-from console.live.feed import EVERY_PAGE, KEYS_PER_STREAM, Feed, group_of, is_key
+from console.blocks import KEYS_PER_STREAM
+from console.live.feed import EVERY_PAGE, Feed, group_of, is_key
 from console.people.languages import LANGUAGE_NAMES
 from console.people.no_role import NO_ROLE
 from console.queries.rights import NOTHING, Scope, keys_in

@@ -17,10 +17,9 @@ from psycopg.abc import PQGen
 from console.live.watch import Watch
 from console.queries.database import parameters_of
 
-__all__ = ["EVERY_PAGE", "KEYS_PER_STREAM", "Feed", "group_of", "is_key"]
+__all__ = ["EVERY_PAGE", "Feed", "group_of", "is_key"]
 
 EVERY_PAGE: Final = "page"  # the group that every stream joins
-KEYS_PER_STREAM: Final = 200
 
 _KEY: Final = re.compile(r"(?:topic|sub|act):[0-9]{1,19}|acts")
 _FIRST_PAUSE_S: Final = 0.5

@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils.timezone import now
 
 from broker.models import Compaction, Cursor, Ledger, ParkedPulls, Subscription, SubscriptionState, Topic
-from console.live.feed import KEYS_PER_STREAM
+from console.blocks import KEYS_PER_STREAM
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import Shop, make_topic, make_topics
 
