@@ -92,6 +92,7 @@ async def test_messages_of_partitions_that_could_not_be_added_together_are_dropp
     partitions.count, partitions.holds = 3, True
     adding = asyncio.create_task(consumer.add(TOPIC, is_new=True))
     await until(lambda: len(partitions.held) == 2, "two SUBSCRIBEs")
+    assert not desk.peer.of(events.PartitionMetadata)[-1].create, "the topic was perhaps deleted"
     (link, accepted), (_, refused) = partitions.held
     link.engine.send_success(accepted.request_id)
     link.flush()
