@@ -272,6 +272,9 @@ class MultiTopicsConsumer(Consumer):
             raise no_message(message)
         for each in message:
             lists.setdefault(self._acked(each), []).append(each)
+        if len(lists) > 1:  # else the consumer checks its list itself
+            for consumer, own in lists.items():
+                consumer.acks.checked(own)
         answers = [consumer.acknowledge(own, properties) for consumer, own in lists.items()]
         awaited = [answer for answer in answers if answer is not DONE]
         return _all_of(awaited) if awaited else DONE
