@@ -336,6 +336,8 @@ class MultiTopicsConsumer(Consumer):
 
     async def unsubscribe(self, force: bool = False) -> None:
         """Delete the subscription on every topic, even if that fails on one of them, and close. See `Consumer`."""
+        if self._state.is_over:
+            raise AlreadyClosed(f"{self} is closed")
         # After an error, those that have unsubscribed are closed; repeating the call unsubscribes the others.
         remaining = [each for each in self._remaining() if not each.state.is_over]
         await _every(consumer.unsubscribe(force) for consumer in remaining)
