@@ -354,7 +354,8 @@ class MultiTopicsConsumer(Consumer):
             raise OperationNotSupported(
                 f"{self} has {len(self._consumers)} topics: call get_last_message_ids()"
             )
-        return (await self.get_last_message_ids())[0]
+        (consumer,) = self._consumers.values()
+        return await consumer.get_last_message_id()
 
     async def has_message_available(self) -> bool:
         """See `Consumer.has_message_available`."""
