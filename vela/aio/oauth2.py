@@ -90,17 +90,19 @@ class AuthenticationOauth2(Authentication):
         form |= {name: str(self._fields[name]) for name in ("audience", "scope") if self._fields.get(name)}
         try:
             async with httpx.AsyncClient(timeout=_TIMEOUT_S, verify=self._tls) as client:
-                if not self._endpoint:
+                endpoint, self._endpoint = self._endpoint, ""  # it may have moved if an error follows
+                if not endpoint:
                     found = _document(await client.get(f"{self._issuer}{_DISCOVERY}"))
-                    self._endpoint = _endpoint(self._issuer, found)
-                answer = _document(await client.post(self._endpoint, data=form))
+                    endpoint = _endpoint(self._issuer, found)
+                answer = _document(await client.post(endpoint, data=form))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ErrorGettingAuthenticationData(
                 f"the OAuth 2.0 server {self._issuer} does not answer: {type(error).__name__} {error}"
             ) from error
         token, lifetime_s = answer.get("access_token"), answer.get("expires_in", _DEFAULT_LIFETIME_S)
         if not isinstance(token, str) or not token:
-            raise ErrorGettingAuthenticationData(f"{self._endpoint} sent no access_token")
+            raise ErrorGettingAuthenticationData(f"{endpoint} sent no access_token")
+        self._endpoint = endpoint
         try:
             return token.encode(), float(lifetime_s)
         except (TypeError, ValueError):

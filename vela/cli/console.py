@@ -12,6 +12,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import SplitResult, urlsplit
 
+import click
+
 from vela.cli.errors import CliError, Exit
 from vela.cli.settings import Settings, settings
 
@@ -25,6 +27,7 @@ _CONNECT_S: Final = 5.0
 _ANSWER_S: Final = 30.0  # the analysis of a backlog is slow
 _PAGE: Final = 500
 _POLL_S = 0.3
+_TYPED: Final = "vela.password"  # of the click context: one command may use several APIs
 _NOT_THERE: Final = frozenset(("NothingToActOn", "SubscriptionNotFound", "TopicNotFound"))
 _LISTS: Final = {
     "topic": "topics list",
@@ -235,7 +238,8 @@ class ConsoleApi:
 def console_api(*, timeout_s: float | None = None) -> ConsoleApi:
     """Return the API for the current command. Asks for the password on a terminal if only the user is set."""
     asked = settings()
-    if asked.user and not asked.password:
+    typed = click.get_current_context().meta.get(_TYPED, "")
+    if asked.user and not asked.password and not typed:
         if sys.stdin is None or not sys.stdin.isatty():
             raise CliError(
                 f"the password of user {asked.user!r} is missing, and there is no terminal to ask for it: set"
@@ -243,9 +247,8 @@ def console_api(*, timeout_s: float | None = None) -> ConsoleApi:
                 Exit.NOT_ALLOWED,
                 code="NoPassword",
             )
-        typed = _typed_password(asked)
-        asked = replace(asked, password=typed)
-    return ConsoleApi(asked, timeout_s=timeout_s)
+        typed = click.get_current_context().meta[_TYPED] = _typed_password(asked)
+    return ConsoleApi(replace(asked, password=asked.password or typed), timeout_s=timeout_s)
 
 
 def _token_header(asked: Settings) -> dict[str, str]:

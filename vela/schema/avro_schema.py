@@ -117,7 +117,7 @@ class AvroSchema(Schema[R]):
 
     def _decode(self, data: bytes, writer: Any) -> R:
         plain: Any = self._avro.schemaless_reader(io.BytesIO(data), writer or self._reader, self._reader)
-        value: R = plain if self._field is None else self._field.from_plain(plain)
+        value: R = plain if self._field is None else self._field.from_plain(plain, avro=True)
         return value
 
 

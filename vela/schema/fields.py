@@ -78,7 +78,7 @@ class FieldType(Described):
         """Convert a value to dicts, lists, strings and numbers, for Avro or for JSON."""
         return val
 
-    def from_plain(self, val: Any) -> Any:
+    def from_plain(self, val: Any, *, avro: bool) -> Any:
         """Convert a result of `to_plain` back to the value."""
         return val
 
@@ -219,6 +219,7 @@ class CustomEnum(Field[E]):
         if not (isinstance(enum_type, type) and issubclass(enum_type, enum.Enum)):
             raise TypeError(f"{enum_type!r} is not an enumeration")
         self.enum_type = enum_type
+        self._by_text = {member.value: member for member in enum_type if isinstance(member.value, str)}
         super().__init__(default, required, required_default)
 
     def schema_info(self, defined_names: set[str]) -> Any:
@@ -248,6 +249,10 @@ class CustomEnum(Field[E]):
         if val is None:
             return None
         return val.name if avro else val.value
+
+    def from_plain(self, val: Any, *, avro: bool) -> Any:
+        """Return the member with this value in JSON, which may be another member's name."""
+        return self._by_text.get(val, val) if isinstance(val, str) and not avro else val
 
 
 class Array(Field[list[Any]]):
@@ -284,9 +289,11 @@ class Array(Field[list[Any]]):
         """Convert the items."""
         return None if val is None else [self.array_type.to_plain(item, avro=avro) for item in val]
 
-    def from_plain(self, val: Any) -> Any:
+    def from_plain(self, val: Any, *, avro: bool) -> Any:
         """Convert the items back."""
-        return [self.array_type.from_plain(item) for item in val] if isinstance(val, list) else val
+        if not isinstance(val, list):
+            return val
+        return [self.array_type.from_plain(item, avro=avro) for item in val]
 
 
 class Map(Field[dict[str, Any]]):
@@ -330,11 +337,11 @@ class Map(Field[dict[str, Any]]):
             return None
         return {key: self.value_type.to_plain(item, avro=avro) for key, item in val.items()}
 
-    def from_plain(self, val: Any) -> Any:
+    def from_plain(self, val: Any, *, avro: bool) -> Any:
         """Convert the values back."""
         if not isinstance(val, Mapping):
             return val
-        return {key: self.value_type.from_plain(item) for key, item in val.items()}
+        return {key: self.value_type.from_plain(item, avro=avro) for key, item in val.items()}
 
 
 def _member(value: object) -> FieldType:

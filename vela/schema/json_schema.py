@@ -32,4 +32,4 @@ class JsonSchema(Schema[R]):
         values: Any = json.loads(data)
         if not isinstance(values, dict):
             raise ValueError(f"the payload is JSON, but {type(values).__name__} and not an object")
-        return filled(self._record_type, values)
+        return filled(self._record_type, values, avro=False)

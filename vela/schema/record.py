@@ -67,7 +67,7 @@ class Record(Described, metaclass=RecordMeta):
         for name in as_field.keys() & self.__record_fields__.keys():
             values[name] = as_field.pop(name)
         self.__dict__["__as_field__"] = as_field
-        _fill(self, values)
+        _fill(self, values, avro=True)
 
     @classmethod
     def schema(cls) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class RecordField(FieldType):
 
     def left_out(self) -> Any:
         """Return a new record, so that you can assign `order.address.street` if the order got no address."""
-        return filled(self._record_cls, {})
+        return filled(self._record_cls, {}, avro=True)
 
     def to_plain(self, val: Any, *, avro: bool) -> Any:
         """Return a dictionary of the fields."""
@@ -137,15 +137,15 @@ class RecordField(FieldType):
         own = val.__dict__
         return {name: field.to_plain(own[name], avro=avro) for name, field in val.__record_fields__.items()}
 
-    def from_plain(self, val: Any) -> Any:
+    def from_plain(self, val: Any, *, avro: bool) -> Any:
         """Return a record with the dictionary's values."""
-        return filled(self._record_cls, val) if isinstance(val, Mapping) else val
+        return filled(self._record_cls, val, avro=avro) if isinstance(val, Mapping) else val
 
 
-def filled(record_cls: type[R], values: Mapping[str, Any]) -> R:
+def filled(record_cls: type[R], values: Mapping[str, Any], *, avro: bool) -> R:
     """Return a record from plain values. Unlike the constructor, this accepts fields of any name. Raises TypeError."""
     record = record_cls.__new__(record_cls)
-    _fill(record, values)
+    _fill(record, values, avro=avro)
     return record
 
 
@@ -155,11 +155,11 @@ def definition_of(record_cls: type[Record]) -> dict[str, Any]:
     return definition
 
 
-def _fill(record: Record, values: Mapping[str, Any]) -> None:
+def _fill(record: Record, values: Mapping[str, Any], *, avro: bool) -> None:
     own = record.__dict__
     for name, field in record.__record_fields__.items():
         if name in values:
-            own[name] = field.validate_type(name, field.from_plain(values[name]))
+            own[name] = field.validate_type(name, field.from_plain(values[name], avro=avro))
         else:
             own[name] = field.left_out()
 

@@ -42,15 +42,25 @@ def test_acks_within_100_ms_are_sent_as_one_command() -> None:
     assert owner.said() == [("ack", 7)]
 
 
-def test_the_acks_before_a_wrong_id_in_a_list_are_sent() -> None:
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [MessageId.latest],
+        [MessageId(-1, 1, 2, 4, batch_size=3)],
+        [MessageId(-1, 1, 2, 0, batch_size=3), MessageId(-1, 1, 2, 4, batch_size=5)],
+    ],
+)
+def test_a_list_with_a_wrong_id_acks_nothing(wrong: list[MessageId]) -> None:
     owner = consumer(is_shared=False)
     with pytest.raises(OperationNotSupported):
-        owner.acks.acknowledge([message(1), MessageId.latest])
-    owner.timers.advance(100)
-    assert owner.said() == [("ack", 1)]
+        owner.acks.acknowledge([message(1), *wrong])
     with pytest.raises(OperationNotSupported):
-        owner.acks.acknowledge([message(2), MessageId.latest], {"at": 7})
-    assert owner.said() == [("ack", 2)]
+        owner.acks.acknowledge([message(1), *wrong], {"at": 7})
+    owner.acks.flush()
+    assert owner.said() == []
+    owner.acks.acknowledge([message(1), message(3)])
+    owner.timers.advance(100)
+    assert owner.said() == [("ack", 1, 3)]
 
 
 @pytest.mark.row("S4.9")

@@ -87,6 +87,18 @@ async def test_a_token_that_the_broker_does_not_accept_is_replaced(
     assert len(server.forms) == 2
 
 
+async def test_an_endpoint_that_has_moved_is_found_again_after_an_error(
+    server: LoginServer, key_file: Path
+) -> None:
+    found = credentials(server, private_key=str(key_file))
+    first = await found.data()
+    found.refused(first)
+    found._endpoint = f"{server.issuer}/former"
+    with pytest.raises(ErrorGettingAuthenticationData, match="/former answers"):
+        await found.data()
+    assert await found.data()
+
+
 async def test_a_key_is_a_path_an_url_or_two_fields(server: LoginServer, key_file: Path) -> None:
     encoded = base64.b64encode(json.dumps(KEY).encode()).decode()
     keys: tuple[dict[str, Any], ...] = (

@@ -257,6 +257,23 @@ def test_enums_are_set_by_value_and_bytes_and_text_convert_to_each_other() -> No
     assert JsonSchema(Size).decode(JsonSchema(Size).encode(size)) == size
 
 
+@pytest.mark.parametrize("schema", [JsonSchema, AvroSchema])
+def test_an_enum_value_that_is_another_members_name_comes_back(schema: Any) -> None:
+    class Swapped(enum.Enum):
+        ON = "OFF"
+        OFF = "ON"
+
+    class Switch(Record):
+        state = CustomEnum(Swapped)
+        others = Array(CustomEnum(Swapped))
+        by_name = Map(CustomEnum(Swapped))
+
+    made = schema(Switch)
+    switch = Switch(state=Swapped.ON, others=[Swapped.OFF], by_name={"a": Swapped.ON})
+    assert made.decode(made.encode(switch)) == switch
+    assert Switch(state="ON").state is Swapped.ON
+
+
 def test_fields_that_a_newer_program_wrote_are_dropped_and_missing_ones_have_their_default() -> None:
     assert JsonSchema(Line).decode(b'{"text": "x", "later": 1}') == Line(text="x")
 

@@ -18,7 +18,6 @@ from vela.errors import (
     InvalidConfiguration,
     NotConnected,
     OperationNotSupported,
-    VelaError,
 )
 from vela.message import Message, MessageId
 from vela.wire.binary import commands
@@ -109,8 +108,8 @@ class AckSender:
         before the answer; the message may then be delivered again.
 
         An empty list acks nothing. Raises OperationNotSupported for an id that no message has, such as
-        MessageId.earliest and MessageId.latest (earlier items of a list are acked), NotConnected for properties while
-        the connection is lost, and AlreadyClosed.
+        MessageId.earliest and MessageId.latest (nothing of a list is acked), NotConnected for properties while the
+        connection is lost, and AlreadyClosed.
         """
         if properties:
             return self._acknowledge_alone(message, properties)
@@ -118,11 +117,7 @@ class AckSender:
             entry = message.entry
             self._add(entry.ledger_id, entry.entry_id, message.body.batch_index, entry.batch_size)
         else:
-            try:
-                self._add_all(message)
-            except VelaError:
-                self._gathered()  # of a list, the items before the wrong one are acked
-                raise
+            self._add_all(message)
         if self._flush_timer is not None and not self._acks.is_full and not self._receipts:
             return DONE
         return self._gathered()
@@ -177,23 +172,29 @@ class AckSender:
         messages = [message] if isinstance(message, Message | MessageId) else message
         if not isinstance(messages, Iterable):
             raise no_message(messages)
-        for each in messages:
-            found = acked_id(each)
+        for found in self.checked(messages):
             entry = found.received()
             if entry is not None and entry.chunks:
                 for chunk in entry.chunks[:-1]:
                     self._add(chunk.ledger_id(), chunk.entry_id(), -1, 0)
             self._add(found.ledger_id(), found.entry_id(), found.batch_index(), found.batch_size())
 
+    def checked(self, messages: Iterable[Message | MessageId]) -> list[MessageId]:
+        """Return the ids of messages that can be acked together. Raises the errors of `acknowledge` for wrong ids."""
+        found = [acked_id(each) for each in messages]
+        try:
+            self._acks.check(
+                (each.ledger_id(), each.entry_id(), each.batch_index(), each.batch_size()) for each in found
+            )
+        except ValueError as error:
+            raise OperationNotSupported(str(error)) from None
+        return found
+
     def _acknowledge_alone(
         self, message: Message | MessageId | Sequence[Message | MessageId], properties: Mapping[str, int]
     ) -> Awaitable[None]:
         self._before_properties(properties)
-        try:
-            self._add_all(message)
-        except VelaError:
-            self._send_alone(properties)
-            raise
+        self._add_all(message)
         return self._send_alone(properties)
 
     def _before_properties(self, properties: Mapping[str, int]) -> None:

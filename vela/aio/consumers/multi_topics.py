@@ -91,7 +91,7 @@ class MultiTopicsConsumer(Consumer):
         self._state = ConsumerState.CONNECTING
         try:
             topics = tuple(self._topics)
-            counts = await asyncio.gather(*(self._count(topic) for topic in topics))
+            counts = await asyncio.gather(*(self._count(topic, is_new=False) for topic in topics))
             self._topics = dict(zip(topics, counts, strict=True))
             # All together, so that each consumer gets its share of the room.
             names = [name for topic, count in self._topics.items() for name in _names(topic, count)]
@@ -126,14 +126,15 @@ class MultiTopicsConsumer(Consumer):
 
         `is_new`: the topic was created after this consumer, so consume it from its first message.
         """
-        count = await self._count(topic)
+        count = await self._count(topic, is_new=is_new)
         names = [name for name in _names(topic, count) if name not in self._consumers]
         await self._subscribe(names, is_new=is_new)
         self._topics[topic] = count
 
-    async def _count(self, topic: str) -> int:
+    async def _count(self, topic: str, *, is_new: bool) -> int:
         """Return how many partitions a topic has; 0 = it is not partitioned."""
-        return await self._client.partitions(topic, create=self._options.create_topic)
+        # A new topic or partition exists. If it does not exist any more, it was deleted.
+        return await self._client.partitions(topic, create=self._options.create_topic and not is_new)
 
     async def remove(self, topic: str) -> None:
         """Stop consuming a topic and drop its waiting messages. The subscription stays and delivers them again."""
@@ -271,6 +272,9 @@ class MultiTopicsConsumer(Consumer):
             raise no_message(message)
         for each in message:
             lists.setdefault(self._acked(each), []).append(each)
+        if len(lists) > 1:  # else the consumer checks its list itself
+            for consumer, own in lists.items():
+                consumer.acks.checked(own)
         answers = [consumer.acknowledge(own, properties) for consumer, own in lists.items()]
         awaited = [answer for answer in answers if answer is not DONE]
         return _all_of(awaited) if awaited else DONE
@@ -332,6 +336,8 @@ class MultiTopicsConsumer(Consumer):
 
     async def unsubscribe(self, force: bool = False) -> None:
         """Delete the subscription on every topic, even if that fails on one of them, and close. See `Consumer`."""
+        if self._state.is_over:
+            raise AlreadyClosed(f"{self} is closed")
         # After an error, those that have unsubscribed are closed; repeating the call unsubscribes the others.
         remaining = [each for each in self._remaining() if not each.state.is_over]
         await _every(consumer.unsubscribe(force) for consumer in remaining)
@@ -348,7 +354,8 @@ class MultiTopicsConsumer(Consumer):
             raise OperationNotSupported(
                 f"{self} has {len(self._consumers)} topics: call get_last_message_ids()"
             )
-        return (await self.get_last_message_ids())[0]
+        (consumer,) = self._consumers.values()
+        return await consumer.get_last_message_id()
 
     async def has_message_available(self) -> bool:
         """See `Consumer.has_message_available`."""

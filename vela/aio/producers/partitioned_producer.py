@@ -111,7 +111,7 @@ class PartitionedProducer(Producer):
     async def update_partitions(self) -> None:
         """Look for new partitions now. After an error of the lookup or of opening, nothing has changed."""
         known = len(self._producers)
-        count = await self._client.partitions(self._topic)
+        count = await self._client.partitions(self._topic, create=False)
         if count <= known or self._is_closed:
             return
         added: list[TopicProducer | None] = [None] * (count - known)

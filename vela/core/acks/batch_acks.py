@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-__all__ = ["MAX_BATCH_SIZE", "Batch", "BatchAcks", "Position", "no_such_message"]
+__all__ = ["MAX_BATCH_SIZE", "Batch", "BatchAcks", "Position", "check_batch", "no_such_message"]
 
 Position: TypeAlias = tuple[int, int]
 """Ledger and entry of one topic."""
@@ -12,6 +12,16 @@ Position: TypeAlias = tuple[int, int]
 # More messages than an entry of 5 MiB can hold. A bit set is as long as the batch size an id claims, so an invented
 # id must not be able to ask for gigabytes.
 MAX_BATCH_SIZE: Final = 1 << 20
+
+
+def check_batch(size: int, index: int) -> None:
+    """Raise ValueError for a size that no batch has, or an index that a batch of this size does not have."""
+    if not 0 < size <= MAX_BATCH_SIZE:
+        raise ValueError(
+            f"the id names a message of a batch of {size}; acknowledge with ids as they were received"
+        )
+    if index >= size:
+        raise no_such_message(index, size)
 
 
 def no_such_message(index: int, size: int) -> ValueError:
@@ -61,12 +71,7 @@ class BatchAcks:
 
         Raises ValueError, and tracks nothing, for a size that no batch has, or an index that the batch does not have.
         """
-        if not 0 < size <= MAX_BATCH_SIZE:
-            raise ValueError(
-                f"the id names a message of a batch of {size}; acknowledge with ids as they were received"
-            )
-        if index >= size:
-            raise no_such_message(index, size)
+        check_batch(size, index)
         batch = self._open[position] = Batch(size, (1 << size) - 1)
         return batch
 

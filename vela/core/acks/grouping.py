@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple, TypeAlias
 
-from vela.core.acks.batch_acks import BatchAcks, Position, no_such_message
+from vela.core.acks.batch_acks import BatchAcks, Position, check_batch, no_such_message
 
 __all__ = [
     "ALL_ACKED",
@@ -97,6 +97,17 @@ class AckGrouping:
         if len(self._whole) + len(self._partly) >= self._max_ids:
             self.is_full = True
         return True
+
+    def check(self, ids: Iterable[tuple[int, int, int, int]]) -> None:
+        """Raise ValueError if `add` would refuse one of these ids: ledger, entry, batch index and batch size."""
+        sizes: dict[Position, int] = {}
+        for ledger_id, entry_id, batch_index, batch_size in ids:
+            position = (ledger_id, entry_id)
+            if batch_index < 0 or position in self._whole:
+                continue
+            batch = self._batches.get(position)
+            size = sizes.setdefault(position, batch_size if batch is None else batch.size)
+            check_batch(size, batch_index)
 
     def add_cumulative(
         self, ledger_id: int, entry_id: int, batch_index: int = -1, batch_size: int = 0
@@ -239,6 +250,9 @@ class NoAckGrouping(AckGrouping):
     """For topics that store nothing: acks change nothing, and nothing is sent."""
 
     __slots__ = ()
+
+    def check(self, ids: Iterable[tuple[int, int, int, int]]) -> None:
+        pass
 
     def add(self, ledger_id: int, entry_id: int, batch_index: int = -1, batch_size: int = 0) -> bool:
         return True

@@ -14,7 +14,13 @@ from tests.support.waiting import until
 from tests.unit.client.entries import single
 from vela.aio.consumers.multi_topics import MultiTopicsConsumer
 from vela.core.consuming.state import ConsumerState
-from vela.errors import BrokerPersistenceError, ConsumerBusy, NotConnected
+from vela.errors import (
+    AlreadyClosed,
+    BrokerPersistenceError,
+    ConsumerBusy,
+    NotConnected,
+    OperationNotSupported,
+)
 from vela.message import MessageId
 from vela.wire.binary.enums import ServerError
 
@@ -92,6 +98,7 @@ async def test_messages_of_partitions_that_could_not_be_added_together_are_dropp
     partitions.count, partitions.holds = 3, True
     adding = asyncio.create_task(consumer.add(TOPIC, is_new=True))
     await until(lambda: len(partitions.held) == 2, "two SUBSCRIBEs")
+    assert not desk.peer.of(events.PartitionMetadata)[-1].create, "the topic was perhaps deleted"
     (link, accepted), (_, refused) = partitions.held
     link.engine.send_success(accepted.request_id)
     link.flush()
@@ -130,6 +137,23 @@ async def test_unsubscribing_can_be_repeated_after_it_failed_for_one_partition(d
     await consumer.unsubscribe()
     assert desk.peer.count(events.Unsubscribe) == 3
     assert consumer.state is ConsumerState.CLOSED
+
+
+async def test_a_closed_consumer_of_partitions_cannot_unsubscribe(desk: Desk) -> None:
+    consumer = await Partitions(desk, 2).consumer()
+    await consumer.close()
+    with pytest.raises(AlreadyClosed):
+        await consumer.unsubscribe()
+
+
+async def test_a_list_with_a_wrong_id_acks_nothing_on_any_partition(desk: Desk) -> None:
+    consumer = await Partitions(desk, 2).consumer()
+    right = MessageId(0, LEDGER_ID, 1, topic=TOPIC)
+    wrong = MessageId(1, LEDGER_ID, 1, 4, batch_size=3, topic=TOPIC)
+    with pytest.raises(OperationNotSupported):
+        consumer.acknowledge([right, wrong])
+    await consumer.close()
+    assert desk.peer.count(events.Ack) == 0
 
 
 async def losing_one_of_two(desk: Desk, caplog: pytest.LogCaptureFixture) -> MultiTopicsConsumer:

@@ -11,6 +11,7 @@ from tests.integration.client.consumer.desk import TOPIC, Desk
 from tests.support.scripted_peer import Link
 from tests.support.waiting import until
 from vela.aio.consumers.pattern import PatternConsumer
+from vela.errors import NotConnected
 from vela.wire.binary import commands
 from vela.wire.binary.enums import ServerError
 
@@ -52,6 +53,9 @@ async def test_a_pattern_goes_on_after_its_only_topic_was_deleted(
         await until(lambda: caplog.text.count("has failed") == failures, "its end")  # noqa: B023 - awaited at once
         await until(lambda: not consumer.statistics().messages_waiting, "it to be dropped")
         assert not await consumer.has_message_available()
+        assert await consumer.get_last_message_ids() == []
+        with pytest.raises(NotConnected):
+            await consumer.get_last_message_id()
         topics.names = [name]
         await consumer.look()
         assert consumer.topics() == [name]

@@ -152,6 +152,9 @@ async def test_partitions_that_are_added_are_used(
     partitions.count = 2  # the producer never uses fewer partitions
     await producer.update_partitions()
     assert producer.partitions() == 6
+    first, *later = store.peer.of(events.PartitionMetadata)
+    assert first.create
+    assert not any(each.create for each in later), "looking must not create a deleted topic again"
 
 
 async def test_one_refused_partition_refuses_the_producer_and_closes_the_others(

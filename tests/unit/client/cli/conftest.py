@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import IO, Any
 
 import httpx
 import pytest
@@ -44,7 +44,7 @@ def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def vela(console: FakeConsole) -> Vela:
     """A function that runs a command line, with `typed` as its standard input."""
 
-    def run(line: str, typed: str = "", **more: Any) -> Result:
+    def run(line: str, typed: str | IO[bytes] = "", **more: Any) -> Result:
         return CliRunner().invoke(cli, line.split(), input=typed, prog_name="vela", **more)
 
     return run

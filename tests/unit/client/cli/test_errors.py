@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import io
 import json
 import os
 import pty
@@ -261,6 +262,27 @@ def test_a_scheme_that_may_be_wrong_is_named(vela: Vela, console: FakeConsole) -
                           ("https", "if it does not use TLS, its address begins with http://")):  # fmt: skip
         done = vela(f"--console-url {scheme}://127.0.0.1:8000 {LIST}")
         assert (done.exit_code, done.stderr.endswith(f"; {other}\n")) == (1, True), done.stderr
+
+
+def test_a_command_asks_for_the_password_once(
+    vela: Vela, console: FakeConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.BytesIO):
+        def isatty(self) -> bool:
+            return True
+
+    asked: list[str] = []
+
+    def typed(prompt: str) -> str:
+        asked.append(prompt)
+        return "secret-7"
+
+    monkeypatch.delenv("VELA_PASSWORD")
+    monkeypatch.setattr("getpass.getpass", typed)
+    console.answers["GET pipeline/runs/3"] = {"topic_name": "persistent://public/default/orders"}
+    done = vela("pipeline cancel 3 --yes", Terminal())
+    assert (done.exit_code, len(asked)) == (0, 1), done.output
+    assert len({each.headers["authorization"] for each in console.asked}) == 1
 
 
 def test_without_a_terminal_a_missing_password_is_reported(
