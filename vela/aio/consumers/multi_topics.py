@@ -160,7 +160,7 @@ class MultiTopicsConsumer(Consumer):
             ),
             start_paused=self._is_paused,
         )
-        made = [TopicConsumer(self._client, name, own, inbox=self) for name in names]
+        made = [TopicConsumer(self._client, name, self._own(name, own), inbox=self) for name in names]
         try:
             await _every(each.open() for each in made)
             if self._state.is_over:
@@ -173,6 +173,10 @@ class MultiTopicsConsumer(Consumer):
             self._consumers[each.topic()] = each
             if self._is_paused is not own.start_paused:  # `pause` or `resume` was called meanwhile
                 (each.pause if self._is_paused else each.resume)()
+
+    def _own(self, name: str, options: ConsumerOptions) -> ConsumerOptions:
+        """Return the options for one topic or partition."""
+        return options
 
     async def _keep_up_to_date(self) -> None:
         """Regularly subscribe to new partitions."""

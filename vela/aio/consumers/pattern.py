@@ -38,7 +38,7 @@ class PatternConsumer(MultiTopicsConsumer):
 
     def __init__(self, client: ClientPorts, pattern: TopicPattern, options: ConsumerOptions) -> None:
         """Raises the errors of `MultiTopicsConsumer`."""
-        # Subscribing again after a deletion would create the topic again.
+        # Without create_topic=False, subscribing again after a deletion would create the topic again.
         super().__init__(client, (), dataclasses.replace(options, create_topic=False))
         self._pattern = pattern
         self._known_hash: str | None = None
@@ -90,6 +90,11 @@ class PatternConsumer(MultiTopicsConsumer):
             return None
         self._known_hash = answer.topics_hash
         return list(answer.topics)
+
+    def _own(self, name: str, options: ConsumerOptions) -> ConsumerOptions:
+        # After a restart of the broker, its non-persistent topics exist once a client has come back. If that is this
+        # consumer, it misses no message.
+        return dataclasses.replace(options, create_topic=name.startswith("non-persistent:"))
 
     async def _discover(self) -> None:
         while True:
