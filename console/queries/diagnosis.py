@@ -280,6 +280,7 @@ def _snapshot(
             broker_seen_ms=_ms(around.broker_seen_at),
             beat_seen_ms=_ms(around.beat_at),
             worker_seen_ms=_ms(around.worker_at),
+            tick_ms=broker_settings().tick_ms,
         ),
         database=database,
         disk=disk,
