@@ -45,10 +45,7 @@ def save_rule(rule: AlertRule | None, values: Mapping[str, Any], *, who: str, or
                 )
             kept = AlertRule.objects.create(**values, who=who)
         else:
-            found = AlertRule.objects.select_for_update().filter(pk=rule.pk).first()
-            if found is None:
-                raise RuleRefused(_("somebody deleted this rule meanwhile: create it again"))
-            kept = found
+            kept = _locked(rule)
             for name, value in values.items():
                 setattr(kept, name, value)
             kept.save(update_fields=list(values))
@@ -58,8 +55,13 @@ def save_rule(rule: AlertRule | None, values: Mapping[str, Any], *, who: str, or
 
 
 def delete_rule(rule: AlertRule, *, who: str, origin: str) -> None:
-    """Delete a rule and all its notifications, sent or not. Its past alerts stay in the history."""
+    """Delete a rule and all its notifications, sent or not. Its past alerts stay in the history.
+
+    Does nothing if another request has deleted the rule.
+    """
     with transaction.atomic():
+        if _stored(rule) is None:
+            return
         _close(rule.pk)
         _log(rule, "delete_alert_rule", {"condition": words_of(rule)}, who=who, origin=origin)
         rule.delete()
@@ -68,10 +70,12 @@ def delete_rule(rule: AlertRule, *, who: str, origin: str) -> None:
 def silence_rule(rule: AlertRule, length_ms: int, *, who: str, origin: str) -> datetime | None:
     """Store no notifications of a rule's alerts for `length_ms`; 0 ends the silence. Alerts still fire and clear.
 
-    Return the end of the silence, or None. Notifications that are already stored are still sent.
+    Return the end of the silence, or None. Notifications that are already stored are still sent. Raises RuleRefused if
+    the rule was deleted.
     """
     until = timezone.now() + timedelta(milliseconds=length_ms) if length_ms else None
     with transaction.atomic():
+        _locked(rule)
         AlertRule.objects.filter(pk=rule.pk).update(silent_until=until)
         parameters = {"until": None if until is None else until.isoformat(timespec="seconds")}
         _log(rule, "silence_alert_rule", parameters, who=who, origin=origin)
@@ -81,13 +85,14 @@ def silence_rule(rule: AlertRule, length_ms: int, *, who: str, origin: str) -> d
 def test_rule(rule: AlertRule, *, who: str, origin: str) -> None:
     """Store a test notification for each address of a rule: its webhook, its e-mail address or both.
 
-    Raises RuleRefused if the rule has neither, and for the fifth test within a minute.
+    Raises RuleRefused if the rule has neither or was deleted, and for the fifth test within a minute.
     """
     channels = [name for name, address in (("webhook", rule.webhook_url), ("email", rule.email)) if address]
     if not channels:
         raise RuleRefused(_("the rule notifies nobody: give it a webhook or an e-mail address first"))
     a_minute_ago = timezone.now() - timedelta(minutes=1)
     with transaction.atomic():
+        _locked(rule)
         tests = Act.objects.filter(
             kind="test_alert_rule", requested_at__gte=a_minute_ago, parameters__name=rule.name
         )
@@ -118,6 +123,19 @@ def test_rule(rule: AlertRule, *, who: str, origin: str) -> None:
 def words_of(rule: AlertRule) -> str:
     """Return the rule's condition in words."""
     return condition(rule.measure, rule.threshold, rule.within_ms, rule.for_ms)
+
+
+def _stored(rule: AlertRule) -> AlertRule | None:
+    """Return the rule as it is stored, locked until the transaction ends. None if it was deleted."""
+    return AlertRule.objects.select_for_update().filter(pk=rule.pk).first()
+
+
+def _locked(rule: AlertRule) -> AlertRule:
+    """Do the same as `_stored`. Raises RuleRefused if the rule was deleted."""
+    found = _stored(rule)
+    if found is None:
+        raise RuleRefused(_("somebody deleted this rule meanwhile: create it again"))
+    return found
 
 
 def _close(rule_id: int) -> None:

@@ -221,12 +221,13 @@ class OldestSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processes:
-    """The last sign of life of each process."""
+    """The last sign of life of each process, and the period of beat's ticks."""
 
     broker_host: str  # "" = no broker ever ran on this database
     broker_seen_ms: int
     beat_seen_ms: int
     worker_seen_ms: int
+    tick_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
-from console.messages.asked import Asked, Mark, Spot
+from console.messages.asked import Asked, AskedInvalid, Mark, Spot
 from console.messages.decoders.report import Decoded, decode
 from console.messages.decoders.schemas import SchemaAt, schema_of
 from console.messages.entries import OpenedEntry, StoredEntry, open_entry
@@ -201,14 +201,20 @@ def states_of(found: FoundMessage) -> SubscriptionStates:
 
 
 def key_neighbours(found: FoundMessage, head: TopicHead) -> tuple[KeyNeighbour, KeyNeighbour] | None:
-    """Search nearby for the messages with the same key before and after this one. None if this one has no key."""
+    """Search nearby for the messages with the same key before and after this one. None if this one has no key.
+
+    Raises MessageMissing if this one was trimmed in the meantime.
+    """
     message = found.metadata
     if message is None or not message.key:
         return None
     mark = Mark(found.opened.stored.append_ms, found.spot)
     older = Asked(start="newest", filters=Filters(key=message.key), limit=1, after=mark)
     newer = replace(older, start="oldest", is_backward=False)
-    return _nearest(head, older), _nearest(head, newer)
+    try:
+        return _nearest(head, older), _nearest(head, newer)
+    except AskedInvalid as error:
+        raise MessageMissing(_("{spot} was trimmed a moment ago.").format(spot=found.spot)) from error
 
 
 def _nearest(head: TopicHead, asked: Asked) -> KeyNeighbour:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx
 from joserfc.errors import JoseError
-from joserfc.jwk import KeySet
+from joserfc.jwk import Key, KeySet
 
 from console.oidc.errors import ServerAway
 
@@ -75,12 +75,27 @@ def keys_of(server: LoginServer, *, anew: bool = False) -> KeySet:
     kept = _keys.get(server.issuer)
     if kept is not None and time.monotonic() - kept[0] < (_KEYS_ANEW_S if anew else _KEPT_S):
         return kept[1]
-    try:
-        keys = KeySet.import_key_set(_json("GET", server.jwks_uri))  # type: ignore[arg-type]
-    except (JoseError, ValueError, KeyError, TypeError) as error:
-        raise ServerAway(f"{server.jwks_uri} has no keys that can be read: {error}") from error
+    keys = _read(_json("GET", server.jwks_uri), server.jwks_uri)
     _keys[server.issuer] = (time.monotonic(), keys)
     return keys
+
+
+def _read(document: dict[str, Any], url: str) -> KeySet:
+    """Return the keys in a document. Leaves out those that cannot be read, as RFC 7517 wants (section 5).
+
+    Raises ServerAway if no key can be read, or the document has no list of keys.
+    """
+    listed = document.get("keys")
+    found: list[Key] = []
+    fault: Exception | None = None
+    for each in listed if isinstance(listed, list) else ():
+        try:
+            found += KeySet.import_key_set({"keys": [each]}).keys
+        except (JoseError, ValueError, KeyError, TypeError) as error:
+            fault = error
+    if not found:
+        raise ServerAway(f"{url} has no keys that can be read: {fault!r}") from fault
+    return KeySet(found)
 
 
 def forget() -> None:

@@ -106,6 +106,7 @@ class _Around:
     broker_seen_at: datetime | None
     beat_at: datetime | None
     worker_at: datetime | None
+    database_ms: int  # the time by the database's clock, as are the three above
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,6 +233,7 @@ def _snapshot(
     now_ms: int,
 ) -> Snapshot:
     backlog_messages = parts.log.total_messages - head.acked_messages
+    ahead_ms = now_ms - around.database_ms
     return Snapshot(
         now_ms=now_ms,
         topic=Topic(
@@ -277,9 +279,10 @@ def _snapshot(
         oldest_segment=_oldest_segment(around, parts),
         processes=Processes(
             broker_host=around.broker_host or "",
-            broker_seen_ms=_ms(around.broker_seen_at),
-            beat_seen_ms=_ms(around.beat_at),
-            worker_seen_ms=_ms(around.worker_at),
+            broker_seen_ms=_on_this_clock(around.broker_seen_at, ahead_ms),
+            beat_seen_ms=_on_this_clock(around.beat_at, ahead_ms),
+            worker_seen_ms=_on_this_clock(around.worker_at, ahead_ms),
+            tick_ms=broker_settings().tick_ms,
         ),
         database=database,
         disk=disk,
@@ -288,6 +291,11 @@ def _snapshot(
 
 def _ms(moment: datetime | None) -> int:
     return 0 if moment is None else int(moment.timestamp() * 1000)
+
+
+def _on_this_clock(moment: datetime | None, ahead_ms: int) -> int:
+    """Return a time of the database's clock by the clock of this process, which is `ahead_ms` ahead. 0 for None."""
+    return 0 if moment is None else _ms(moment) + ahead_ms
 
 
 def _pause(around: _Around) -> Pause:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from console.addresses import act_form_url, topic_act_url
 from console.forms import ActForm, act_forms
+from console.queries.subscription import partitioned_head, subscription_head
+from console.queries.topics.topic import topic_head
 from console.topic_forms.offers import topic_forms
 
 if TYPE_CHECKING:
@@ -20,9 +22,12 @@ _HOW_FAR: Final = ("shift", "back_time")  # places of a reset that the form to r
 
 
 def form_address(act: ActView) -> str:
-    """Return the address of the form for acts of this kind, or "" if there is none or the act's subject was deleted."""
+    """Return the address of the form for acts of this kind, or "" if there is none or the act's subject was deleted.
+
+    At most two queries.
+    """
     name, _form = _form_of(act)
-    if not name or act.error_code in ("TopicNotFound", "SubscriptionNotFound"):
+    if not name or not _has_subject(act):
         return ""
     return (
         act_form_url(act.topic, act.subscription, name)
@@ -37,6 +42,13 @@ def refusal_in_form(act: ActView) -> str:
     return _SWITCH.sub(
         lambda found: f"choose “{fields[found[1]].label}”" if found[1] in fields else found[0], act.error
     )
+
+
+def _has_subject(act: ActView) -> bool:
+    if act.subscription:
+        named = (act.topic, act.subscription)
+        return (subscription_head(*named) or partitioned_head(*named)) is not None
+    return topic_head(act.topic) is not None
 
 
 def _form_of(act: ActView) -> tuple[str, type[ActForm] | None]:

@@ -71,11 +71,7 @@ def message(request: HttpRequest, rights: Rights, topic: str, spot: str) -> Http
             name="neighbours",
             template="console/parts/message/neighbours.html",
             live=(),
-            context=lambda: {
-                "head": head,
-                "found": found,
-                "same_key": key_neighbours(found, head) if rights.may_see_payloads else None,
-            },
+            context=lambda: _neighbours(head, found, rights),
         ),
     ]
     context = {"head": head, "found": found, "nav": "topics"}
@@ -111,6 +107,14 @@ def _subscriptions(head: TopicHead, found: FoundMessage) -> dict[str, Any]:
         "rows": [(cursor, state, stories[cursor.id]) for cursor, state in states.rows],
         "recorded": recorded(kept_of(head)),
     }
+
+
+def _neighbours(head: TopicHead, found: FoundMessage, rights: Rights) -> dict[str, Any]:
+    try:
+        same_key = key_neighbours(found, head) if rights.may_see_payloads else None
+    except MessageMissing as error:
+        raise Http404(str(error)) from None
+    return {"head": head, "found": found, "same_key": same_key}
 
 
 def _head_and_spot(topic: str, text: str) -> tuple[TopicHead, Spot]:

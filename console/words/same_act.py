@@ -6,21 +6,11 @@ import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from console.words.acts import OF_USERS
-
-if TYPE_CHECKING:
-    from broker.acts.requests import ActView
+from broker.acts.requests import KINDS, ActView
 
 __all__ = ["SameAct", "same_act"]
-
-# Kinds that clients, the broker or a page of the console carry out without a plan.
-_WITHOUT_A_PLAN = OF_USERS | {
-    *("seek", "unsubscribe", "commit", "evict", "expire_subscription"),
-    *("create_token", "revoke_token", "set_permissions"),
-    *("set_alert_rule", "delete_alert_rule", "silence_alert_rule", "test_alert_rule"),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +24,15 @@ class SameAct:
 
 def same_act(act: ActView, console_url: str) -> SameAct | None:
     """Return the command and the HTTP request that plan this act. None for a kind that nobody can plan."""
-    if act.kind in _WITHOUT_A_PLAN:
-        return None
     if act.kind == "undo":
         return SameAct(
             command=f"vela acts undo {act.undo_of}",
             request=_curl(f"{console_url}/api/v1/acts/{act.undo_of}/undo", {}),
             needs_message=False,
         )
+    kind = KINDS.get(act.kind)
+    if kind is None or not kind.can_be_requested:
+        return None
     parameters: dict[str, Any] = dict(act.parameters)
     if act.kind == "publish":
         parameters["value"] = "…"

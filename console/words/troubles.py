@@ -13,6 +13,7 @@ from console.words.subscriptions import Tone
 
 __all__ = [
     "SILENT_AFTER_MS",
+    "TICKS_MISSED",
     "WITHOUT_CELERY",
     "WORDS",
     "PartHealth",
@@ -25,7 +26,7 @@ __all__ = [
 ]
 
 SILENT_AFTER_MS: Final = 5000  # the broker writes its heartbeat every second
-_TICKS_MISSED: Final = 5
+TICKS_MISSED: Final = 5  # before beat or its worker counts as silent
 
 
 class Trouble(StrEnum):
@@ -134,7 +135,7 @@ def troubles_of(signs: Signs, *, tick_ms: int) -> dict[Trouble, int | None]:
         found[Trouble.BROKER_STOPPED] = signs.stopped_ms
     elif signs.now_ms - signs.seen_ms > SILENT_AFTER_MS:
         found[Trouble.BROKER_SILENT] = signs.seen_ms
-    oldest_tick_ms = signs.now_ms - max(SILENT_AFTER_MS, _TICKS_MISSED * tick_ms)
+    oldest_tick_ms = signs.now_ms - max(SILENT_AFTER_MS, TICKS_MISSED * tick_ms)
     if (signs.beat_ms or 0) < oldest_tick_ms:
         found[Trouble.BEAT] = signs.beat_ms
     elif (signs.worker_ms or 0) < oldest_tick_ms:

@@ -103,7 +103,8 @@ def silence_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[Sil
     """
     rule = _changeable(request, rule_id)
     length_ms = silence_ms(asked)
-    keeping.silence_rule(rule, length_ms, who=request.auth.name, origin=api_origin_of(request))
+    with _refusals():
+        keeping.silence_rule(rule, length_ms, who=request.auth.name, origin=api_origin_of(request))
     return _shown(rule_id)
 
 

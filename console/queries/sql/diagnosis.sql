@@ -16,7 +16,8 @@ SELECT s.id, n.policies AS namespace_policies, coalesce(p.policies, t.policies) 
        g.id AS segment_id, g.closed_ms AS segment_closed_ms, g.ledgers AS segment_ledgers,
        b.host AS broker_host, b.seen_at AS broker_seen_at,
        (SELECT at FROM vela_heartbeat WHERE name = 'beat') AS beat_at,
-       (SELECT at FROM vela_heartbeat WHERE name = 'worker') AS worker_at
+       (SELECT at FROM vela_heartbeat WHERE name = 'worker') AS worker_at,
+       (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS database_ms
 FROM vela_subscription s
 JOIN vela_topic t ON t.id = s.topic_id
 JOIN vela_namespace n ON n.id = t.namespace_id

@@ -15,7 +15,13 @@ from console.blocks import Source, answer
 from console.letters.browse import FoundLetters, find_letters
 from console.messages.asked import AskedInvalid
 from console.queries.letters.origins import origins_of
-from console.queries.numbers import SubscriptionSums, oldest_unacked_ms, subscription_sums
+from console.queries.numbers import (
+    SubscriptionSums,
+    cursors_named,
+    oldest_unacked_ms,
+    subscription_sums,
+    sums_of,
+)
 from console.queries.topics.log import ends_of
 from console.queries.topics.topic import ROWS, TopicHead, topic_head
 from console.saved_views.found import views_of
@@ -77,7 +83,13 @@ class _Reading:
 
     @cached_property
     def subscriptions(self) -> list[SubscriptionSums]:
-        return subscription_sums(self.head.id, ends_of(self.head.id), after="", limit=ROWS)
+        """The first subscriptions by name, and the wanted one."""
+        ends = ends_of(self.head.id)
+        rows = subscription_sums(self.head.id, ends, after="", limit=ROWS)
+        if self.wanted and len(rows) == ROWS and all(row.name != self.wanted for row in rows):
+            wanted = cursors_named(self.head.id, ends, self.wanted, limit=max(1, self.head.partitions))
+            rows += [sums_of(wanted)] if wanted else []
+        return rows
 
     @cached_property
     def chosen(self) -> str:

@@ -342,7 +342,16 @@ def test_a_refused_act_leads_back_to_its_form(
     assert f'href="{BILLING}/act/{form}">Change the request' in page.content.decode()
     switch = "choose “Disconnect its consumers”" if act == "delete" else "set force to true"
     assert f"disconnect it, or {switch}." in text_of(page)
-    broker.acts[1] = replace(refused, error_code="SubscriptionNotFound")
+
+
+def test_a_refused_act_on_a_subscription_that_is_gone_leads_to_no_form(
+    operator: Client, broker: FakeActs, shop: Shop
+) -> None:
+    operator.post(f"{BILLING}/act/clear")
+    broker.acts[1] = replace(broker.acts[1], state="refused", error="no such subscription")
+    assert "Change the request" in text_of(operator.get("/acts/1"))
+    shop.billing.name = "another"
+    shop.billing.save()
     assert "Change the request" not in text_of(operator.get("/acts/1"))
 
 

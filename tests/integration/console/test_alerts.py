@@ -13,6 +13,7 @@ from django.test import Client
 
 from broker.models import Act, AlertFiring, AlertNotification, AlertRule, SubscriptionSummary
 from console.access import Role
+from console.alerts import keeping
 from console.alerts.keeping import RuleRefused, save_rule
 from tests.integration.console.conftest import person
 from tests.integration.console.pages import text_of
@@ -139,6 +140,19 @@ def test_a_rule_that_another_user_deletes_meanwhile_is_not_changed(shop: Shop) -
     AlertRule.objects.all().delete()
     with pytest.raises(RuleRefused, match="somebody deleted this rule meanwhile"):
         save_rule(rule, {"name": "too much"}, who="ada", origin="test")
+
+
+def test_a_rule_that_another_user_deletes_meanwhile_is_not_tested_silenced_or_deleted_again(
+    shop: Shop,
+) -> None:
+    rule = rule_of()
+    AlertRule.objects.all().delete()
+    with pytest.raises(RuleRefused, match="somebody deleted this rule meanwhile"):
+        keeping.test_rule(rule, who="ada", origin="test")
+    with pytest.raises(RuleRefused, match="somebody deleted this rule meanwhile"):
+        keeping.silence_rule(rule, 3_600_000, who="ada", origin="test")
+    keeping.delete_rule(rule, who="ada", origin="test")
+    assert not Act.objects.exists()
 
 
 def test_a_changed_rule_keeps_its_webhook_and_ends_what_fired(operator: Client, shop: Shop) -> None:

@@ -199,6 +199,20 @@ def test_letters_are_grouped_by_reason_and_lead_to_redrive_and_discard(operator:
     assert f"1 {stored}:-1 ORIGIN_MESSAGE_ID" in grouped
 
 
+def test_a_subscription_that_the_list_has_no_room_for_can_be_chosen(
+    operator: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("console.views.dead_letters.one_topic.ROWS", 1)
+    written = write_log(DLQ, [letter(0), letter(1)])
+    subscribe(written, "first")
+    subscribe(written, "second", acked=2)
+    assert "No letter waits" not in text_of(operator.get(PAGE))
+    words = text_of(operator.get(f"{PAGE}?sub=second"))
+    assert "No letter waits" in words
+    assert "second 0" in words
+    assert operator.get(f"{PAGE}?sub=third").status_code == 200
+
+
 def test_new_letters_do_not_each_start_a_search(operator: Client, shop: Shop) -> None:
     written = write_log(DLQ, [letter(0)])
     triggers = dict(

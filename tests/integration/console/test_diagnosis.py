@@ -71,6 +71,17 @@ def snapshot(shop: Shop) -> Snapshot:
     return found
 
 
+def test_a_wrong_clock_of_the_console_does_not_make_the_processes_look_silent(shop: Shop) -> None:
+    BrokerProcess.objects.update(seen_at=now())
+    Heartbeat.objects.update(at=now())
+    head = subscription_head(ORDERS, "billing")
+    assert head is not None
+    for wrong_ms in (86_400_000, -86_400_000):
+        found = read_snapshots([head], now_ms=shop.now_ms + wrong_ms)[head.id]
+        seen = (found.processes.broker_seen_ms, found.processes.beat_seen_ms, found.processes.worker_seen_ms)
+        assert all(abs(found.now_ms - each) < 3_600_000 for each in seen)
+
+
 def test_the_page_begins_with_the_cause(operator: Client, shop: Shop) -> None:
     words = text_of(operator.get(f"{BILLING}?part=why"))
     assert "Why ✕ stopped clerk has as many unacked messages as one consumer may have" in words

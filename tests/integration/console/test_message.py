@@ -13,7 +13,9 @@ from urllib.parse import quote
 import pytest
 from django.test import Client
 
-from broker.models import Cursor, Schema, Subscription
+from broker.models import Cursor, Ledger, Schema, Subscription
+from console.messages.message import FoundMessage, key_neighbours
+from console.queries.topics.topic import TopicHead
 from tests.integration.console.messages import write_log
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import BATCH_ENTRY, Shop
@@ -200,6 +202,21 @@ def test_the_page_leads_to_neighbours_with_the_same_key(operator: Client, db: No
     html = operator.get(f"{ODD_PAGE}/{log.spot(30)}").content.decode()
     assert "none is stored" in html
     assert f"start=id&amp;at={log.spot(30)}&amp;order=older&amp;key={quote('k&1')}" in html
+
+
+def test_a_message_that_is_trimmed_while_its_neighbours_are_searched_is_not_found(
+    operator: Client, db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = write_log(ODD, [single(b"x", number, key="k") for number in range(3)], ledger_entries=1)
+
+    def trim_and_search(found: FoundMessage, head: TopicHead) -> object:
+        Ledger.objects.filter(pk__lte=log.ledgers[1].pk).delete()
+        return key_neighbours(found, head)
+
+    monkeypatch.setattr("console.views.message.key_neighbours", trim_and_search)
+    answer = operator.get(f"{ODD_PAGE}/{log.spot(1)}")
+    assert answer.status_code == 404
+    assert f"{log.spot(1)} was trimmed a moment ago." in text_of(answer)
 
 
 def test_a_message_says_that_it_is_delayed_or_older_than_the_subscription(operator: Client, db: None) -> None:

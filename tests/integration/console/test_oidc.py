@@ -495,6 +495,28 @@ def test_an_invalid_key_set_is_refused(
     assert not User.objects.exists()
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"kty": "EC", "crv": "BP-256", "kid": "b", "x": "AA", "y": "AA"},
+        {"kty": "AKP", "alg": "ML-DSA-44", "kid": "c", "pub": "AA"},
+        {"kty": "RSA", "kid": "d", "use": "enc"},
+        7,
+    ],
+)
+def test_a_key_that_cannot_be_read_does_not_hide_the_others(
+    other: Any, browser: Client, server: LoginServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = server.answer
+
+    def with_another(method: str, path: str, headers: Any, body: str) -> tuple[int, Any]:
+        status, answer = answered(method, path, headers, body)
+        return (status, {"keys": [other, *answer["keys"]]}) if path == "/keys" else (status, answer)
+
+    monkeypatch.setattr(server, "answer", with_another, raising=False)
+    assert go(browser, server).status_code == 302
+
+
 @pytest.mark.parametrize("next_page", ["https://elsewhere.example/", "//elsewhere.example", "javascript:x"])
 def test_a_login_does_not_lead_elsewhere(next_page: str, browser: Client, server: LoginServer) -> None:
     assert go(browser, server, next_page)["Location"] == "/"

@@ -10,6 +10,7 @@ import pytest
 from django.test import Client
 
 from broker.acts import requests as acts
+from broker.models import Topic
 from tests.integration.console.fake_acts import FakeActs
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import ORDERS, Shop, make_topic
@@ -111,6 +112,8 @@ def test_a_refused_deletion_names_the_switch_of_its_form(admin: Client, broker: 
     page = admin.get("/acts/1")
     assert f'href="{PAGE}/act/delete">Change the request' in page.content.decode()
     assert "remove them, or choose “Delete its subscriptions too”." in text_of(page)
+    Topic.objects.filter(name=ORDERS).update(name=f"{ORDERS}-2")
+    assert "Change the request" not in text_of(admin.get("/acts/1"))
 
 
 def test_a_topic_is_created_with_its_first_policies(operator: Client, broker: FakeActs) -> None:

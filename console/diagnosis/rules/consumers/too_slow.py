@@ -27,7 +27,8 @@ def find(snapshot: Snapshot) -> Finding | None:
     if not is_judged and not _grows(snapshot, rate_in, rate_acked):
         return None
     idle = idle_among(snapshot.consumers, subscription.type, snapshot.now_ms)
-    each_acks = rate_acked / (len(snapshot.consumers) - len(idle))
+    working = len(snapshot.consumers) - len(idle) if subscription.type in SHARED else 1
+    each_acks = rate_acked / working
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
-from console.diagnosis.snapshot import Snapshot
+from console.diagnosis.snapshot import FirstUnacked, Snapshot
 from console.words.numerals import count
 from console.words.said import said, said_many
 
@@ -44,7 +45,7 @@ def find(snapshot: Snapshot) -> Finding | None:
             Cure(
                 text=said("Redeliver the messages that {name} has", name=first.consumer_name),
                 act="redeliver",
-                parameters={"consumer": first.consumer_name},
+                parameters=_which(snapshot, first),
             ),
         )
     return Finding(
@@ -62,6 +63,11 @@ def find(snapshot: Snapshot) -> Finding | None:
         evidence=tuple(evidence),
         cures=tuple(cures),
     )
+
+
+def _which(snapshot: Snapshot, first: FirstUnacked) -> Mapping[str, str | int]:
+    holder = next((each for each in snapshot.consumers if each.key == first.consumer_key), None)
+    return {"consumer_key": first.consumer_key} if holder is None else snapshot.which(holder)
 
 
 RULE: Final = Rule(id="ack_hole", window_s=WINDOW_S, find=find)

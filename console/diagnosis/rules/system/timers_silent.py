@@ -7,17 +7,18 @@ from typing import Final
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
 from console.words.said import said
-from console.words.troubles import WITHOUT_CELERY
+from console.words.troubles import TICKS_MISSED, WITHOUT_CELERY
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 15.0  # by default the tick comes every second (VELA_TICK_MS)
+WINDOW_S: Final = 15.0  # or five ticks, if VELA_TICK_MS makes that longer
 
 
 def find(snapshot: Snapshot) -> Finding | None:
     processes = snapshot.processes
-    beat_is_silent = snapshot.seconds_since(processes.beat_seen_ms) >= WINDOW_S
-    worker_is_silent = snapshot.seconds_since(processes.worker_seen_ms) >= WINDOW_S
+    window_s = max(WINDOW_S, TICKS_MISSED * processes.tick_ms / 1000)
+    beat_is_silent = snapshot.seconds_since(processes.beat_seen_ms) >= window_s
+    worker_is_silent = snapshot.seconds_since(processes.worker_seen_ms) >= window_s
     if not beat_is_silent and not worker_is_silent:
         return None
     who = said("Celery beat sends no ticks") if beat_is_silent else said("Celery's worker runs no ticks")

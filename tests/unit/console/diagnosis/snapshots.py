@@ -156,7 +156,11 @@ HEALTHY: Final = Snapshot(
     slowest=None,
     oldest_segment=None,
     processes=Processes(
-        broker_host="shop-1", broker_seen_ms=ago_ms(1), beat_seen_ms=ago_ms(1), worker_seen_ms=ago_ms(1)
+        broker_host="shop-1",
+        broker_seen_ms=ago_ms(1),
+        beat_seen_ms=ago_ms(1),
+        worker_seen_ms=ago_ms(1),
+        tick_ms=1000,
     ),
     database=Database(
         waiting_statements=0,

@@ -280,6 +280,11 @@ CASES: list[tuple[str, Changes, Changes]] = [
         {"database__longest_transaction_s": 29.0},
     ),
     ("timers_silent", {"processes__beat_seen_ms": ago_ms(16)}, {"processes__beat_seen_ms": ago_ms(14)}),
+    (
+        "timers_silent",
+        {"processes__beat_seen_ms": ago_ms(101), "processes__tick_ms": 20_000},
+        {"processes__beat_seen_ms": ago_ms(99)},
+    ),
     ("timers_silent", {"processes__worker_seen_ms": 0}, {"processes__worker_seen_ms": ago_ms(1)}),
     ("caught_up", {"subscription__backlog_messages": 0}, {"subscription__backlog_messages": 1}),
     ("unreported", {"subscription__consumers": None}, {"subscription__consumers": 0}),
@@ -372,6 +377,15 @@ def test_a_cure_names_the_number_of_a_consumer_whose_name_others_have() -> None:
         assert [each.parameters for each in found.cures if each.act] == [parameters]
 
 
+def test_redelivering_a_hole_names_the_number_of_a_consumer_whose_name_others_have() -> None:
+    for others, parameters in (
+        ((), {"consumer": "worker-1"}),
+        ((a_consumer(2, name="worker-1"),), {"consumer_key": 1}),
+    ):
+        found = found_by("ack_hole", **HOLE, consumers=(a_consumer(), *others))
+        assert parameters in [each.parameters for each in found.cures if each.act == "redeliver"]
+
+
 def test_a_hoarder_s_sentence_says_how_many_the_others_have() -> None:
     greedy, other = silent(1, unacked_messages=110), silent(2, unacked_messages=2)
     found = found_by("hoarder", cursor__unread_entries=0, consumers=(greedy, other))
@@ -442,6 +456,16 @@ def test_a_consumer_that_takes_nothing_does_not_count_as_a_slow_one() -> None:
         subscription__type="Failover",
     )
     assert "Failover gives everything to one consumer" in found.cures[0].text
+
+
+def test_a_consumer_that_stands_by_does_not_halve_the_pace_of_the_active_one() -> None:
+    found = found_by(
+        "too_slow",
+        subscription__state="falling behind",
+        subscription__type="Failover",
+        consumers=(a_consumer(), a_consumer(2, **IDLE)),
+    )
+    assert evidence(found)["acked by each consumer"] == HEALTHY.subscription.message_rate_acked
 
 
 def test_a_limit_that_leaves_another_consumer_free_only_slows() -> None:
