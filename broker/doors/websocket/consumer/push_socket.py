@@ -206,14 +206,16 @@ class PushSocket(BrokerSocket):
             return source
         if not self.sources:
             raise InvalidCommand("no topic matches topicsPattern yet, so there is no message with this id")
-        found = [each for each in self.sources if each.partition == message_id.partition]
-        if len(found) > 1 and self._misses < MAX_MISSES:
-            for source in found:
+        if len(self.sources) > 1 and self._misses < MAX_MISSES:
+            for source in self.sources:
                 if source.consumer is not None and source.consumer.has_ledger(message_id.ledger_id):
                     self._by_ledger[message_id.ledger_id] = source
                     return source
             self._misses += 1
-        return found[0] if found else self.sources[0]
+        for source in self.sources:
+            if source.partition == message_id.partition:
+                return source
+        return self.sources[0]
 
     @property
     def is_end_of_topic(self) -> bool:
