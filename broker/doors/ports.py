@@ -174,6 +174,9 @@ class ConsumerPort(Protocol):
     def redelivery_count(self, position: Position) -> int:
         """Return the redelivery count of an entry."""
 
+    def has_ledger(self, ledger_id: int) -> bool:
+        """Return whether this ledger belongs to the consumer's topic or partition and is not trimmed."""
+
     def has_pending(self, position: Position) -> bool:
         """Return whether this consumer was sent the entry and has not acked all of it."""
 

@@ -514,6 +514,10 @@ class Subscription(SubscriptionRunner):
         if self._state.story.is_on:
             self._state.story.lettered(event, consumer, position, topic, self._clock.now_ms())
 
+    def has_ledger(self, ledger_id: int) -> bool:
+        """Return whether this ledger belongs to the topic and is not trimmed."""
+        return self.log.ledgers.get(ledger_id) is not None
+
     def has_pending(self, consumer: Consumer, position: Position) -> bool:
         """Return whether an entry is pending at a consumer: sent to it and not fully acked."""
         return self._machine.redelivery.has_pending(consumer, position)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Final, Literal
 
@@ -14,7 +13,7 @@ from pydantic import BaseModel
 
 from broker.acts.kinds.parameters import NothingToActOn
 from broker.core.access.permissions import Action
-from broker.core.errors import TopicNotFound
+from broker.core.errors import BrokerError, TopicNotFound
 from broker.core.topic_name import TopicName
 from broker.doors.admin.brokers import BUNDLE
 from broker.doors.admin.catalogue import Catalogue
@@ -102,10 +101,20 @@ async def unsubscribe(request: AdminRequest, tenant: str, namespace: str, subscr
 
 
 async def _act_on_each(request: AdminRequest, kind: str, found: Sequence[tuple[str, str]]) -> None:
-    """Carry out an act on each topic and subscription, except on those that have been deleted meanwhile."""
+    """Carry out an act on each topic and subscription, then raise the first refusal, as Pulsar does.
+
+    Those that have been deleted meanwhile do not count as refusals.
+    """
+    refusals: list[BrokerError] = []
     for topic, subscription in found:
-        with contextlib.suppress(NothingToActOn, TopicNotFound):
+        try:
             await request.act(kind, topic=topic, subscription=subscription)
+        except (NothingToActOn, TopicNotFound):
+            continue
+        except BrokerError as error:
+            refusals.append(error)
+    if refusals:
+        raise refusals[0]
 
 
 async def _subscriptions(request: AdminRequest, tenant: str, namespace: str) -> list[tuple[str, str]]:

@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 REFRESH_MARKER: Final = b"PulsarAuthRefresh"  # the challenge that asks for new credentials of the same method
 REFRESH_TIMEOUT_S: Final = 30.0
 _LOOK_AGAIN_S: Final = 1.0  # whether the broker reads from the peer again
+# Then close all the same. A peer that always sends more than its rate is never found while the broker reads from it.
+_MOST_LOOKS: Final = 600
 
 
 class ConnectionAuthentication:
@@ -52,6 +54,7 @@ class ConnectionAuthentication:
         self._can_refresh = False
         self._check: asyncio.Task[None] | None = None  # set while a thread checks credentials
         self._refresh: asyncio.TimerHandle | None = None  # set while the client owes new credentials
+        self._looks = 0  # how often the broker did not read from the peer when the credentials were due
         self._watch = CredentialsWatch(
             broker, guard, call_later=call_later, on_expired=self._expired, on_refused=self._refused
         )
@@ -149,20 +152,21 @@ class ConnectionAuthentication:
         if not self._can_refresh or principal is None or not principal.can_renew:
             self._refused(AuthenticationFailed("the credentials have expired: connect again with new ones"))
             return
+        self._looks = 0
         self._refresh = self._call_later(REFRESH_TIMEOUT_S, self._refresh_missing)
         self._peer.engine.send_auth_challenge(principal.method, REFRESH_MARKER)
         self._peer.written()
 
     def _refresh_missing(self) -> None:
-        if not self._peer.gate.is_open:
+        if not self._peer.gate.is_open and self._looks < _MOST_LOOKS:
+            self._looks += 1
             # The client's answer may be among the bytes that the broker does not read, for example because the database
             # is away.
             self._refresh = self._call_later(_LOOK_AGAIN_S, self._refresh_missing)
             return
+        waited_s = REFRESH_TIMEOUT_S + self._looks * _LOOK_AGAIN_S
         self._refused(
-            AuthenticationFailed(
-                f"the credentials have expired, and no new ones came within {REFRESH_TIMEOUT_S:g} s"
-            )
+            AuthenticationFailed(f"the credentials have expired, and no new ones came within {waited_s:g} s")
         )
 
     def _stop_refresh(self) -> None:

@@ -299,6 +299,7 @@ class ProducerSlot:
         if self._answered == self._queued:
             self._write_refusal(sequence_id, error)
         else:
+            self._peer.gate.send_queued(0)  # while the database is away, they would fill the memory
             self._refusals.append(_WaitingRefusal(self._queued, sequence_id, error))
 
     def _write_refusal(self, sequence_id: int, error: BrokerError) -> None:
@@ -309,6 +310,7 @@ class ProducerSlot:
         while self._refusals and self._refusals[0].after <= self._answered:
             refusal = self._refusals.popleft()
             self._write_refusal(refusal.sequence_id, refusal.error)
+            self._peer.gate.sends_answered(1, 0)
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
         """Send receipts, because these sends are durable."""
@@ -375,10 +377,11 @@ class ProducerSlot:
 
     def forget_pending(self) -> None:
         """Stop counting the unanswered sends against the connection, because this slot will not answer them."""
-        pending = self._queued - self._answered
+        pending = self._queued - self._answered + len(self._refusals)
         if pending:
             self._peer.gate.sends_answered(pending, self._unanswered_bytes)
         self._answered, self._unanswered_bytes = self._queued, 0
+        self._refusals.clear()
 
     async def is_alive(self) -> bool:
         """Ping the peer, because another client wants this producer's name."""

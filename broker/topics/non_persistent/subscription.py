@@ -248,6 +248,10 @@ class NonPersistentSubscription:
         """Return 0: no message is redelivered."""
         return 0
 
+    def has_ledger(self, ledger_id: int) -> bool:
+        """Return False: no message is stored."""
+        return False
+
     def has_pending(self, consumer: Consumer, position: Position) -> bool:
         """Return False: a sent message counts as acked."""
         return False

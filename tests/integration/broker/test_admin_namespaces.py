@@ -32,6 +32,17 @@ async def test_a_subscription_that_is_gone_meanwhile_does_not_keep_the_others(
     assert left is None if act.startswith("un") else left is not None and not left.cursor.backlog_entries
 
 
+async def test_a_refused_topic_does_not_keep_the_subscriptions_of_the_others(run: BrokerRun) -> None:
+    await run.consumer("a")
+    gone = await run.consumer("b")
+    assert gone.consumer is not None
+    gone.consumer.detach()
+    status, _ = await ask(run, "POST", None, f"{PATH}unsubscribe/s")
+    assert status == 412
+    assert list(run.topic("a").subscriptions) == ["s"]
+    assert not run.topic("b").subscriptions
+
+
 async def test_a_namespace_is_not_created_if_a_policy_is_refused(run: BrokerRun) -> None:
     path = "/admin/v2/namespaces/public/new"
     status, answer = await ask(run, "PUT", {"max_producers_per_topic": 2**53}, path)

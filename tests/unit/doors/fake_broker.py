@@ -309,6 +309,9 @@ class FakeConsumer:
     def redelivery_count(self, position: Position) -> int:
         return self.subscription.counts.get(position.entry_id, 0)
 
+    def has_ledger(self, ledger_id: int) -> bool:
+        return ledger_id == self.subscription.topic.ledger_id
+
     def has_pending(self, position: Position) -> bool:
         return not self.detached and position.entry_id in self.pending
 

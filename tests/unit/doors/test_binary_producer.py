@@ -6,6 +6,7 @@ import pytest
 
 from broker.core.errors import ProducerBusy, ProducerFenced, TopicTerminated
 from broker.core.producers.access import AccessMode
+from broker.doors.read_gate import MAX_PENDING_SENDS
 from tests.support import entries
 from tests.unit.client.entries import compose, metadata
 from tests.unit.doors.fake_broker import FakeBroker
@@ -132,6 +133,27 @@ async def test_a_refused_batch_is_named_by_its_highest_sequence_id(
     assert ServerError(at_the_broker.send_error.error) == ServerError.PRODUCER_BUSY
     assert at_the_door.send_error.sequence_id == named
     assert ServerError(at_the_door.send_error.error) == ServerError.CHECKSUM_ERROR
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+async def test_a_client_whose_refusals_wait_is_not_read_from(
+    client: WireClient, broker: FakeBroker, is_closed: bool
+) -> None:
+    await client.open_producer()
+    broker.commits = False
+    client.tell(send(0), send(1, b"\x0e\x01damaged") * MAX_PENDING_SENDS)
+    for _ in range(1000):  # the connection has only a part of each turn of the event loop
+        await settle()
+    assert not client.connection.gate.is_open
+    producer = broker.topic("orders").producers["p"]
+    if is_closed:
+        producer.detach()
+        producer.sink.on_producer_closed(None)
+        assert client.names() == ["CLOSE_PRODUCER"]
+    else:
+        producer.commit()
+        assert client.names() == ["SEND_RECEIPT", *["SEND_ERROR"] * MAX_PENDING_SENDS]
+    assert client.connection.gate.is_open
 
 
 async def test_an_entry_that_no_client_would_decompress_is_refused(client: WireClient) -> None:

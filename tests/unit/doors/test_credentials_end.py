@@ -147,6 +147,15 @@ async def test_a_client_from_which_the_broker_does_not_read_keeps_its_connection
     assert client.is_closed()
 
 
+async def test_a_client_from_which_the_broker_hardly_reads_is_closed_in_the_end(broker: FakeBroker) -> None:
+    client = connect(broker, expiring(broker, 5_000))
+    pass_time(client, 5_000)
+    client.connection.gate.throttled(True)
+    for _ in range(700):
+        client.timers.advance(1_000)
+    assert client.is_closed()
+
+
 @pytest.mark.parametrize("made", [token("other"), token("app", expires_ms=1), "nonsense", ""])
 async def test_a_bad_answer_to_the_challenge_closes_the_connection(broker: FakeBroker, made: str) -> None:
     client = connect(broker, expiring(broker, 5_000))

@@ -326,6 +326,16 @@ async def test_partitions_share_the_window_and_ids_name_them(broker: FakeBroker)
         assert len(broker.topic(f"orders-partition-{partition}").subscriptions["s"].acked) == 10
 
 
+async def test_an_id_that_another_socket_delivered_reaches_its_own_topic(broker: FakeBroker) -> None:
+    one, two = broker.topic("one"), broker.topic("two")
+    peer = await Peer(websocket_application(broker), "/ws/v3/consumer/s?topics=one,two").opened()
+    for topic in (one, two):
+        topic.append(SendRequest(0, 0, 1, 0, 0, None, b""))  # this socket does not get it
+    await peer.tell({"messageId": MessageId(two.ledger_id, 0).to_base64()})
+    assert not one.subscriptions["s"].acked
+    assert two.subscriptions["s"].acked == {0}
+
+
 async def test_in_pull_mode_several_topics_share_the_permits(broker: FakeBroker) -> None:
     store(broker, b"a", b"b", topic="one")
     store(broker, b"c", b"d", topic="two")

@@ -51,8 +51,10 @@ async def peek(
     cursor = found.cursor
     if position > cursor.backlog_entries:
         raise Refused(404, "Message not found")
-    target = await with_index(found_topic.reader, lambda: cursor.position_after_entries(position))
-    return await _entry(request, found_topic, target.mark_delete)
+    # A walk over all these entries may end behind acknowledged ones that follow the last of them.
+    before = await with_index(found_topic.reader, lambda: cursor.position_after_entries(position - 1))
+    after = found_topic.log.ledgers.next_after(before.mark_delete)
+    return await _entry(request, found_topic, cursor.next_unacked(after))
 
 
 @operation(router, "GET", f"{TOPIC}/examinemessage", Action.CONSUME, media_type="application/octet-stream")

@@ -28,6 +28,7 @@ __all__ = ["PushSocket"]
 
 KNOWN_IDS: Final = 2_000  # ids that need no parsing when the peer sends them back; twice the largest window
 MAX_READY_BYTES: Final = 1024 * 1024
+MAX_MISSES: Final = 100  # ids of ledgers that no source has, for which a socket asks all its sources
 
 
 class _Ready(NamedTuple):
@@ -58,6 +59,7 @@ class PushSocket(BrokerSocket):
         self._fragments = fragments
         self._loop = asyncio.get_running_loop()
         self._by_ledger: dict[int, DeliverySource] = {}
+        self._misses = 0
         self._frames: list[bytes] = []
         self._ready: deque[_Ready] = deque()
         self._ready_bytes = 0
@@ -194,18 +196,25 @@ class PushSocket(BrokerSocket):
             self.drain_soon()
 
     def source_of(self, message_id: MessageId) -> DeliverySource:
-        """Return the source that delivered this id; else the source of the id's partition, or else the first source.
+        """Return the source of this id, which another socket may have delivered: the one that has the id's ledger.
 
-        Raises InvalidCommand while no topic matches the socket's pattern.
+        If there is none, return the source of the id's partition, or else the first source. Raises InvalidCommand while
+        no topic matches the socket's pattern.
         """
         source = self._by_ledger.get(message_id.ledger_id)
         if source is not None:
             return source
+        if not self.sources:
+            raise InvalidCommand("no topic matches topicsPattern yet, so there is no message with this id")
+        if len(self.sources) > 1 and self._misses < MAX_MISSES:
+            for source in self.sources:
+                if source.consumer is not None and source.consumer.has_ledger(message_id.ledger_id):
+                    self._by_ledger[message_id.ledger_id] = source
+                    return source
+            self._misses += 1
         for source in self.sources:
             if source.partition == message_id.partition:
                 return source
-        if not self.sources:
-            raise InvalidCommand("no topic matches topicsPattern yet, so there is no message with this id")
         return self.sources[0]
 
     @property
