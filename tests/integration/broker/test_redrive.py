@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from broker.acts.kinds.subscriptions import redrive
 from broker.acts.kinds.subscriptions.redrive_scan import REDRIVES
 from broker.core.hash_slots import slot_of_key
+from broker.core.schemas.schema import SchemaDefinition, SchemaType, version_bytes
 from tests.support.acting import answered, apply, ask, done, planned, refused
 from tests.support.broker_harness import BrokerRun, ConsumerProbe, eventually, one_row, rows, running
 from tests.support.postgres_proxy import Moment
@@ -18,7 +20,14 @@ DLQ = "orders-s-DLQ"
 HERE: dict[str, Any] = {"topic": DLQ, "subscription": "dead"}
 
 
-def letter(number: int, *, origin: str = "orders", key: str | None = None, **properties: str) -> bytes:
+def letter(
+    number: int,
+    *,
+    origin: str = "orders",
+    key: str | None = None,
+    schema_version: bytes = b"",
+    **properties: str,
+) -> bytes:
     """Return an entry as a client's dead-letter producer makes it."""
     return encode_single(
         producer_name="p",
@@ -28,6 +37,7 @@ def letter(number: int, *, origin: str = "orders", key: str | None = None, **pro
         properties={"REAL_TOPIC": origin, "RECONSUMETIMES": "4", "number": str(number), **properties},
         key=key,
         event_time_ms=7,
+        schema_version=schema_version,
     )
 
 
@@ -72,6 +82,33 @@ async def test_dead_letters_go_back_whole_and_are_acknowledged_afterwards(run: B
     assert messages[3].properties == {"REAL_TOPIC": "orders", "number": "3", REDRIVES: "1"}
     assert (messages[3].key, messages[3].event_time_ms) == ("k3", 7)
     assert left(run) == 0
+
+
+async def test_letters_get_the_version_of_their_schema_in_their_topic(run: BrokerRun) -> None:
+    old, new = (
+        SchemaDefinition(type=SchemaType.JSON, data=json.dumps(definition).encode(), name="R")
+        for definition in (
+            {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]},
+            {
+                "type": "record",
+                "name": "R",
+                "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": "int", "default": 0}],
+            },
+        )
+    )
+    for topic, schemas in (("orders", (old, new)), (DLQ, (new,))):
+        for schema in schemas:
+            await run.producer(topic, schema=schema)
+    back = await dead(
+        run,
+        letter(0, schema_version=version_bytes(0)),
+        letter(1),
+        letter(2, schema_version=version_bytes(9)),
+        letter(3, schema_version=b"?"),
+    )
+    await done(run, "redrive", **HERE)
+    await back.has(4)
+    assert [each.schema_version for each in messages_of(back)] == [version_bytes(1), b"", b"", b""]
 
 
 async def test_the_receipt_of_a_redrive_counts_acks_since_its_plan_and_adds_up(
