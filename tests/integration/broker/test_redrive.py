@@ -20,14 +20,7 @@ DLQ = "orders-s-DLQ"
 HERE: dict[str, Any] = {"topic": DLQ, "subscription": "dead"}
 
 
-def letter(
-    number: int,
-    *,
-    origin: str = "orders",
-    key: str | None = None,
-    schema_version: bytes = b"",
-    **properties: str,
-) -> bytes:
+def letter(number: int, *, origin: str = "orders", key: str | None = None, **properties: str) -> bytes:
     """Return an entry as a client's dead-letter producer makes it."""
     return encode_single(
         producer_name="p",
@@ -37,7 +30,17 @@ def letter(
         properties={"REAL_TOPIC": origin, "RECONSUMETIMES": "4", "number": str(number), **properties},
         key=key,
         event_time_ms=7,
-        schema_version=schema_version,
+    )
+
+
+def letter_with_schema(version: bytes) -> bytes:
+    return encode_single(
+        producer_name="p",
+        sequence_id=1,
+        publish_time_ms=1,
+        payload=b"{}",
+        properties={"REAL_TOPIC": "orders"},
+        schema_version=version,
     )
 
 
@@ -100,11 +103,7 @@ async def test_letters_get_the_version_of_their_schema_in_their_topic(run: Broke
         for schema in schemas:
             await run.producer(topic, schema=schema)
     back = await dead(
-        run,
-        letter(0, schema_version=version_bytes(0)),
-        letter(1),
-        letter(2, schema_version=version_bytes(9)),
-        letter(3, schema_version=b"?"),
+        run, *(letter_with_schema(each) for each in (version_bytes(0), b"", version_bytes(9), b"?"))
     )
     await done(run, "redrive", **HERE)
     await back.has(4)
