@@ -110,6 +110,31 @@ async def test_letters_get_the_version_of_their_schema_in_their_topic(run: Broke
     assert [each.schema_version for each in messages_of(back)] == [version_bytes(1), b"", b"", b""]
 
 
+async def test_letters_without_a_value_get_none(run: BrokerRun) -> None:
+    properties = {"REAL_TOPIC": "orders"}
+    single = encode_single(
+        producer_name="p",
+        sequence_id=1,
+        publish_time_ms=1,
+        payload=b"",
+        properties=properties,
+        null_value=True,
+    )
+    batch = encode_batch(
+        [
+            OutgoingMessage(payload=b"", properties=properties, null_value=True),
+            OutgoingMessage(payload=b"", properties=properties),
+        ],
+        producer_name="p",
+        sequence_id=2,
+        publish_time_ms=1,
+    )
+    back = await dead(run, single, batch)
+    await done(run, "redrive", **HERE)
+    await back.has(3)
+    assert [each.null_value for each in messages_of(back)] == [True, True, False]
+
+
 async def test_the_receipt_of_a_redrive_counts_acks_since_its_plan_and_adds_up(
     run: BrokerRun,
 ) -> None:

@@ -249,6 +249,7 @@ class _Work:
                 key_b64=message.key_b64,
                 event_time_ms=message.event_time_ms,
                 ordering_key=message.ordering_key,
+                null_value=message.null_value,
             ),
             publish_time_ms=now_ms,
             max_message_bytes=self._context.max_published_bytes,
