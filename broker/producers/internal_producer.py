@@ -171,6 +171,7 @@ class InternalProducer:
                 compression=compression,
                 ordering_key=message.ordering_key,
                 schema_version=schema_version,
+                null_value=message.null_value,
             )
 
         def fitting(sequence_id: int) -> bytes:

@@ -74,7 +74,9 @@ class Pulls:
         return await self._topics.open(topic.with_partition(queue) if partitions else topic, create=False)
 
     def _queue_in_memory(self, topic: TopicName, queue: int) -> Topic | None:
-        known = self._topics.loaded.get(f"{topic.full}-partition-{queue}")
-        if known is None and not queue:
-            known = self._topics.loaded.get(topic.full)
+        known = self._topics.loaded.get(topic.full)
+        if known is None:
+            known = self._topics.loaded.get(f"{topic.full}-partition-{queue}")
+        elif queue:  # the topic has no partitions, so a topic with the name of one is none of its queues
+            return None
         return known if known is not None and known.is_open and self._is_ready() else None

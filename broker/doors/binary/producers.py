@@ -384,8 +384,11 @@ class ProducerSlot:
         self._refusals.clear()
 
     async def is_alive(self) -> bool:
-        """Ping the peer, because another client wants this producer's name."""
-        return await self._peer.is_alive()
+        """Ping the peer, because another producer wants this one's name.
+
+        Return False at once if the client has closed this producer, perhaps before it was open.
+        """
+        return not self.is_closed and await self._peer.is_alive()
 
 
 def _answered_as(sequence_id: int, highest: int | None) -> int:

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 _PAUSE_S: Final = 0.1  # between two reads of a list, so that a burst of new topics costs few reads
 _RETRY_S: Final = 5.0  # after a read that failed
-_SLICE_S: Final = 0.001  # patterns are matched for this long before the event loop may do other work
+_SLICE_S: Final = 0.001  # after this long, matching and telling let the event loop do other work
 
 OnChange: TypeAlias = Callable[[frozenset[str], frozenset[str]], None]
 """A function that receives the names that were added and the names that were removed."""
@@ -152,6 +152,7 @@ class TopicLists:
     async def _compare(self, place: _Namespace) -> None:
         now, before = await self._names(place), place.names or frozenset()
         came, went = now - before, before - now
+        slices = _Slices()
         for matched in list(place.matched.values()):
             names = (matched.names - went).union(await matching(matched.pattern, came))
             added, removed = names - matched.names, matched.names - names
@@ -159,8 +160,8 @@ class TopicLists:
             if added or removed:
                 for watch in list(matched.watches):
                     watch.changed(added, removed)
-                    await asyncio.sleep(0)  # a watcher's update takes milliseconds if its list is long
-            await asyncio.sleep(0)
+                    await slices.pause()  # a watcher's update takes milliseconds if its list is long
+            await slices.pause()
         place.names = now
 
     async def _names(self, place: _Namespace) -> frozenset[str]:
@@ -176,14 +177,25 @@ class TopicLists:
             self._namespaces.pop(place.name, None)
 
 
+class _Slices:
+    """Slices of long work. The event loop may do other work between two of them."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._until_s = self._loop.time() + _SLICE_S
+
+    async def pause(self) -> None:
+        """Let the event loop do other work if the slice is over."""
+        if self._loop.time() > self._until_s:
+            await asyncio.sleep(0)
+            self._until_s = self._loop.time() + _SLICE_S
+
+
 async def matching(pattern: TopicPattern, names: Iterable[str]) -> list[str]:
     """Return the names that a pattern chooses. Let the event loop do other work after each slice of names."""
-    loop, chosen = asyncio.get_running_loop(), []
-    until_s = loop.time() + _SLICE_S
+    slices, chosen = _Slices(), []
     for name in names:
         if pattern.matches(name):
             chosen.append(name)
-        if loop.time() > until_s:
-            await asyncio.sleep(0)
-            until_s = loop.time() + _SLICE_S
+        await slices.pause()
     return chosen

@@ -50,6 +50,17 @@ def cursor(run: BrokerRun, topic: str = "t") -> Any:
     return run.subscription(topic).cursor
 
 
+async def test_the_letter_of_a_message_without_a_value_has_none(run: BrokerRun) -> None:
+    await run.consumer()
+    dead = await run.consumer(DLQ, "dead", permits=10)
+    (position,) = await published(
+        run, encode_single(producer_name="p", sequence_id=0, publish_time_ms=1, payload=b"", null_value=True)
+    )
+    await done(run, KIND, {"id": str(position)})
+    await dead.has(1)
+    assert [each.null_value for each in messages_of(dead)] == [True]
+
+
 async def test_a_letter_equals_that_of_a_client_and_the_message_is_acknowledged(run: BrokerRun) -> None:
     consumer = await run.consumer(permits=10)
     dead = await run.consumer(DLQ, "dead", permits=10)

@@ -267,6 +267,15 @@ async def test_unreadable_messages_are_passed_over_and_counted(run: BrokerRun) -
     assert answer.unreadable_messages == 1
 
 
+async def test_a_topic_with_a_partitions_name_is_no_queue_of_one_without_partitions(run: BrokerRun) -> None:
+    await publish(await run.producer(), b"own")
+    await publish(await run.producer("t-partition-0"), b"other")
+    await run.producer("t-partition-1")
+    assert payloads(await answered(run, ask(0))) == [b"own"]
+    with pytest.raises(TopicNotFound, match="there is no queue 1"):
+        await run.broker.pull(ask(0, queue=1))
+
+
 async def test_queues_are_partitions(run: BrokerRun) -> None:
     async with run.broker.pool.use() as connection:
         await topic_store.create_topic(connection, TOPIC, partitions=2, policies={})

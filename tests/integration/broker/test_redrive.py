@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from broker.acts.kinds.subscriptions import redrive
 from broker.acts.kinds.subscriptions.redrive_scan import REDRIVES
 from broker.core.hash_slots import slot_of_key
+from broker.core.schemas.schema import SchemaDefinition, SchemaType, version_bytes
 from tests.support.acting import answered, apply, ask, done, planned, refused
 from tests.support.broker_harness import BrokerRun, ConsumerProbe, eventually, one_row, rows, running
 from tests.support.postgres_proxy import Moment
@@ -28,6 +30,17 @@ def letter(number: int, *, origin: str = "orders", key: str | None = None, **pro
         properties={"REAL_TOPIC": origin, "RECONSUMETIMES": "4", "number": str(number), **properties},
         key=key,
         event_time_ms=7,
+    )
+
+
+def letter_with_schema(version: bytes) -> bytes:
+    return encode_single(
+        producer_name="p",
+        sequence_id=1,
+        publish_time_ms=1,
+        payload=b"{}",
+        properties={"REAL_TOPIC": "orders"},
+        schema_version=version,
     )
 
 
@@ -72,6 +85,54 @@ async def test_dead_letters_go_back_whole_and_are_acknowledged_afterwards(run: B
     assert messages[3].properties == {"REAL_TOPIC": "orders", "number": "3", REDRIVES: "1"}
     assert (messages[3].key, messages[3].event_time_ms) == ("k3", 7)
     assert left(run) == 0
+
+
+async def test_letters_get_the_version_of_their_schema_in_their_topic(run: BrokerRun) -> None:
+    old, new = (
+        SchemaDefinition(type=SchemaType.JSON, data=json.dumps(definition).encode(), name="R")
+        for definition in (
+            {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]},
+            {
+                "type": "record",
+                "name": "R",
+                "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": "int", "default": 0}],
+            },
+        )
+    )
+    for topic, schemas in (("orders", (old, new)), (DLQ, (new,))):
+        for schema in schemas:
+            await run.producer(topic, schema=schema)
+    back = await dead(
+        run, *(letter_with_schema(each) for each in (version_bytes(0), b"", version_bytes(9), b"?"))
+    )
+    await done(run, "redrive", **HERE)
+    await back.has(4)
+    assert [each.schema_version for each in messages_of(back)] == [version_bytes(1), b"", b"", b""]
+
+
+async def test_letters_without_a_value_get_none(run: BrokerRun) -> None:
+    properties = {"REAL_TOPIC": "orders"}
+    single = encode_single(
+        producer_name="p",
+        sequence_id=1,
+        publish_time_ms=1,
+        payload=b"",
+        properties=properties,
+        null_value=True,
+    )
+    batch = encode_batch(
+        [
+            OutgoingMessage(payload=b"", properties=properties, null_value=True),
+            OutgoingMessage(payload=b"", properties=properties),
+        ],
+        producer_name="p",
+        sequence_id=2,
+        publish_time_ms=1,
+    )
+    back = await dead(run, single, batch)
+    await done(run, "redrive", **HERE)
+    await back.has(3)
+    assert [each.null_value for each in messages_of(back)] == [True, True, False]
 
 
 async def test_the_receipt_of_a_redrive_counts_acks_since_its_plan_and_adds_up(

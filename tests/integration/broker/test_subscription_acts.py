@@ -241,3 +241,15 @@ async def test_bookmarks_are_created_once_and_removed(run: BrokerRun) -> None:
     await done(run, "delete_bookmark", {"name": "b"}, subscription=None)
     assert rows(run.database_url, "SELECT * FROM vela_bookmark") == []
     assert "has no bookmark b" in await refused(run, "delete_bookmark", {"name": "b"}, subscription=None)
+
+
+async def test_a_bookmark_at_the_end_of_a_ledger_has_lost_no_message(broker_url: str) -> None:
+    async with running(broker_url, ledger_max_entries=3) as run:
+        await run.consumer()
+        producer = await run.producer()
+        last = (await producer.publish(3))[-1]
+        await done(run, "create_bookmark", {"name": "b", "to": "latest"}, subscription=None)
+        (following,) = await producer.publish(1)
+        assert last.ledger_id < following.ledger_id
+        _, plan = await planned(run, "reset", {"to": "bookmark", "bookmark": "b"})
+        assert (plan["target"]["next"], plan["notes"]) == (str(following), [])

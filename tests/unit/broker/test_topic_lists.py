@@ -127,7 +127,8 @@ async def test_a_change_during_the_first_read_is_not_missed(watched: Watched) ->
     await until(lambda: watch.names == {f"{EU}orders"}, "the new list")
 
 
-async def test_telling_watchers_lets_the_loop_work_in_between(watched: Watched) -> None:
+async def turns_of_telling(watched: Watched) -> set[int]:
+    """Return the turns of the loop in which six watchers hear of a change."""
     turn = 0
     told: list[int] = []
 
@@ -143,7 +144,21 @@ async def test_telling_watchers_lets_the_loop_work_in_between(watched: Watched) 
     watched.names = {f"{EU}a"}
     watched.lists.changed("shop/eu")
     await until(lambda: len(told) == 6, "six updates")
-    assert len(set(told)) == 6
+    return set(told)
+
+
+async def test_telling_watchers_lets_the_loop_work_in_between(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_lists, "_SLICE_S", -1.0)  # each update takes longer than a slice
+    assert len(await turns_of_telling(watched)) == 6
+
+
+async def test_watchers_that_are_told_quickly_do_not_wait_for_one_turn_each(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_lists, "_SLICE_S", 3600.0)
+    assert len(await turns_of_telling(watched)) == 1
 
 
 async def test_matching_lets_the_loop_work_in_between() -> None:

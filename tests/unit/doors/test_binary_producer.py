@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from broker.core.client_identity import ClientIdentity
 from broker.core.errors import ProducerBusy, ProducerFenced, TopicTerminated
 from broker.core.producers.access import AccessMode
 from broker.doors.read_gate import MAX_PENDING_SENDS
+from broker.producers.requests import ProducerRequest, ProducerSink
 from tests.support import entries
 from tests.unit.client.entries import compose, metadata
-from tests.unit.doors.fake_broker import FakeBroker
+from tests.unit.doors.fake_broker import FakeBroker, FakeProducer
 from tests.unit.doors.wire_client import TOPIC, WireClient, settle
 from vela.wire.binary import commands
 from vela.wire.binary import enums as wire
@@ -80,6 +84,29 @@ async def test_a_higher_epoch_replaces_the_producer_of_the_same_id(
     client.tell(send(0))
     await settle()
     assert client.names() == ["SEND_RECEIPT"]
+
+
+async def test_a_producer_that_was_closed_before_it_was_open_does_not_keep_its_name(
+    broker: FakeBroker, client: WireClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sinks: list[ProducerSink] = []
+    open_producer = broker.open_producer
+
+    async def opened(request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink) -> FakeProducer:
+        sinks.append(sink)
+        return await open_producer(request, identity, sink)
+
+    monkeypatch.setattr(broker, "open_producer", opened)
+    broker.opening.clear()
+    client.tell(commands.producer(TOPIC, producer_id=1, request_id=5, name="p"))
+    await settle()
+    client.tell(commands.close_producer(1, request_id=6))
+    (sink,) = sinks
+    asked = asyncio.create_task(sink.is_alive())
+    await settle()
+    assert client.names() == ["SUCCESS"]  # and no PING
+    assert asked.done()
+    assert not asked.result()
 
 
 async def test_reading_stops_while_a_producer_is_throttled(broker: FakeBroker, client: WireClient) -> None:

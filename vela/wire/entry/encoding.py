@@ -29,6 +29,7 @@ class OutgoingMessage:
     event_time_ms: int = 0  # 0 = none
     ordering_key: bytes | None = None
     key_b64: bool = False  # `key` is the base64 text of a binary key
+    null_value: bool = False  # send it as "no value": the payload is empty
 
 
 def encode_single(
@@ -45,10 +46,12 @@ def encode_single(
     ordering_key: bytes | None = None,
     key_b64: bool = False,
     schema_version: bytes = b"",
+    null_value: bool = False,
     encrypt: Encrypt | None = None,
 ) -> bytes:
     """Encode one message as one entry. `key_b64`: `key` is the base64 text of a binary key.
 
+    `null_value`: the message has no value, and its payload is empty.
     `encrypt` gets the compressed payload. Raises the errors of `encrypt`.
     """
     metadata = MessageMetadata(
@@ -68,6 +71,8 @@ def encode_single(
         metadata.ordering_key = ordering_key
     if schema_version:
         metadata.schema_version = schema_version
+    if null_value:
+        metadata.null_value = True
     return seal(metadata, compress_payload(metadata, payload, compression), encrypt)
 
 
@@ -115,4 +120,6 @@ def _single_metadata(message: OutgoingMessage, sequence_id: int) -> SingleMessag
         single.event_time = message.event_time_ms
     if message.ordering_key is not None:
         single.ordering_key = message.ordering_key
+    if message.null_value:
+        single.null_value = True
     return single

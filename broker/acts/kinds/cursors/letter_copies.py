@@ -99,6 +99,7 @@ async def publish(
                         key_b64=message.key_b64,
                         event_time_ms=message.event_time_ms,
                         ordering_key=message.ordering_key,
+                        null_value=message.null_value,
                     ),
                     publish_time_ms=now_ms,
                     max_message_bytes=context.max_published_bytes,

@@ -170,9 +170,11 @@ async def _at_bookmark(pool: ConnectionPool, topic: Topic, name: str) -> Target:
     )
     if position is None:
         raise NothingToActOn(f"{topic.name} has no bookmark {name!r}")
-    landing = topic.log.ledgers.next_valid(position)
-    is_moved = landing.ledger_id != position.ledger_id and landing != topic.log.ledgers.end()
-    notes = (f"the bookmark's message is no longer kept; the next message is {landing}",) if is_moved else ()
+    ledgers = topic.log.ledgers
+    landing = ledgers.next_valid(position)
+    # A bookmark at the end of a ledger, before whose next message another ledger began, has lost no message.
+    is_gone = position < ledgers.first_position() and landing != ledgers.end()
+    notes = (f"the bookmark's message is no longer kept; the next message is {landing}",) if is_gone else ()
     return Target(how="reset", position=landing, notes=notes)
 
 

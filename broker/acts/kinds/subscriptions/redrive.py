@@ -17,6 +17,7 @@ from broker.acts.kinds.base import ActContext, ActKind, Plan
 from broker.acts.kinds.cursors.message_place import find_message
 from broker.acts.kinds.parameters import ActInvalid, NothingToActOn, Rule
 from broker.acts.kinds.subscriptions.redrive_scan import REDRIVES, Found, Selection, Tally, scan
+from broker.acts.kinds.subscriptions.redrive_schemas import SchemaVersions
 from broker.core.counted import counted
 from broker.core.errors import BrokerError, InvalidTopicName, TopicNotFound
 from broker.core.position import Position
@@ -149,6 +150,7 @@ class _Work:
         self._given = given
         self._redriven = redriven  # messages by target, including those of an earlier broker
         self._producers: dict[str, InternalProducer] = {}
+        self._versions = SchemaVersions(context.tools.schemas, context.act.topic_name)
 
     async def run(self) -> Mapping[str, Any]:
         context, given = self._context, self._given
@@ -197,9 +199,13 @@ class _Work:
         started_s = loop.time()
         for target in {found.target for found in piece} - self._producers.keys():
             self._producers[target] = await self._open(target)
+        versions = [
+            await self._versions.of_letter(found.message.schema_version, found.target) for found in piece
+        ]
         now_ms = self._context.clock.now_ms()
         outcomes = await asyncio.gather(
-            *(self._publish(found, now_ms) for found in piece), return_exceptions=True
+            *(self._publish(*each, now_ms) for each in zip(piece, versions, strict=True)),
+            return_exceptions=True,
         )
         stored = [
             found
@@ -229,7 +235,7 @@ class _Work:
         except BrokerError as error:
             raise ActInvalid(f"cannot publish to {target}: {error}") from error
 
-    async def _publish(self, found: Found, now_ms: int) -> None:
+    async def _publish(self, found: Found, schema_version: bytes, now_ms: int) -> None:
         message = found.message
         properties = {
             name: value for name, value in message.properties.items() if name not in _DROPPED_PROPERTIES
@@ -243,10 +249,12 @@ class _Work:
                 key_b64=message.key_b64,
                 event_time_ms=message.event_time_ms,
                 ordering_key=message.ordering_key,
+                null_value=message.null_value,
             ),
             publish_time_ms=now_ms,
             max_message_bytes=self._context.max_published_bytes,
             key_hash=found.key_hash,
+            schema_version=schema_version,
         )
 
 

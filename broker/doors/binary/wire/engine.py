@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from broker.core.errors import AnswerTooLarge
@@ -72,6 +73,8 @@ class ServerEngine:
     def __init__(self, *, server_version: str, max_message_bytes: int) -> None:
         self._server_version = server_version
         self._max_message_bytes = max_message_bytes
+        # A client closes its connection on a longer frame, reconnects and asks again.
+        self._longest_answer_bytes = max_message_bytes + FRAME_PADDING_BYTES
         self._decoder = FrameDecoder(max_message_bytes + FRAME_PADDING_BYTES)
         self._frames: deque[Frame] = deque()  # cut but not decoded yet
         self._slices: Iterator[Event] | None = None  # the rest of a long command
@@ -319,8 +322,7 @@ class ServerEngine:
         )
 
     def _write_list(self, frame: bytes, *, topics: int) -> None:
-        # A client closes its connection on a longer frame, reconnects and asks again.
-        most = self._max_message_bytes + FRAME_PADDING_BYTES
+        most = self._longest_answer_bytes
         if len(frame) > most:
             raise AnswerTooLarge(
                 f"the names of {topics} topics make a frame of {len(frame)} bytes, and clients take {most}: use a"
@@ -331,8 +333,17 @@ class ServerEngine:
     def send_watch_update(
         self, watcher_id: int, *, added: frozenset[str], removed: frozenset[str], names: frozenset[str]
     ) -> None:
-        """Send WATCH_TOPIC_UPDATE. `names` is the whole list after the change."""
-        self._write(answers.watch_update(watcher_id, added=added, removed=removed, topics=names))
+        """Send WATCH_TOPIC_UPDATE, several if one frame has no room. `names` is the whole list after the change."""
+        frame = answers.watch_update(watcher_id, added=added, removed=removed, topics=names)
+        if len(frame) <= self._longest_answer_bytes or len(added) + len(removed) < 2:
+            self._write(frame)
+            return
+        added_first, removed_first = _half(added), _half(removed)
+        added_later, removed_later = added - added_first, removed - removed_first
+        # Each update has the hash of the list that the client has then: it may lose the connection before the next one.
+        between = (names - added_later) | removed_later
+        self.send_watch_update(watcher_id, added=added_first, removed=removed_first, names=between)
+        self.send_watch_update(watcher_id, added=added_later, removed=removed_later, names=names)
 
     def send_producer_success(
         self,
@@ -474,3 +485,7 @@ class ServerEngine:
     def send_consumer_stats_failed(self, request_id: int, code: ServerError, message: str) -> None:
         """Send CONSUMER_STATS_RESPONSE with an error."""
         self._write(answers.consumer_stats_failed(request_id, code, message))
+
+
+def _half(names: frozenset[str]) -> frozenset[str]:
+    return frozenset(islice(names, (len(names) + 1) // 2))

@@ -337,6 +337,7 @@ class Letters:
             key_b64=message.key_b64,
             event_time_ms=message.event_time_ms,
             ordering_key=message.ordering_key,
+            null_value=message.null_value,
         )
         await producer.publish(
             copy,

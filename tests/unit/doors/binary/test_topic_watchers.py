@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from broker.doors.binary.wire.answers.lookup import topics_hash
 from broker.listening.connection_limits import ConnectionLimits
 from tests.support.raw_pulsar import watch_topic_list, watch_topic_list_close
 from tests.support.waiting import until
@@ -13,6 +14,7 @@ from tests.unit.doors.fake_broker import FakeBroker
 from tests.unit.doors.wire_client import WireClient
 from vela.wire.binary import commands
 from vela.wire.binary.enums import ServerError
+from vela.wire.entry import FRAME_PADDING_BYTES
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
 EU = "persistent://shop/eu/"
@@ -108,6 +110,37 @@ async def test_a_list_that_clients_cannot_read_is_refused_and_the_connection_sta
         assert "narrower pattern" in refused.message
     few = await told(client, watch(pattern="shop/eu/a.*7"))
     assert len(few.watchTopicListSuccess.topic) == 30
+
+
+async def test_a_change_that_one_frame_has_no_room_for_comes_in_several_updates() -> None:
+    broker = FakeBroker(max_message_bytes=1024)
+    client = WireClient(broker)
+    await told(client, watch())
+    known: set[str] = set()
+
+    async def hear(expected: set[str]) -> int:
+        """Return the number of updates after which the client knows the expected list."""
+        updates: list[BaseCommand] = []
+
+        def knows_all() -> bool:
+            for command in client.heard():
+                updates.append(command)
+                body = command.watchTopicUpdate
+                known.difference_update(body.deleted_topics)
+                known.update(body.new_topics)
+                assert command.ByteSize() <= 1024 + FRAME_PADDING_BYTES
+                assert body.topics_hash == topics_hash(frozenset(known))
+            return known == expected
+
+        await until(knows_all, "the last update")
+        return len(updates)
+
+    first = [f"a{number:030}" for number in range(300)]
+    make(broker, *first)
+    assert await hear({EU + each for each in first}) > 1
+    broker.topics.clear()
+    make(broker, "a", first[7])
+    assert await hear({f"{EU}a", EU + first[7]}) > 1
 
 
 async def test_a_pattern_that_the_broker_does_not_take_is_left_to_the_client(broker: FakeBroker) -> None:
