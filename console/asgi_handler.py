@@ -11,7 +11,7 @@ from django.core.handlers.asgi import ASGIHandler
 
 __all__ = ["PagesHandler", "readable_types"]
 
-_BOUNDARY: Final = re.compile(rb";[ \t]*(boundary=[^;]*)")
+_BOUNDARY: Final = re.compile(rb";[ \t]*(boundary=[^;]*)", re.IGNORECASE)
 
 Application = Callable[
     [dict[str, Any], Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]

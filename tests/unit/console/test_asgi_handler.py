@@ -55,7 +55,8 @@ def test_a_charset_is_ignored(charset: bytes) -> None:
     assert post(b"%b; %b" % (form, charset), "a=ä".encode()) == (200, f"{form.decode()} ü ä".encode())
 
 
-def test_a_form_in_parts_keeps_its_boundary() -> None:
+@pytest.mark.parametrize("name", [b"boundary", b"Boundary"])
+def test_a_form_in_parts_keeps_its_boundary(name: bytes) -> None:
     part = b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\nb\r\n--x--\r\n'
-    answer = post(b"multipart/form-data; charset*=nonsense''x; boundary=x", part)
+    answer = post(b"multipart/form-data; charset*=nonsense''x; %b=x" % name, part)
     assert answer == (200, "multipart/form-data ü b".encode())
