@@ -6,11 +6,14 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final, Self
 
 from vela.wire.compression import Compression
 from vela.wire.entry.sealing import Encrypt, compress_payload, seal
 from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata, SingleMessageMetadata
+
+if TYPE_CHECKING:
+    from vela.wire.entry.decoding import Message
 
 __all__ = ["OutgoingMessage", "encode_batch", "encode_single"]
 
@@ -30,6 +33,19 @@ class OutgoingMessage:
     ordering_key: bytes | None = None
     key_b64: bool = False  # `key` is the base64 text of a binary key
     null_value: bool = False  # send it as "no value": the payload is empty
+
+    @classmethod
+    def copy_of(cls, message: Message, properties: Mapping[str, str]) -> Self:
+        """Return a copy of a stored message with these properties instead of its own."""
+        return cls(
+            payload=message.payload,
+            properties=properties,
+            key=message.key,
+            key_b64=message.key_b64,
+            event_time_ms=message.event_time_ms,
+            ordering_key=message.ordering_key,
+            null_value=message.null_value,
+        )
 
 
 def encode_single(

@@ -92,15 +92,7 @@ async def publish(
         receipts = await asyncio.gather(
             *(
                 producer.publish(
-                    OutgoingMessage(
-                        payload=message.payload,
-                        properties=properties,
-                        key=message.key,
-                        key_b64=message.key_b64,
-                        event_time_ms=message.event_time_ms,
-                        ordering_key=message.ordering_key,
-                        null_value=message.null_value,
-                    ),
+                    OutgoingMessage.copy_of(message, properties),
                     publish_time_ms=now_ms,
                     max_message_bytes=context.max_published_bytes,
                     key_hash=message_slot(message),

@@ -242,15 +242,7 @@ class _Work:
         }
         properties[REDRIVES] = str(found.redrives + 1)
         await self._producers[found.target].publish(
-            OutgoingMessage(
-                payload=message.payload,
-                properties=properties,
-                key=message.key,
-                key_b64=message.key_b64,
-                event_time_ms=message.event_time_ms,
-                ordering_key=message.ordering_key,
-                null_value=message.null_value,
-            ),
+            OutgoingMessage.copy_of(message, properties),
             publish_time_ms=now_ms,
             max_message_bytes=self._context.max_published_bytes,
             key_hash=found.key_hash,

@@ -60,14 +60,7 @@ async def send(
     later_ms = 0 if given.deliver_after_ms is None else now_ms + given.deliver_after_ms
     try:
         receipt = await producer.publish(
-            OutgoingMessage(
-                payload=message.payload,
-                properties=message.properties,
-                key=message.key,
-                key_b64=message.key_b64,
-                event_time_ms=message.event_time_ms,
-                ordering_key=message.ordering_key,
-            ),
+            OutgoingMessage.copy_of(message, message.properties),
             publish_time_ms=now_ms,
             max_message_bytes=context.max_published_bytes,
             key_hash=message_slot(message),

@@ -330,17 +330,8 @@ class Letters:
             initial = dead.initial_subscription
         assert target is not None
         producer = await self._producer(target, topic, suffix, initial)
-        copy = OutgoingMessage(
-            payload=message.payload,
-            properties=properties,
-            key=message.key,
-            key_b64=message.key_b64,
-            event_time_ms=message.event_time_ms,
-            ordering_key=message.ordering_key,
-            null_value=message.null_value,
-        )
         await producer.publish(
-            copy,
+            OutgoingMessage.copy_of(message, properties),
             publish_time_ms=now_ms,
             max_message_bytes=self._broker.settings.max_message_bytes,
             key_hash=message_slot(message),
