@@ -14,13 +14,14 @@ from typing import Final
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
-__all__ = ["coded", "is_plain", "marked", "shown", "visible"]
+__all__ = ["coded", "is_plain", "marked", "one_line", "shown", "visible"]
 
 _UNSEEN: Final = (
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff"
 )
 _IN_PAGES: Final = re.compile(f"[{_UNSEEN}]")  # without line breaks and tabs: pages have their own
 _IN_TEXT: Final = re.compile(f"[{_UNSEEN}\t\n\r]")
+_LINE_BREAK: Final = re.compile(r"[ \t]*[\r\n][ \t\r\n]*")
 _CODE: Final = re.compile("`([^`]+)`")
 _TAG: Final = re.compile(r"(<[^>]*>)")
 _TEXT_ONLY: Final = ("<title", "<option")  # elements that contain only text
@@ -30,6 +31,11 @@ _KEPT: Final = ("<textarea",)  # the form sends its text back, so a mark in it w
 def marked(text: object) -> SafeString:
     """Escape a client's text and mark its invisible characters, line breaks and tabs included."""
     return mark_safe(_IN_TEXT.sub(_mark, escape(text)))  # noqa: S308 - escaped just here
+
+
+def one_line(text: str) -> str:
+    """Return a text with a space for each line break and the indentation beside it, as for JSON in a row of a list."""
+    return _LINE_BREAK.sub(" ", text).strip()
 
 
 def coded(text: str) -> SafeString:

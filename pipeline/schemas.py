@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["TopicSchema", "expand", "json_payload", "sink_schemas", "topic_schema"]
 
 _TYPES: Final = {2: "json", 4: "avro"}  # the protocol's Schema.Type
-_KEY_VALUE: Final = 15
 _PRIMITIVES: Final[Mapping[str, DataType]] = {
     "null": spark_types.StringType(),
     "boolean": spark_types.BooleanType(),
@@ -66,6 +65,14 @@ class TopicSchema:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _StoredSchema:
+    version: int
+    type: int  # the protocol's Schema.Type
+    data: bytes
+    properties: Mapping[str, str]  # of a KeyValue schema: the types of its parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Database:
     url: str
     statement_timeout_ms: int
@@ -77,7 +84,7 @@ def topic_schema(*, url: str, topic: str, version: int | None = None) -> TopicSc
     Raises SchemaUnusable if there is no such version or Spark cannot use it, InvalidOption and DatabaseUnavailable.
     """
     name, rows = _stored(url, topic)
-    versions = {found: (_TYPES.get(type_), data.decode(errors="replace")) for found, type_, data in rows}
+    versions = {row.version: (_TYPES.get(row.type), row.data.decode(errors="replace")) for row in rows}
     wanted = max(versions, default=0) if version is None else version
     if wanted not in versions:
         which = "schema" if version is None else f"version {version} of a schema"
@@ -94,21 +101,24 @@ def topic_schema(*, url: str, topic: str, version: int | None = None) -> TopicSc
 def sink_schemas(*, url: str, topic: str, versions: Collection[int] | None = None) -> str:
     """Return the sink's option `schemas` for rows that were read from a topic, by default with all its versions.
 
-    Versions of a KeyValue schema are left out: their definition has a part that readers of the database do not see.
     Raises InvalidOption and DatabaseUnavailable.
     """
     _, rows = _stored(url, topic)
     return json.dumps(
         {
-            version: {"type": type_, "definition": base64.b64encode(data).decode()}
-            for version, type_, data in sorted(rows)
-            if type_ != _KEY_VALUE and (versions is None or version in versions)
+            row.version: {
+                "type": row.type,
+                "definition": base64.b64encode(row.data).decode(),
+                **({"properties": row.properties} if row.properties else {}),
+            }
+            for row in sorted(rows, key=lambda row: row.version)
+            if versions is None or row.version in versions
         }
     )
 
 
-def _stored(url: str, topic: str) -> tuple[str, list[tuple[int, int, bytes]]]:
-    """Return the name that a topic's schemas have, and their versions, types and definitions."""
+def _stored(url: str, topic: str) -> tuple[str, list[_StoredSchema]]:
+    """Return the name that a topic's schemas have, and all versions."""
     database = _Database(
         url=OptionValues({"url": url}, ["url"]).database_url("url"),
         statement_timeout_ms=_STATEMENT_TIMEOUT_MS,
@@ -116,7 +126,10 @@ def _stored(url: str, topic: str) -> tuple[str, list[tuple[int, int, bytes]]]:
     name = TopicName.parse(full_topic_name(topic)).base
     with reading(database, f"reading the schema of {name}") as connection:
         rows = connection.execute(query("schemas"), (name,)).fetchall()
-    return name, [(version, type_, bytes(data)) for version, type_, data in rows]
+    return name, [
+        _StoredSchema(version=version, type=type_, data=bytes(data), properties=properties)
+        for version, type_, data, properties in rows
+    ]
 
 
 def expand(frame: DataFrame, schema: TopicSchema) -> DataFrame:

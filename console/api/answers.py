@@ -280,6 +280,12 @@ class JudgedFinding(_Answer):
     evidence: tuple[Evidence, ...]
     cures: tuple[Cure, ...]
     runbook: str = Field(description="the address of the page, which needs no login")
+    partition: int | None = Field(
+        description="of a partitioned topic: the partition that the evidence and the cures are about"
+    )
+    partitions: tuple[int, ...] = Field(
+        description="of a partitioned topic: all partitions that the finding concerns"
+    )
 
 
 class Diagnosis(_Answer):
@@ -289,6 +295,7 @@ class Diagnosis(_Answer):
     subscription: str
     at_ms: int = Field(description="when it was judged")
     findings: list[JudgedFinding] = Field(description="the leading cause first; at least one")
+    partitions_left_out: int = Field(description="of a partitioned topic: partitions that were not looked at")
 
 
 class Broker(_Answer):

@@ -6,13 +6,21 @@ from broker.acts.requests import ActRefused, check_topic_name
 from console.api.problems import Problem
 from console.messages.asked import read_spot
 from console.messages.message import FoundMessage, MessageMissing, find_message
-from console.queries.numbers import TopicFacts, topic_facts
+from console.queries.numbers import CursorRow, TopicFacts, cursors_named, topic_facts
 from console.queries.rights import Scope
 from console.queries.subscription import SubscriptionHead, subscription_head
+from console.queries.topics.log import ends_of
 from console.queries.topics.namespaces import namespace
 from console.queries.topics.topic import TopicHead, topic_head
 
-__all__ = ["found_head", "found_message", "found_subscription", "found_topic", "require_namespace"]
+__all__ = [
+    "found_cursors",
+    "found_head",
+    "found_message",
+    "found_subscription",
+    "found_topic",
+    "require_namespace",
+]
 
 
 def require_namespace(full_name: str, scope: Scope) -> None:
@@ -51,6 +59,17 @@ def found_message(topic: str, spot: str) -> tuple[TopicHead, FoundMessage]:
         return head, find_message(head, read_spot(spot))
     except (MessageMissing, ValueError) as error:
         raise Problem(404, "MessageNotFound", str(error)) from error
+
+
+def found_cursors(topic: str, name: str) -> tuple[TopicFacts, list[CursorRow]]:
+    """Return a partitioned topic and the cursors of a subscription. Four queries. Raises Problem if there are none."""
+    facts = found_topic(topic)
+    rows = (
+        cursors_named(facts.id, ends_of(facts.id), name, limit=facts.partitions) if facts.partitions else []
+    )
+    if not rows:
+        raise Problem(404, "SubscriptionNotFound", f"there is no subscription {name} on {topic}")
+    return facts, rows
 
 
 def found_subscription(topic: str, name: str) -> SubscriptionHead:

@@ -12,7 +12,7 @@ from console.api.history import operations as history
 from console.api.logs import messages, reads, story
 from console.api.openapi import openapi
 from console.api.pipeline import operations as pipeline
-from console.api.topics import clients, namespaces, policies, topics
+from console.api.topics import clients, diagnosis, namespaces, policies, topics
 
 __all__ = ["api", "app_name", "urlpatterns"]
 
@@ -20,6 +20,7 @@ app_name = "api"
 api = api_of(
     acts.router,
     topics.router,
+    diagnosis.router,
     clients.router,
     history.router,
     namespaces.router,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from console.history.windows import Frame
 from vela.wire.latency_counts import percentile_ms, summed
 
-__all__ = ["Level", "Reading", "Step", "steps", "thinned"]
+__all__ = ["Level", "Reading", "Step", "steps", "summed_steps", "thinned"]
+
+Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +124,25 @@ def steps(
     return tuple(found)
 
 
+def summed_steps(series: Sequence[Sequence[Step]]) -> tuple[Step, ...]:
+    """Add up the same steps of several topics or subscriptions. What is unknown in one of them counts as 0."""
+    return tuple(
+        Step(
+            at_ms=together[0].at_ms,
+            message_rate_in=_sum(step.message_rate_in for step in together),
+            byte_rate_in=_sum(step.byte_rate_in for step in together),
+            message_rate_out=_sum(step.message_rate_out for step in together),
+            message_rate_acked=_sum(step.message_rate_acked for step in together),
+            message_rate_redelivered=_sum(step.message_rate_redelivered for step in together),
+            backlog_messages=_sum(step.backlog_messages for step in together),
+            backlog_most_messages=_sum(step.backlog_most_messages for step in together),
+            stored_bytes=_sum(step.stored_bytes for step in together),
+            ack_latencies=_summed(step.ack_latencies for step in together),
+        )
+        for together in zip(*series, strict=True)
+    )
+
+
 def thinned(found: Sequence[Step], most: int) -> tuple[Step, ...]:
     """Join neighbouring steps until at most `most` are left. Rates are averages of the known rates."""
     by = -(-len(found) // most)
@@ -149,6 +171,11 @@ def _joined(found: Sequence[Step]) -> Step:
 def _summed(counts: Iterable[Sequence[int] | None]) -> Sequence[int] | None:
     known = [each for each in counts if each]
     return summed(known) if known else None
+
+
+def _sum(values: Iterable[Number | None]) -> Number | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def _average(rates: Iterable[float | None]) -> float | None:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
-from console.history.series import Level, Reading, Step, steps
+from console.history.series import Level, Reading, Step, steps, summed_steps
 from console.history.sparkline import BUCKET_MS, BacklogPoint, Sparkline, sparkline
 from console.history.windows import Frame, Window, frame_of, spans, window_of
 from console.queries.database import fetch
+from console.queries.numbers import CursorRow
+from console.queries.subscription import subscription_heads
 
 __all__ = [
+    "PARTITIONS_CHARTED",
     "ActMark",
     "History",
     "acts_in",
     "ends_of",
     "history_of_everything",
+    "history_of_partitions",
     "history_of_subscription",
     "history_of_topic",
     "readings_of",
@@ -26,6 +30,7 @@ __all__ = [
     "sparklines",
 ]
 
+PARTITIONS_CHARTED: Final = 100  # a chart looks up each of its steps for each partition
 _ACTS = 50
 _HOUR_MS = 3_600_000
 
@@ -80,6 +85,40 @@ def history_of_subscription(
     return _history(topic_id, subscription_id, window, now, created_at=created_at, is_sum=False)
 
 
+def history_of_partitions(topic_id: int, cursors: Sequence[CursorRow], window_name: str) -> History:
+    """Return the history of one subscription of a partitioned topic, summed over its cursors. Four queries.
+
+    `cursors` must not be empty, and at most PARTITIONS_CHARTED. The largest backlog in a step is the sum of the
+    partitions' largest ones, which they need not have had at the same time.
+    """
+    window = window_of(window_name, is_sum=True)
+    frame = frame_of(window, time.time_ns() // 1_000_000)
+    heads = subscription_heads([row.id for row in cursors])
+    backlogs = {row.id: row.backlog_messages for row in cursors}
+    rows = [(head.topic_id, each) for head in heads.values() for each in (0, head.id)]
+    readings: dict[tuple[int, int], list[Reading]] = {row: [] for row in rows}
+    for reading in readings_of(frame, rolled_up_until(), rows):
+        readings[reading.topic_id, reading.subscription_id].append(reading)
+    return History(
+        window=window,
+        from_ms=frame.from_ms,
+        to_ms=frame.to_ms,
+        steps=summed_steps(
+            [
+                steps(
+                    frame,
+                    readings[head.topic_id, head.id],
+                    readings[head.topic_id, 0],
+                    now=Level(backlog_messages=backlogs[head.id]),
+                    known_from_ms=int(head.created_at.timestamp() * 1000),
+                )
+                for head in heads.values()
+            ]
+        ),
+        acts=acts_in(topic_id, 0, from_ms=frame.from_ms, subscription=cursors[0].name),
+    )
+
+
 def history_of_everything(window_name: str) -> History:
     """Return the history of all topics together. Its backlog is the sum over all subscriptions. Three queries."""
     return _history(0, 0, window_of(window_name, is_sum=True), Level(), is_sum=True)
@@ -123,7 +162,7 @@ def _history(
 ) -> History:
     frame = frame_of(window, time.time_ns() // 1_000_000)
     until_ms = rolled_up_until()
-    readings = readings_of(frame, until_ms, topic_id, {0, subscription_id})
+    readings = readings_of(frame, until_ms, {(topic_id, 0), (topic_id, subscription_id)})
     own = [reading for reading in readings if reading.subscription_id == subscription_id]
     of_topic = [reading for reading in readings if reading.subscription_id == 0]
     return History(
@@ -148,16 +187,19 @@ def rolled_up_until() -> dict[int, int]:
 
 
 def readings_of(
-    frame: Frame, until_ms: Mapping[int, int], topic_id: int, subscription_ids: Iterable[int]
+    frame: Frame, until_ms: Mapping[int, int], rows: Collection[tuple[int, int]]
 ) -> list[Reading]:
-    """Return the points of a frame. `until_ms` is the result of `rolled_up_until`. One query."""
+    """Return the points of a frame for these pairs of a topic's id and a subscription's id. One query.
+
+    The subscription 0 is the topic itself. `until_ms` is the result of `rolled_up_until`.
+    """
     return fetch(
         Reading,
         "history",
         "points",
         {
-            "topic_id": topic_id,
-            "subscription_ids": sorted(subscription_ids),
+            "topic_ids": [topic_id for topic_id, _ in rows],
+            "subscription_ids": [subscription_id for _, subscription_id in rows],
             **ends_of(frame, until_ms),
         },
     )
@@ -172,11 +214,17 @@ def ends_of(frame: Frame, until_ms: Mapping[int, int]) -> dict[str, int]:
 
 
 def acts_in(
-    topic_id: int, subscription_id: int, *, from_ms: int, until_ms: int | None = None
+    topic_id: int,
+    subscription_id: int,
+    *,
+    from_ms: int,
+    until_ms: int | None = None,
+    subscription: str | None = None,
 ) -> tuple[ActMark, ...]:
     """Return the acts that were applied in this time, newest first, at most 50. One query.
 
-    The id 0 stands for all topics, or for all subscriptions of the topic. Without `until_ms` the time lasts until now.
+    The id 0 stands for all topics, or for all subscriptions of the topic, or of those for all with the name
+    `subscription`. Without `until_ms` the time lasts until now.
     Leaves out acts of the kind commit, and all but the newest 200 acts before the end of the time.
     """
     return tuple(
@@ -187,6 +235,7 @@ def acts_in(
             {
                 "topic_id": topic_id,
                 "subscription_id": subscription_id,
+                "subscription": subscription,
                 "from_at": datetime.fromtimestamp(from_ms / 1000, UTC),
                 "until_at": None if until_ms is None else datetime.fromtimestamp(until_ms / 1000, UTC),
                 "limit": _ACTS,

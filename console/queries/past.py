@@ -74,7 +74,7 @@ def past_of(
         return None
     frame = frame_around(at_ms, resolution_s, now_ms)
     until_ms = rolled_up_until()
-    readings = readings_of(frame, until_ms, topic_id, {0, subscription_id})
+    readings = readings_of(frame, until_ms, {(topic_id, 0), (topic_id, subscription_id)})
     subject = {"topic_id": topic_id, "subscription_id": subscription_id}
     last = fetch_one(_Last, "past", "last_before", {**subject, "before_ms": frame.from_ms})
     found = steps(

@@ -34,7 +34,7 @@ from console.queries.history import history_of_subscription
 from console.queries.topics.log import EntryAt, Log, Place, entries_at, log_of
 from console.views.clients.asked import key_of
 from console.views.history import history_sources
-from console.views.partitioned_subscription import partitioned_subscription
+from console.views.partitioned_subscription import WHY_EVERY_S, partitioned_subscription
 from console.words.said import Said, spoken
 from console.words.subscriptions import Standing, standing
 from pipeline.errors import OffloadUnavailable
@@ -45,7 +45,6 @@ PENDING_MAPPED = PENDING_READ
 HOLES_SHOWN = 12
 _ALARMING = (Severity.STOPPED, Severity.SLOW)
 _NOTHING_TO_DRAIN = ("keeping up", "paused", "idle")
-WHY_EVERY_S = 10  # a consumer that does nothing causes no event
 
 
 @require_safe

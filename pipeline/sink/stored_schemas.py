@@ -22,7 +22,10 @@ def stored_schemas(text: str) -> Mapping[int, WireSchema]:
     try:
         return {
             int(version): WireSchema(
-                name="", type=each["type"], data=base64.b64decode(each["definition"]), properties={}
+                name="",
+                type=each["type"],
+                data=base64.b64decode(each["definition"]),
+                properties=dict(each.get("properties", {})),
             )
             for version, each in json.loads(text or "{}").items()
         }

@@ -65,4 +65,4 @@ SELECT NOT EXISTS (
 
 -- name: schemas
 -- All versions of a topic's schema: payloads of each may be stored.
-SELECT version, type, data FROM vela_read_v1.schemas WHERE topic_name = %s
+SELECT version, type, data, properties FROM vela_read_v1.schemas WHERE topic_name = %s

@@ -164,6 +164,19 @@ def test_a_namespace_is_shown_created_and_deleted_as_by_pulsar(admin: Admin) -> 
     admin.done("DELETE", "namespaces/acme/full")
 
 
+def test_a_namespace_is_created_with_backlog_quotas(admin: Admin) -> None:
+    size = {"limitSize": 1000, "limitTime": -1, "policy": "producer_exception"}
+    admin.done("PUT", "namespaces/acme/full", {"backlog_quota_map": {"destination_storage": size}})
+    quotas = admin.get("namespaces/acme/full/backlogQuotaMap")
+    assert quotas == {"destination_storage": size | {"limit": 1000}}
+    admin.done("DELETE", "namespaces/acme/full")
+    age = {"limitTime": 60, "policy": "producer_request_hold"}
+    both = {"backlog_quota_map": {"destination_storage": size, "message_age": age}}
+    assert "one policy for both" in admin("PUT", "namespaces/acme/full", both).reason
+    assert admin("PUT", "namespaces/acme/full", {"backlog_quota_map": {"weight": size}}).status == 400
+    assert admin("GET", "namespaces/acme/full").status == 404
+
+
 def test_topics_are_created_listed_and_deleted_as_by_pulsar(admin: Admin) -> None:
     admin.done("PUT", f"{SHOP}/plain", {"colour": "red"})
     admin.done("PUT", f"{SHOP}/parted/partitions", 2)

@@ -229,6 +229,11 @@ CREATE VIEW vela_read_v1.pending AS
 SELECT vela_open_segment_v1((extract(epoch FROM now()) * 1000)::bigint);
 SELECT vela_refresh_entry_views_v1();
 
+-- name: schema_properties
+-- A KeyValue schema keeps the types of its two parts in its properties.
+CREATE OR REPLACE VIEW vela_read_v1.schemas AS
+    SELECT topic_name, version, type, name, data, created_at, properties FROM vela_schema WHERE type <> 0;
+
 -- name: drop_tables
 DROP TRIGGER IF EXISTS vela_list ON vela_topic;
 DROP TRIGGER IF EXISTS vela_unlist ON vela_topic;

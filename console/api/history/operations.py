@@ -12,13 +12,14 @@ from console.access.roles import EVERYTHING
 from console.api.access import AuthorizedRequest
 from console.api.app import read
 from console.api.conditional import with_etag
-from console.api.found import found_subscription, found_topic
+from console.api.found import found_cursors, found_topic
 from console.api.history.answers import History
 from console.api.parameters import TopicPath
 from console.api.problems import Problem
 from console.api.topics.topics import TOPIC
 from console.history.series import Level
 from console.queries import history as queries
+from console.queries.subscription import subscription_head
 from console.queries.topics.list import topic_rows
 from console.queries.topics.log import log_of
 from console.words.acts import asked as in_words
@@ -73,16 +74,26 @@ def topic_history(request: AuthorizedRequest, topic: Path[TopicPath], asked: Que
 def subscription_history(
     request: AuthorizedRequest, topic: Path[TopicPath], subscription: str, asked: Query[Asked]
 ) -> dict[str, Any]:
-    """Show the rates and the backlog of a subscription over time.
-
-    The topic must be a partition or not partitioned.
-    """
-    # Six queries.
-    head = found_subscription(topic.full_name, subscription)
+    """Show the rates and the backlog of a subscription over time, summed over at most 100 partitions."""
+    # At most eight queries.
+    head = subscription_head(topic.full_name, subscription)
+    if head is None:
+        return _answer(_of_partitions(topic.full_name, subscription, asked.window))
     now = Level(backlog_messages=log_of(head.topic_id).total_messages - head.acked_messages)
     return _answer(
         queries.history_of_subscription(head.topic_id, head.id, asked.window, now, created_at=head.created_at)
     )
+
+
+def _of_partitions(topic: str, subscription: str, window: str) -> queries.History:
+    facts, rows = found_cursors(topic, subscription)
+    if len(rows) > queries.PARTITIONS_CHARTED:
+        raise Problem(
+            400,
+            "TooManyPartitions",
+            f"{topic} has more than {queries.PARTITIONS_CHARTED} partitions: name one of them",
+        )
+    return queries.history_of_partitions(facts.id, rows, window)
 
 
 def _answer(found: queries.History) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -12,12 +11,10 @@ from ninja import Path, Query, Router
 from ninja.decorators import decorate_view
 from pydantic import Field
 
-from console.addresses import help_url
 from console.api.access import AuthorizedRequest
 from console.api.answers import (
     Compactions,
     Cursors,
-    Diagnosis,
     OneSubscription,
     OneTopic,
     Stats,
@@ -30,13 +27,10 @@ from console.api.found import found_subscription, found_topic, require_namespace
 from console.api.pages import next_token, read_token
 from console.api.parameters import Page, SearchText, TopicPath
 from console.api.problems import Problem
-from console.diagnosis.diagnose import diagnose
-from console.help.library import runbook_page
 from console.queries import numbers as queries
 from console.queries.acts import waiting_acts
 from console.queries.chrome import chrome
 from console.queries.clients import ClientsAsked, consumers_of, producers
-from console.queries.diagnosis import read_snapshots
 from console.queries.rights import EVERYTHING
 from console.queries.subscription import PENDING_SHOWN, SubscriptionHead, pending
 from console.queries.topics.compaction import compactions
@@ -163,35 +157,6 @@ def subscription(request: AuthorizedRequest, topic: Path[TopicPath], subscriptio
         "standing": _standing(head, backlog),
         "connected": consumers_of([head.id]),
         "pending": pending(head.id, PENDING_SHOWN),
-    }
-
-
-@read(router, f"{TOPIC}/subscriptions/{{name:subscription}}/diagnosis", response=Diagnosis)
-def diagnosis(request: AuthorizedRequest, topic: Path[TopicPath], subscription: str) -> dict[str, Any]:
-    """Say why a subscription does not drain, with evidence and cures.
-
-    The topic must be a partition or not partitioned.
-    """
-    head = found_subscription(topic.full_name, subscription)
-    now_ms = int(time.time() * 1000)
-    snapshot = read_snapshots([head], now_ms=now_ms).get(head.id)
-    if snapshot is None:
-        raise Problem(404, "SubscriptionNotFound", f"subscription {subscription} was just deleted")
-    return {
-        "topic": head.topic_name,
-        "subscription": head.name,
-        "at_ms": now_ms,
-        "findings": [
-            {
-                "rule": each.rule,
-                "severity": each.severity,
-                "sentence": each.sentence,
-                "evidence": each.evidence,
-                "cures": each.cures,
-                "runbook": request.build_absolute_uri(help_url(runbook_page(each.rule))),
-            }
-            for each in diagnose(snapshot)
-        ],
     }
 
 

@@ -5,36 +5,36 @@
 SELECT resolution_s, until_ms FROM vela_stats_progress
 
 -- name: points
-SELECT p.* FROM unnest(%(subscription_ids)s::bigint[]) AS w(subscription_id)
+SELECT p.* FROM unnest(%(topic_ids)s::bigint[], %(subscription_ids)s::bigint[]) AS w(topic_id, subscription_id)
 CROSS JOIN generate_series(%(from_10)s::bigint, %(to_10)s::bigint - 1, 10000) AS g(at_ms) CROSS JOIN LATERAL (
     SELECT at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked, messages_redelivered,
            backlog_before, backlog, backlog_most, stored_bytes, ack_latencies
     FROM vela_stats_point_10s
-    WHERE at_ms = g.at_ms AND topic_id = %(topic_id)s AND subscription_id = w.subscription_id OFFSET 0
+    WHERE at_ms = g.at_ms AND topic_id = w.topic_id AND subscription_id = w.subscription_id OFFSET 0
 ) p
 UNION ALL
-SELECT p.* FROM unnest(%(subscription_ids)s::bigint[]) AS w(subscription_id)
+SELECT p.* FROM unnest(%(topic_ids)s::bigint[], %(subscription_ids)s::bigint[]) AS w(topic_id, subscription_id)
 CROSS JOIN generate_series(%(from_60)s::bigint, %(to_60)s::bigint - 1, 60000) AS g(at_ms) CROSS JOIN LATERAL (
     SELECT at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked, messages_redelivered,
            backlog_before, backlog, backlog_most, stored_bytes, ack_latencies
     FROM vela_stats_point_60s
-    WHERE at_ms = g.at_ms AND topic_id = %(topic_id)s AND subscription_id = w.subscription_id OFFSET 0
+    WHERE at_ms = g.at_ms AND topic_id = w.topic_id AND subscription_id = w.subscription_id OFFSET 0
 ) p
 UNION ALL
-SELECT p.* FROM unnest(%(subscription_ids)s::bigint[]) AS w(subscription_id)
+SELECT p.* FROM unnest(%(topic_ids)s::bigint[], %(subscription_ids)s::bigint[]) AS w(topic_id, subscription_id)
 CROSS JOIN generate_series(%(from_600)s::bigint, %(to_600)s::bigint - 1, 600000) AS g(at_ms) CROSS JOIN LATERAL (
     SELECT at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked, messages_redelivered,
            backlog_before, backlog, backlog_most, stored_bytes, ack_latencies
     FROM vela_stats_point_600s
-    WHERE at_ms = g.at_ms AND topic_id = %(topic_id)s AND subscription_id = w.subscription_id OFFSET 0
+    WHERE at_ms = g.at_ms AND topic_id = w.topic_id AND subscription_id = w.subscription_id OFFSET 0
 ) p
 UNION ALL
-SELECT p.* FROM unnest(%(subscription_ids)s::bigint[]) AS w(subscription_id)
+SELECT p.* FROM unnest(%(topic_ids)s::bigint[], %(subscription_ids)s::bigint[]) AS w(topic_id, subscription_id)
 CROSS JOIN generate_series(%(from_3600)s::bigint, %(to_3600)s::bigint - 1, 3600000) AS g(at_ms) CROSS JOIN LATERAL (
     SELECT at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked, messages_redelivered,
            backlog_before, backlog, backlog_most, stored_bytes, ack_latencies
     FROM vela_stats_point_3600s
-    WHERE at_ms = g.at_ms AND topic_id = %(topic_id)s AND subscription_id = w.subscription_id OFFSET 0
+    WHERE at_ms = g.at_ms AND topic_id = w.topic_id AND subscription_id = w.subscription_id OFFSET 0
 ) p
 
 -- name: backlogs
@@ -64,7 +64,7 @@ WHERE c.at_ms >= %(from_ms)s::bigint
 
 -- name: acts
 -- Applied acts in a window, newest first, without commits, which clients make. 0 = all topics, or all subscriptions of the
--- topic. Acts on a topic itself concern each of its subscriptions. Acts on a deleted subscription have lost its id, but not
+-- topic, or with a name those of that name on all partitions. Acts on a topic itself concern each of its subscriptions. Acts on a deleted subscription have lost its id, but not
 -- its name, and do not concern the others. Only the newest 200 acts before the end are looked at.
 -- An act on several partitions is one row, except in the history of one partition, which shows its part of the act.
 SELECT id, kind, parameters, undo_of_id, topic_name, subscription_name, who, finished_at
@@ -74,6 +74,7 @@ FROM (
       AND (%(topic_id)s = 0 OR a.topic_id IN (SELECT id FROM vela_topic WHERE id = %(topic_id)s OR parent_id = %(topic_id)s))
       AND (%(subscription_id)s = 0 OR a.subscription_id = %(subscription_id)s
            OR (a.subscription_id IS NULL AND a.subscription_name = ''))
+      AND (%(subscription)s::text IS NULL OR a.subscription_name IN (%(subscription)s::text, ''))
       AND (%(until_at)s::timestamptz IS NULL OR a.finished_at < %(until_at)s)
     ORDER BY a.id DESC LIMIT 200
 ) a

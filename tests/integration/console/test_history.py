@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 from django.utils.timezone import now
 
-from broker.models import Act, StatsPoint10s, StatsPoint60s, StatsProgress, Topic
+from broker.models import Act, Cursor, StatsPoint10s, StatsPoint60s, StatsProgress, Subscription, Topic
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import LONG_AGO, Shop, make_topic
 
@@ -123,6 +123,42 @@ def test_points_that_are_not_rolled_up_yet_fill_longer_times(looker: Client, pas
     for window, length, count in (("6h", 60, 360), ("24h", 600, 144), ("30d", 7200, 360)):
         answer = looker.get(f"{API}/history?range={window}")
         assert (answer.json()["step_s"], len(answer.json()["steps"])) == (length, count)
+
+
+def test_a_subscription_of_partitions_is_answered_in_minutes_as_their_sum(looker: Client, past: Shop) -> None:
+    parent: Topic = make_topic("persistent://public/default/spread")
+    parent.partitions = 2
+    parent.save()
+    for number in range(2):
+        topic = make_topic(f"{parent.name}-partition-{number}", parent=parent)
+        topic.partition = number
+        topic.save()
+        both = Subscription.objects.create(topic=topic, name="both", type="Shared", paused=False)
+        Subscription.objects.filter(pk=both.pk).update(created_at=LONG_AGO)
+        Cursor.objects.create(
+            subscription=both,
+            mark_delete_ledger=1,
+            mark_delete_entry=-1,
+            acked_messages=0,
+            acked_entries=0,
+            acked_bytes=0,
+        )
+        for subscription_id in (0, both.pk):
+            add(StatsPoint60s, topic.pk, subscription_id, minutes=30)
+    an_act(past, topic=parent, topic_name=parent.name, subscription=None, subscription_name="both")
+    an_act(past, topic=parent, topic_name=parent.name, subscription=None, subscription_name="other")
+    rolled_until(10)
+    answer = looker.get(f"{API.replace('orders', 'spread')}/subscriptions/both/history")
+    steps = steps_of(answer)
+    assert len(steps) == 60
+    at = steps[minutes_ago(30)]
+    assert (at["message_rate_in"], at["message_rate_acked"], at["backlog_messages"]) == (20.0, 8.0, 28)
+    assert (at["backlog_most_messages"], at["ack_p50_ms"], at["stored_bytes"]) == (2468, 48, None)
+    assert steps[minutes_ago(31)]["backlog_messages"] == 40
+    assert [act["subscription"] for act in answer.json()["acts"]] == ["both"]
+    page = looker.get(f"{ORDERS.replace('orders', 'spread')}/s/both")
+    assert 'data-chart="acks"' in page.content.decode()
+    assert "1 act in this period" in text_of(page)
 
 
 def test_sums_over_partitions_and_topics_are_in_minutes_and_unknown_after_the_last(

@@ -11,6 +11,7 @@ from django.utils.timezone import now
 from broker.acts import requests as acts
 from broker.models import (
     Act,
+    ConsumerSession,
     Cursor,
     Ledger,
     ProducerSession,
@@ -114,6 +115,7 @@ def test_a_subscription_of_all_partitions_has_one_page_with_their_sums(
     assert "Shared subscription on dates with 2 partitions, 2 consumers." in words
     assert "700 left" in words
     assert "In flight 2" in words
+    assert "Published 4.0/s" in words
     assert "0 ● draining 100" in words
     assert "1 ✕ stuck 600" in words
     assert f'href="{DATES}-partition-1/s/slow"' in page.content.decode()
@@ -123,6 +125,33 @@ def test_a_subscription_of_all_partitions_has_one_page_with_their_sums(
     page = operator.get(SLOW)
     assert "To skip a number of messages, open one partition" in text_of(page)
     assert f'href="{SLOW}/act/rewind"' in page.content.decode()
+
+
+def test_why_tells_what_is_wrong_once_for_all_partitions(
+    operator: Client, looker: Client, dates: Topic
+) -> None:
+    ConsumerSession.objects.all().delete()
+    page = operator.get(SLOW)
+    words = text_of(page)
+    nobody = (
+        "No consumer is connected, and none has been connected since the subscription was created. What to do"
+    )
+    assert f"{nobody} On all partitions. The numbers are those of partition 1. subscription created" in words
+    assert words.count(nobody) == 1
+    found = looker.get(f"/api/v1/topics{DATES[2:]}/subscriptions/slow/diagnosis").json()
+    assert found["topic"] == dates.name
+    assert found["partitions_left_out"] == 0
+    leading = found["findings"][0]
+    assert (leading["rule"], leading["partition"], leading["partitions"]) == ("no_consumer", 1, [0, 1])
+    connect(Subscription.objects.get(topic__partition=0), key=20, now_ms=0)
+    assert "On partition 1." in text_of(operator.get(SLOW))
+
+
+def test_the_diagnosis_of_a_subscription_that_no_partition_has_is_not_found(
+    looker: Client, dates: Topic
+) -> None:
+    answer = looker.get(f"/api/v1/topics{DATES[2:]}/subscriptions/none/diagnosis")
+    assert (answer.status_code, answer.json()["code"]) == (404, "SubscriptionNotFound")
 
 
 @pytest.fixture

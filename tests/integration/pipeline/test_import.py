@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -11,9 +12,12 @@ import pytest
 import vela as client_of_vela
 from pipeline.errors import PipelineError
 from pipeline.jobs.files import MANIFEST
+from pipeline.sink.stored_schemas import EncodedSchema
 from tests.integration.pipeline.jobs import JobRunner
 from tests.integration.pipeline.running import Broker, key_of
 from vela.schema import AvroSchema, Integer, Record, String
+from vela.wire.binary.schema import Schema as WireSchema
+from vela.wire.topic_name import TopicName
 
 
 class Order(Record):
@@ -69,6 +73,34 @@ def test_copies_have_the_schema_of_their_originals(job: JobRunner, broker: Broke
     values = [consumer.receive(10_000).value() for _ in range(2)]
     assert [(each.article, each.pieces) for each in values] == [("none", 3), ("tea", 4)]
     consumer.close()
+
+
+def test_copies_of_pairs_have_the_schema_of_key_and_value(job: JobRunner, broker: Broker) -> None:
+    source, target = broker.topic("out-pairs"), broker.topic("in-pairs")
+    pairs = EncodedSchema(
+        WireSchema(
+            name="pairs",
+            type=15,
+            data=b"\0\0\0\0\0\0\0\0",
+            properties={
+                "key.schema.type": "STRING",
+                "value.schema.type": "INT32",
+                "kv.encoding.type": "INLINE",
+            },
+        )
+    )
+    broker.client.create_producer(source, schema=pairs).send(b"\0\0\0\1k\0\0\0\4\0\0\0\7")
+    job("export", source, to="pairs")
+    job("import", target, options={"from": "pairs"})
+    (copy,) = broker.stored(target)
+    assert copy.int_schema_version() == 0
+    with psycopg.connect(broker.process.database_url) as connection:
+        found = connection.execute(
+            "SELECT type, data, properties FROM vela_read_v1.schemas WHERE topic_name = ANY(%s)",
+            ([TopicName.parse(each).full for each in (source, target)],),
+        ).fetchall()
+    assert len(found) == 2
+    assert found[0] == found[1]
 
 
 def test_a_missing_or_changed_file_publishes_nothing(job: JobRunner, broker: Broker, tmp_path: Path) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.marks import coded, marked, visible
+from console.marks import coded, marked, one_line, visible
 
 UNSEEN = [*range(0x20), *range(0x7F, 0xA0), 0x61C, *range(0x200B, 0x2010), *range(0x2028, 0x202F)]
 UNSEEN += [*range(0x2066, 0x206A), 0xFEFF]
@@ -54,3 +55,15 @@ def test_commands_in_a_sentence_are_code_and_everything_is_escaped() -> None:
     assert coded("Run `vela why <b>` or `make`, not `.") == (
         "Run <code>vela why &lt;b&gt;</code> or <code>make</code>, not `."
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('{\n  "a": 1,\r\n\t"b": 2\n}\n', '{ "a": 1, "b": 2 }'),
+        ("two  spaces and a\ttab stay", "two  spaces and a\ttab stay"),
+        ("\n", ""),
+    ],
+)
+def test_a_row_shows_line_breaks_as_spaces(text: str, line: str) -> None:
+    assert one_line(text) == line

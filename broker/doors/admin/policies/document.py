@@ -14,8 +14,8 @@ from broker.doors.admin.brokers import BUNDLE
 from broker.doors.admin.catalogue import Catalogue
 from broker.doors.admin.namespaces import NAMESPACE
 from broker.doors.admin.operations import operation
+from broker.doors.admin.policies.backlog_quotas import quota_map, write_map
 from broker.doors.admin.policies.changes import change, of_namespace, values
-from broker.doors.admin.policies.operations import quota_map
 from broker.doors.admin.policies.permissions import auth_policies
 from broker.doors.admin.policies.table import POLICIES, AdminPolicy
 from broker.doors.admin.refusals import Refused
@@ -71,6 +71,7 @@ async def create_namespace(
     for policy in POLICIES:
         if (value := _given(policy, policies or {})) is not None:
             to_set.update(policy.write(value))
+    to_set.update(write_map((policies or {}).get("backlog_quota_map") or {}))
     checked(to_set, PolicyLevel.NAMESPACE)  # before the namespace exists
     await request.act("create_namespace", topic=f"{tenant}/{namespace}")
     await change(request, await of_namespace(request, tenant, namespace), to_set=to_set)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any
 
 from ninja import Body, Router
 
@@ -10,6 +10,7 @@ from broker.core.access.permissions import Action
 from broker.doors.admin.catalogue import named
 from broker.doors.admin.namespaces import NAMESPACE
 from broker.doors.admin.operations import operation
+from broker.doors.admin.policies.backlog_quotas import QUOTA_NAMES, QuotaType, quota_map, write_quota
 from broker.doors.admin.policies.changes import change, of_namespace, of_topic, values
 from broker.doors.admin.policies.shapes import BacklogQuota
 from broker.doors.admin.policies.table import POLICIES, AdminPolicy, Values
@@ -19,13 +20,7 @@ from broker.doors.admin.tenants import CLUSTER
 from broker.doors.admin.topics import TOPIC
 from broker.topics.policies import Holder
 
-__all__ = ["quota_map", "router"]
-
-_DEFAULT_QUOTA_POLICY: Final = "producer_request_hold"
-_QUOTA_NAMES: Final = {
-    "destination_storage": "backlog_quota_bytes",
-    "message_age": "backlog_quota_ms",
-}
+__all__ = ["router"]
 
 router = Router()
 
@@ -114,49 +109,9 @@ for each in POLICIES:
         _add_to_topics(each)
 
 
-def quota_map(found: Values) -> dict[str, BacklogQuota]:
-    """Return the backlog quotas among these values, by type. Empty if there are none."""
-    policy = found.get("backlog_quota_policy", _DEFAULT_QUOTA_POLICY)
-    quotas: dict[str, BacklogQuota] = {}
-    if found.get("backlog_quota_bytes", -1) >= 0:
-        size = found["backlog_quota_bytes"]
-        quotas["destination_storage"] = BacklogQuota(limit=size, limitSize=size, limitTime=-1, policy=policy)
-    if found.get("backlog_quota_ms", -1) >= 0:
-        time_s = found["backlog_quota_ms"] // 1000
-        quotas["message_age"] = BacklogQuota(limit=-1, limitSize=-1, limitTime=time_s, policy=policy)
-    return quotas
-
-
-async def _set_quota(request: AdminRequest, holder: Holder, given: BacklogQuota, kind: str) -> None:
-    """Set one quota.
-
-    Vela has one policy for both quotas. Raises Refused(412) if the two quotas would have different policies.
-    """
+async def _set_quota(request: AdminRequest, holder: Holder, given: BacklogQuota, kind: QuotaType) -> None:
     found = await values(request, holder, applied=False)
-    others = [name for name, vela in _QUOTA_NAMES.items() if name != kind and found.get(vela, -1) >= 0]
-    now = found.get("backlog_quota_policy", _DEFAULT_QUOTA_POLICY)
-    if others and given.policy not in (None, now):
-        raise Refused(
-            412,
-            f"the quota {others[0]} has the policy {now}, and Vela has one policy for both: send {now},"
-            f" or remove {others[0]} first",
-        )
-    await change(request, holder, to_set=_quota(given, kind))
-
-
-def _quota(given: BacklogQuota, kind: str) -> dict[str, object]:
-    size = given.limitSize if given.limitSize is not None else given.limit
-    if kind == "destination_storage":
-        limit = -1 if size is None else size
-    else:
-        limit = -1 if given.limitTime is None or given.limitTime < 0 else given.limitTime * 1000
-    found: dict[str, object] = {_QUOTA_NAMES[kind]: max(-1, limit)}
-    if given.policy is not None:
-        found["backlog_quota_policy"] = given.policy
-    return found
-
-
-_QuotaType = Literal["destination_storage", "message_age"]
+    await change(request, holder, to_set=write_quota(given, kind, found))
 
 
 @operation(router, "GET", f"{NAMESPACE}/backlogQuotaMap", Action.ADMINISTER)
@@ -173,7 +128,7 @@ async def set_namespace_backlog_quota(
     tenant: str,
     namespace: str,
     quota: BacklogQuota,
-    backlogQuotaType: _QuotaType = "destination_storage",  # noqa: N803 - Pulsar's name, here and below
+    backlogQuotaType: QuotaType = "destination_storage",  # noqa: N803 - Pulsar's name, here and below
 ) -> None:
     """Set a backlog quota on a namespace."""
     await _set_quota(request, await of_namespace(request, tenant, namespace), quota, backlogQuotaType)
@@ -184,11 +139,11 @@ async def remove_namespace_backlog_quota(
     request: AdminRequest,
     tenant: str,
     namespace: str,
-    backlogQuotaType: _QuotaType = "destination_storage",  # noqa: N803
+    backlogQuotaType: QuotaType = "destination_storage",  # noqa: N803
 ) -> None:
     """Remove a backlog quota from a namespace."""
     holder = await of_namespace(request, tenant, namespace)
-    await change(request, holder, to_unset=[_QUOTA_NAMES[backlogQuotaType]])
+    await change(request, holder, to_unset=[QUOTA_NAMES[backlogQuotaType]])
 
 
 @operation(router, "GET", f"{TOPIC}/backlogQuotaMap", Action.ADMINISTER)
@@ -211,7 +166,7 @@ async def set_topic_backlog_quota(
     namespace: str,
     topic: str,
     quota: BacklogQuota,
-    backlogQuotaType: _QuotaType = "destination_storage",  # noqa: N803
+    backlogQuotaType: QuotaType = "destination_storage",  # noqa: N803
 ) -> None:
     """Set a backlog quota on a topic."""
     holder = await of_topic(request, named(domain, tenant, namespace, topic))
@@ -225,11 +180,11 @@ async def remove_topic_backlog_quota(
     tenant: str,
     namespace: str,
     topic: str,
-    backlogQuotaType: _QuotaType = "destination_storage",  # noqa: N803
+    backlogQuotaType: QuotaType = "destination_storage",  # noqa: N803
 ) -> None:
     """Remove a backlog quota from a topic."""
     holder = await of_topic(request, named(domain, tenant, namespace, topic))
-    await change(request, holder, to_unset=[_QUOTA_NAMES[backlogQuotaType]])
+    await change(request, holder, to_unset=[QUOTA_NAMES[backlogQuotaType]])
 
 
 @operation(router, "GET", f"{NAMESPACE}/replication", Action.ADMINISTER)

@@ -397,10 +397,11 @@ def test_why_prints_findings_with_evidence_and_commands(vela: Vela, console: Fak
                        {"text": "Disconnect a b", "act": "disconnect", "parameters": {"consumer": "a b"}, "block": "",
                         "topic": ""},
                        {"text": "Fix the consumer.", "act": "", "parameters": {}, "block": "next", "topic": ""}],
-             "runbook": "http://vela/help/runbook/poison"},
+             "runbook": "http://vela/help/runbook/poison", "partition": None, "partitions": []},
             {"rule": "timers_silent", "severity": "notice", "sentence": "Beat is silent.", "evidence": [], "cures": [],
-             "runbook": "http://vela/help/runbook/timers-silent"},
+             "runbook": "http://vela/help/runbook/timers-silent", "partition": None, "partitions": []},
         ],
+        "partitions_left_out": 0,
     }  # fmt: skip
     console.answers[f"GET {TOPIC}/subscriptions/billing/diagnosis"] = document
     lines = vela("why orders billing").stdout.splitlines()
@@ -418,14 +419,38 @@ def test_why_prints_findings_with_evidence_and_commands(vela: Vela, console: Fak
 
 def test_a_cure_without_a_place_says_where_to_write_it(vela: Vela, console: FakeConsole) -> None:
     cure = {"text": "Move the cursor past the gap", "act": "reset", "parameters": {}}
-    finding = {"rule": "log_gap", "severity": "stopped", "sentence": "Entries are missing.", "evidence": []}
+    finding = {
+        "rule": "log_gap", "severity": "stopped", "sentence": "Entries are missing.", "evidence": [], "cures": [cure],
+        "runbook": "http://vela/help/runbook/log-gap", "partition": None, "partitions": [],
+    }  # fmt: skip
     console.answers[f"GET {TOPIC}/subscriptions/billing/diagnosis"] = {
-        "findings": [{**finding, "cures": [cure], "runbook": "http://vela/help/runbook/log-gap"}]
+        "findings": [finding],
+        "partitions_left_out": 0,
     }
     assert (
         "  → Move the cursor past the gap: vela reset orders billing --id LEDGER:ENTRY"
         in vela("why orders billing").stdout.splitlines()
     )
+
+
+def test_why_names_the_partitions_and_acts_on_the_one_with_the_numbers(
+    vela: Vela, console: FakeConsole
+) -> None:
+    cure = {"text": "Disconnect w", "act": "disconnect", "parameters": {"consumer": "w"}}
+    finding = {
+        "rule": "hoarder", "severity": "slow", "sentence": "w hoards.", "evidence": [], "cures": [cure],
+        "runbook": "http://vela/help/runbook/hoarder", "partition": 3, "partitions": [1, 3],
+    }  # fmt: skip
+    console.answers[f"GET {TOPIC}/subscriptions/billing/diagnosis"] = {
+        "findings": [finding, {**finding, "partition": 0, "partitions": [0]}],
+        "partitions_left_out": 12,
+    }
+    shown = vela("why orders billing")
+    lines = shown.stdout.splitlines()
+    assert lines[1] == "  on partitions 1, 3; these are the numbers of partition 3"
+    assert lines[2] == "  → Disconnect w: vela disconnect orders-partition-3 billing w"
+    assert lines[6] == "  on partition 0"
+    assert "12 partitions that are better off were not looked at" in shown.stderr
 
 
 def a_message(**changes: Any) -> dict[str, Any]:

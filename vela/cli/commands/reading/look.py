@@ -224,7 +224,8 @@ _ACTS = {
 def why(topic: str, subscription: str) -> None:
     """Say why a subscription does not drain.
 
-    The leading cause comes first, with the numbers that prove it and what you can do.
+    The leading cause comes first, with the numbers that prove it and what you can do. A finding on several partitions
+    comes once, with the numbers of one of them.
     """
     with console_api() as api:
         found = api.get(f"{subscription_path(topic, subscription)}/diagnosis")
@@ -237,10 +238,30 @@ def why(topic: str, subscription: str) -> None:
             toned(
                 f"{finding['severity']}: {finding['sentence']}", _SEVERITIES.get(finding["severity"], "calm")
             ),
+            *_where(finding),
             facts((f"  {item['label']}", _value(item)) for item in finding["evidence"]),
-            *(lines_of(f"  → {_cure(cure, topic, subscription)}") for cure in finding["cures"]),
+            *(
+                lines_of(f"  → {_cure(cure, _acted_on(finding, topic), subscription)}")
+                for cure in finding["cures"]
+            ),
             lines_of(f"  runbook: {finding['runbook']}"),
         )
+    if found["partitions_left_out"]:
+        say(f"{plural(found['partitions_left_out'], 'partition')} that are better off were not looked at")
+
+
+def _where(finding: dict[str, Any]) -> Iterator[str]:
+    """Say on which partitions of a partitioned topic something was found."""
+    if len(finding["partitions"]) == 1:
+        yield f"  on partition {finding['partition']}"
+    elif finding["partitions"]:
+        partitions = ", ".join(map(str, finding["partitions"]))
+        yield f"  on partitions {partitions}; these are the numbers of partition {finding['partition']}"
+
+
+def _acted_on(finding: dict[str, Any], topic: str) -> str:
+    """Return the topic that the cures change: of a partitioned topic, the partition that has the numbers."""
+    return topic if finding["partition"] is None else f"{topic}-partition-{finding['partition']}"
 
 
 def _value(item: dict[str, Any]) -> str:

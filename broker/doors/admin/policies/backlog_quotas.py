@@ -1,0 +1,74 @@
+"""Pulsar's backlog quotas in terms of Vela's policies. Vela has one policy for both kinds of quota."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from broker.doors.admin.policies.shapes import BacklogQuota
+from broker.doors.admin.policies.table import Values
+from broker.doors.admin.refusals import Refused
+
+__all__ = ["QUOTA_NAMES", "QuotaType", "quota_map", "write_map", "write_quota"]
+
+QuotaType = Literal["destination_storage", "message_age"]
+
+QUOTA_NAMES: Final[dict[QuotaType, str]] = {
+    "destination_storage": "backlog_quota_bytes",
+    "message_age": "backlog_quota_ms",
+}
+_DEFAULT_POLICY: Final = "producer_request_hold"
+_MAP: Final = TypeAdapter(dict[QuotaType, BacklogQuota])
+
+
+def quota_map(found: Values) -> dict[str, BacklogQuota]:
+    """Return the backlog quotas among these values, by type. Empty if there are none."""
+    policy = found.get("backlog_quota_policy", _DEFAULT_POLICY)
+    quotas: dict[str, BacklogQuota] = {}
+    if found.get("backlog_quota_bytes", -1) >= 0:
+        size = found["backlog_quota_bytes"]
+        quotas["destination_storage"] = BacklogQuota(limit=size, limitSize=size, limitTime=-1, policy=policy)
+    if found.get("backlog_quota_ms", -1) >= 0:
+        time_s = found["backlog_quota_ms"] // 1000
+        quotas["message_age"] = BacklogQuota(limit=-1, limitSize=-1, limitTime=time_s, policy=policy)
+    return quotas
+
+
+def write_quota(given: BacklogQuota, kind: QuotaType, found: Values) -> dict[str, object]:
+    """Return the values that set one quota beside those in `found`.
+
+    Raises Refused(412) if the two quotas would have different policies.
+    """
+    others = [name for name, vela in QUOTA_NAMES.items() if name != kind and found.get(vela, -1) >= 0]
+    now = found.get("backlog_quota_policy", _DEFAULT_POLICY)
+    if others and given.policy not in (None, now):
+        raise Refused(
+            412,
+            f"the quota {others[0]} has the policy {now}, and Vela has one policy for both: send {now},"
+            f" or remove {others[0]} first",
+        )
+    size = given.limitSize if given.limitSize is not None else given.limit
+    if kind == "destination_storage":
+        limit = -1 if size is None else size
+    else:
+        limit = -1 if given.limitTime is None or given.limitTime < 0 else given.limitTime * 1000
+    values: dict[str, object] = {QUOTA_NAMES[kind]: max(-1, limit)}
+    if given.policy is not None:
+        values["backlog_quota_policy"] = given.policy
+    return values
+
+
+def write_map(given: object) -> dict[str, object]:
+    """Return the values that set the quotas of a new namespace, from `backlog_quota_map`.
+
+    Raises Refused(400) if it is not a map of quotas, and Refused(412) if they have different policies.
+    """
+    try:
+        quotas = _MAP.validate_python(given)
+    except ValidationError as error:
+        raise Refused(400, f"backlog_quota_map: {error.errors()[0]['msg']}") from error
+    values: dict[str, object] = {}
+    for kind, quota in quotas.items():
+        values |= write_quota(quota, kind, values)
+    return values

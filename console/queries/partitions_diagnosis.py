@@ -1,0 +1,40 @@
+"""The diagnosis of a subscription of a partitioned topic: the partitions that are worst off, together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from console.diagnosis.diagnose import diagnose
+from console.diagnosis.partitions import SharedFinding, shared_findings
+from console.queries.diagnosis import read_snapshots
+from console.queries.numbers import CursorRow
+from console.queries.subscription import SubscriptionHead, subscription_heads
+
+__all__ = ["PARTITIONS_DIAGNOSED", "PartitionsDiagnosis", "diagnose_partitions"]
+
+PARTITIONS_DIAGNOSED: Final = 20
+_UNREPORTED: Final = 99  # after every state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsDiagnosis:
+    """What the rules found on the partitions that are worst off."""
+
+    heads: Mapping[int, SubscriptionHead]  # the subscription on each of these partitions, by partition
+    findings: Sequence[SharedFinding]  # empty if the subscription was just deleted
+
+
+def diagnose_partitions(rows: Sequence[CursorRow], *, now_ms: int) -> PartitionsDiagnosis:
+    """Diagnose at most 20 of a subscription's cursors: by their states, then by their backlogs. At most ten queries."""
+    worst = sorted(rows, key=lambda row: (row.state or _UNREPORTED, -row.backlog_messages))
+    known = subscription_heads([row.id for row in worst[:PARTITIONS_DIAGNOSED]])
+    heads = [known[row.id] for row in worst if row.id in known]
+    snapshots = read_snapshots(heads, now_ms=now_ms)
+    return PartitionsDiagnosis(
+        heads={head.partition: head for head in heads},
+        findings=shared_findings(
+            {head.partition: diagnose(snapshots[head.id]) for head in heads if head.id in snapshots}
+        ),
+    )
