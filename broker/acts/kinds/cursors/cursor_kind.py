@@ -99,6 +99,9 @@ class CursorKind(ActKind[P]):
                 await asyncio.sleep(0)  # clients are served between two partitions
             if complaint := joint_complaint(parts, moves, context.act.plan or {}):
                 raise ActConflict(complaint, preview=await self._parts_planned_anew(parts, moves))
+            for part, ready in zip(parts, moves, strict=True):
+                with named(part):
+                    ready.prepared = await self.prepare(part.context, ready.subscription, ready.change)
             undo_window_s = context.undo_window_s if self.can_undo else 0
             await apply_together(
                 context.act.act_id,
