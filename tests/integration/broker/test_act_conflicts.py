@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from broker.acts import runner
+from broker.acts.kinds.base import ActExpired
 from broker.core.errors import BrokerError, SubscriptionBusy
 from broker.core.position import EARLIEST, Position
 from broker.storage.acts import acts as act_store
@@ -209,3 +210,23 @@ async def test_many_waiting_acts_are_read_a_few_at_a_time(
     await eventually(lambda: one_row(run.database_url, left) == (0,), "all plans to be made")
     assert max(read) <= 8
     assert one_row(run.database_url, "SELECT count(*) FROM vela_act WHERE state = 'planned'") == (40,)
+
+
+@pytest.mark.parametrize("request_name", ["request_plan", "request_apply"])
+async def test_a_request_of_the_broker_itself_that_waited_too_long_is_not_taken_for_done(
+    run: BrokerRun, monkeypatch: pytest.MonkeyPatch, request_name: str
+) -> None:
+    await run.consumer()
+    request = getattr(act_store, request_name)
+
+    async def long_ago(connection: Connection, *given: Any, **named: Any) -> Any:
+        answer = await request(connection, *given, **named)
+        await connection.execute("UPDATE vela_act SET requested_at = now() - interval '1 day'")
+        return answer
+
+    monkeypatch.setattr(act_store, request_name, long_ago)
+    with pytest.raises(ActExpired, match="no broker answered in time"):
+        await run.broker.own_requests.carry_out(
+            "pause", topic="persistent://public/default/t", subscription="s", who="root", origin="admin"
+        )
+    assert not run.subscription().is_paused
