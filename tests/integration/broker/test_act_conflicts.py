@@ -13,7 +13,7 @@ from broker.core.errors import BrokerError, SubscriptionBusy
 from broker.core.position import EARLIEST, Position
 from broker.storage.acts import acts as act_store
 from broker.storage.connection import Connection
-from tests.integration.broker.acting import filled, rest_of, ten
+from tests.integration.broker.acting import filled, partitioned, rest_of, ten
 from tests.support import entries
 from tests.support.acting import apply, done, planned
 from tests.support.broker_harness import (
@@ -230,3 +230,23 @@ async def test_a_request_of_the_broker_itself_that_waited_too_long_is_not_taken_
             "pause", topic="persistent://public/default/t", subscription="s", who="root", origin="admin"
         )
     assert not run.subscription().is_paused
+
+
+@pytest.mark.parametrize("topic", ["t", "p"])
+async def test_a_plan_is_not_applied_to_a_subscription_of_the_same_name_created_later(
+    run: BrokerRun, topic: str
+) -> None:
+    name = topic
+    if topic == "p":
+        await partitioned(run, 1)
+        name = "p-partition-0"
+    await run.consumer(name)
+    await (await run.producer(name)).publish(10)
+    act_id, plan = await planned(run, "clear", topic=topic)
+    assert plan["skipped_messages"] == 10
+    await run.subscription(name).moves.remove("an operator deleted it")
+    await run.consumer(name)
+    state, _, error = await apply(run, act_id)
+    assert state == "refused"
+    assert "was deleted and created again after this plan" in error
+    assert run.subscription(name).cursor.backlog_messages == 10
