@@ -15,7 +15,7 @@ from broker.storage.acts import acts as act_store
 from broker.storage.connection import Connection
 from tests.integration.broker.acting import filled, partitioned, rest_of, ten
 from tests.support import entries
-from tests.support.acting import apply, done, planned
+from tests.support.acting import apply, done, planned, refused
 from tests.support.broker_harness import (
     BrokerRun,
     ConsumerProbe,
@@ -250,3 +250,12 @@ async def test_a_plan_is_not_applied_to_a_subscription_of_the_same_name_created_
     assert state == "refused"
     assert "was deleted and created again after this plan" in error
     assert run.subscription(name).cursor.backlog_messages == 10
+
+
+async def test_an_act_on_a_deleted_subscription_is_not_undone_on_a_later_one(run: BrokerRun) -> None:
+    await ten(run)
+    act_id, _ = await done(run, "skip", {"messages": 3})
+    await run.subscription().moves.remove("an operator deleted it")
+    await run.consumer()
+    why = await refused(run, "undo", undo_of=act_id)
+    assert why == f"the subscription that act {act_id} moved was deleted, so there is nothing to undo"
