@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from broker.acts.kinds.base import ActConflict, ActContext, ActKind, Part, PartlyDone, Plan
+from broker.acts.kinds.base import ActConflict, ActContext, ActExpired, ActKind, Part, PartlyDone, Plan
 from broker.acts.kinds.registry import find_kind
 from broker.acts.partitioned import parts_of, plan_parts, recorded_parts
 from broker.core.errors import BrokerError, PersistenceFailed, SendOutcomeUnknown
@@ -83,8 +83,8 @@ class ActRunner:
     async def ask(self, store_request: Callable[[Connection], Awaitable[int | None]]) -> int | None:
         """Store a request of this process, wait for its answer, and return the act's id. None if nothing was stored.
 
-        Raises BrokerError if the act was refused or failed. For long work the answer says only that it has started, and
-        an act that expired raises nothing. Cancelling stops the wait, not the act.
+        Raises BrokerError if the act was refused, failed or expired. For long work the answer says only that it has
+        started. Cancelling stops the wait, not the act.
         """
         async with self._answering:  # so that no act is answered before its answer is awaited
             async with self._pool.use() as connection:
@@ -138,18 +138,14 @@ class ActRunner:
             answer.set_exception(refusal)
 
     async def _carry_out_or_refuse(self, act: store.WaitingAct) -> BrokerError | None:
-        """Answer an act. Return the error if the act was refused or only partly done, else None."""
+        """Answer an act. Return the error if the act was refused, expired or was only partly done, else None."""
+        # An act with progress never expires: an earlier broker may have done its work without storing the result.
+        if act.waited_s > self._expiry_s and act.progress is None:
+            expired = ActExpired("no broker answered in time; plan it again")
+            await self._finish(act, state="expired", error=str(expired), error_code=expired.code)
+            return expired
         try:
-            # An act with progress never expires: an earlier broker may have done its work without storing the result.
-            if act.waited_s > self._expiry_s and act.progress is None:
-                await self._finish(
-                    act,
-                    state="expired",
-                    error="no broker answered in time; plan it again",
-                    error_code="ActExpired",
-                )
-            else:
-                return await self._carry_out(act)
+            return await self._carry_out(act)
         except BrokerError as error:
             if isinstance(error, ActConflict) and error.preview is not None:
                 await self._replan(act, error, error.preview)
@@ -158,7 +154,6 @@ class ActRunner:
                 state = "failed" if isinstance(error, SendOutcomeUnknown) else "refused"
                 await self._finish(act, state=state, error=str(error), error_code=error.code)
             return error
-        return None
 
     async def _replan(self, act: store.WaitingAct, error: BrokerError, preview: Plan) -> None:
         """Refuse an apply, and store its new preview as a new act that can be applied immediately."""

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ActConflict",
     "ActContext",
+    "ActExpired",
     "ActKind",
     "Part",
     "PartlyDone",
@@ -65,6 +66,13 @@ class ActConflict(ActInvalid):
     def __init__(self, text: str, *, preview: Plan | None = None) -> None:
         super().__init__(text)
         self.preview = preview
+
+
+class ActExpired(BrokerError):
+    """The request waited too long for a broker, so it was not carried out."""
+
+    code = "ActExpired"
+    retriable = True
 
 
 class PartlyDone(BrokerError):

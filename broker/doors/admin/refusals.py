@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.acts.kinds.base import ActConflict, PartlyDone
+from broker.acts.kinds.base import ActConflict, ActExpired, PartlyDone
 from broker.acts.kinds.parameters import ActInvalid, AlreadySo, NothingToActOn
 from broker.core.errors import (
     AuthenticationFailed,
@@ -60,6 +60,7 @@ _STATUSES: Final[tuple[tuple[type[BrokerError], int], ...]] = (
     (TooManyRequests, 429),
     (ServiceNotReady, 503),
     (TopicFenced, 503),
+    (ActExpired, 503),
     (PartlyDone, 500),
 )
 

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from broker.acts import runner
+from broker.acts.kinds.base import ActExpired
 from broker.core.errors import BrokerError, SubscriptionBusy
 from broker.core.position import EARLIEST, Position
 from broker.storage.acts import acts as act_store
 from broker.storage.connection import Connection
-from tests.integration.broker.acting import filled, rest_of, ten
+from tests.integration.broker.acting import filled, partitioned, rest_of, ten
 from tests.support import entries
-from tests.support.acting import apply, done, planned
+from tests.support.acting import apply, done, planned, refused
 from tests.support.broker_harness import (
     BrokerRun,
     ConsumerProbe,
@@ -209,3 +210,52 @@ async def test_many_waiting_acts_are_read_a_few_at_a_time(
     await eventually(lambda: one_row(run.database_url, left) == (0,), "all plans to be made")
     assert max(read) <= 8
     assert one_row(run.database_url, "SELECT count(*) FROM vela_act WHERE state = 'planned'") == (40,)
+
+
+@pytest.mark.parametrize("request_name", ["request_plan", "request_apply"])
+async def test_a_request_of_the_broker_itself_that_waited_too_long_is_not_taken_for_done(
+    run: BrokerRun, monkeypatch: pytest.MonkeyPatch, request_name: str
+) -> None:
+    await run.consumer()
+    request = getattr(act_store, request_name)
+
+    async def long_ago(connection: Connection, *given: Any, **named: Any) -> Any:
+        answer = await request(connection, *given, **named)
+        await connection.execute("UPDATE vela_act SET requested_at = now() - interval '1 day'")
+        return answer
+
+    monkeypatch.setattr(act_store, request_name, long_ago)
+    with pytest.raises(ActExpired, match="no broker answered in time"):
+        await run.broker.own_requests.carry_out(
+            "pause", topic="persistent://public/default/t", subscription="s", who="root", origin="admin"
+        )
+    assert not run.subscription().is_paused
+
+
+@pytest.mark.parametrize("topic", ["t", "p"])
+async def test_a_plan_is_not_applied_to_a_subscription_of_the_same_name_created_later(
+    run: BrokerRun, topic: str
+) -> None:
+    name = topic
+    if topic == "p":
+        await partitioned(run, 1)
+        name = "p-partition-0"
+    await run.consumer(name)
+    await (await run.producer(name)).publish(10)
+    act_id, plan = await planned(run, "clear", topic=topic)
+    assert plan["skipped_messages"] == 10
+    await run.subscription(name).moves.remove("an operator deleted it")
+    await run.consumer(name)
+    state, _, error = await apply(run, act_id)
+    assert state == "refused"
+    assert "was deleted and created again after this plan" in error
+    assert run.subscription(name).cursor.backlog_messages == 10
+
+
+async def test_an_act_on_a_deleted_subscription_is_not_undone_on_a_later_one(run: BrokerRun) -> None:
+    await ten(run)
+    act_id, _ = await done(run, "skip", {"messages": 3})
+    await run.subscription().moves.remove("an operator deleted it")
+    await run.consumer()
+    why = await refused(run, "undo", undo_of=act_id)
+    assert why == f"the subscription that act {act_id} moved was deleted, so there is nothing to undo"

@@ -8,6 +8,7 @@ import pytest
 
 from broker.acts.kinds.cursors import dead_letter
 from broker.core.position import Position
+from tests.integration.broker.acting import partitioned
 from tests.support.acting import answered, apply, ask, done, planned, refused
 from tests.support.broker_harness import BrokerRun, ConsumerProbe, one_row, rows, running
 from tests.support.postgres_proxy import Moment
@@ -90,6 +91,21 @@ async def test_a_letter_equals_that_of_a_client_and_the_message_is_acknowledged(
     assert cursor(run).backlog_messages == 2
     assert consumer.consumer is not None
     assert consumer.consumer.is_open
+
+
+async def test_a_message_of_a_partitioned_topic_becomes_a_letter_too(run: BrokerRun) -> None:
+    await partitioned(run, 2)
+    for partition in range(2):
+        await run.consumer(f"p-partition-{partition}")
+    dead = await run.consumer("p-s-DLQ", "dead", permits=10)
+    (position,) = await published(run, entry(0), topic="p-partition-1")
+    _, result = await done(run, KIND, {"id": f"{position}:1"}, topic="p")
+    assert cursor(run, "p-partition-1").backlog_messages == 0
+    await dead.has(1)
+    assert [each.payload for each in messages_of(dead)] == [b"0"]
+    (part,) = result["partitions"]
+    assert part["letter_topic"] == "persistent://public/default/p-s-DLQ"
+    assert part["letter_messages"] == 1
 
 
 async def test_an_undo_unacks_the_message_and_says_that_the_letter_stays(run: BrokerRun) -> None:

@@ -99,6 +99,9 @@ class CursorKind(ActKind[P]):
                 await asyncio.sleep(0)  # clients are served between two partitions
             if complaint := joint_complaint(parts, moves, context.act.plan or {}):
                 raise ActConflict(complaint, preview=await self._parts_planned_anew(parts, moves))
+            for part, ready in zip(parts, moves, strict=True):
+                with named(part):
+                    ready.prepared = await self.prepare(part.context, ready.subscription, ready.change)
             undo_window_s = context.undo_window_s if self.can_undo else 0
             await apply_together(
                 context.act.act_id,
@@ -111,12 +114,16 @@ class CursorKind(ActKind[P]):
     async def _ready(self, context: ActContext, subscription: Subscription, given: P) -> ReadyMove:
         """Return the move of one cursor as it would be now. Call it inside `moving`.
 
-        Raises ActConflict if the cursor was moved after the plan, and SubscriptionNotFound if the subscription was
-        deleted while the act waited for its turn.
+        Raises ActConflict if the cursor was moved after the plan or is that of a later subscription, and
+        SubscriptionNotFound if the subscription was deleted while the act waited for its turn.
         """
         if subscription.is_deleted:  # a statement would find no cursor, as if another broker had the topic
             raise SubscriptionNotFound(f"subscription {subscription.name} was deleted meanwhile")
         act, planned = context.act, context.act.plan or {}
+        if planned["current"].get("subscription_id") != subscription.subscription_id:
+            raise ActConflict(
+                f"subscription {subscription.name} was deleted and created again after this plan; plan again"
+            )
         if subscription.cursor.version != act.cursor_version:
             raise ActConflict("another act or a client's seek moved the cursor after this plan; plan again")
         change = (
@@ -173,6 +180,7 @@ class CursorKind(ActKind[P]):
         )
         return {
             "current": {
+                "subscription_id": subscription.subscription_id,
                 "mark_delete": str(move.mark_delete_before),
                 "backlog_messages": move.backlog_before,
                 "acked_messages": move.acked_before,

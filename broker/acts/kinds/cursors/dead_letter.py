@@ -65,6 +65,9 @@ class SendToDeadLetters(CursorKind[Letter]):
     summary = "Copy one message to the dead-letter topic, then acknowledge it on behalf of the subscription."
     parameters = Letter
 
+    def message_id(self, given: Letter) -> str:
+        return given.id
+
     def other_topics(self, given: Letter) -> tuple[str, ...]:
         return () if given.to_topic is None else (TopicName.parse(given.to_topic).full,)
 

@@ -46,6 +46,10 @@ class Undo(CursorKind[NoParameters]):
         )
         if source is None or source.state != "applied" or source.before is None:
             raise ActInvalid(f"act {undo_of} did not move a cursor, so there is nothing to undo")
+        if source.subscription_id != subscription.subscription_id:
+            raise ActInvalid(
+                f"the subscription that act {undo_of} moved was deleted, so there is nothing to undo"
+            )
         if latest != undo_of:
             raise ActInvalid(f"only the latest act on a cursor can be undone, and that is act {latest}")
         if not source.is_open:
