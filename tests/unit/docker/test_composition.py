@@ -65,6 +65,10 @@ def test_processes_that_use_offloaded_ledgers_see_the_same_files(name: str) -> N
         assert service["environment"]["VELA_OFFLOAD_URL"].endswith(":-file:///offload}")
 
 
+def test_jobs_publish_to_the_broker_by_its_name_in_the_network() -> None:
+    assert SERVICES["pipeline-worker"]["environment"]["VELA_ADVERTISED_URL"] == "pulsar://broker:6650"
+
+
 def test_the_fixed_container_name_prevents_a_second_beat() -> None:
     assert "container_name" in SERVICES["beat"]
 
