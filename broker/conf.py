@@ -133,10 +133,7 @@ def _is_every_send(text: str) -> bool:
     return text.lower() == "every_send"
 
 
-def _local_host(bind: str) -> str:
-    return "127.0.0.1" if bind in ("0.0.0.0", "::") else bind  # noqa: S104 - compared, not bound
-
-
+_EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
 # The variable is in seconds, the field in milliseconds.
 _IN_MS: Final = AfterValidator(lambda seconds: seconds * 1000)
 
@@ -535,7 +532,7 @@ class BrokerSettings(AccessSettings):
         """Fill in the settings that follow from others. Raises SettingInvalid if some contradict each other."""
         self.check_together()
         self.check_access()
-        host = _local_host(self.bind)
+        host = self.local_host
         set_ = object.__setattr__  # the class is frozen for all other code
         tls_url = self._own_tls_url(host)
         plain_url = tls_url if self.pulsar_port is None else f"pulsar://{host}:{self.pulsar_port}"
@@ -561,7 +558,7 @@ class BrokerSettings(AccessSettings):
     def local_http_url(self) -> str:
         """The URL at which this machine itself reaches the broker's HTTP port."""
         port, has_tls = self.broker_probe
-        return f"{'https' if has_tls else 'http'}://{_local_host(self.bind)}:{port}"
+        return f"{'https' if has_tls else 'http'}://{self.local_host}:{port}"
 
     @property
     def https_url(self) -> str:
@@ -569,12 +566,13 @@ class BrokerSettings(AccessSettings):
         if self.advertised_http_url.startswith("https:"):
             return self.advertised_http_url
         port = self.open_ports.get("VELA_HTTP_TLS_PORT")
-        return "" if port is None else f"https://{_local_host(self.bind)}:{port}"
+        return "" if port is None else f"https://{self.local_host}:{port}"
 
     @property
     def local_host(self) -> str:
-        """The address at which this machine itself reaches the broker's ports."""
-        return _local_host(self.bind)
+        """The host by which this machine itself reaches broker and console, as written in a URL."""
+        host = _EVERYWHERE.get(self.bind, self.bind)
+        return f"[{host}]" if ":" in host else host
 
     @property
     def history_kept_ms(self) -> Mapping[int, int]:

@@ -309,7 +309,7 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
             self._port.startListening()
         except CannotListenError as error:
             self._port = None
-            raise OSError(str(error.socketError)) from error
+            raise cast(OSError, error.socketError) from None  # with its errno, which the exit code depends on
 
     async def listen_tls(self, host: str, port: int, certificates: TlsCertificates) -> int:
         """Start to listen with TLS, and return the port. Raises OSError as `listen` does."""

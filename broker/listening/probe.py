@@ -14,8 +14,10 @@ _TIMEOUT_S: Final = 3.0
 def ask_ready(host: str, port: int, *, has_tls: bool) -> tuple[int, str]:
     """Return the status of GET /readyz, and the beginning of the answer. Raises OSError, http.client.HTTPException.
 
-    A process that refuses the probe because it wants a client certificate counts as ready: the probe has none.
+    `host` is written as in a URL: an IPv6 address has brackets. A process that refuses the probe because it wants a
+    client certificate counts as ready: the probe has none.
     """
+    host = host.strip("[]")
     connection = (
         _with_tls(host, port) if has_tls else http.client.HTTPConnection(host, port, timeout=_TIMEOUT_S)
     )

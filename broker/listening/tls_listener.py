@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from broker.listening.arrival import Arrival
+from broker.listening.listen import listen
 from broker.listening.tls_connection import TlsConnection
 
 if TYPE_CHECKING:
@@ -48,9 +49,7 @@ class TlsListener:
 
     async def start(self, host: str, port: int) -> None:
         """Start to listen. Raises OSError if the address is in use or not local."""
-        self._server = await asyncio.get_running_loop().create_server(
-            lambda: Arrival(self._limits, self._connection, _close), host, port
-        )
+        self._server = await listen(lambda: Arrival(self._limits, self._connection, _close), host, port)
 
     def stop_accepting(self) -> None:
         """Stop accepting connections. Open connections stay open. Safe to repeat."""

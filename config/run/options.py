@@ -14,7 +14,6 @@ from config.run.errors import StartRefused
 __all__ = ["Options", "refuse_exposure", "refuse_taken_ports"]
 
 _BROKER_PORTS = ("VELA_HTTP_PORT", "VELA_PULSAR_PORT", "VELA_HTTP_TLS_PORT", "VELA_PULSAR_TLS_PORT")
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +23,7 @@ class Options:
     data_dir: Path  # everything Vela keeps on disk
     database_url: str  # the user's own server; empty = the embedded one
     bind: str  # the address on which broker and console listen
+    local_host: str  # by which this machine reaches broker and console, as written in a URL
     door_ports: Mapping[str, int]  # ports of broker and console, by the name of the setting
     console_probe: tuple[int, bool]  # the port that is asked for /readyz, and whether it has TLS
     broker_probe: tuple[int, bool]
@@ -50,6 +50,7 @@ class Options:
             data_dir=settings.data_dir,
             database_url=settings.database_url,
             bind=settings.bind,
+            local_host=settings.local_host,
             door_ports=settings.open_ports,
             console_probe=settings.console_probe,
             broker_probe=settings.broker_probe,
@@ -60,12 +61,6 @@ class Options:
             log_format=settings.log_format,
             stop_timeout_s=settings.stop_timeout_s,
         )
-
-    @property
-    def local_host(self) -> str:
-        """The host by which this machine reaches broker and console, as written in a URL."""
-        host = _EVERYWHERE.get(self.bind, self.bind)
-        return f"[{host}]" if ":" in host else host
 
     @property
     def ports(self) -> dict[str, tuple[str, int]]:

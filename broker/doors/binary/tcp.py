@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from broker.doors.binary.connection import BinaryConnection, refusal
 from broker.listening.arrival import Arrival
+from broker.listening.listen import listen
 from broker.listening.tls_certificates import TlsCertificates, client_certificate
 from broker.listening.tls_listener import TlsListener
 
@@ -140,7 +141,7 @@ class TcpListener:
     async def start(self, host: str, port: int) -> None:
         """Start to listen without TLS. Raises OSError if the address is in use or not local."""
         limits = self.broker.connections
-        self._server = await asyncio.get_running_loop().create_server(
+        self._server = await listen(
             lambda: Arrival(limits, lambda place: _TcpProtocol(self, place.leave), self._refuse), host, port
         )
 

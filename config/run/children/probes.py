@@ -16,7 +16,7 @@ def answers_ready(host: str, port: int, has_tls: bool) -> Callable[[], bool]:
 
     def probe() -> bool:
         try:
-            return ask_ready(host.strip("[]"), port, has_tls=has_tls)[0] == http.client.OK
+            return ask_ready(host, port, has_tls=has_tls)[0] == http.client.OK
         except (OSError, http.client.HTTPException):
             return False
 

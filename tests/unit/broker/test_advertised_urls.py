@@ -80,3 +80,11 @@ def test_settings_that_contradict_each_other_are_refused(environment: dict[str, 
 def test_the_address_for_tls_must_have_a_scheme_with_tls() -> None:
     with pytest.raises(SettingInvalid, match=r"VELA_ADVERTISED_TLS_URL .* pulsar\+ssl://host:port"):
         BrokerSettings.from_environment({"VELA_ADVERTISED_TLS_URL": "pulsar://out:6651"})
+
+
+@pytest.mark.parametrize(("bind", "host"), [("::1", "[::1]"), ("fd00::1", "[fd00::1]"), ("::", "[::1]")])
+def test_an_ipv6_address_is_in_brackets_in_every_url(bind: str, host: str) -> None:
+    settings = BrokerSettings(bind=bind)
+    assert settings.advertised_url == f"pulsar://{host}:6650"
+    assert settings.advertised_tls_url == f"pulsar+ssl://{host}:6650"
+    assert settings.advertised_http_url == settings.url == settings.local_http_url == f"http://{host}:8080"

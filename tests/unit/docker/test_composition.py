@@ -65,6 +65,17 @@ def test_processes_that_use_offloaded_ledgers_see_the_same_files(name: str) -> N
         assert service["environment"]["VELA_OFFLOAD_URL"].endswith(":-file:///offload}")
 
 
+def test_jobs_publish_to_the_broker_by_its_name_in_the_network() -> None:
+    assert SERVICES["pipeline-worker"]["environment"]["VELA_ADVERTISED_URL"] == "pulsar://broker:6650"
+
+
+def test_every_setting_of_the_example_reaches_the_containers() -> None:
+    example = (PROJECT_DIR / "docker/.env.example").read_text(encoding="utf-8")
+    offered = re.findall(r"^#?([A-Z][A-Z0-9_]+)=", example, re.MULTILINE)
+    assert "VELA_PROXY_COUNT" in offered
+    assert [name for name in offered if f"${{{name}:" not in TEXT] == []
+
+
 def test_the_fixed_container_name_prevents_a_second_beat() -> None:
     assert "container_name" in SERVICES["beat"]
 

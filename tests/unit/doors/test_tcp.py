@@ -103,3 +103,15 @@ async def test_stopping_closes_connections_after_sending_written_data(broker: Fa
 async def test_a_taken_port_is_an_error_that_names_it(listener: TcpListener, broker: FakeBroker) -> None:
     with pytest.raises(OSError, match="address already in use"):
         await TcpListener(broker).start("127.0.0.1", listener.port)
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="the machine has no IPv6")
+async def test_all_addresses_of_ipv6_are_those_of_ipv4_too(broker: FakeBroker) -> None:
+    listener = TcpListener(broker)
+    await listener.start("::", 0)
+    for host in ("::1", "127.0.0.1"):
+        reader, writer = await asyncio.open_connection(host, listener.port)
+        writer.write(commands.connect(client_version="x", protocol_version=21))
+        assert await asyncio.wait_for(reader.read(1), 5)
+        writer.close()
+    await listener.stop()

@@ -1,0 +1,24 @@
+"""Open a TCP port on asyncio's event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Final
+
+__all__ = ["listen"]
+
+_EVERYWHERE: Final = "::"
+
+
+async def listen(make_protocol: Callable[[], asyncio.Protocol], host: str, port: int) -> asyncio.Server:
+    """Listen on an address; on `::`, for IPv4 too. Raises OSError if the address is in use or not local.
+
+    asyncio's own sockets on `::` take IPv6 alone, but the ports that Twisted opens take both.
+    """
+    loop = asyncio.get_running_loop()
+    if host != _EVERYWHERE or not socket.has_dualstack_ipv6():
+        return await loop.create_server(make_protocol, host, port)
+    bound = socket.create_server((host, port), family=socket.AF_INET6, dualstack_ipv6=True)
+    return await loop.create_server(make_protocol, sock=bound)
