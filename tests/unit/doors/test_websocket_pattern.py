@@ -132,6 +132,23 @@ async def test_dead_letter_topics_of_the_socket_are_not_consumed(broker: FakeBro
     assert subscribed(broker) == {"a1", "a2"}
 
 
+@pytest.mark.parametrize(
+    ("query", "taker"),
+    [
+        ("", "a1-s-DLQ"),
+        ("&deadLetterTopic=persistent://public/default/a", "a"),
+    ],
+)
+async def test_existing_dead_letter_topics_of_the_socket_are_not_consumed(
+    broker: FakeBroker, query: str, taker: str
+) -> None:
+    store(broker, b"1", topic="a1")
+    store(broker, b"dead", topic=taker)
+    peer = await connect(broker, f"&maxRedeliverCount=1&subscriptionType=Shared{query}").opened()
+    (only,) = await pushed(peer, 1)
+    assert (only["payload"], subscribed(broker)) == ("MQ==", {"a1"})
+
+
 async def test_retry_letters_need_named_topics(broker: FakeBroker) -> None:
     status, reason = await connect(broker, "&retryEnable=true").refused()
     assert (status, "retryEnable needs topics" in reason) == (400, True)

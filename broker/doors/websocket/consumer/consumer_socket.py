@@ -85,7 +85,7 @@ class ConsumerSocket(PushSocket):
                 dead_letter=options.dead_letter,
                 retry=options.retry,
             )
-            await letters.resolve(topics)
+            topics = await letters.resolve(topics, without_own=self.is_growing)
             for each in letters.topics:  # check now, and not only when the first letter is written
                 self.guard.check_topic(Action.PRODUCE, each)
             if letters.retry_topic is not None:
