@@ -118,6 +118,7 @@ class ConsumerSocket(PushSocket):
             priority=options.priority_level,
             earliest=earliest,
             start=None if durable else EARLIEST if earliest else LATEST,
+            create_topic=not self.is_growing,
             ack_timeout_ms=options.ack_timeout_ms,
             ack_timeout_tick_ms=options.ack_timeout_tick_ms,
             ack_timeout_backoff=backoff.delay_ms if backoff is not None else None,
