@@ -507,6 +507,8 @@ class FakeBroker:
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> FakeConsumer:
         await self.opening.wait()
+        if request.topic.full not in self.topics and not request.create_topic:
+            raise TopicNotFound(f"topic {request.topic} does not exist")
         topic = self.topic(request.topic.full)
         self.identities.append(identity)
         subscription = topic.subscriptions.get(request.subscription)

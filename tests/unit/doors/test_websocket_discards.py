@@ -120,6 +120,18 @@ async def test_an_encrypted_entry_follows_the_failure_action(broker: FakeBroker,
     assert topic.subscriptions["s"].acked == {0}
 
 
+async def test_an_encrypted_entry_that_cannot_be_passed_on_is_discarded(broker: FakeBroker) -> None:
+    made = metadata(encryption_param=b"iv")
+    made.encryption_keys.add(key="k", value=b"secret")
+    made.properties.add(key="a", value="????")
+    store(broker, raw(made.SerializeToString().replace(b"????", b"\xff\xfe\xff\xfe"), b"cipher"))
+    store_good(broker)
+    peer = await connect(broker, "&receiverQueueSize=5&cryptoFailureAction=CONSUME")
+    assert payloads(peer) == [b"good"]
+    assert consumer_of(broker).validation_errors == ["CHECKSUM_MISMATCH"]
+    assert consumer_of(broker).permits == 4
+
+
 @pytest.mark.row("S0.16")
 async def test_one_ack_settles_an_entry_that_was_handed_over_encrypted(broker: FakeBroker) -> None:
     topic = store(broker, encrypted(3), 3)

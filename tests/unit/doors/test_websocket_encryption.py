@@ -103,7 +103,10 @@ async def test_a_message_that_could_not_be_decrypted_is_refused(
     assert words in refused["errorMsg"]
 
 
-@pytest.mark.parametrize("keys", ["one,two", text(b"[]"), text(b"{}"), text(b'{"a": {}}'), "%FF"])
+DEEP = text(b'{"a": {"keyValue": "", "x": ' + b"[" * 5000 + b"]" * 5000 + b"}}")
+
+
+@pytest.mark.parametrize("keys", ["one,two", text(b"[]"), text(b"{}"), text(b'{"a": {}}'), DEEP, "%FF"])
 async def test_names_of_keys_that_the_broker_does_not_have_are_refused(broker: FakeBroker, keys: str) -> None:
     target = f"{PRODUCER}?encryptionKeys={keys if keys == '%FF' else quote(keys, safe='')}"
     status, _ = await Peer(websocket_application(broker), target).refused()

@@ -15,6 +15,7 @@ from tests.support.waiting import until
 from tests.unit.doors.fake_broker import FakeBroker
 from tests.unit.doors.socket_peer import Peer
 from tests.unit.doors.test_websocket_consumer import ack, store
+from tests.unit.doors.wire_client import settle
 
 TARGET = (
     "/ws/v3/consumer/s?subscriptionInitialPosition=Earliest&topicsPattern=persistent://public/default/a.*"
@@ -123,6 +124,21 @@ async def test_a_socket_that_closes_while_new_topics_join_leaves_no_consumer(bro
     assert broker.topic("a1").subscriptions["s"].consumers == []
 
 
+async def test_a_topic_that_is_deleted_before_the_socket_subscribes_is_not_created_again(
+    broker: FakeBroker,
+) -> None:
+    store(broker, b"1", topic="a1")
+    store(broker, b"2", topic="a2")
+    broker.opening.clear()
+    peer = connect(broker)
+    await settle()
+    del broker.topics[f"{DEFAULT}/a2"]
+    broker.opening.set()
+    await peer.opened()
+    (only,) = await pushed(peer, 1)
+    assert (only["payload"], subscribed(broker), list(broker.topics)) == ("MQ==", {"a1"}, [f"{DEFAULT}/a1"])
+
+
 async def test_dead_letter_topics_of_the_socket_are_not_consumed(broker: FakeBroker) -> None:
     store(broker, b"1", topic="a1")
     peer = await connect(broker, "&maxRedeliverCount=1&subscriptionType=Shared").opened()
@@ -130,6 +146,23 @@ async def test_dead_letter_topics_of_the_socket_are_not_consumed(broker: FakeBro
     come(broker, "a1-s-DLQ", "a2")
     await until(lambda: "a2" in subscribed(broker), "the other topic")
     assert subscribed(broker) == {"a1", "a2"}
+
+
+@pytest.mark.parametrize(
+    ("query", "taker"),
+    [
+        ("", "a1-s-DLQ"),
+        ("&deadLetterTopic=persistent://public/default/a", "a"),
+    ],
+)
+async def test_existing_dead_letter_topics_of_the_socket_are_not_consumed(
+    broker: FakeBroker, query: str, taker: str
+) -> None:
+    store(broker, b"1", topic="a1")
+    store(broker, b"dead", topic=taker)
+    peer = await connect(broker, f"&maxRedeliverCount=1&subscriptionType=Shared{query}").opened()
+    (only,) = await pushed(peer, 1)
+    assert (only["payload"], subscribed(broker)) == ("MQ==", {"a1"})
 
 
 async def test_retry_letters_need_named_topics(broker: FakeBroker) -> None:

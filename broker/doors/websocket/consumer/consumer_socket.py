@@ -85,7 +85,7 @@ class ConsumerSocket(PushSocket):
                 dead_letter=options.dead_letter,
                 retry=options.retry,
             )
-            await letters.resolve(topics)
+            topics = await letters.resolve(topics, without_own=self.is_growing)
             for each in letters.topics:  # check now, and not only when the first letter is written
                 self.guard.check_topic(Action.PRODUCE, each)
             if letters.retry_topic is not None:
@@ -118,6 +118,7 @@ class ConsumerSocket(PushSocket):
             priority=options.priority_level,
             earliest=earliest,
             start=None if durable else EARLIEST if earliest else LATEST,
+            create_topic=not self.is_growing,
             ack_timeout_ms=options.ack_timeout_ms,
             ack_timeout_tick_ms=options.ack_timeout_tick_ms,
             ack_timeout_backoff=backoff.delay_ms if backoff is not None else None,

@@ -147,11 +147,15 @@ class DeliverySource:
         position = Position(entry.ledger_id, entry.entry_id)
         if isinstance(error, EntryEncrypted):
             if self._crypto_failure_action is CryptoFailureAction.CONSUME:
-                fragment = Fragment(-1, 0, encrypted_fragment(decode_encrypted(entry.data)))
-                self._owner.push(self, Outgoing(*position, (fragment,), redelivery_count))
-                self.credit(charged - 1)
-                return
-            if self._crypto_failure_action is CryptoFailureAction.DISCARD:
+                try:
+                    fragment = Fragment(-1, 0, encrypted_fragment(decode_encrypted(entry.data)))
+                except EntryCorrupt as damage:
+                    error = damage
+                else:
+                    self._owner.push(self, Outgoing(*position, (fragment,), redelivery_count))
+                    self.credit(charged - 1)
+                    return
+            elif self._crypto_failure_action is CryptoFailureAction.DISCARD:
                 self._discard(position, ValidationError.DECRYPTION_ERROR)
                 self.credit(charged)
                 return

@@ -96,23 +96,31 @@ class Letters:
         self._busy: dict[tuple[Position, int], _Letter] = {}
         self._failures = 0  # letters in a row that could not be written
 
-    async def resolve(self, topics: Sequence[str]) -> None:
+    async def resolve(self, topics: Sequence[str], *, without_own: bool = False) -> list[str]:
         """Choose the topics of the letters. Raises InvalidTopicName for a name that is illegal or too long.
 
-        With retry letters there is one topic of each kind, named after the first consumed topic, as in Pulsar.
+        With retry letters there is one topic of each kind, named after the first consumed topic, as in Pulsar. Return
+        the topics to consume: `without_own` leaves out those to which dead letters of the others go.
         """
-        bases = [TopicName.parse(TopicName.parse(topic).base) for topic in topics]
+        bases = list(dict.fromkeys(TopicName.parse(TopicName.parse(topic).base) for topic in topics))
         if self._retry is not None:
             legacy = legacy_retry_name(self._subscription)
             self.retry_topic = await self._choose(bases[0], self._retry.topic, retry_topic, legacy)
             bases = [bases[0], self.retry_topic, *bases[1:]]
+        own = {each.full for each in self.topics} if without_own else set()
         if self._dead_letter is not None:
             given, legacy = self._dead_letter.topic, legacy_dead_letter_name(self._subscription)
+            if without_own:
+                bases.sort(key=lambda base: len(base.full))  # a topic comes before the one named after it
             for base in bases:
+                if base.full in own:
+                    continue
                 owner = base if self._retry is None else bases[0]
-                self._dead_letter_topics[base.full] = await self._choose(
-                    owner, given, dead_letter_topic, legacy
-                )
+                chosen = await self._choose(owner, given, dead_letter_topic, legacy)
+                self._dead_letter_topics[base.full] = chosen
+                if without_own:
+                    own.add(chosen.full)
+        return [topic for topic in topics if TopicName.parse(topic).base not in own]
 
     def dead_letter_topic(self, topic: TopicName) -> str | None:
         """Return the full name of the topic that stores this topic's dead letters. None if there is none."""

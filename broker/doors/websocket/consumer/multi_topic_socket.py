@@ -66,14 +66,11 @@ class MultiTopicConsumerSocket(ConsumerSocket):
             await super().attach(self._permitted(self._list.names))
 
     def _permitted(self, names: frozenset[str]) -> list[str]:
-        """Return the topics that the client may consume, without the topics of this socket's own letters."""
-        left_out = {each.full for each in self.letters.topics} if self.letters is not None else set()
+        """Return the topics that the client may consume and does not consume yet."""
         consumed = {each.consumer.topic_name.full for each in self.sources if each.consumer is not None}
         permitted = []
         for name in sorted(names - consumed):
             topic = TopicName.parse(name)
-            if topic.base in left_out:
-                continue
             try:
                 self.guard.check_topic(Action.CONSUME, topic, self.subscription)
             except NotAuthorized as error:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.core.errors import ServiceNotReady
+from broker.core.errors import ServiceNotReady, TopicNotFound
 from broker.core.subscription.departure import DepartureCause
 from broker.core.topic_name import TopicName
 from broker.doors.websocket.consumer.delivery_source import DeliverySource, Outgoing
@@ -77,26 +77,32 @@ class PushSocket(BrokerSocket):
         """Attach to each topic, or to its partitions. Raises BrokerError.
 
         `request` gets the name of a topic or partition, and the topic's number of partitions. `crypto_failure_action`
-        says what to do with an encrypted entry.
+        says what to do with an encrypted entry. A missing topic is created; but if the socket is growing, the broker
+        chose the topics, and one that was deleted meanwhile is passed over.
         """
-        max_message_bytes = self.broker.settings.max_uncompressed_bytes
         for text in topics:
             topic = TopicName.parse(text)
-            partitions = await self.broker.partition_count(topic, create=True)
-            for name in [topic.with_partition(index) for index in range(partitions)] or [topic]:
-                partition = -1 if name.partition is None else name.partition
-                source = DeliverySource(
-                    self,
-                    self._fragments,
-                    partition=partition,
-                    max_message_bytes=max_message_bytes,
-                    crypto_failure_action=crypto_failure_action,
-                )
-                self.sources.append(source)
-                source.consumer = await self.broker.subscribe(
-                    request(name, partitions), self.identity, source
-                )
-            await self.check_partitions(topic, partitions)
+            try:
+                partitions = await self.broker.partition_count(topic, create=not self.is_growing)
+                for name in [topic.with_partition(index) for index in range(partitions)] or [topic]:
+                    await self._attach(request(name, partitions), crypto_failure_action)
+            except TopicNotFound:
+                if not self.is_growing:
+                    raise
+            else:
+                await self.check_partitions(topic, partitions)
+
+    async def _attach(self, request: SubscribeRequest, crypto_failure_action: CryptoFailureAction) -> None:
+        partition = request.topic.partition
+        source = DeliverySource(
+            self,
+            self._fragments,
+            partition=-1 if partition is None else partition,
+            max_message_bytes=self.broker.settings.max_uncompressed_bytes,
+            crypto_failure_action=crypto_failure_action,
+        )
+        source.consumer = await self.broker.subscribe(request, self.identity, source)
+        self.sources.append(source)
 
     def start(self, permits: int) -> None:
         """Begin to deliver. A single source gets all permits; several sources share the permits."""

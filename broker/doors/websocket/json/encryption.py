@@ -67,7 +67,7 @@ def encryption_keys(query: Query) -> tuple[EncryptionKey, ...]:
         return ()
     try:
         given = msgspec.json.decode(base64.b64decode(text, validate=True), type=dict[str, _GivenKey])
-    except ValueError:  # msgspec's errors are ValueErrors
+    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors, except for deep nesting
         given = {}
     if not given:
         raise HandshakeRefused(
