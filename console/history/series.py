@@ -84,8 +84,8 @@ def steps(
     Incoming rates come from the points of `topic`, because a subscription's own points (`own`) have none. A step
     without a point keeps the backlog and size of the step before, and its rates are 0. But steps that begin at
     `known_until_ms` or later are unknown, and the rates of a step that contains this time are those until then. Steps
-    without a point that end at or before `known_from_ms`, when the topic or subscription was created or older points were
-    deleted, are unknown too.
+    without a point that end at or before `known_from_ms` are unknown too: the topic or subscription did not exist, or
+    the points are deleted.
     """
     by_step = _by_step(frame, own)
     ins = _by_step(frame, topic)
