@@ -193,11 +193,11 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetters:
-    """The dead-letter topic with the usual name."""
+    """The dead-letter topic with the usual name, with the sums of its partitions."""
 
     topic: str  # full name
     messages: int  # published to it so far
-    subscriptions: int
+    subscriptions: int  # counted on each partition
     consumers: int
     backlog_messages: int  # of its worst subscription
 

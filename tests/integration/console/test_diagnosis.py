@@ -279,6 +279,32 @@ def test_the_dead_letter_topic_of_a_partition_is_its_topics(shop: Shop) -> None:
     assert snapshot(shop).dead_letters is not None
 
 
+def test_a_partitioned_dead_letter_topic_has_the_numbers_of_its_partitions(shop: Shop) -> None:
+    letters = f"{ORDERS}-billing-DLQ"
+    parent = make_topic(letters)
+    parts = [make_topic(f"{letters}-partition-{number}", backlog=3, parent=parent) for number in range(2)]
+    TopicSummary.objects.filter(topic__in=parts).update(messages_in=4)
+    for part in parts:
+        reader = Subscription.objects.create(topic=part, name="letters", type="Shared")
+        SubscriptionSummary.objects.create(
+            subscription=reader,
+            acked_messages=1,
+            acked_bytes=1,
+            read_ledger=1,
+            read_entry=0,
+            consumers=2,
+            unacked_messages=0,
+            replay_entries=0,
+            message_rate_out=0.0,
+            message_rate_acked=0.0,
+            messages_redelivered=0,
+            updated_ms=shop.now_ms,
+        )
+    found = snapshot(shop).dead_letters
+    assert found is not None
+    assert (found.messages, found.subscriptions, found.consumers, found.backlog_messages) == (8, 2, 4, 6)
+
+
 def test_only_the_subscription_that_pins_the_oldest_segment_has_the_finding(shop: Shop) -> None:
     found = snapshot(shop).oldest_segment
     assert found is not None
