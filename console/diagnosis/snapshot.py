@@ -120,7 +120,7 @@ class Consumer:
     last_delivery_ms: int
     last_ack_ms: int
     oldest_delivered_ms: int  # of the entries in flight; 0 = none
-    oldest_position: str  # ledger:entry of the oldest one; "" = none
+    oldest_position: str  # ledger:entry of the oldest one; "" = none, or unknown
     most_redeliveries: int  # of any entry that it has in flight
 
     @property
