@@ -224,9 +224,9 @@ def totals(scope: Scope) -> Totals:
 def oldest_unacked_ms(topic_id: int, names: Collection[str]) -> dict[tuple[str, int], int]:
     """Return when the oldest unacked entry was stored, by subscription and partition.
 
-    Cursors without an unacked entry are left out. At most 10,000 cursors are looked up: those of the first subscriptions
-    by name, each with all its partitions. In an offloaded ledger the time is that of the ledger's first or last entry.
-    At most two queries.
+    Cursors without an unacked entry are left out. At most 10,000 cursors are looked up: those of the first
+    subscriptions by name, each with all its partitions. In an offloaded ledger the time is that of the ledger's first
+    or last entry. At most two queries.
     """
     rows = fetch(
         _FirstUnacked,
