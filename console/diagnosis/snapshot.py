@@ -120,7 +120,7 @@ class Consumer:
     last_delivery_ms: int
     last_ack_ms: int
     oldest_delivered_ms: int  # of the entries in flight; 0 = none
-    oldest_position: str  # ledger:entry of the oldest one; "" = none
+    oldest_position: str  # ledger:entry of the oldest one; "" = none, or unknown
     most_redeliveries: int  # of any entry that it has in flight
 
     @property
@@ -193,11 +193,11 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetters:
-    """The dead-letter topic with the usual name."""
+    """The dead-letter topic with the usual name, with the sums of its partitions."""
 
     topic: str  # full name
     messages: int  # published to it so far
-    subscriptions: int
+    subscriptions: int  # counted on each partition
     consumers: int
     backlog_messages: int  # of its worst subscription
 

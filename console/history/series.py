@@ -86,14 +86,16 @@ def steps(
 
     Incoming rates come from the points of `topic`, because a subscription's own points (`own`) have none. A step
     without a point keeps the backlog and size of the step before, and its rates are 0. But steps that begin at
-    `known_until_ms` or later are unknown. So are steps without a point that end at or before `known_from_ms`, when the
-    topic or subscription was created.
+    `known_until_ms` or later are unknown, and the rates of a step that contains this time are those until then. Steps
+    without a point that end at or before `known_from_ms` are unknown too: the topic or subscription did not exist, or
+    the points are deleted.
     """
     by_step = _by_step(frame, own)
     ins = _by_step(frame, topic)
     has_points = any(by_step)
     backlog = _first_backlog(by_step) if has_points else now.backlog_messages
     stored_bytes = None if has_points else now.stored_bytes
+    ends_ms = frame.to_ms if known_until_ms is None else min(frame.to_ms, known_until_ms)
     found = []
     for number, readings in enumerate(by_step):
         at_ms = frame.from_ms + number * frame.step_ms
@@ -106,7 +108,7 @@ def steps(
             most = _most(most, reading.backlog_most)
             backlog = reading.backlog
             stored_bytes = reading.stored_bytes
-        seconds = (min(at_ms + frame.step_ms, frame.to_ms) - at_ms) / 1000
+        seconds = (min(at_ms + frame.step_ms, ends_ms) - at_ms) / 1000
         found.append(
             Step(
                 at_ms=at_ms,

@@ -78,7 +78,7 @@ def _pieces(scan: Scan, *, form: Form, names: tuple[str, ...], chosen: tuple[Col
         "stopped_by": stopped_by,
         "matched": looked.matched,
         "looked_at_entries": looked.entries,
-        "after": None if looked.mark is None or stopped_by == "end" else str(looked.mark),
+        "after": None if looked.mark is None or stopped_by in ("end", "cursor") else str(looked.mark),
     }
     if form == "ndjson":
         yield line({"end": end}, form)

@@ -329,7 +329,9 @@ def _key_block(around: _Around, rows: Sequence[ConsumerRow]) -> KeyBlock | None:
 
 def _consumer(row: ConsumerRow, deliveries: Sequence[PendingRow]) -> Consumer:
     mine = [each for each in deliveries if each.consumer_key == row.key]
-    oldest = min(mine, key=lambda each: each.delivered_ms, default=None)
+    # The deliveries are only the first ones by position. The oldest one of the consumer need not be among them.
+    delivered_ms = [row.oldest_delivered_ms, *(each.delivered_ms for each in mine)]
+    oldest_ms = min((each for each in delivered_ms if each), default=0)
     return Consumer(
         key=row.key,
         name=row.name,
@@ -343,8 +345,8 @@ def _consumer(row: ConsumerRow, deliveries: Sequence[PendingRow]) -> Consumer:
         last_flow_ms=row.last_flow_ms,
         last_delivery_ms=row.last_delivery_ms,
         last_ack_ms=row.last_ack_ms,
-        oldest_delivered_ms=0 if oldest is None else oldest.delivered_ms,
-        oldest_position="" if oldest is None else f"{oldest.ledger_id}:{oldest.first_entry}",
+        oldest_delivered_ms=oldest_ms,
+        oldest_position=next((each.place for each in mine if each.delivered_ms == oldest_ms), ""),
         most_redeliveries=max((each.redelivery_count for each in mine), default=0),
     )
 

@@ -24,6 +24,7 @@ __all__ = [
     "bookmarks",
     "cursors",
     "cursors_named",
+    "oldest_of_each_ms",
     "oldest_unacked_ms",
     "subscription_sums",
     "sums_of",
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 BOOKMARKS = 500
-OLDEST_OF = 5000  # cursors whose oldest message is looked up at once
+OLDEST_OF = 10_000  # cursors whose oldest message is looked up at once; no topic has more partitions
 
 N = TypeVar("N", int, float)
 
@@ -135,8 +136,8 @@ class Totals:
 class _FirstUnacked:
     name: str
     partition: int
-    ledger_id: int
-    entry_id: int
+    ledger_id: int | None  # None = nothing is unacked; so is the entry
+    entry_id: int | None
     segment_id: int | None
     append_ms: int | None  # of an offloaded entry
 
@@ -223,22 +224,32 @@ def totals(scope: Scope) -> Totals:
 def oldest_unacked_ms(topic_id: int, names: Collection[str]) -> dict[tuple[str, int], int]:
     """Return when the oldest unacked entry was stored, by subscription and partition.
 
-    Cursors without an unacked entry are left out. At most 5,000 cursors are looked up. In an offloaded ledger the time
-    is that of the ledger's first or last entry. At most two queries.
+    Cursors without an unacked entry are left out. At most 10,000 cursors are looked up: those of the first
+    subscriptions by name, each with all its partitions. In an offloaded ledger the time is that of the ledger's first
+    or last entry. At most two queries.
     """
-    first = fetch(
+    rows = fetch(
         _FirstUnacked,
         "numbers",
         "first_unacked",
-        {"topic_id": topic_id, "names": list(names), "limit": OLDEST_OF},
+        {"topic_id": topic_id, "names": list(names), "limit": OLDEST_OF + 1},
     )
-    places = {(row.ledger_id, row.entry_id) for row in first}
-    segments = {row.segment_id for row in first if row.segment_id is not None}
-    stored = fetch_entries(EntryAt, "at", segments, by_place(places))
+    cut = rows[-1].name if len(rows) > OLDEST_OF else None
+    first = [
+        (row, (row.ledger_id, row.entry_id))
+        for row in rows
+        if row.ledger_id is not None and row.entry_id is not None and row.name != cut
+    ]
+    segments = {row.segment_id for row, _ in first if row.segment_id is not None}
+    stored = fetch_entries(EntryAt, "at", segments, by_place({place for _, place in first}))
     append_ms = {entry.place: entry.append_ms for entry in stored}
-    append_ms |= {(row.ledger_id, row.entry_id): row.append_ms for row in first if row.append_ms is not None}
-    return {
-        (row.name, row.partition): append_ms[place]
-        for row in first
-        if (place := (row.ledger_id, row.entry_id)) in append_ms
-    }
+    append_ms |= {place: row.append_ms for row, place in first if row.append_ms is not None}
+    return {(row.name, row.partition): append_ms[place] for row, place in first if place in append_ms}
+
+
+def oldest_of_each_ms(topic_id: int, names: Collection[str]) -> dict[str, int]:
+    """Return the same for the oldest unacked entry on all partitions together, by subscription."""
+    oldest: dict[str, int] = {}
+    for (name, _), append_ms in oldest_unacked_ms(topic_id, names).items():
+        oldest[name] = min(oldest.get(name, append_ms), append_ms)
+    return oldest

@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
 
 from broker.conf import broker_settings
 from console.history.series import Level, Step, steps
@@ -15,9 +14,6 @@ from console.queries.database import fetch, fetch_one
 from console.queries.history import ActMark, acts_in, readings_of, rolled_up_until
 
 __all__ = ["Past", "PastAlert", "PauseAct", "past_of"]
-
-_HOUR_MS: Final = 3_600_000
-_DAY_MS: Final = 24 * _HOUR_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +65,8 @@ def past_of(
     At most six queries. `is_sum`: the topic is partitioned, so its shortest points cover a minute.
     """
     now_ms = time.time_ns() // 1_000_000
-    resolution_s = _resolution_s(now_ms - at_ms, is_sum=is_sum)
+    kept_ms = broker_settings().history_kept_ms
+    resolution_s = _resolution_s(now_ms - at_ms, kept_ms, is_sum=is_sum)
     if resolution_s is None:
         return None
     frame = frame_around(at_ms, resolution_s, now_ms)
@@ -82,7 +79,7 @@ def past_of(
         [each for each in readings if each.subscription_id == subscription_id],
         [each for each in readings if each.subscription_id == 0],
         now=Level() if last is None else Level(backlog_messages=last.backlog, stored_bytes=last.stored_bytes),
-        known_from_ms=int(created_at.timestamp() * 1000),
+        known_from_ms=max(int(created_at.timestamp() * 1000), now_ms - kept_ms[resolution_s]),
         known_until_ms=min(frame.to_ms, until_ms.get(60, 0)) if is_sum else frame.to_ms,
     )
     at = datetime.fromtimestamp(at_ms / 1000, UTC)
@@ -98,18 +95,7 @@ def past_of(
     )
 
 
-def _resolution_s(age_ms: int, *, is_sum: bool) -> int | None:
+def _resolution_s(age_ms: int, kept_ms: Mapping[int, int], *, is_sum: bool) -> int | None:
     """Return the length of the shortest points kept for this long; None for the future, or if no points are."""
-    kept_ms = _kept_ms()
     fitting = (each for each in RESOLUTIONS_S[1 if is_sum else 0 :] if age_ms < kept_ms[each])
     return next(fitting, None) if age_ms >= 0 else None
-
-
-def _kept_ms() -> Mapping[int, int]:
-    settings = broker_settings()
-    return {
-        10: settings.history_10s_hours * _HOUR_MS,
-        60: settings.history_1min_hours * _HOUR_MS,
-        600: settings.history_10min_days * _DAY_MS,
-        3600: settings.history_1h_days * _DAY_MS,
-    }

@@ -21,7 +21,7 @@ from console.history.bars import BARS_HEIGHT, BARS_WIDTH, bars
 from console.history.series import Level
 from console.queries.clients import ClientsAsked, producers
 from console.queries.history import history_of_topic, sparklines
-from console.queries.numbers import oldest_unacked_ms, subscription_sums
+from console.queries.numbers import oldest_of_each_ms, subscription_sums
 from console.queries.pipeline import insights
 from console.queries.rights import EVERYTHING
 from console.queries.topics import topic as queries
@@ -156,12 +156,11 @@ def _quota(head: queries.TopicHead, rows: Sequence[queries.SubscriptionRow]) -> 
 
 def _older_than(age_ms: int, topic_id: int, rows: Sequence[queries.SubscriptionRow]) -> str | None:
     """Return the subscription with the oldest unacked message if that message is older than `age_ms`, else None."""
-    stored_ms = oldest_unacked_ms(topic_id, {row.name for row in rows})
-    oldest = min(stored_ms.items(), key=lambda each: each[1], default=None)
-    if oldest is None or time.time_ns() // 1_000_000 - oldest[1] <= age_ms:
+    stored_ms = oldest_of_each_ms(topic_id, {row.name for row in rows})
+    oldest = min(stored_ms, key=lambda name: stored_ms[name], default=None)
+    if oldest is None or time.time_ns() // 1_000_000 - stored_ms[oldest] <= age_ms:
         return None
-    (name, _partition), _ms = oldest
-    return name
+    return oldest
 
 
 def _insights(topic_id: int) -> Mapping[str, Any]:

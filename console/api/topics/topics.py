@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
@@ -170,7 +169,7 @@ def topic_stats(request: AuthorizedRequest, topic: Path[TopicPath], page: Query[
     row = _row(facts)
     rows = queries.subscription_sums(facts.id, ends_of(facts.id), after=after, limit=page.limit + 1)
     shown = rows[: page.limit]
-    oldest = _oldest_by_name(facts.id, {each.name for each in shown})
+    oldest = queries.oldest_of_each_ms(facts.id, {each.name for each in shown})
     return {
         "topic": row,
         "subscriptions": [
@@ -218,14 +217,6 @@ def _standing(
         consumers=row.consumers,
         unacked_messages=row.unacked_messages,
     )
-
-
-def _oldest_by_name(topic_id: int, names: Collection[str]) -> dict[str, int]:
-    """Return when the oldest unacked entry over all partitions was stored, by subscription."""
-    oldest: dict[str, int] = {}
-    for (name, _), append_ms in queries.oldest_unacked_ms(topic_id, names).items():
-        oldest[name] = min(oldest.get(name, append_ms), append_ms)
-    return oldest
 
 
 def _row(facts: queries.TopicFacts) -> TopicRow:

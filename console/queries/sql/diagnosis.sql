@@ -35,14 +35,18 @@ LEFT JOIN LATERAL (
     WHERE z.topic_id = t.id ORDER BY c.acked_bytes, z.id LIMIT 1
 ) slow ON true
 LEFT JOIN LATERAL (
-    SELECT q.name, coalesce(m.messages_in, 0) AS messages, coalesce(m.max_backlog_messages, 0) AS backlog_messages,
-           count(z.id) AS subscriptions, coalesce(sum(u.consumers), 0)::bigint AS consumers
+    SELECT q.name, coalesce(sum(m.messages_in), 0)::bigint AS messages,
+           coalesce(sum(m.max_backlog_messages), 0)::bigint AS backlog_messages,
+           sum(r.subscriptions)::bigint AS subscriptions, sum(r.consumers)::bigint AS consumers
     FROM vela_topic q
-    LEFT JOIN vela_topic_summary m ON m.topic_id = q.id
-    LEFT JOIN vela_subscription z ON z.topic_id = q.id
-    LEFT JOIN vela_subscription_summary u ON u.subscription_id = z.id
+    JOIN vela_topic l ON l.id = q.id OR l.parent_id = q.id
+    LEFT JOIN vela_topic_summary m ON m.topic_id = l.id
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS subscriptions, coalesce(sum(u.consumers), 0) AS consumers
+        FROM vela_subscription z LEFT JOIN vela_subscription_summary u ON u.subscription_id = z.id WHERE z.topic_id = l.id
+    ) r
     WHERE q.name = coalesce(p.name, t.name) || '-' || s.name || '-DLQ'
-    GROUP BY q.id, m.topic_id
+    GROUP BY q.id
 ) x ON true
 LEFT JOIN LATERAL (
     SELECT o.id, o.closed_ms, (SELECT count(*) FROM vela_ledger l WHERE l.segment_id = o.id) AS ledgers

@@ -66,24 +66,28 @@ GROUP BY s.name ORDER BY s.name LIMIT %(limit)s
 
 -- name: first_unacked
 -- The entry after a mark-delete position is the oldest unacked one. In an open ledger it may not be stored yet. A list must
--- not wait for files, so an entry inside an offloaded ledger counts as stored when the ledger's last entry was.
-SELECT s.name, t.partition, f.ledger_id, f.entry_id, f.segment_id, f.append_ms
-FROM vela_topic t
-JOIN vela_subscription s ON s.topic_id = t.id
-JOIN vela_cursor c ON c.subscription_id = s.id
-CROSS JOIN LATERAL (
+-- not wait for files, so an entry inside an offloaded ledger counts as stored when the ledger's last entry was. A cursor
+-- without an unacked entry has a row too, so that the caller sees where the limit cuts.
+SELECT c.name, c.partition, f.ledger_id, f.entry_id, f.segment_id, f.append_ms
+FROM (
+    SELECT s.name, t.id AS topic_id, t.partition, c.mark_delete_ledger, c.mark_delete_entry
+    FROM vela_topic t
+    JOIN vela_subscription s ON s.topic_id = t.id
+    JOIN vela_cursor c ON c.subscription_id = s.id
+    WHERE (t.id = %(topic_id)s OR t.parent_id = %(topic_id)s) AND s.name = ANY(%(names)s)
+    ORDER BY s.name, t.partition LIMIT %(limit)s
+) c
+LEFT JOIN LATERAL (
     SELECT l.id AS ledger_id, l.segment_id, n.entry_id,
            CASE WHEN l.file_name IS NULL THEN NULL WHEN n.entry_id = 0 THEN l.first_append_ms ELSE l.last_append_ms END AS append_ms
     FROM vela_ledger l
     CROSS JOIN LATERAL (
         SELECT CASE WHEN l.id = c.mark_delete_ledger THEN c.mark_delete_entry + 1 ELSE 0 END AS entry_id
     ) n
-    WHERE l.topic_id = t.id AND l.id >= c.mark_delete_ledger AND (l.state = 'open' OR n.entry_id < l.entries)
+    WHERE l.topic_id = c.topic_id AND l.id >= c.mark_delete_ledger AND (l.state = 'open' OR n.entry_id < l.entries)
     ORDER BY l.id LIMIT 1
-) f
-WHERE (t.id = %(topic_id)s OR t.parent_id = %(topic_id)s) AND s.name = ANY(%(names)s)
-  AND (f.segment_id IS NOT NULL OR f.append_ms IS NOT NULL)
-LIMIT %(limit)s
+) f ON true
+ORDER BY c.name, c.partition
 
 -- name: totals
 -- A backlog is the published messages less the acked ones, both as the broker last reported them. `namespace_ids` is NULL

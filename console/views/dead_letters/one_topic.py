@@ -18,7 +18,7 @@ from console.queries.letters.origins import origins_of
 from console.queries.numbers import (
     SubscriptionSums,
     cursors_named,
-    oldest_unacked_ms,
+    oldest_of_each_ms,
     subscription_sums,
     sums_of,
 )
@@ -100,11 +100,7 @@ class _Reading:
         return "" if worst is None else worst.name
 
     def readers(self) -> dict[str, Any]:
-        oldest: dict[str, int] = {}
-        for (name, _partition), append_ms in oldest_unacked_ms(
-            self.head.id, [row.name for row in self.subscriptions]
-        ).items():
-            oldest[name] = min(oldest.get(name, append_ms), append_ms)
+        oldest = oldest_of_each_ms(self.head.id, [row.name for row in self.subscriptions])
         return {
             "head": self.head,
             "rows": [(row, oldest.get(row.name)) for row in self.subscriptions],

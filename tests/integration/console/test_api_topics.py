@@ -185,6 +185,23 @@ def test_a_cursor_at_the_end_of_the_log_has_no_oldest_message(
     assert row["oldest_unacked_ms"] == (None if ledger == "open" else shop.now_ms - 80_000)
 
 
+def test_the_oldest_message_is_of_all_partitions_or_unknown(
+    looker: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("console.queries.numbers.OLDEST_OF", 3)
+    parent = make_topic("persistent://public/default/parted")
+    Topic.objects.filter(pk=parent.pk).update(partitions=2)
+    later = make_topic(f"{parent.name}-partition-0", parent=parent)
+    Topic.objects.filter(pk=shop.topic.pk).update(parent=parent, partition=1)
+    Topic.objects.filter(pk=later.pk).update(partition=0)
+    for name in ("audit", "billing"):
+        subscribe(later, name)
+    subscribe(shop.topic, "audit")
+    body = looker.get(f"{TOPICS}/persistent/public/default/parted/stats").json()
+    found = {row["name"]: row["oldest_unacked_ms"] for row in body["subscriptions"]}
+    assert found == {"audit": shop.now_ms - 90_000, "billing": None}
+
+
 def test_a_subscription_is_read_with_its_cursor_and_its_state(looker: Client, shop: Shop) -> None:
     body = looker.get(f"{ORDERS}/subscriptions/billing").json()
     assert (body["backlog_messages"], body["mark_delete"]) == (shop.backlog, f"{shop.sealed.pk}:4")

@@ -38,7 +38,7 @@ from console.diagnosis.snapshot import Database, Snapshot
 from console.queries.diagnosis import read_snapshots
 from console.queries.subscription import subscription_head
 from tests.integration.console.pages import text_of
-from tests.integration.console.shop import NEVER_SILENT, ORDERS, Shop, make_topic
+from tests.integration.console.shop import NEVER_SILENT, ORDERS, Shop, connect, make_topic
 from tests.support.waiting import wait_until
 
 BILLING = "/t/persistent/public/default/orders/s/billing"
@@ -277,6 +277,44 @@ def test_the_dead_letter_topic_of_a_partition_is_its_topics(shop: Shop) -> None:
     assert snapshot(shop).dead_letters is None
     make_topic("persistent://public/default/parted-billing-DLQ")
     assert snapshot(shop).dead_letters is not None
+
+
+def test_a_partitioned_dead_letter_topic_has_the_numbers_of_its_partitions(shop: Shop) -> None:
+    letters = f"{ORDERS}-billing-DLQ"
+    parent = make_topic(letters)
+    parts = [make_topic(f"{letters}-partition-{number}", backlog=3, parent=parent) for number in range(2)]
+    TopicSummary.objects.filter(topic__in=parts).update(messages_in=4)
+    for part in parts:
+        reader = Subscription.objects.create(topic=part, name="letters", type="Shared")
+        SubscriptionSummary.objects.create(
+            subscription=reader,
+            acked_messages=1,
+            acked_bytes=1,
+            read_ledger=1,
+            read_entry=0,
+            consumers=2,
+            unacked_messages=0,
+            replay_entries=0,
+            message_rate_out=0.0,
+            message_rate_acked=0.0,
+            messages_redelivered=0,
+            updated_ms=shop.now_ms,
+        )
+    found = snapshot(shop).dead_letters
+    assert found is not None
+    assert (found.messages, found.subscriptions, found.consumers, found.backlog_messages) == (8, 2, 4, 6)
+
+
+def test_the_oldest_delivery_of_a_consumer_is_known_beyond_the_deliveries_that_are_read(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("console.queries.diagnosis.PENDING_READ", 1)
+    connect(shop.billing, key=2, now_ms=shop.now_ms)
+    ConsumerSession.objects.filter(key=1).update(oldest_delivered_ms=shop.now_ms - 3000)
+    ConsumerSession.objects.filter(key=2).update(name="other", oldest_delivered_ms=shop.now_ms - 9000)
+    clerk, other = snapshot(shop).consumers
+    assert (clerk.oldest_delivered_ms, clerk.oldest_position) == (shop.now_ms - 3000, f"{shop.sealed.pk}:5")
+    assert (other.oldest_delivered_ms, other.oldest_position) == (shop.now_ms - 9000, "")
 
 
 def test_only_the_subscription_that_pins_the_oldest_segment_has_the_finding(shop: Shop) -> None:

@@ -410,6 +410,25 @@ def test_the_export_stops_at_its_size(
     )
 
 
+def test_an_export_that_ends_at_a_cursor_s_limit_names_no_place_to_continue_from(
+    operator: Client, mixed: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscription = Subscription.objects.create(topic=mixed.topic, name="billing", type="Shared")
+    first = mixed.ledgers[0].pk
+    cursor = Cursor.objects.create(
+        subscription=subscription,
+        mark_delete_ledger=first,
+        mark_delete_entry=0,
+        acked_messages=1,
+        acked_entries=1,
+        acked_bytes=1,
+    )
+    CursorChunk.objects.create(cursor=cursor, ledger_id=first, chunk=0, bits=bytes([0b10000]), ack_sets=b"")
+    monkeypatch.setattr("console.queries.cursor.CHUNKS_READ", 0)
+    *_lines, end = exported(operator, "start=next&sub=billing")
+    assert (end["end"]["stopped_by"], end["end"]["after"]) == ("cursor", None)
+
+
 def leave(response: Any) -> None:
     """Close a response as a server does when the browser has left, but keep the test's database connection."""
     request_finished.disconnect(close_old_connections)

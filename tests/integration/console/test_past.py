@@ -17,6 +17,7 @@ from broker.models import (
     StatsProgress,
     SubscriptionSummary,
 )
+from console.queries.past import past_of
 from tests.integration.console.fake_acts import FakeActs
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import Shop
@@ -101,6 +102,13 @@ def test_for_a_moment_long_ago_the_numbers_of_its_hour_are_shown(looker: Client,
     type(shop.billing).objects.filter(pk=shop.billing.pk).update(created_at=shop.billing.created_at)
     text = figures(looker.get(f"{BILLING}/past?at={at(hour + 60_000)}"))
     assert "Backlog 77" in text
+
+
+def test_steps_older_than_the_points_that_are_kept_are_unknown(past: Shop) -> None:
+    found = past_of(minutes_ago(119), past.topic.pk, created_at=moment(0))
+    assert found is not None
+    assert found.step is not None
+    assert (found.steps[0].message_rate_in, found.step.message_rate_in) == (None, 0)
 
 
 def test_acts_pause_state_and_alerts_of_that_moment(operator: Client, past: Shop) -> None:

@@ -155,6 +155,14 @@ def test_the_last_step_s_rate_is_of_the_time_that_it_has_lasted() -> None:
     assert steps(frame, [point], [point], now=UNKNOWN)[-1].message_rate_in == 0.5
 
 
+def test_the_last_step_s_rate_is_of_the_time_of_which_the_numbers_are_known() -> None:
+    frame = frame_of(WINDOWS["24h"], 1_700_000_400_000 + 112_000)
+    point = replace(reading(0, 30), at_ms=1_700_000_400_000)
+    rolled_up_ms = 1_700_000_400_000 + 60_000
+    found = steps(frame, [point], [point], now=UNKNOWN, known_until_ms=rolled_up_ms)
+    assert found[-1].message_rate_in == 0.5
+
+
 @given(
     points=st.dictionaries(
         st.integers(0, 359), st.tuples(st.integers(0, 1000), st.integers(0, 1000)), max_size=40
