@@ -315,6 +315,23 @@ async def test_a_batch_that_cannot_be_encrypted_lets_the_line_move_in_order() ->
     assert isinstance(await model.futures[-1], MessageId)
 
 
+@pytest.mark.parametrize("end", ["refusals", "timeouts", "a failure"])
+def test_a_flush_fails_with_a_message_whose_first_chunk_fails(end: str) -> None:
+    async def run() -> None:
+        model = Model(ProducerOptions(chunking_enabled=True, send_timeout_millis=SEND_TIMEOUT_MS))
+        model.link(True)
+        model.put("big")
+        flushing = asyncio.ensure_future(model.queue.flush())
+        await asyncio.sleep(0)
+        ENDS[end](model)
+        outcomes = await asyncio.gather(flushing, model.futures[0], return_exceptions=True)
+        assert isinstance(outcomes[1], VelaError)
+        assert outcomes[0] is outcomes[1]
+
+    with asyncio.Runner(loop_factory=HastyLoop) as runner:
+        runner.run(run())
+
+
 @pytest.mark.parametrize("batching", [False, True])
 async def test_only_a_failure_to_encrypt_is_a_crypto_error(batching: bool) -> None:
     def encrypt(metadata: Any, payload: bytes) -> bytes:

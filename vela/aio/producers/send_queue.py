@@ -278,7 +278,7 @@ class SendQueue:
             if not future.done():
                 future.set_exception(error)
         self.counters.failed += count
-        if was_sent and count:
+        if was_sent:  # also a chunk, whose message is answered with its last chunk
             self._flushes.failed(error)
         self._settled(count)
 
