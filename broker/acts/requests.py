@@ -178,7 +178,7 @@ def plan(
     return _ask(kind, asked.scope, topic, subscription, stored, message, who, origin, reason, None, wait_s)
 
 
-def plan_undo(act_id: int, *, who: str, origin: str, wait_s: float = WAIT_S) -> ActView:
+def plan_undo(act_id: int, *, who: str, origin: str, reason: str = "", wait_s: float = WAIT_S) -> ActView:
     """Plan the undo of an act. Return a new act of kind undo. Raises ActRefused if the act cannot be undone."""
     act = get(act_id)
     if act.state != "applied":
@@ -189,7 +189,7 @@ def plan_undo(act_id: int, *, who: str, origin: str, wait_s: float = WAIT_S) -> 
     if kind is None or not kind.can_undo:
         raise ActRefused(f"act {act_id} is of kind {act.kind}, which cannot be undone", code="CannotUndo")
     return _ask(
-        "undo", Scope.SUBSCRIPTION, act.topic, act.subscription, {}, None, who, origin, "", act_id, wait_s
+        "undo", Scope.SUBSCRIPTION, act.topic, act.subscription, {}, None, who, origin, reason, act_id, wait_s
     )
 
 

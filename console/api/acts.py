@@ -126,16 +126,18 @@ class Refusal(BaseModel):
     reason: Annotated[StorableText, Field(max_length=500, description="kept in the log")] = ""
 
 
-class Nothing(BaseModel):
-    """An object without members."""
+class Undo(BaseModel):
+    """Why an act is undone."""
 
     model_config = ConfigDict(extra="forbid")
+
+    reason: Annotated[StorableText, Field(description="kept in the log")] = ""
 
 
 # Bodies that may be left out.
 _AS_PLANNED = Application()
 _REFUSED = Refusal()
-_NOTHING = Nothing()
+_UNDONE = Undo()
 
 
 @read(router, "/acts", response=Acts)
@@ -239,7 +241,7 @@ def undo_act(
     request: AuthorizedRequest,
     response: HttpResponse,
     act_id: int,
-    asked: Body[Nothing] = _NOTHING,
+    asked: Body[Undo] = _UNDONE,
 ) -> Status[acts.ActView]:
     """Plan to undo an applied act.
 
@@ -247,7 +249,9 @@ def undo_act(
     """
     _check_may_do(request, _found(request, act_id))
     try:
-        view = acts.plan_undo(act_id, who=request.auth.name, origin=api_origin_of(request))
+        view = acts.plan_undo(
+            act_id, who=request.auth.name, origin=api_origin_of(request), reason=asked.reason
+        )
     except acts.ActRefused as refused:
         raise _problem(refused) from refused
     return _answer(view, response, done=201)

@@ -40,7 +40,7 @@ def subscriptions_like(context: click.Context, incomplete: str) -> list[Completi
 def _rows(context: click.Context, path: str, member: str, **query: str) -> list[dict[str, Any]]:
     from vela.cli.console import ConsoleApi
 
-    # While a shell completes, the root command does not run and stores no settings.
+    # Not `settings`: while a shell completes, there is no current context.
     try:
         asked = settings_of(context.find_root())
         with ConsoleApi(asked, timeout_s=_TIMEOUT_S) as api:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from vela.cli.lazy import Lazy, LazyGroup
-from vela.cli.settings import settings_of
 
 __all__ = ["COMMANDS", "cli"]
 
@@ -332,10 +331,8 @@ def _version(context: click.Context, _parameter: click.Parameter, is_asked: bool
     callback=_version,
     help="Show the version and exit.",
 )
-@click.pass_context
-def cli(context: click.Context, /, **_options: str) -> None:
+def cli(**_options: str) -> None:
     """Produce and consume messages, and look at and act on topics and subscriptions of a Vela broker.
 
     Before an act, vela shows a plan with its exact effect. It applies the act if you agree. You can undo most acts.
     """
-    context.obj = settings_of(context)

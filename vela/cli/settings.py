@@ -89,10 +89,14 @@ class Settings:
 
 
 def settings() -> Settings:
-    """Return the settings of the current command."""
-    found = click.get_current_context().find_object(Settings)
-    if found is None:
-        raise RuntimeError("a vela command must run below the root command")
+    """Return the settings of the current command. Raises the errors of `settings_of`.
+
+    They are read when a command needs them, so that `vela profile` can replace a profile that cannot be read.
+    """
+    root = click.get_current_context().find_root()
+    if root.obj is None:
+        root.obj = settings_of(root)
+    found: Settings = root.obj
     return found
 
 

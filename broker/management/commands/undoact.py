@@ -22,5 +22,8 @@ class Command(ActCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.plan_and_apply(
-            lambda: acts.plan_undo(options["act"], who=getpass.getuser(), origin="command line"), options
+            lambda: acts.plan_undo(
+                options["act"], who=getpass.getuser(), origin="command line", reason=options["reason"]
+            ),
+            options,
         )

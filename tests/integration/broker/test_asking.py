@@ -64,8 +64,8 @@ async def test_an_act_that_was_undone_names_the_act_that_undid_it_and_cannot_be_
     await (await run.producer()).publish(3)
     skip = await asked(acts.apply, (await a_plan("skip", messages=2)).id)
     assert (skip.undoable, skip.undone_by) == (True, None)
-    undo = await asked(acts.plan_undo, skip.id)
-    assert acts.get(skip.id).undone_by is None
+    undo = await asked(acts.plan_undo, skip.id, reason="too early")
+    assert (undo.reason, acts.get(skip.id).undone_by) == ("too early", None)
     undo = await asked(acts.apply, undo.id)
     skip = acts.get(skip.id)
     assert (skip.undoable, skip.undone_by) == (False, undo.id)

@@ -113,11 +113,19 @@ class FakeActs:
         self.acts[act_id] = replace(self.get(act_id), state="refused", error=reason)
         return self.acts[act_id]
 
-    def plan_undo(self, act_id: int, *, who: str, origin: str, wait_s: float = 2.0) -> ActView:
-        self._ask("plan_undo", (act_id, who, origin))
+    def plan_undo(
+        self, act_id: int, *, who: str, origin: str, reason: str = "", wait_s: float = 2.0
+    ) -> ActView:
+        self._ask("plan_undo", (act_id, who, origin, reason))
         act = self.get(act_id)
         planned = replace(
-            act, id=len(self.acts) + 1, kind="undo", state="planned", undo_of=act_id, result=None
+            act,
+            id=len(self.acts) + 1,
+            kind="undo",
+            state="planned",
+            undo_of=act_id,
+            reason=reason,
+            result=None,
         )
         self.acts[planned.id] = planned
         return planned

@@ -84,6 +84,7 @@ def test_an_act_is_planned_applied_and_undone(operator: Client, broker: FakeActs
     assert operator.get("/api/v1/acts/1").json()["reason"] == "because"
     undo = post(operator, "/api/v1/acts/1/undo")
     assert (undo.status_code, undo["Location"], undo.json()["undo_of"]) == (201, "/api/v1/acts/2", 1)
+    assert post(operator, "/api/v1/acts/1/undo", {"reason": "too early"}).json()["reason"] == "too early"
 
 
 @pytest.mark.parametrize(
@@ -187,7 +188,7 @@ def test_a_bad_request_names_its_fault(body: bytes, status: int, code: str, oper
     [
         ("acts", "unknown member 'force'; this takes kind, topic, subscription, parameters, reason"),
         ("acts/1/apply", "unknown member 'force'; this takes reason, allowed_drift_messages"),
-        ("acts/1/undo", "unknown member 'force'; this takes no body"),
+        ("acts/1/undo", "unknown member 'force'; this takes reason"),
     ],
 )
 def test_a_member_that_is_not_taken_is_named_with_those_that_are(

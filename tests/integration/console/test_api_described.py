@@ -32,7 +32,7 @@ BODIES: dict[str, Any] = {
     "plan_act": {"kind": "clear", "topic": "orders", "subscription": "billing"},
     "apply_act": {"reason": "tested"},
     "refuse_act": {"reason": "too late"},
-    "undo_act": None,
+    "undo_act": {"reason": "too early"},
     "create_alert_rule": {"name": "behind", "measure": "backlog", "threshold": 10},
     "change_alert_rule": {"name": "far behind", "threshold": 1000},
     "silence_alert_rule": {"for_ms": "8h"},

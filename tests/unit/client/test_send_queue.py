@@ -315,6 +315,63 @@ async def test_a_batch_that_cannot_be_encrypted_lets_the_line_move_in_order() ->
     assert isinstance(await model.futures[-1], MessageId)
 
 
+@pytest.mark.parametrize("end", ["refusals", "timeouts", "a failure"])
+def test_a_flush_fails_with_a_message_whose_first_chunk_fails(end: str) -> None:
+    async def run() -> None:
+        model = Model(ProducerOptions(chunking_enabled=True, send_timeout_millis=SEND_TIMEOUT_MS))
+        model.link(True)
+        model.put("big")
+        flushing = asyncio.ensure_future(model.queue.flush())
+        await asyncio.sleep(0)
+        ENDS[end](model)
+        outcomes = await asyncio.gather(flushing, model.futures[0], return_exceptions=True)
+        assert isinstance(outcomes[1], VelaError)
+        assert outcomes[0] is outcomes[1]
+
+    with asyncio.Runner(loop_factory=HastyLoop) as runner:
+        runner.run(run())
+
+
+async def test_a_flush_in_line_fails_with_a_message_that_was_sent_before_it() -> None:
+    model = Model(ProducerOptions(max_pending_messages=1, block_if_queue_full=True))
+    model.link(True)
+    model.put("plain")
+    model.put("plain")
+    flushing = asyncio.ensure_future(model.queue.flush())
+    await asyncio.sleep(0)
+    model.refuse()
+    end_by_receipts(model)
+    with pytest.raises(NotAllowedError):
+        await flushing
+
+
+@pytest.mark.parametrize("batching", [False, True])
+async def test_a_flush_in_line_fails_with_a_message_that_cannot_be_sent(batching: bool) -> None:
+    model = Model(
+        ProducerOptions(batching_enabled=batching, max_pending_messages=1, block_if_queue_full=True)
+    )
+    model.link(True)
+    for kind in ("plain", "big", "plain"):
+        model.put(kind)
+    flushing = asyncio.ensure_future(model.queue.flush())
+    await asyncio.sleep(0)
+    end_by_receipts(model)
+    with pytest.raises(MessageTooBig):
+        await flushing
+
+
+async def test_a_flush_does_not_fail_with_a_later_message() -> None:
+    model = Model(ProducerOptions(max_pending_messages=2, block_if_queue_full=True))
+    model.link(True)
+    model.put("plain")
+    flushing = asyncio.ensure_future(model.queue.flush())
+    await asyncio.sleep(0)
+    model.put("big")
+    end_by_receipts(model)
+    await flushing
+    assert isinstance(model.futures[1].exception(), MessageTooBig)
+
+
 @pytest.mark.parametrize("batching", [False, True])
 async def test_only_a_failure_to_encrypt_is_a_crypto_error(batching: bool) -> None:
     def encrypt(metadata: Any, payload: bytes) -> bytes:

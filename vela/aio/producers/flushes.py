@@ -7,18 +7,27 @@ from collections import deque
 
 from vela.errors import VelaError
 
-__all__ = ["Flushes", "finish"]
+__all__ = ["Flush", "Flushes"]
 
 
-class _Flush:
+class Flush:
     """A waiting flush."""
 
     __slots__ = ("done", "error", "sends")
 
-    def __init__(self, sends: int, done: asyncio.Future[None], error: VelaError | None) -> None:
-        self.sends = sends
+    def __init__(self, done: asyncio.Future[None]) -> None:
         self.done = done
-        self.error = error  # the first error among the sends it waits for
+        self.error: VelaError | None = None  # the first error among the messages it waits for
+        self.sends: int | None = None  # number of sends before it; None = messages before it wait in line
+
+    def finish(self) -> None:
+        """Set the result, unless the flush was cancelled."""
+        if self.done.done():
+            return
+        if self.error is None:
+            self.done.set_result(None)
+        else:
+            self.done.set_exception(self.error)
 
 
 class Flushes:
@@ -27,32 +36,30 @@ class Flushes:
     __slots__ = ("_waiting",)
 
     def __init__(self) -> None:
-        self._waiting: deque[_Flush] = deque()
+        self._waiting: deque[Flush] = deque()
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def add(self, sends: int, done: asyncio.Future[None], error: VelaError | None) -> None:
-        """Add a flush that waits for the first `sends` sends. `error`: why an earlier message failed."""
-        self._waiting.append(_Flush(sends, done, error))
+    def begin(self, done: asyncio.Future[None]) -> Flush:
+        """Add a flush. Set its `sends` when all messages before it are sent."""
+        flush = Flush(done)
+        self._waiting.append(flush)
+        return flush
 
-    def failed(self, error: VelaError) -> None:
-        """Record the error of the oldest send, which every flush waits for."""
+    def failed(self, error: VelaError, *, was_sent: bool) -> None:
+        """Record the error of the oldest send, or of a message that could not be sent.
+
+        Every flush waits for the oldest send. Only flushes whose messages are not all sent wait for an unsent message.
+        """
         for flush in self._waiting:
-            flush.error = flush.error or error
+            if was_sent or flush.sends is None:
+                flush.error = flush.error or error
 
     def answered(self, sends: int) -> None:
         """End the flushes that wait for no more than the first `sends` sends."""
-        while self._waiting and self._waiting[0].sends <= sends:
-            flush = self._waiting.popleft()
-            finish(flush.done, flush.error)
-
-
-def finish(done: asyncio.Future[None], error: VelaError | None) -> None:
-    """Set the result of a flush, unless it was cancelled."""
-    if done.done():
-        return
-    if error is None:
-        done.set_result(None)
-    else:
-        done.set_exception(error)
+        while self._waiting:
+            wanted = self._waiting[0].sends
+            if wanted is None or wanted > sends:
+                return
+            self._waiting.popleft().finish()

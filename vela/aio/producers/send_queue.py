@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from vela.aio.own_loop import require_loop
-from vela.aio.producers.flushes import Flushes, finish
+from vela.aio.producers.flushes import Flush, Flushes
 from vela.aio.producers.send_answers import SendFuture, answer
 from vela.core.producing.batching import Batching, Gathering, SequenceIds
 from vela.core.producing.chunks import ChunkingImpossible
@@ -37,7 +37,7 @@ __all__ = ["SendQueue"]
 logger = logging.getLogger(__name__)
 
 # A message, or a flush that waits behind earlier messages.
-_InLine = tuple[Outgoing, SendFuture] | asyncio.Future[None]
+_InLine = tuple[Outgoing, SendFuture] | Flush
 _UNLIMITED = 1 << 60
 
 
@@ -188,23 +188,20 @@ class SendQueue:
         for send in sends:
             self._push(send)
 
-    def seal(self) -> VelaError | None:
-        """Send the current batch. Return the first error of a batch that cannot be encoded."""
+    def seal(self) -> None:
+        """Send the current batch."""
         if self._batch_timer is not None:
             self._batch_timer.cancel()
             self._batch_timer = None
         if self._gathering is None or self._frames is None or not self._gathering.messages:
-            return None
-        failure: VelaError | None = None
+            return
         for batch in self._gathering.take():
             try:
                 send = self._frames.batch(batch, publish_time_ms=_wall_ms(), now_ms=self._now_ms())
             except Exception as error:
-                failure = failure or _failure(error)
-                self._give_up(batch.tokens, failure)
+                self._give_up(batch.tokens, _failure(error))
                 continue
             self._push(send)
-        return failure
 
     def _push(self, send: PendingSend[SendFuture]) -> None:
         self._pending.push(send)
@@ -227,7 +224,7 @@ class SendQueue:
 
     def _move_first(self, frames: SendFrames[SendFuture], first: _InLine) -> bool:
         """Take the first message of the line. Return False if there is no room."""
-        if isinstance(first, asyncio.Future):
+        if isinstance(first, Flush):
             self._line.popleft()
             self._place_flush(first)
         elif first[1].done():  # the caller has cancelled it
@@ -278,8 +275,8 @@ class SendQueue:
             if not future.done():
                 future.set_exception(error)
         self.counters.failed += count
-        if was_sent and count:
-            self._flushes.failed(error)
+        # Also for a chunk without a future, whose message is answered with its last chunk.
+        self._flushes.failed(error, was_sent=was_sent)
         self._settled(count)
 
     def _refuse(self, future: SendFuture, error: VelaError) -> None:
@@ -296,8 +293,9 @@ class SendQueue:
             for batch in self._gathering.take():
                 self._give_up(batch.tokens, error)
         for waiting in line:
-            if isinstance(waiting, asyncio.Future):
-                finish(waiting, error)
+            if isinstance(waiting, Flush):
+                waiting.error = waiting.error or error
+                self._place_flush(waiting)
             elif not waiting[1].done():
                 self._refuse(waiting[1], error)
         for timer in (self._timeout_timer, self._batch_timer):
@@ -319,28 +317,26 @@ class SendQueue:
 
     def _time_out(self) -> None:
         timeout_s = self._options.send_timeout_millis / 1000
+        error = Timeout(f"no receipt within {timeout_s:g} s; the message may have been stored")
         for send in self._pending.take_due(self._now_ms()):
-            self._give_up(
-                send.tokens,
-                Timeout(f"no receipt within {timeout_s:g} s; the message may have been stored"),
-                was_sent=True,
-            )
+            self._give_up(send.tokens, error, was_sent=True)
         self._watch_timeout()
 
     async def flush(self) -> None:
         """Wait until all earlier messages have their answers. Raises the first error among them."""
         require_loop(self._loop)
-        done: asyncio.Future[None] = self._loop.create_future()
+        flush = self._flushes.begin(self._loop.create_future())
         if self._line:
-            self._line.append(done)
+            self._line.append(flush)
             self.seal()
         else:
-            self._place_flush(done)
-        await done
+            self._place_flush(flush)
+        await flush.done
 
-    def _place_flush(self, done: asyncio.Future[None]) -> None:
-        failure = self.seal()
-        self._flushes.add(self._pushed, done, failure)
+    def _place_flush(self, flush: Flush) -> None:
+        """Send the messages before a flush, so that it waits for these sends alone."""
+        self.seal()
+        flush.sends = self._pushed
         self._flushes.answered(self._pushed - len(self._pending))
 
 

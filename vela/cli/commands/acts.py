@@ -238,4 +238,5 @@ def refuse(act_id: int, reason: str) -> None:
 def undo(act_id: int, consent: Consent) -> None:
     """Undo the latest act on a cursor. Messages that were acknowledged since then stay acknowledged."""
     with console_api() as api:
-        settle(api, lambda: api.post(f"acts/{act_id}/undo", {}), consent)
+        body = {"reason": consent.reason} if consent.reason else {}
+        settle(api, lambda: api.post(f"acts/{act_id}/undo", body), consent)

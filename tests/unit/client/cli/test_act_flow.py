@@ -297,6 +297,11 @@ def test_undo_plans_a_separate_act(vela: Vela, console: FakeConsole) -> None:
     assert "plan of act 7: undo act 5, billing on orders" in done.stdout
 
 
+def test_the_plan_of_an_undo_has_the_reason(vela: Vela, console: FakeConsole) -> None:
+    done = vela("acts undo 5 --plan-only --reason early")
+    assert (done.exit_code, [each.body for each in console.asked]) == (0, [{"reason": "early"}])
+
+
 def test_an_earlier_plan_is_applied_by_its_number(vela: Vela, console: FakeConsole) -> None:
     console.answers["GET acts/7"] = [an_act(plan=a_plan()), an_act(state="applied", result=a_result())]
     assert (vela("acts apply 7 --yes").exit_code, console.paths("POST")) == (0, ["acts/7/apply"])

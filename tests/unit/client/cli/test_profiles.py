@@ -225,6 +225,19 @@ def test_the_profile_in_use_applies_unless_an_option_replaces_it(
     assert "no profile 'none'" in vela("profile use none").stderr
 
 
+def test_a_profile_in_use_that_is_gone_can_be_replaced(
+    vela: Vela, console: FakeConsole, folder: Path
+) -> None:
+    assert vela("--url ws://shop:1 profile add shop").exit_code == 0
+    assert vela("profile use shop").exit_code == 0
+    (folder / "profiles.toml").unlink()
+    assert "has no profile 'shop'" in vela("acts list").stderr
+    assert vela("completion bash").exit_code == 0
+    assert vela("profile list").exit_code == 0
+    assert vela("profile use").exit_code == 0
+    assert "has no profile" not in vela("acts list").stderr
+
+
 def test_profiles_are_added_listed_and_removed_and_the_rest_of_the_file_stays(
     vela: Vela, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
