@@ -166,31 +166,46 @@ def json_payload(frame: DataFrame, schema: TopicSchema) -> Column:
     return text
 
 
-def _spark_type(schema: Any, named: dict[str, DataType | None]) -> DataType:
+def _spark_type(schema: Any, named: dict[str, DataType | None], namespace: str = "") -> DataType:
+    """Return Spark's type for an Avro type in a namespace.
+
+    `named` has the named types so far; None for a type that is still being read, which would contain itself.
+    """
     if isinstance(schema, list):
         kinds = [each for each in schema if each != "null"]
-        return _spark_type(kinds[0], named) if len(kinds) == 1 else spark_types.StringType()
+        return _spark_type(kinds[0], named, namespace) if len(kinds) == 1 else spark_types.StringType()
     if isinstance(schema, str):
-        found = _PRIMITIVES.get(schema) or named[schema]
+        full_name = f"{namespace}.{schema}"
+        found = _PRIMITIVES.get(schema) or named[full_name if full_name in named else schema]
         if found is None:
             raise ValueError(f"{schema} contains itself")
         return found
     match schema["type"]:
         case "record":
-            named[schema["name"]] = None
-            record = StructType(
-                [StructField(field["name"], _spark_type(field["type"], named)) for field in schema["fields"]]
-            )
-            named[schema["name"]] = record
+            names, inside = _names_of(schema, namespace)
+            named |= dict.fromkeys(names)
+            fields = [
+                (field["name"], _spark_type(field["type"], named, inside)) for field in schema["fields"]
+            ]
+            record = StructType([StructField(name, type_) for name, type_ in fields])
+            named |= dict.fromkeys(names, record)
             return record
         case "array":
-            return ArrayType(_spark_type(schema["items"], named))
+            return ArrayType(_spark_type(schema["items"], named, namespace))
         case "map":
-            return MapType(spark_types.StringType(), _spark_type(schema["values"], named))
+            return MapType(spark_types.StringType(), _spark_type(schema["values"], named, namespace))
         case "enum":
-            named[schema["name"]] = spark_types.StringType()
+            named |= dict.fromkeys(_names_of(schema, namespace)[0], spark_types.StringType())
+            return spark_types.StringType()
         case "fixed":
-            named[schema["name"]] = spark_types.BinaryType()
+            named |= dict.fromkeys(_names_of(schema, namespace)[0], spark_types.BinaryType())
+            return spark_types.BinaryType()
         case inner:
-            return _spark_type(inner, named)
-    return _spark_type(schema["name"], named)
+            return _spark_type(inner, named, namespace)
+
+
+def _names_of(schema: Mapping[str, Any], namespace: str) -> tuple[list[str], str]:
+    """Return the full and the short name of a type, and the namespace inside it."""
+    outside, _, short_name = schema["name"].rpartition(".")
+    inside = outside or schema.get("namespace") or namespace
+    return [f"{inside}.{short_name}", short_name], inside

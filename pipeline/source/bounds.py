@@ -77,9 +77,14 @@ def _is_trimmed(log: TopicLog, end: Offset) -> bool:
     return end.position < log.earliest.position and log.earliest.messages != 0
 
 
-def _problem(log: TopicLog, offset: Offset) -> str | None:
+def _has_fewer_messages(log: TopicLog, offset: Offset) -> bool:
+    """Return whether the topic has fewer messages than an offset counts, so that it cannot be the one that was read."""
     latest = log.latest
-    if offset.messages is not None and latest.messages is not None and offset.messages > latest.messages:
+    return offset.messages is not None and latest.messages is not None and offset.messages > latest.messages
+
+
+def _problem(log: TopicLog, offset: Offset) -> str | None:
+    if _has_fewer_messages(log, offset):
         return "the topic has fewer messages than were read: it was deleted and created again, or restored"
     following = next((each for each in log.ledgers if each.ledger_id >= offset.ledger_id), None)
     if following is None:
@@ -157,7 +162,8 @@ def _resolve_one(
         return log.earliest
     if options.subscription is None:
         emptied = log.ledger(asked.ledger_id)
-        if asked.position > log.latest.position and (emptied is None or not emptied.is_trimmed):
+        is_beyond = asked.position > log.latest.position and (emptied is None or not emptied.is_trimmed)
+        if is_beyond and not (option == "startingOffsets" and _has_fewer_messages(log, asked)):
             raise InvalidOption(
                 f"option {option} is {asked}, beyond the last entry {log.latest} of {log.topic.name}"
             )

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from broker.acts.kinds.parameters import NothingToActOn
 from broker.core.access.permissions import Action
-from broker.core.errors import BrokerError, TopicNotFound
+from broker.core.errors import BrokerError, SubscriptionNotFound, TopicNotFound
 from broker.core.topic_name import TopicName
 from broker.doors.admin.brokers import BUNDLE
 from broker.doors.admin.catalogue import Catalogue
@@ -109,7 +109,7 @@ async def _act_on_each(request: AdminRequest, kind: str, found: Sequence[tuple[s
     for topic, subscription in found:
         try:
             await request.act(kind, topic=topic, subscription=subscription)
-        except (NothingToActOn, TopicNotFound):
+        except (NothingToActOn, SubscriptionNotFound, TopicNotFound):
             continue
         except BrokerError as error:
             refusals.append(error)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import AbstractAsyncContextManager
+
 import pytest
 
 from broker.doors.admin import namespaces
+from broker.subscription.moves.cursor_move import CursorMove
 from tests.integration.broker.test_admin_long_runs import ask
 from tests.support.broker_harness import BrokerRun
 
@@ -30,6 +34,30 @@ async def test_a_subscription_that_is_gone_meanwhile_does_not_keep_the_others(
     assert await ask(run, "POST", None, PATH + act) == (204, None)
     left = run.topic().subscriptions.get("s")
     assert left is None if act.startswith("un") else left is not None and not left.cursor.backlog_entries
+
+
+async def test_a_subscription_that_is_deleted_while_its_act_waits_is_no_refusal(
+    run: BrokerRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer, producer = await run.consumer(), await run.producer()
+    await producer.publish(1)
+    assert consumer.consumer is not None
+    consumer.consumer.detach()
+    moves, waits = run.subscription().moves, asyncio.Event()
+    moving = CursorMove.moving
+
+    def noticed(self: CursorMove, *, closes_consumers: bool) -> AbstractAsyncContextManager[None]:
+        if not closes_consumers:
+            waits.set()
+        return moving(self, closes_consumers=closes_consumers)
+
+    monkeypatch.setattr(CursorMove, "moving", noticed)
+    async with moves.idle():
+        removing = asyncio.create_task(moves.remove("an operator deleted it"))
+        clearing = asyncio.create_task(ask(run, "POST", None, f"{PATH}clearBacklog"))
+        await asyncio.wait_for(waits.wait(), 10)
+    await removing
+    assert await clearing == (204, None)
 
 
 async def test_a_refused_topic_does_not_keep_the_subscriptions_of_the_others(run: BrokerRun) -> None:

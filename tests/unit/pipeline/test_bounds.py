@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import cast
 from unittest.mock import patch
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from pipeline.database import Connection
 from pipeline.errors import DataLost, InvalidOption
 from pipeline.source.bounds import ends_of, last_before, require_stored, starts_of
-from pipeline.source.offsets import BEGINNING, Offset
+from pipeline.source.offsets import BEGINNING, Offset, offsets_to_json
 from pipeline.source.options import ReadOptions
 from tests.unit.pipeline.memory_log import (
     BETWEEN_APPENDS_MS,
@@ -29,6 +30,18 @@ LENIENT = ReadOptions.parse(
 
 NAME = "persistent://public/default/t"
 NO_CONNECTION = cast(Connection, None)
+
+
+def since(start: Offset, **options: str) -> ReadOptions:
+    """Return the options of a read that begins after an offset with its count, as an export's manifest has it."""
+    return ReadOptions.parse(
+        {
+            "topic": "t",
+            "url": "postgresql://vela@127.0.0.1/vela",
+            "startingOffsets": json.dumps(offsets_to_json({NAME: start})),
+            **options,
+        }
+    )
 
 
 def until(end: str, **options: str) -> ReadOptions:
@@ -170,3 +183,17 @@ def test_after_a_restore_of_an_older_database_reading_goes_on_at_the_end() -> No
     with pytest.raises(DataLost, match="restored"):
         require_stored(log, offset, STRICT)
     assert require_stored(log, offset, LENIENT) == log.latest
+
+
+@pytest.mark.parametrize("ledgers", [[], [[(1, 10)] * 3]])
+def test_a_batch_read_notices_a_topic_with_fewer_messages_than_were_read(
+    ledgers: list[list[tuple[int, int]]],
+) -> None:
+    index = MemoryIndex()
+    log = memory_log(index, ledgers, name=NAME, first_ledger=5)  # made again and still empty, or restored
+    start = Offset(ledger_id=6, entry_id=1, messages=9)
+    with pytest.raises(DataLost, match="deleted and created again, or restored"):
+        starts_of(NO_CONNECTION, [log], since(start), default="earliest")
+    with patch("pipeline.source.bounds.EntryIndex", return_value=index):
+        found = starts_of(NO_CONNECTION, [log], since(start, failOnDataLoss="false"), default="earliest")
+    assert found == {NAME: log.latest}

@@ -64,6 +64,38 @@ def test_other_avro_types_become_columns() -> None:
     ]
 
 
+def test_a_type_that_is_used_twice_may_be_named_with_its_namespace() -> None:
+    class Place(Record):
+        _avro_namespace = "shop.geo"
+        street = String()
+
+    class Delivery(Record):
+        _avro_namespace = "shop"
+        sender = Place()
+        receiver = Place()
+
+    definition = JsonSchema(Delivery).schema_info().definition.decode()
+    found = TopicSchema(topic="t", version=0, kind="json", definition=definition).spark_type()
+    assert found.simpleString() == "struct<sender:struct<street:string>,receiver:struct<street:string>>"
+
+
+def test_types_of_two_namespaces_may_have_one_short_name() -> None:
+    def record(name: str, **fields: object) -> dict[str, object]:
+        named = [{"name": field, "type": type_} for field, type_ in fields.items()]
+        return {"type": "record", "name": name, "fields": named}
+
+    inner = record("b.Part", x="int")
+    outer = record("a.Whole", p=record("Part", y="string"), q=inner, r="Part", s="b.Part", t="a.Part")
+    kinds = [field.dataType.simpleString() for field in schema(outer).spark_type().fields]
+    assert kinds == [
+        "struct<y:string>",
+        "struct<x:int>",
+        "struct<y:string>",
+        "struct<x:int>",
+        "struct<y:string>",
+    ]
+
+
 @pytest.mark.parametrize(
     ("definition", "said"),
     [
