@@ -50,6 +50,11 @@ class PublishForm(ActForm):
         ],
         initial="text",
     )
+    no_value = forms.BooleanField(
+        label=gettext_lazy("No value"),
+        help_text=gettext_lazy("not the same as an empty one; it deletes the key in a compacted topic"),
+        required=False,
+    )
     key = forms.CharField(
         label=gettext_lazy("Key"), help_text=gettext_lazy("optional"), required=False, strip=False
     )
@@ -131,11 +136,14 @@ class PublishForm(ActForm):
         return _checked_base64(self.cleaned_data["ordering_key"].strip())
 
     def clean(self) -> dict[str, Any]:
-        """Check that value and key are written in their chosen encodings."""
+        """Check the encodings of value and key, and that a message without a value has none."""
         given = super().clean() or {}
         value, encoding = given.get("value"), given.get("encoding")
         try:
-            if value is not None and encoding == "base64":
+            if given["no_value"]:
+                if value:
+                    self.add_error("value", _("Leave the value empty, or do not choose “No value”."))
+            elif value is not None and encoding == "base64":
                 given["value"] = _checked_base64("".join(value.split()))
             elif value is not None and encoding == "json":
                 json.loads(value)
@@ -153,7 +161,11 @@ class PublishForm(ActForm):
     def parameters(self) -> dict[str, Any]:
         """Return the message, without the fields that were left empty."""
         given = self.cleaned_data
-        chosen: dict[str, Any] = {"value": given["value"], "encoding": given["encoding"]}
+        chosen: dict[str, Any] = (
+            {"null_value": True}
+            if given["no_value"]
+            else {"value": given["value"], "encoding": given["encoding"]}
+        )
         if given["key"]:
             chosen |= {"key": given["key"], "key_encoding": given["key_encoding"]}
         if given["properties"]:
@@ -196,12 +208,14 @@ class EditedForm(PublishForm, _ToTopic):
 
 
 def as_it_is(message: Message) -> dict[str, Any]:
-    """Return the parameters that publish a message's payload, key, properties, event time and ordering key."""
-    chosen: dict[str, Any] = {
-        "value": base64.b64encode(message.payload).decode(),
-        "encoding": "base64",
-        **({"properties": dict(message.properties)} if message.properties else {}),
-    }
+    """Return the parameters that publish a message's value, key, properties, event time and ordering key."""
+    chosen: dict[str, Any] = (
+        {"null_value": True}
+        if message.null_value
+        else {"value": base64.b64encode(message.payload).decode(), "encoding": "base64"}
+    )
+    if message.properties:
+        chosen["properties"] = dict(message.properties)
     if message.key is not None:
         chosen |= {"key": message.key, "key_encoding": "base64" if message.key_b64 else "text"}
     if message.event_time_ms:
@@ -213,14 +227,16 @@ def as_it_is(message: Message) -> dict[str, Any]:
 
 def to_edit(message: Message) -> Mapping[str, Any]:
     """Return the first values of the form that edits a message: text if the form returns it unchanged, else base64."""
-    text = _editable(message.payload)
+    payload = b"" if message.null_value else message.payload
+    text = _editable(payload)
     key = message.key
     is_binary_key = message.key_b64 or (key is not None and _editable(key.encode(), has_lines=False) is None)
     if key is not None and is_binary_key and not message.key_b64:
         key = base64.b64encode(key.encode()).decode()
     return {
-        "value": base64.b64encode(message.payload).decode() if text is None else text,
+        "value": base64.b64encode(payload).decode() if text is None else text,
         "encoding": "base64" if text is None else "json" if _is_json(text) else "text",
+        "no_value": message.null_value,
         "key": key,
         "key_encoding": "base64" if is_binary_key else "text",
         "properties": as_lines(message.properties),

@@ -19,7 +19,8 @@ class SameAct:
 
     command: str
     request: str
-    needs_message: bool  # the act log does not keep the message, so the user must fill in `value`
+    needs_message: bool  # the act log does not keep the message, so the user must add it
+    needs_value: bool  # the message has a value, so the user must fill in `value`
 
 
 def same_act(act: ActView, console_url: str) -> SameAct | None:
@@ -29,12 +30,14 @@ def same_act(act: ActView, console_url: str) -> SameAct | None:
             command=f"vela acts undo {act.undo_of}",
             request=_curl(f"{console_url}/api/v1/acts/{act.undo_of}/undo", {}),
             needs_message=False,
+            needs_value=False,
         )
     kind = KINDS.get(act.kind)
     if kind is None or not kind.can_be_requested:
         return None
     parameters: dict[str, Any] = dict(act.parameters)
-    if act.kind == "publish":
+    needs_value = act.kind == "publish" and not parameters.get("null_value")
+    if needs_value:
         parameters["value"] = "…"
     subscription = ["--subscription", act.subscription] if act.subscription else []
     words = [
@@ -49,6 +52,7 @@ def same_act(act: ActView, console_url: str) -> SameAct | None:
         command=shlex.join(words),
         request=_curl(f"{console_url}/api/v1/acts", {**document, "parameters": parameters}),
         needs_message=act.kind == "publish",
+        needs_value=needs_value,
     )
 
 

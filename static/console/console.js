@@ -31,7 +31,7 @@
     const field = event.target.matches?.("input, select, textarea");
     if (event.key === "Escape") {
       if (field) event.target.blur();
-      for (const menu of document.querySelectorAll(".menu[open]")) menu.open = false;
+      for (const menu of document.querySelectorAll(".menu[open]")) close(menu);
       for (const menu of document.querySelectorAll(".pages-open")) menu.checked = false;
       return;
     }
@@ -50,6 +50,11 @@
     event.preventDefault();
   }
 
+  function close(menu) {
+    if (menu.contains(document.activeElement)) menu.querySelector("summary").focus();
+    menu.open = false;
+  }
+
   function pause() {
     const control = document.querySelector("[data-refresh]");
     if (!control) return;
@@ -57,12 +62,12 @@
     control.dispatchEvent(new Event("change"));
   }
 
-  // Focusing a choice's own field selects that choice.
-  document.addEventListener("focusin", (event) => {
+  // Clicking or filling in a choice's own field selects that choice. Passing it with the tab key does not.
+  function choose(event) {
     const body = event.target.closest(".choice-body");
     const radio = body?.parentElement.querySelector('input[type="radio"]');
     if (radio) radio.checked = true;
-  });
+  }
 
   // Tabs scroll sideways in a narrow window. Keep the current one in sight.
   for (const tab of document.querySelectorAll(".tabs [aria-current]")) {
@@ -70,6 +75,8 @@
     row.scrollLeft = tab.offsetLeft - row.offsetLeft - (row.clientWidth - tab.offsetWidth) / 2;
   }
 
+  document.addEventListener("click", choose);
+  document.addEventListener("input", choose);
   document.addEventListener("keydown", press);
   document.querySelector("[data-keys]")?.addEventListener("click", () => document.getElementById("keys").showModal());
 })();

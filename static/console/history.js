@@ -8,6 +8,7 @@
   const GAP = "\u202f";
   const LEAST_PAUSE_S = 10;
   const MOST_PAUSE_S = 60;
+  const ANSWER_MS = 30_000; // after this time the page says that it got no answer, and asks again
   const HEIGHT = 150;
   const note = root.querySelector("[data-history-note]");
   const age = root.querySelector("[data-history-age]"); // outside the note, which a screen reader would read out every second
@@ -215,6 +216,7 @@
   // --- Reading: at most every 10 s, and only while the page is visible --------------------------------------------
 
   let readAt_ms = 0;
+  let isReading = false; // of two answers the older one could come last
   const mode = () => localStorage.getItem("vela_refresh") || "live";
   const pause_s = () => Math.max(Math.min(Math.max(shown?.step_s ?? 0, LEAST_PAUSE_S), MOST_PAUSE_S), Number(mode()) || 0);
 
@@ -233,13 +235,16 @@
 
   async function read() {
     readAt_ms = Date.now();
+    isReading = true;
     try {
-      const answer = await fetch(root.dataset.history);
+      const answer = await fetch(root.dataset.history, { signal: AbortSignal.timeout(ANSWER_MS) });
       if (!answer.ok) throw new Error(Vela.said("answered", { status: answer.status }));
       shown = await answer.json();
     } catch (error) {
       say(Vela.said("unread", { reason: error.message, pause: pause_s() }));
       return;
+    } finally {
+      isReading = false;
     }
     draw(plots.size === 0);
     say("");
@@ -249,7 +254,8 @@
 
   function look() {
     const isFirst = readAt_ms === 0;
-    const isDue = mode() !== "off" && !document.hidden && Date.now() - readAt_ms >= pause_s() * 1000;
+    const isPaused = mode() === "off" && shown; // without numbers even a paused page tries again
+    const isDue = !isReading && !isPaused && !document.hidden && Date.now() - readAt_ms >= pause_s() * 1000;
     if (isFirst || isDue) read();
   }
 

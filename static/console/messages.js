@@ -10,7 +10,6 @@
   let reading = null;
 
   async function show(link) {
-    reading?.abort();
     reading = new AbortController();
     const address = new URL(link.href);
     address.searchParams.set("part", "message");
@@ -30,15 +29,21 @@
     detail.hidden = false;
   }
 
+  function stop() {
+    clearTimeout(timer);
+    reading?.abort();
+  }
+
   document.addEventListener("focusin", (event) => {
     const link = event.target.closest?.("a[data-message]");
-    if (!link || detail.dataset.of === link.href) return;
-    clearTimeout(timer);
-    timer = setTimeout(() => show(link), WAIT_MS);
+    if (!link) return;
+    stop();
+    if (detail.dataset.of !== link.href) timer = setTimeout(() => show(link), WAIT_MS);
   });
 
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !event.target.matches?.("input, select, textarea")) {
+      stop();
       detail.hidden = true;
       delete detail.dataset.of;
     }

@@ -66,6 +66,22 @@ async def test_a_message_reaches_the_consumers_with_all_that_was_given(run: Brok
     assert (message.event_time_ms, message.producer_name) == (7, f"vela-act-{planned.id}")
 
 
+async def test_a_message_without_a_value_reaches_the_consumers_without_one(run: BrokerRun) -> None:
+    consumer = await run.consumer(permits=10)
+    await run.producer(schema=RECORD)
+    applied = await done("publish", null_value=True, encoding="json", key="eu")
+    assert applied.result is not None
+    assert applied.plan is not None
+    assert applied.plan["words"][0] == f"1 message without a value is stored in {T}"
+    assert applied.result["payload_sha256"] is None
+    assert applied.parameters == {"null_value": True}
+    await consumer.has(1)
+    (message,) = messages_of(consumer)
+    assert (message.null_value, message.payload, message.key) == (True, b"", "eu")
+    with pytest.raises(acts.ActRefused, match="use value or null_value, not both"):
+        await plan("publish", null_value=True, value="a")
+
+
 async def test_the_log_keeps_a_digest_and_not_the_message(run: BrokerRun) -> None:
     await run.producer()
     planned = await plan(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from datetime import UTC, datetime
 from html import unescape
 from typing import Any
@@ -83,6 +84,13 @@ def test_an_empty_message_is_a_message(operator: Client, broker: FakeActs) -> No
     assert parameters(broker) == {"value": "", "encoding": "text"}
 
 
+def test_a_message_without_a_value_is_not_an_empty_one(operator: Client, broker: FakeActs) -> None:
+    assert (
+        operator.post(FORM, {**EMPTY, "encoding": "json", "no_value": "on", "key": "eu"}).status_code == 302
+    )
+    assert parameters(broker) == {"null_value": True, "key": "eu", "key_encoding": "text"}
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -90,6 +98,7 @@ def test_an_empty_message_is_a_message(operator: Client, broker: FakeActs) -> No
         ({"value": "", "encoding": "json"}, "This is not JSON:"),
         ({"value": "[" * 100_000, "encoding": "json"}, "This is not JSON:"),
         ({"value": "é", "encoding": "base64"}, "This is not base64."),
+        ({"value": "x", "no_value": "on"}, "Leave the value empty"),
         ({"value": "x", "encoding": "xml"}, "xml is not one of"),
         ({"value": "x" * 1_400_000}, "at most 1 MiB"),
         ({"key": "é", "key_encoding": "base64"}, "This is not base64."),
@@ -197,6 +206,28 @@ class TestAgain:
         assert answer.status_code == 422
         assert words in text_of(answer)
         assert broker.asked == []
+
+    def test_a_message_without_a_value_stays_without_one(self, operator: Client, broker: FakeActs) -> None:
+        entry = encode_single(
+            producer_name="p", sequence_id=0, publish_time_ms=1, payload=b"", key="eu", null_value=True
+        )
+        log = write_log("persistent://public/default/odd", [entry])
+        address = f"/t/persistent/public/default/odd/m/{log.spot(0)}/again"
+        box = re.search(
+            r'<input type="checkbox" name="no_value"[^>]*>', operator.get(address).content.decode()
+        )
+        assert box is not None
+        assert "checked" in box[0]
+        shared = {
+            "null_value": True,
+            "key": "eu",
+            "key_encoding": "text",
+            "copy_of": f"persistent://public/default/odd {log.spot(0)}",
+        }
+        filled = {**EMPTY, "to_topic": "odd", "key": "eu", "no_value": "on"}
+        for how in ("as-is", "edited"):
+            assert operator.post(address, {**filled, "how": how}).status_code == 302
+            assert parameters(broker) == shared
 
     def test_a_text_that_a_browser_would_change_is_edited_as_base64(
         self, operator: Client, broker: FakeActs

@@ -77,7 +77,15 @@ def test_a_shown_publish_command_has_a_placeholder_for_the_message() -> None:
     same = same_act(replace(ACT, kind="publish", subscription=""), URL)
     assert same is not None
     assert same.needs_message
+    assert same.needs_value
     assert "value=…" in same.command
+
+
+def test_a_shown_publish_command_of_a_message_without_a_value_asks_for_none() -> None:
+    same = same_act(replace(ACT, kind="publish", subscription="", parameters={"null_value": True}), URL)
+    assert same is not None
+    assert (same.needs_message, same.needs_value) == (True, False)
+    assert same.command.endswith("null_value=true")
 
 
 def test_an_undo_names_the_act_and_a_clients_act_has_no_other_form() -> None:

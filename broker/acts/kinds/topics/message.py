@@ -32,6 +32,9 @@ class NewMessage:
     encoding: Annotated[
         Literal["text", "json", "base64"], Rule("the encoding of value; json: value must be JSON")
     ] = "text"
+    null_value: Annotated[
+        bool, Rule("publish no value, which is not an empty one and removes its key from a compacted topic")
+    ] = False
     key: Annotated[str | None, Rule("key; it chooses the partition")] = None
     key_encoding: Annotated[Literal["text", "base64"], Rule("the encoding of key")] = "text"
     ordering_key: Annotated[str | None, Rule("ordering key, as base64")] = None
@@ -57,6 +60,8 @@ class NewMessage:
             raise ActInvalid(
                 f"value has {len(self.payload)} bytes: an act publishes at most {MOST_PAYLOAD_BYTES}"
             )
+        if self.null_value and self.value:
+            raise ActInvalid("use value or null_value, not both")
         if self.deliver_after_ms is not None and self.deliver_at_ms is not None:
             raise ActInvalid("use deliver_after_ms or deliver_at_ms, not both")
         if self.key is not None and self.key_encoding == "base64":
@@ -91,6 +96,7 @@ class NewMessage:
             key_b64=self.key is not None and self.key_encoding == "base64",
             event_time_ms=self.event_time_ms or 0,
             ordering_key=None if self.ordering_key is None else _decoded("ordering_key", self.ordering_key),
+            null_value=self.null_value,
         )
 
 

@@ -59,7 +59,7 @@ class Publish(ActKind[NewMessage]):
 
     def message_of(self, given: NewMessage) -> bytes:
         """Return the message as an entry. Raises ActInvalid if the value should be JSON and is empty."""
-        if given.encoding == "json" and not given.value:
+        if given.encoding == "json" and not given.value and not given.null_value:
             raise ActInvalid("value is empty, which is not JSON")
         return given.to_entry()
 
@@ -110,7 +110,8 @@ class Publish(ActKind[NewMessage]):
         if topic.is_terminated:
             raise TopicTerminated(f"{topic.name} is terminated: it takes no more messages")
         await topic.quota.require_room()
-        payload = message_in(context).payload
+        message = message_in(context)
+        payload = message.payload
         limit = min(
             topic.policies.max_message_bytes or context.max_published_bytes, context.max_published_bytes
         )
@@ -121,17 +122,20 @@ class Publish(ActKind[NewMessage]):
         except SchemaNotFound:
             return _Target(topic=topic, partition=partition, schema=None, schema_version=b"")
         try:
-            check_payload(schema, payload)
+            if not message.null_value:
+                check_payload(schema, payload)
         except IncompatibleSchema as error:
             raise IncompatibleSchema(f"the payload does not match the topic's schema: {error}") from error
         return _Target(topic=topic, partition=partition, schema=schema, schema_version=version)
 
 
 def _shown(context: ActContext, given: NewMessage, target: _Target) -> dict[str, Any]:
-    payload = message_in(context).payload
+    message = message_in(context)
+    payload = message.payload
+    content = "without a value" if message.null_value else f"of {counted(len(payload), 'byte', 'bytes')}"
     subscriptions = [each for each in target.topic.subscriptions.values() if each.is_durable]
     notes = [Publish.no_undo]
-    if target.schema is not None and not is_readable(target.schema):
+    if target.schema is not None and not message.null_value and not is_readable(target.schema):
         kind = target.schema.type.name.lower().replace("_", " ")
         notes.append(
             f"the topic has a schema of type {kind}: the broker does not check the payload against it"
@@ -142,11 +146,11 @@ def _shown(context: ActContext, given: NewMessage, target: _Target) -> dict[str,
         )
     return {
         "words": [
-            f"1 message of {counted(len(payload), 'byte', 'bytes')} is stored in {target.topic.name}",
+            f"1 message {content} is stored in {target.topic.name}",
             f"{counted(len(subscriptions), 'subscription gets', 'subscriptions get')} it",
         ],
         "payload_bytes": len(payload),
-        "payload_sha256": hashlib.sha256(payload).hexdigest(),
+        "payload_sha256": None if message.null_value else hashlib.sha256(payload).hexdigest(),
         "topic": target.topic.name.full,
         "pinned": {"partition": target.partition},
         "replayed_messages": 0,

@@ -6,7 +6,7 @@ import time
 from itertools import product
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, Route
 
 from broker.models import StatsPoint10s
 from tests.integration.console.shop import Shop
@@ -169,6 +169,34 @@ def test_a_page_says_that_numbers_cannot_be_read_and_reads_them_again(
     page.clock.fast_forward(11_000)
     page.wait_for_selector(DRAWN)
     assert "Counted until" in page.inner_text("[data-history-age]")
+    errors.clear()  # Chromium logs the request that failed
+
+
+def test_a_slow_answer_is_waited_for_and_not_asked_for_again(page: Page, shop: Shop) -> None:
+    """Of two answers the older one could come last, and the charts would go back in time."""
+    page.clock.install()
+    held: list[Route] = []
+    page.route("**/history?range=*", lambda route: held.append(route))
+    with page.expect_request("**/history?range=*"):
+        page.goto(ORDERS)
+    page.clock.fast_forward(20_000)
+    page.evaluate("fetch('/healthz')")  # when this returns, earlier requests are in the list
+    assert len(held) == 1
+    held[0].continue_()
+    page.wait_for_selector(DRAWN)
+
+
+def test_a_paused_page_without_numbers_tries_again_as_it_says(
+    page: Page, errors: list[str], shop: Shop
+) -> None:
+    page.clock.install()
+    page.route("**/history?range=*", lambda route: route.abort())
+    page.add_init_script("localStorage.setItem('vela_refresh', 'off')")
+    page.goto(ORDERS)
+    page.wait_for_selector("[data-history-note]:has-text('The page tries again')")
+    page.unroute("**/history?range=*")
+    page.clock.fast_forward(11_000)
+    page.wait_for_selector(DRAWN)
     errors.clear()  # Chromium logs the request that failed
 
 

@@ -6,7 +6,7 @@ import json
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, Route
 
 from broker.models import Cursor, Subscription
 from tests.integration.console.messages import write_log
@@ -41,6 +41,23 @@ def test_the_message_of_the_focused_row_is_shown_beside_the_list(page: Page, sho
     page.wait_for_url("**/act/reset?*")
     assert page.is_checked("#to-id")
     assert page.input_value("[name=id]") == f"{shop.sealed.pk}:1"
+
+
+@pytest.mark.parametrize("back", ["k", "Escape"])
+def test_a_message_that_comes_late_is_not_shown_beside_another_row(back: str, page: Page, shop: Shop) -> None:
+    page.goto(f"{ORDERS}/messages?start=oldest&sub=billing")
+    page.keyboard.press("j")
+    page.wait_for_selector("#detail:has-text('customer-0')")
+    held: list[Route] = []
+    page.route("**/m/*:1?part=message", lambda route: held.append(route))
+    with page.expect_request("**/m/*:1?part=message"):
+        page.keyboard.press("j")
+    page.keyboard.press(back)
+    for route in held:
+        route.fulfill(body="customer-1")
+    page.evaluate("fetch('/healthz')")  # when this returns, the page has had the message for a while
+    assert "customer-1" not in page.inner_text("#detail")
+    assert page.is_visible("#detail") is (back == "k")
 
 
 @pytest.mark.parametrize("width", [390, 1280])

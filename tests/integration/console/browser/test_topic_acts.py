@@ -38,6 +38,30 @@ def test_the_menu_stays_in_the_window_and_leads_to_a_form(
     assert "422" in errors.pop()
 
 
+def test_the_tab_key_passes_the_fields_of_a_choice_without_choosing_it(page: Page, shop: Shop) -> None:
+    page.goto(f"{ORDERS}/s/billing/act/reset")
+    page.focus("#to-earliest")
+    page.keyboard.press("Space")
+    while page.evaluate("document.activeElement.type") != "submit":
+        page.keyboard.press("Tab")
+    assert page.is_checked("#to-earliest")
+    page.click("[name=bookmark]")
+    assert page.is_checked("#to-bookmark")
+    page.select_option("[name=start]", "after")
+    assert page.is_checked("#to-id")
+
+
+def test_a_menu_that_escape_closes_gives_the_focus_back(page: Page, shop: Shop) -> None:
+    page.goto(ORDERS)
+    page.focus(".acts-menu summary")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('.offers') !== null")
+    page.keyboard.press("Escape")
+    assert not page.is_visible(".offers")
+    assert page.evaluate("document.activeElement.matches('.acts-menu summary')")
+
+
 def test_a_message_is_edited_before_it_is_published_again(page: Page, shop: Shop, errors: list[str]) -> None:
     page.goto(f"{ORDERS}/m/{shop.sealed.pk}:3")
     page.click("text=Publish again")
