@@ -242,7 +242,7 @@ class MultiTopicsConsumer(Consumer):
     @property
     def available_permits(self) -> int:
         """Return how many messages the queue has room for, over all topics."""
-        return sum(each.window_size for each in self._consumers.values()) - len(self.queue)
+        return sum(each.flow.permits.size for each in self._consumers.values()) - len(self.queue)
 
     def queued_and_taken(self) -> tuple[int, int]:
         """Return how many messages wait for the application, and how many it has taken in all."""
@@ -259,7 +259,9 @@ class MultiTopicsConsumer(Consumer):
         return list(self._consumers.values())
 
     def _batch_policy(self) -> tuple[ConsumerBatchReceivePolicy, int]:
-        return self._options.batch_receive_policy, sum(each.window_size for each in self._consumers.values())
+        return self._options.batch_receive_policy, sum(
+            each.flow.permits.size for each in self._consumers.values()
+        )
 
     # --- acknowledging
 

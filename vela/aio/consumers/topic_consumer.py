@@ -37,12 +37,12 @@ from vela.aio.schema_gate import SchemaGate
 from vela.core.acks.options import AckOptions
 from vela.core.consuming.availability import has_more
 from vela.core.consuming.counters import ConsumerCounters
-from vela.core.consuming.receive_window import ReceiveWindow
 from vela.core.consuming.seek_target import seek_target
 from vela.core.consuming.start_position import StartPosition
 from vela.core.consuming.state import ConsumerState
 from vela.core.consuming.statistics import ConsumerStatistics
-from vela.core.producing.memory_limit import MemoryShare
+from vela.core.flow.flow_control import FlowControl, Permits
+from vela.core.flow.receive_window import ReceiveWindow
 from vela.core.topic_name import full_name, partition_index
 from vela.errors import (
     AlreadyClosed,
@@ -148,9 +148,8 @@ class TopicConsumer(Consumer):
         )
         self.queue = ReceiveQueue(self.taken, self.is_current)
         """Messages that were delivered and not taken yet."""
-        self._window = self._new_window()
-        self._grows = options.auto_scaled_receiver_queue_size_enabled
-        self._was_full = False  # growing queues only: all permitted messages had arrived
+        self.flow = FlowControl(self._permits(), client.memory, self._send_flow)
+        """The permits that the consumer grants to the broker."""
         self._inbox = inbox
         self._listener: Listener | None = None
         self._timers = timers
@@ -171,12 +170,11 @@ class TopicConsumer(Consumer):
         self._is_seeking = False
         self._seek_ended = asyncio.Event()
         self._seek_ended.set()
-        self._memory = MemoryShare(client.memory, self._send_flow) if client.memory.limit_bytes else None
         self._during_seek: list[Message] = []  # messages that arrived while a seek was under way
         self._reached_end = False
         self._is_active: bool | None = None
 
-    def _new_window(self) -> ReceiveWindow:
+    def _permits(self) -> Permits:
         options = self._options
         return ReceiveWindow(
             max(1, options.queue_size),
@@ -246,14 +244,9 @@ class TopicConsumer(Consumer):
         return self._last_taken
 
     @property
-    def window_size(self) -> int:
-        """Return how many messages the consumer fetches in advance."""
-        return self._window.size
-
-    @property
     def available_permits(self) -> int:
         """See `Consumer.available_permits`."""
-        return self._window.size - len(self.queue)
+        return self.flow.permits.available(len(self.queue))
 
     def statistics(self) -> ConsumerStatistics:
         """See `Consumer.statistics`."""
@@ -280,11 +273,10 @@ class TopicConsumer(Consumer):
     # --- taking messages
 
     def _batch_policy(self) -> tuple[ConsumerBatchReceivePolicy, int]:
-        return self._options.batch_receive_policy, self._window.size
+        return self._options.batch_receive_policy, self.flow.permits.size
 
     def _before_waiting(self) -> None:
-        if self._grows:
-            self._grow()
+        self.flow.ran_dry()
 
     def _interrupted(self) -> None:
         self.counters.receives_failed += 1
@@ -320,26 +312,15 @@ class TopicConsumer(Consumer):
         counters = self.counters
         counters.messages_received += 1
         counters.bytes_received += len(message.body.payload)
-        if self._memory is not None:
-            self._memory.remove(len(message.body.payload))
         self._last_taken = message
         if self._track is not None:
             self._track(message)
-        if permits := self._window.give_back(1):
-            self._flow(permits)
+        self.flow.taken(len(message.body.payload))
 
     def _uncount(self, message: Message) -> None:
         self.counters.messages_received -= 1
         self.counters.bytes_received -= len(message.body.payload)
-        if self._memory is not None:
-            self._memory.put_back(len(message.body.payload))
-        self._window.take_back(1)
-
-    def _grow(self) -> None:
-        if self._was_full:
-            self._was_full = False
-            if permits := self._window.grow():
-                self._flow(permits)
+        self.flow.untaken(len(message.body.payload))
 
     # --- acknowledging
 
@@ -377,12 +358,11 @@ class TopicConsumer(Consumer):
 
     def pause(self) -> None:
         """See `Consumer.pause`."""
-        self._window.pause()
+        self.flow.pause()
 
     def resume(self) -> None:
         """See `Consumer.resume`."""
-        if permits := self._window.resume():
-            self._flow(permits)
+        self.flow.resume()
 
     # --- asking the broker
 
@@ -423,7 +403,7 @@ class TopicConsumer(Consumer):
         dropped = len(self._drop_queue())
         if self._link is link and self._intake.generation == generation:
             # The broker did not close this consumer, for example because it is inactive on Failover.
-            self._dropped(dropped)
+            self.flow.give_back(dropped)
         self.acks.sought()
 
     async def _until_attached(self, deadline: Deadline) -> None:
@@ -509,9 +489,9 @@ class TopicConsumer(Consumer):
 
     def _next_will_arrive(self) -> bool:
         """Return whether the topic's next messages will arrive here and wait for the application."""
-        fetches_ahead = self._options.queue_size > 0 and not self._window.is_paused and self._memory is None
         return (
-            fetches_ahead
+            self._options.queue_size > 0
+            and self.flow.fetches_ahead
             and not self._options.is_shared
             and self._is_active is not False
             and self._listener is None
@@ -573,8 +553,7 @@ class TopicConsumer(Consumer):
             self._listener.close()
         self._events.close()
         self._intake.close()
-        if self._memory is not None:
-            self._memory.reset()
+        self.flow.close()
         if self._schema_gate is not None:
             self._schema_gate.close()
         self._attached.set()
@@ -639,7 +618,7 @@ class TopicConsumer(Consumer):
             self._link = connection
             self._state = ConsumerState.READY
             self.acks.attached()
-            self._permit_anew()
+            self.flow.attached()
         except BaseException as error:
             self._link = None
             if self._state is ConsumerState.READY:
@@ -655,13 +634,6 @@ class TopicConsumer(Consumer):
         self._link = None
         connection.consumers.pop(self.consumer_id, None)
         connection.write(commands.close_consumer(self.consumer_id, request_id=connection.next_request_id()))
-
-    def _permit_anew(self) -> None:
-        """Send all permits, because a consumer that has just subscribed has none at the broker."""
-        if self._memory is not None:
-            self._memory.reset()
-        if permits := self._window.attached():
-            self._flow(permits)
 
     def _resume_at(self, untaken: Sequence[Message]) -> MessageId | None:
         """Return where a non-durable subscription begins: after the last taken message, else where it last began.
@@ -753,18 +725,15 @@ class TopicConsumer(Consumer):
         return self._link
 
     def give_back(self, permits: int) -> None:
-        """Restore permits of messages that the application will not see. A negative number withdraws permits."""
-        if self._memory is not None:
-            self._memory.add(0, permits)
-        self._dropped(permits)
+        """See `IntakeOwner`."""
+        self.flow.not_shown(permits)
 
     def show(self, messages: list[Message], is_batch: bool) -> None:
         """See `IntakeOwner`."""
         permits = len(messages)
         if self.letters is not None:
             messages = self.letters.arrived(messages)
-        if self._memory is not None:
-            self._memory.add(_payload_bytes(messages), permits)
+        self.flow.arrived(_payload_bytes(messages), permits)
         if self._is_seeking:
             self._during_seek += messages
         elif messages:
@@ -775,15 +744,14 @@ class TopicConsumer(Consumer):
             self._inbox.put(self, messages)
         else:
             self.queue.put(messages)
-            if self._grows and len(self.queue) + self._window.owed >= self._window.size:
-                self._was_full = True
+            self.flow.filled(len(self.queue))
             if self._listener is not None:
                 self._listener.wake()
 
     def passed_over(self, messages: Sequence[Message]) -> None:
         """See `LettersOwner`."""
         if self.is_current(messages[0]):
-            self._dropped(len(messages))
+            self.flow.give_back(len(messages))
 
     def waiting(self, positions: Collection[Position]) -> list[Message]:
         """See `LettersOwner`."""
@@ -803,10 +771,10 @@ class TopicConsumer(Consumer):
             (removed if _position(message) in wanted else self._during_seek).append(message)
         if self._listener is not None:
             self._listener.wake()
-        self._forget(removed)
+        self.flow.removed(_payload_bytes(removed))
         if removed:
             self._arrivals.reset()
-        self._dropped(len(removed))
+        self.flow.give_back(len(removed))
 
     def redeliver_everything(self) -> None:
         """See `AckOwner`."""
@@ -816,31 +784,15 @@ class TopicConsumer(Consumer):
             self.epoch += 1
         if self._link is not None:
             self._link.write(commands.redeliver(self.consumer_id, (), epoch=self.epoch))
-        self._dropped(dropped)
-
-    def _dropped(self, messages: int) -> None:
-        """Restore the permits of messages that left the queue without being taken."""
-        if permits := self._window.give_back(messages):
-            self._flow(permits)
+        self.flow.give_back(dropped)
 
     def _drop_queue(self) -> list[Message]:
         """Remove and return all messages that the application has not taken."""
-        self._was_full = False
         dropped = self.queue.clear() if self._inbox is None else self._inbox.drop(self, None)
         dropped += self._during_seek
         self._during_seek.clear()
-        self._forget(dropped)
+        self.flow.emptied(_payload_bytes(dropped))
         return dropped
-
-    def _forget(self, messages: Sequence[Message]) -> None:
-        if self._memory is not None:
-            self._memory.remove(_payload_bytes(messages))
-
-    def _flow(self, permits: int) -> None:
-        if self._memory is None:
-            self._send_flow(permits)
-        else:
-            self._memory.grant(permits)
 
     def _send_flow(self, permits: int) -> None:
         if self._link is not None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.core.consuming.state import ConsumerState
-from vela.core.consuming.zero_queue import ZeroQueueBalance
+from vela.core.flow.flow_control import Permits
+from vela.core.flow.zero_queue import ZeroQueueBalance
 from vela.errors import InvalidConfiguration, InvalidMessage
 from vela.message import Message
 
@@ -35,7 +36,7 @@ class ZeroQueueConsumer(TopicConsumer):
             raise InvalidConfiguration(
                 "a consumer of several topics or partitions needs receiver_queue_size > 0"
             )
-        self._balance = ZeroQueueBalance(paused=options.start_paused)
+        self._balance = ZeroQueueBalance(self._wanted, paused=options.start_paused)
         super().__init__(client, topic, options)
         self._turn = asyncio.Lock()
         self._is_listener_paused = False
@@ -52,14 +53,14 @@ class ZeroQueueConsumer(TopicConsumer):
         async with self._turn:
             self._check_receives()
             if not self.queue.messages:
-                self._grant(self.queue.waiting + 1)
+                self._ask(self.queue.waiting + 1)
             return await super().receive()
 
     def receive_async(self) -> asyncio.Future[Message]:
         """See `Consumer.receive_async`. Each call that has to wait asks the broker for one message."""
         future = super().receive_async()
         if not future.done():
-            self._grant(self.queue.waiting)
+            self._ask(self.queue.waiting)
         return future
 
     def receive_nowait(self) -> Message | None:
@@ -70,20 +71,6 @@ class ZeroQueueConsumer(TopicConsumer):
         """Raises InvalidConfiguration, because at most one message arrives at a time."""
         raise InvalidConfiguration("a consumer without a queue cannot receive in batches: call receive()")
 
-    @property
-    def available_permits(self) -> int:
-        """Return how many messages the broker may send now."""
-        return self._balance.outstanding
-
-    def pause(self) -> None:
-        """See `Consumer.pause`."""
-        self._balance.pause()
-
-    def resume(self) -> None:
-        """See `Consumer.resume`."""
-        self._balance.resume()
-        self._grant(self._wanted())
-
     def pause_message_listener(self) -> None:
         """See `Consumer.pause_message_listener`."""
         super().pause_message_listener()
@@ -93,56 +80,29 @@ class ZeroQueueConsumer(TopicConsumer):
         """See `Consumer.resume_message_listener`. Call it on the event loop only."""
         self._is_listener_paused = False
         super().resume_message_listener()
-        self._grant(self._wanted())
+        self._ask(self._wanted())
 
     # --- permits
 
+    def _permits(self) -> Permits:
+        return self._balance
+
     def _wanted(self) -> int:
         """Return how many messages the listener or the waiting calls would take now."""
+        if self._link is None:
+            return 0
         listener = self._listener
         if listener is None:
             return self.queue.waiting
         return int(not (listener.is_busy or self._is_listener_paused or self.queue.messages))
 
-    def _grant(self, wanted: int) -> None:
-        if self._link is not None and (permits := self._balance.grant_for(wanted)):
-            self._flow(permits)
-
-    def _permit_anew(self) -> None:
-        if self._memory is not None:
-            self._memory.reset()
-        self._balance.attached()
-        self._grant(self._wanted())
+    def _ask(self, wanted: int) -> None:
+        if self._link is not None:
+            self.flow.grant(self._balance.grant_for(wanted))
 
     def listener_idle(self) -> None:
         """See `ListenerSource`."""
-        self._grant(self._wanted())
-
-    def give_back(self, permits: int) -> None:
-        """Record a delivery that brought no message for its permits, and ask for another if a call waits."""
-        if self._memory is not None:
-            self._memory.add(0, permits)
-        self._balance.spent(permits)
-        self._grant(self._wanted())
-
-    def _dropped(self, messages: int) -> None:
-        self._grant(self._wanted())
-
-    def _count(self, message: Message) -> None:
-        counters = self.counters
-        counters.messages_received += 1
-        counters.bytes_received += len(message.body.payload)
-        if self._memory is not None:
-            self._memory.remove(len(message.body.payload))
-        self._last_taken = message
-        if self._track is not None:
-            self._track(message)
-
-    def _uncount(self, message: Message) -> None:
-        self.counters.messages_received -= 1
-        self.counters.bytes_received -= len(message.body.payload)
-        if self._memory is not None:
-            self._memory.put_back(len(message.body.payload))
+        self._ask(self._wanted())
 
     # --- deliveries
 
@@ -151,7 +111,6 @@ class ZeroQueueConsumer(TopicConsumer):
         if is_batch:
             self._close_for_batch(messages[0])
             return
-        self._balance.spent(len(messages))
         super().show(messages, is_batch)
 
     def _close_for_batch(self, message: Message) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.doors.binary.wire import events
-from tests.integration.client.consumer.desk import Desk
+from tests.integration.client.consumer.desk import Desk, owed
 from tests.integration.client.consumer.test_receiving import delivered, payloads
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, damage, single
@@ -189,7 +189,7 @@ async def test_redelivering_on_exclusive_drops_the_queue_and_messages_under_way(
     assert consumer.counters.stale_entries == 1
     desk.deliver_each(*(b"%d" % index for index in range(4)))
     await payloads(consumer, 4)
-    await until(lambda: desk.permits + consumer._window.owed == 10, "all permits")
+    await until(lambda: desk.permits + owed(consumer) == 10, "all permits")
     desk.link.drop()
     await desk.resubscribed(2)
     assert desk.peer.of(events.Subscribe)[1].epoch == 1
@@ -215,7 +215,7 @@ async def test_a_negative_ack_on_shared_takes_the_entry_out_of_the_queue(desk: D
     consumer.negative_acknowledge(message)
     await until(lambda: desk.peer.count(events.Redeliver) == 1, "the request")
     assert await payloads(consumer, 1) == [b"other"]
-    await until(lambda: desk.permits + consumer._window.owed == 8, "all permits")
+    await until(lambda: desk.permits + owed(consumer) == 8, "all permits")
 
 
 @pytest.mark.row("S0.19")
@@ -243,7 +243,7 @@ async def test_permits_are_conserved_in_every_order_of_events(desk: Desk) -> Non
         await delivered(consumer, good)
         while consumer.receive_nowait() is not None:
             pass
-    await until(lambda: desk.permits + consumer._window.owed == 20, "all permits")
+    await until(lambda: desk.permits + owed(consumer) == 20, "all permits")
     assert consumer.counters.messages_received == good
     await desk.fence(consumer)
     assert len(desk.discards()) == 80

@@ -84,7 +84,7 @@ async def test_pausing_and_resuming_reach_a_partition_that_is_being_subscribed(
     link.flush()
     await adding
     new = next(each for each in consumer.consumers() if each.consumer_id == event.consumer_id)
-    assert new._window.is_paused is not resumes
+    assert new.flow.permits.is_paused is not resumes
     if resumes:
         await until(
             lambda: any(flow.consumer_id == event.consumer_id for flow in desk.peer.of(events.Flow)),

@@ -12,6 +12,7 @@ from tests.integration.client.consumer.desk import TOPIC, Desk
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, single
 from vela.aio.consumers.topic_consumer import TopicConsumer
+from vela.core.flow.flow_control import FlowControl
 from vela.errors import AlreadyClosed, ConsumerBusy, InvalidConfiguration, NotConnected, Timeout
 from vela.options import ConsumerBatchReceivePolicy
 from vela.wire.binary.enums import ServerError
@@ -185,11 +186,11 @@ async def test_a_refused_subscription_raises_and_leaves_nothing(desk: Desk) -> N
 async def test_a_failure_after_subscribing_closes_the_consumer_at_the_broker(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(consumer: TopicConsumer) -> None:
+    def fail(flow: FlowControl) -> None:
         raise TypeError("no number")
 
     with monkeypatch.context() as patch:
-        patch.setattr(TopicConsumer, "_permit_anew", fail)
+        patch.setattr(FlowControl, "attached", fail)
         with pytest.raises(TypeError):
             await desk.subscribe()
     await until(lambda: desk.peer.count(events.CloseConsumer) == 1, "CLOSE_CONSUMER")
