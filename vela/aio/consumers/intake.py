@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from vela.aio.timers import Timer, Timers
     from vela.core.consuming.counters import ConsumerCounters
     from vela.core.consuming.entry_opening import Decrypt
+    from vela.core.consuming.read_position import ReadPosition
     from vela.core.consuming.start_position import StartPosition
     from vela.wire.binary import replies
 
@@ -55,7 +56,7 @@ class IntakeOwner(Protocol):
     consumer_id: int
     acks: AckSide
     counters: ConsumerCounters
-    start: StartPosition | None
+    read_position: ReadPosition
     epoch: int | None
 
     def give_back(self, permits: int) -> None:
@@ -135,7 +136,7 @@ class Intake:
         bodies = opened.messages
         batch_size = opened.batch_size
         owner = self._owner
-        start = owner.start
+        start = owner.read_position.start
         if start is not None and start.ledger_id == ledger_id and start.entry_id == entry_id:
             bodies = self._from_start(start, reply, bodies)
         if batch_size and len(bodies) != batch_size:
@@ -285,7 +286,7 @@ class Intake:
                 self._owner.acks.discard(earlier.ledger_id(), earlier.entry_id(), damage.reason)
             self._discard(connection, reply, damage)
             return
-        start, first = self._owner.start, outcome.ids[0]
+        start, first = self._owner.read_position.start, outcome.ids[0]
         if start is not None and start.skips(first.ledger_id(), first.entry_id(), -1):
             self._owner.give_back(1)
             if self._is_durable:

@@ -35,10 +35,9 @@ from vela.aio.letters.letters import Letters
 from vela.aio.own_loop import require_loop
 from vela.aio.schema_gate import SchemaGate
 from vela.core.acks.options import AckOptions
-from vela.core.consuming.availability import has_more
 from vela.core.consuming.counters import ConsumerCounters
+from vela.core.consuming.read_position import ReadPosition
 from vela.core.consuming.seek_target import seek_target
-from vela.core.consuming.start_position import StartPosition
 from vela.core.consuming.state import ConsumerState
 from vela.core.consuming.statistics import ConsumerStatistics
 from vela.core.flow.flow_control import FlowControl, Permits
@@ -124,8 +123,10 @@ class TopicConsumer(Consumer):
         """The consumer's number, unique in the client."""
         self.counters = ConsumerCounters()
         """The counters behind the consumer's statistics."""
-        self.start: StartPosition | None = None
-        """Where the consumer began, or where the last seek moved it. It skips earlier messages of that entry."""
+        self.read_position = ReadPosition(
+            options.start_message_id, inclusive=options.start_message_id_inclusive, durable=options.durable
+        )
+        """Where the consumer reads."""
         self._loop = asyncio.get_running_loop()
         timers = client.make_timers()
         self.acks = AckSide(self, _ack_options(client, self._topic, options), timers)
@@ -162,10 +163,6 @@ class TopicConsumer(Consumer):
         self._closing: asyncio.Task[None] | None = None
         self.epoch = None if options.is_shared else 0
         """How often everything was requested again; None on Shared and Key_Shared, where the broker does not count."""
-        self._start_id = options.start_message_id
-        self._start_inclusive = options.start_message_id_inclusive
-        self._start_ms: int | None = None  # the time of the last seek, if that was one to a time
-        self._last_taken: Message | None = None
         self._arrivals = Arrivals()
         self._is_seeking = False
         self._seek_ended = asyncio.Event()
@@ -239,11 +236,6 @@ class TopicConsumer(Consumer):
         return self._is_active
 
     @property
-    def last_taken(self) -> Message | None:
-        """Return the message that the application took last."""
-        return self._last_taken
-
-    @property
     def available_permits(self) -> int:
         """See `Consumer.available_permits`."""
         return self.flow.permits.available(len(self.queue))
@@ -312,7 +304,7 @@ class TopicConsumer(Consumer):
         counters = self.counters
         counters.messages_received += 1
         counters.bytes_received += len(message.body.payload)
-        self._last_taken = message
+        self.read_position.last_taken = message
         if self._track is not None:
             self._track(message)
         self.flow.taken(len(message.body.payload))
@@ -393,13 +385,8 @@ class TopicConsumer(Consumer):
 
     def _sought(self, target: MessageId | int, generation: int, link: Connection) -> None:
         """Drop the old messages after the broker has moved the subscription."""
-        self._last_taken = None
         self._arrivals.reset()
-        if isinstance(target, MessageId):
-            self._start_id, self._start_inclusive = target, self._options.start_message_id_inclusive
-            self.start = _start_position(target, inclusive=self._start_inclusive)
-        else:
-            self._start_id, self.start, self._start_ms = None, None, target
+        self.read_position.sought(target)
         dropped = len(self._drop_queue())
         if self._link is link and self._intake.generation == generation:
             # The broker did not close this consumer, for example because it is inactive on Failover.
@@ -481,11 +468,9 @@ class TopicConsumer(Consumer):
 
     def _is_before(self, last: replies.LastMessageId) -> bool:
         """Return whether the topic has messages after those that have arrived."""
-        newest = self._arrivals.newest
-        if newest is not None and newest >= (last.last.ledger_id, last.last.entry_id):
-            return False
-        taken = None if self._last_taken is None else self._last_taken.message_id()
-        return has_more(last=last.last, mark_delete=last.mark_delete, start=self.start, taken=taken)
+        return self.read_position.has_more(
+            last=last.last, mark_delete=last.mark_delete, newest=self._arrivals.newest
+        )
 
     def _next_will_arrive(self) -> bool:
         """Return whether the topic's next messages will arrive here and wait for the application."""
@@ -588,7 +573,7 @@ class TopicConsumer(Consumer):
         # For a seek, the broker closes this consumer before it confirms the seek. If the consumer subscribed again
         # before the confirmation, the messages that arrive until then would be dropped as older than the seek.
         await self._seek_ended.wait()
-        start = self._resume_at(self._drop_queue())
+        start = self.read_position.resume(self._drop_queue())
         self._arrivals.reset()
         self._reached_end = False  # the broker says so again if it is still true
         if self._schema_gate is not None:
@@ -604,7 +589,7 @@ class TopicConsumer(Consumer):
                     consumer_name=self._name,
                     request_id=request_id,
                     start=start,
-                    rollback_s=self._rollback_s(),
+                    rollback_s=self.read_position.rollback_s(int(time.time() * 1000)),
                     epoch=self.epoch,
                 ),
                 timeout_s=self._client.settings.operation_timeout_s,
@@ -634,32 +619,6 @@ class TopicConsumer(Consumer):
         self._link = None
         connection.consumers.pop(self.consumer_id, None)
         connection.write(commands.close_consumer(self.consumer_id, request_id=connection.next_request_id()))
-
-    def _resume_at(self, untaken: Sequence[Message]) -> MessageId | None:
-        """Return where a non-durable subscription begins: after the last taken message, else where it last began.
-
-        If no message was taken, it begins at the first of those that arrived. Where it last began may have been the end
-        of the topic, which is after these messages now.
-        """
-        if self._options.durable:
-            return None
-        last = self._last_taken
-        if last is not None:
-            self._start_id, self._start_inclusive = last.message_id(), False
-        elif untaken:
-            self._start_id, self._start_inclusive = untaken[0].message_id(), True
-        if self._start_id is not None:
-            self.start = _start_position(self._start_id, inclusive=self._start_inclusive)
-        return self._start_id
-
-    def _rollback_s(self) -> int:
-        """Return how many seconds back a non-durable subscription without a start id begins.
-
-        The broker may have forgotten where the last seek moved it. In whole seconds, a few messages may be too many.
-        """
-        if self._options.durable or self._start_id is not None or self._start_ms is None:
-            return 0
-        return max(0, -(-(int(time.time() * 1000) - self._start_ms) // 1000))
 
     def _detach(self, connection: Connection, error: VelaError | None) -> None:
         if connection is self._link:
@@ -805,18 +764,6 @@ def _position(message: Message) -> Position:
 
 def _payload_bytes(messages: Sequence[Message]) -> int:
     return sum(len(message.body.payload) for message in messages)
-
-
-def _start_position(message_id: MessageId, *, inclusive: bool) -> StartPosition | None:
-    if message_id in (MessageId.earliest, MessageId.latest):
-        return None
-    first = message_id.first_chunk() or message_id
-    return StartPosition(
-        ledger_id=first.ledger_id(),
-        entry_id=first.entry_id(),
-        batch_index=first.batch_index(),
-        inclusive=inclusive,
-    )
 
 
 def _decrypt(options: ConsumerOptions) -> Decrypt | None:
