@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 from broker.doors.binary.wire import events
 from tests.support.examples import model_settings
 from tests.unit.client.ack_link import FakeConsumer, FakeLink, messages
-from vela.aio.consumers.receive_queue import ReceiveQueue
+from vela.aio.deliveries.receive_queue import ReceiveQueue
 from vela.aio.letters.letters import Letters
 from vela.core.acks.options import AckOptions
 from vela.core.producing.outgoing import Outgoing
@@ -131,7 +131,7 @@ class World(FakeConsumer):
     # -- the broker
 
     def attach(self) -> None:
-        self.queue.clear()
+        self.queue.remove(lambda _: True)
         self.links += 1
         self.link = FakeLink()
         self.charged = 0
@@ -195,14 +195,14 @@ class World(FakeConsumer):
         return self.queue.find(lambda message: (1, message.entry.entry_id) in positions)
 
     def redelivered_locally(self, positions: Sequence[tuple[int, int]]) -> None:
-        removed = self.queue.remove(positions)
+        removed = self.queue.remove(lambda message: (1, message.entry.entry_id) in positions)
         for message in removed:
             is_below = message.entry.redelivery_count < LIMIT
             assert is_below or not self.is_unhandled(message), "it would come over the limit, unseen"
         self.charged -= len(removed)
 
     def redeliver_everything(self) -> None:
-        self.charged -= len(self.queue.clear())
+        self.charged -= len(self.queue.remove(lambda _: True))
         self._all_anew()
         if self.link is not None:
             self.link.write(commands.redeliver(self.consumer_id, ()))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from vela.aio.consumers.receive_queue import ReceiveQueue
+from vela.aio.deliveries.receive_queue import ReceiveQueue
 from vela.errors import AlreadyClosed, Timeout
 from vela.message import Message, ReceivedEntry
 from vela.options import ConsumerBatchReceivePolicy
@@ -53,9 +53,7 @@ async def test_removed_messages_are_not_taken_and_the_rest_is_taken_once_in_orde
     listener.start()
     removed: list[int] = []
     while queue.messages:
-        removed += [
-            each.entry.entry_id for each in queue.remove_where(lambda each: each.entry.entry_id % 7 == 0)
-        ]
+        removed += [each.entry.entry_id for each in queue.remove(lambda each: each.entry.entry_id % 7 == 0)]
     ended.set()
     listener.join(20)
     assert taken == sorted(taken)

@@ -12,19 +12,16 @@ import asyncio
 import dataclasses
 import logging
 import secrets
-import threading
-from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from vela.aio.acks.sender import DONE, acked_id, id_of, no_message
 from vela.aio.consumers.consumer import Consumer
-from vela.aio.consumers.listener import start_listener
-from vela.aio.consumers.listener_view import ListenerView
-from vela.aio.consumers.receive_queue import ReceiveQueue
 from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.aio.consumers.warnings import PrefetchWatch
+from vela.aio.deliveries.listener import start_listener
+from vela.aio.deliveries.receive_queue import ReceiveQueue
 from vela.aio.own_loop import require_loop
 from vela.core.consuming.seek_target import seek_target
 from vela.core.consuming.state import ConsumerState
@@ -42,9 +39,7 @@ from vela.options import ConsumerType, InitialPosition
 
 if TYPE_CHECKING:
     from vela.aio.client_ports import ClientPorts
-    from vela.aio.consumers.listener import Listener
     from vela.aio.consumers.options import ConsumerOptions
-    from vela.core.acks.batch_acks import Position
     from vela.options import ConsumerBatchReceivePolicy
 
 __all__ = ["MultiTopicsConsumer"]
@@ -79,7 +74,6 @@ class MultiTopicsConsumer(Consumer):
         self._failed: set[str] = set()  # topics or partitions whose consumers cannot reconnect
         self._loop = asyncio.get_running_loop()
         self.queue = ReceiveQueue(_taken, _is_current)
-        self._listener: Listener | None = None
         self._state = ConsumerState.UNINITIALIZED
         self._is_paused = options.start_paused
         self._updates: asyncio.Task[None] | None = None
@@ -97,16 +91,15 @@ class MultiTopicsConsumer(Consumer):
             names = [name for topic, count in self._topics.items() for name in _names(topic, count)]
             await self._subscribe(list(dict.fromkeys(names)), is_new=False)
             if (function := self._options.message_listener) is not None:
-                view = self._options.listener_view or ListenerView
-                self._listener = start_listener(
+                self.queue.listener = start_listener(
                     function,
                     self,
-                    self,
+                    self.queue,
                     name=self._name,
-                    view=view,
+                    view=self._options.listener_view,
                     thread=self._client.listener_threads.next(),
                 )
-                self._listener.wake()
+                self.queue.listener.wake()
         except BaseException as error:
             self._state = ConsumerState.FAILED
             self.queue.end(NotConnected(f"the consumer could not subscribe: {error}"))
@@ -160,7 +153,10 @@ class MultiTopicsConsumer(Consumer):
             ),
             start_paused=self._is_paused,
         )
-        made = [TopicConsumer(self._client, name, self._own(name, own), inbox=self) for name in names]
+        made = [
+            TopicConsumer(self._client, name, self._own(name, own), inbox=self.queue, on_failed=self.failed)
+            for name in names
+        ]
         try:
             await _every(each.open() for each in made)
             if self._state.is_over:
@@ -193,7 +189,11 @@ class MultiTopicsConsumer(Consumer):
     def _of(self, message: Message | MessageId) -> TopicConsumer:
         """Return the consumer of a message. Raises InvalidConfiguration if an id does not name its topic."""
         entry = message.entry if isinstance(message, Message) else id_of(message).received()
-        if entry is not None and isinstance(entry.receiver, TopicConsumer) and entry.receiver.feeds(self):
+        if (
+            entry is not None
+            and isinstance(entry.receiver, TopicConsumer)
+            and entry.receiver.feeds(self.queue)
+        ):
             return entry.receiver
         message_id = message.message_id() if isinstance(message, Message) else message
         topic = message_id.topic_name()
@@ -400,65 +400,14 @@ class MultiTopicsConsumer(Consumer):
             self._updates.cancel()
         if self._prefetch is not None:
             self._prefetch.close()
-        if self._listener is not None:
-            self._listener.close()
+        if self.queue.listener is not None:
+            self.queue.listener.close()
 
     def __repr__(self) -> str:
         return f"<MultiTopicsConsumer of {self.topic()}, subscription {self.subscription_name()}>"
 
-    # --- for its consumers (`Inbox`) and the listener
-
-    @property
-    def messages(self) -> deque[Message]:
-        """See `ListenerSource`."""
-        return self.queue.messages
-
-    @property
-    def taking(self) -> threading.Lock:
-        """See `ListenerSource`."""
-        return self.queue.taking
-
-    def taken(self, message: Message) -> None:
-        """See `ListenerSource`."""
-        _taken(message)
-
-    def listener_idle(self) -> None:
-        """See `ListenerSource`."""
-
-    def put(self, consumer: TopicConsumer, messages: list[Message]) -> None:
-        """See `Inbox`."""
-        self.queue.put(messages)
-        if self._listener is not None:
-            self._listener.wake()
-
-    @property
-    def has_messages(self) -> bool:
-        """See `Inbox`."""
-        return bool(self.queue.messages)
-
-    def waiting(self, consumer: TopicConsumer, positions: Collection[Position]) -> list[Message]:
-        """See `Inbox`."""
-        return self.queue.find(
-            lambda message: (
-                message.entry.receiver is consumer
-                and (message.entry.ledger_id, message.entry.entry_id) in positions
-            )
-        )
-
-    def drop(self, consumer: TopicConsumer, positions: Collection[Position] | None) -> list[Message]:
-        """See `Inbox`."""
-        removed = self.queue.remove_where(
-            lambda message: (
-                message.entry.receiver is consumer
-                and (positions is None or (message.entry.ledger_id, message.entry.entry_id) in positions)
-            )
-        )
-        if self._listener is not None:
-            self._listener.wake()
-        return removed
-
     def failed(self, consumer: TopicConsumer, error: VelaError) -> None:
-        """See `Inbox`. The other consumers continue. If all have failed, receives fail."""
+        """Called if a topic's consumer cannot reconnect. The others continue. If all have failed, receives fail."""
         self._failed.add(consumer.topic())
         if self._failed.issuperset(self._consumers) and not self._state.is_over:
             self._state = ConsumerState.FAILED

@@ -69,7 +69,7 @@ class PatternConsumer(MultiTopicsConsumer):
                 logger.warning("%s: cannot subscribe to %s: %s", self, topic, error)
 
     def failed(self, consumer: TopicConsumer, error: VelaError) -> None:
-        """See `Inbox`. A deleted topic does not end this consumer, even if it was the only one."""
+        """See `MultiTopicsConsumer`. A deleted topic does not end this consumer, even if it was the only one."""
         if isinstance(error, TopicNotFound):
             self._deleted.add(base_name(consumer.topic()))
             self._known_hash = None  # so that the next look lists the topics again

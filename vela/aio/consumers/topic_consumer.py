@@ -12,29 +12,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import threading
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from vela.aio.acks.side import AckSide
 from vela.aio.attachment import Attachment
-from vela.aio.consumers.arrivals import Arrivals
 from vela.aio.consumers.consumer import Consumer
 from vela.aio.consumers.events import EventCaller
-from vela.aio.consumers.intake import Intake
-from vela.aio.consumers.listener import start_listener
-from vela.aio.consumers.listener_view import ListenerView
-from vela.aio.consumers.receive_queue import ReceiveQueue
 from vela.aio.consumers.subscription_commands import seek_command, subscribe_command
 from vela.aio.consumers.warnings import PrefetchWatch
 from vela.aio.deadline import Deadline
+from vela.aio.deliveries.arrivals import Arrivals
+from vela.aio.deliveries.intake import Intake
+from vela.aio.deliveries.listener import start_listener
+from vela.aio.deliveries.receive_queue import ReceiveQueue
+from vela.aio.deliveries.schema_gate import SchemaGate
+from vela.aio.deliveries.untaken import Untaken
 from vela.aio.letters.letters import Letters
 from vela.aio.own_loop import require_loop
-from vela.aio.schema_gate import SchemaGate
-from vela.core.acks.options import AckOptions
 from vela.core.consuming.counters import ConsumerCounters
 from vela.core.consuming.read_position import ReadPosition
 from vela.core.consuming.seek_target import seek_target
@@ -61,13 +58,11 @@ from vela.wire.binary import commands, replies
 if TYPE_CHECKING:
     from vela.aio.client_ports import ClientPorts
     from vela.aio.connections.connection import Connection
-    from vela.aio.consumers.listener import Listener
     from vela.aio.consumers.options import ConsumerOptions
     from vela.core.acks.batch_acks import Position
-    from vela.core.consuming.entry_opening import Decrypt
     from vela.options import ConsumerBatchReceivePolicy
 
-__all__ = ["Inbox", "TopicConsumer"]
+__all__ = ["TopicConsumer"]
 
 logger = logging.getLogger(__name__)
 
@@ -76,29 +71,6 @@ _NAME_CHARACTERS: Final = 5
 # Pause between two checks of has_message_available while a message is on its way. It doubles from first to last.
 _FIRST_LOOK_S: Final = 0.1
 _LAST_LOOK_S: Final = 1.0
-
-
-class Inbox(Protocol):
-    """The common queue of several consumers, in place of their own queues. `MultiTopicsConsumer` is one.
-
-    When it passes a message to the application, it calls `taken` of the message's consumer.
-    """
-
-    def put(self, consumer: TopicConsumer, messages: list[Message]) -> None:
-        """Add messages that arrived at a consumer, in order."""
-
-    def waiting(self, consumer: TopicConsumer, positions: Collection[Position]) -> list[Message]:
-        """Return a consumer's waiting messages from these entries."""
-
-    @property
-    def has_messages(self) -> bool:
-        """Return whether messages of any consumer wait."""
-
-    def drop(self, consumer: TopicConsumer, positions: Collection[Position] | None) -> list[Message]:
-        """Remove and return a consumer's waiting messages from these entries; None = from all entries."""
-
-    def failed(self, consumer: TopicConsumer, error: VelaError) -> None:
-        """Record that a consumer cannot reconnect, for example because its topic was deleted."""
 
 
 class TopicConsumer(Consumer):
@@ -110,9 +82,14 @@ class TopicConsumer(Consumer):
         topic: str,
         options: ConsumerOptions,
         *,
-        inbox: Inbox | None = None,
+        inbox: ReceiveQueue | None = None,
+        on_failed: Callable[[TopicConsumer, VelaError], None] | None = None,
     ) -> None:
-        """`topic` is one topic or one partition. Raises InvalidConfiguration, InvalidTopicName."""
+        """`topic` is one topic or one partition. Raises InvalidConfiguration, InvalidTopicName.
+
+        inbox: the common queue of several consumers, which gets the messages instead of this consumer's own.
+        on_failed: called if the consumer cannot reconnect, for example because its topic was deleted.
+        """
         self._client = client
         self._topic = full_name(topic)
         self._options = options
@@ -129,7 +106,11 @@ class TopicConsumer(Consumer):
         """Where the consumer reads."""
         self._loop = asyncio.get_running_loop()
         timers = client.make_timers()
-        self.acks = AckSide(self, _ack_options(client, self._topic, options), timers)
+        self.acks = AckSide(
+            self,
+            options.ack_options(self._topic, receipt_timeout_s=client.settings.operation_timeout_s),
+            timers,
+        )
         """The consumer's acks and redelivery requests."""
         self.letters = None if options.letters is None else Letters(self, options.letters, timers)
         """Sends messages to the dead-letter and retry-letter topics; None = not configured."""
@@ -142,17 +123,16 @@ class TopicConsumer(Consumer):
         self._intake = Intake(
             self,
             self._topic,
-            options,
+            options.delivery_options(max_uncompressed_bytes=client.max_uncompressed_bytes),
             timers,
-            _decrypt(options),
-            max_uncompressed_bytes=client.max_uncompressed_bytes,
         )
-        self.queue = ReceiveQueue(self.taken, self.is_current)
+        self.queue = ReceiveQueue(self.taken, self.is_current, on_idle=self.listener_idle)
         """Messages that were delivered and not taken yet."""
         self.flow = FlowControl(self._permits(), client.memory, self._send_flow)
         """The permits that the consumer grants to the broker."""
         self._inbox = inbox
-        self._listener: Listener | None = None
+        self._on_failed = on_failed
+        self._untaken = Untaken(self, self.queue if inbox is None else inbox)
         self._timers = timers
         self._prefetch: PrefetchWatch | None = None  # only open Shared consumers have one
         self._events = EventCaller(options.consumer_event_listener, self._name)
@@ -164,10 +144,6 @@ class TopicConsumer(Consumer):
         self.epoch = None if options.is_shared else 0
         """How often everything was requested again; None on Shared and Key_Shared, where the broker does not count."""
         self._arrivals = Arrivals()
-        self._is_seeking = False
-        self._seek_ended = asyncio.Event()
-        self._seek_ended.set()
-        self._during_seek: list[Message] = []  # messages that arrived while a seek was under way
         self._reached_end = False
         self._is_active: bool | None = None
 
@@ -185,13 +161,12 @@ class TopicConsumer(Consumer):
         try:
             function = self._options.message_listener
             if function is not None:
-                view = self._options.listener_view or ListenerView
-                self._listener = start_listener(
+                self.queue.listener = start_listener(
                     function,
                     self,
-                    self,
+                    self.queue,
                     name=self._name,
-                    view=view,
+                    view=self._options.listener_view,
                     thread=self._client.listener_threads.next(),
                 )
             await self._attachment.open()
@@ -254,8 +229,8 @@ class TopicConsumer(Consumer):
             entries_stale=counters.stale_entries,
         )
 
-    def feeds(self, inbox: object) -> bool:
-        """Return whether the consumer's messages go to this inbox."""
+    def feeds(self, inbox: ReceiveQueue) -> bool:
+        """Return whether the consumer's messages go to this queue, which several consumers share."""
         return self._inbox is inbox
 
     def queued_and_taken(self) -> tuple[int, int]:
@@ -275,9 +250,9 @@ class TopicConsumer(Consumer):
 
     async def __anext__(self) -> Message:
         """See `Consumer`. Written out here because it runs for every message."""
-        messages = self.queue.messages
-        if messages and self._listener is None:
-            message = messages.popleft()
+        queue = self.queue
+        if queue.messages and queue.listener is None:
+            message = queue.messages.popleft()
             self._count(message)
             return message
         return await super().__anext__()
@@ -361,14 +336,12 @@ class TopicConsumer(Consumer):
     async def seek(self, messageid: MessageId | int | Callable[[str], MessageId | int]) -> None:
         """See `Consumer.seek`."""
         target = seek_target(messageid, self._topic)
-        if self._is_seeking:
+        if self._untaken.is_held:
             raise InvalidConfiguration("a seek is under way: wait for it")
         link = self._require_link()
         generation = self._intake.generation
         self.acks.flush()
-        self._is_seeking = True
-        self._seek_ended.clear()
-        self._during_seek += self.queue.clear()
+        self._untaken.hold()
         try:
             await link.request(
                 lambda request_id: seek_command(self.consumer_id, target, request_id=request_id),
@@ -376,11 +349,7 @@ class TopicConsumer(Consumer):
             )
             self._sought(target, generation, link)
         finally:
-            self._is_seeking = False
-            self._seek_ended.set()
-            kept, self._during_seek = self._during_seek, []
-            if kept := [message for message in kept if self.is_current(message)]:
-                self._put(kept)
+            self._untaken.release()
         await self._until_attached(self._deadline())
 
     def _sought(self, target: MessageId | int, generation: int, link: Connection) -> None:
@@ -449,9 +418,9 @@ class TopicConsumer(Consumer):
         """See `Consumer.has_message_available`."""
         give_up_s = self._loop.time() + self._client.settings.operation_timeout_s
         pause_s = _FIRST_LOOK_S
-        while not self._has_something():
+        while not self._untaken.has_any():
             last = await self.last_message()
-            if self._has_something():  # arrived meanwhile
+            if self._untaken.has_any():  # arrived meanwhile
                 break
             if not self._is_before(last):
                 return False
@@ -462,9 +431,6 @@ class TopicConsumer(Consumer):
             await self._arrivals.next(pause_s)
             pause_s = min(2 * pause_s, _LAST_LOOK_S)
         return True
-
-    def _has_something(self) -> bool:
-        return bool(self.queue.messages) if self._inbox is None else self._inbox.has_messages
 
     def _is_before(self, last: replies.LastMessageId) -> bool:
         """Return whether the topic has messages after those that have arrived."""
@@ -479,7 +445,7 @@ class TopicConsumer(Consumer):
             and self.flow.fetches_ahead
             and not self._options.is_shared
             and self._is_active is not False
-            and self._listener is None
+            and self.queue.listener is None
         )
 
     def _require_link(self) -> Connection:
@@ -534,8 +500,8 @@ class TopicConsumer(Consumer):
     async def _stop(self, deadline: Deadline) -> None:
         """Stop the listener, drop waiting messages, wake waiting calls, and send the collected acks."""
         self._drop_queue()
-        if self._listener is not None:
-            self._listener.close()
+        if self.queue.listener is not None:
+            self.queue.listener.close()
         self._events.close()
         self._intake.close()
         self.flow.close()
@@ -559,8 +525,8 @@ class TopicConsumer(Consumer):
         self._client.forget(self)
         self.queue.end(NotConnected(f"the consumer of {self._topic} has failed: {error}"))
         self._closing = self._loop.create_task(self._stop(self._deadline()))
-        if self._inbox is not None:
-            self._inbox.failed(self, error)
+        if self._on_failed is not None:
+            self._on_failed(self, error)
 
     # --- being attached to a connection
 
@@ -572,7 +538,7 @@ class TopicConsumer(Consumer):
         self._attached.clear()
         # For a seek, the broker closes this consumer before it confirms the seek. If the consumer subscribed again
         # before the confirmation, the messages that arrive until then would be dropped as older than the seek.
-        await self._seek_ended.wait()
+        await self._untaken.until_released()
         start = self.read_position.resume(self._drop_queue())
         self._arrivals.reset()
         self._reached_end = False  # the broker says so again if it is still true
@@ -664,20 +630,10 @@ class TopicConsumer(Consumer):
         """See `ConsumerSink`."""
         self._reached_end = True
 
-    # --- for the intake, the listener and the acknowledging side
-
-    @property
-    def messages(self) -> deque[Message]:
-        """See `ListenerSource`."""
-        return self.queue.messages
-
-    @property
-    def taking(self) -> threading.Lock:
-        """See `ListenerSource`."""
-        return self.queue.taking
+    # --- for the intake, the listener, the acks and the letters
 
     def listener_idle(self) -> None:
-        """See `ListenerSource`."""
+        """Called when the listener has returned and no message waits."""
 
     def connection(self) -> Connection | None:
         """See `AckOwner`."""
@@ -693,19 +649,10 @@ class TopicConsumer(Consumer):
         if self.letters is not None:
             messages = self.letters.arrived(messages)
         self.flow.arrived(_payload_bytes(messages), permits)
-        if self._is_seeking:
-            self._during_seek += messages
-        elif messages:
-            self._put(messages)
-
-    def _put(self, messages: list[Message]) -> None:
-        if self._inbox is not None:
-            self._inbox.put(self, messages)
-        else:
-            self.queue.put(messages)
-            self.flow.filled(len(self.queue))
-            if self._listener is not None:
-                self._listener.wake()
+        if messages:
+            self._untaken.put(messages)
+            if self._inbox is None:
+                self.flow.filled(len(self.queue))
 
     def passed_over(self, messages: Sequence[Message]) -> None:
         """See `LettersOwner`."""
@@ -714,22 +661,11 @@ class TopicConsumer(Consumer):
 
     def waiting(self, positions: Collection[Position]) -> list[Message]:
         """See `LettersOwner`."""
-        wanted = set(positions)
-        kept = [each for each in self._during_seek if _position(each) in wanted]
-        if self._inbox is not None:
-            return kept + self._inbox.waiting(self, wanted)
-        return kept + self.queue.find(lambda message: _position(message) in wanted)
+        return self._untaken.find(set(positions))
 
     def redelivered_locally(self, positions: Sequence[Position]) -> None:
         """See `AckOwner`."""
-        wanted = set(positions)
-        inbox = self._inbox
-        removed = self.queue.remove(wanted) if inbox is None else inbox.drop(self, wanted)
-        kept, self._during_seek = self._during_seek, []
-        for message in kept:
-            (removed if _position(message) in wanted else self._during_seek).append(message)
-        if self._listener is not None:
-            self._listener.wake()
+        removed = self._untaken.remove(set(positions))
         self.flow.removed(_payload_bytes(removed))
         if removed:
             self._arrivals.reset()
@@ -747,9 +683,7 @@ class TopicConsumer(Consumer):
 
     def _drop_queue(self) -> list[Message]:
         """Remove and return all messages that the application has not taken."""
-        dropped = self.queue.clear() if self._inbox is None else self._inbox.drop(self, None)
-        dropped += self._during_seek
-        self._during_seek.clear()
+        dropped = self._untaken.clear()
         self.flow.emptied(_payload_bytes(dropped))
         return dropped
 
@@ -758,35 +692,5 @@ class TopicConsumer(Consumer):
             self._link.write(commands.flow(self.consumer_id, permits))
 
 
-def _position(message: Message) -> Position:
-    return message.entry.ledger_id, message.entry.entry_id
-
-
 def _payload_bytes(messages: Sequence[Message]) -> int:
     return sum(len(message.body.payload) for message in messages)
-
-
-def _decrypt(options: ConsumerOptions) -> Decrypt | None:
-    if options.crypto_key_reader is None:
-        return None
-    from vela.encryption.decryptor import Decryptor  # needs the extra vela[encryption]
-
-    return Decryptor(options.crypto_key_reader).decrypt
-
-
-def _ack_options(client: ClientPorts, topic: str, options: ConsumerOptions) -> AckOptions:
-    return AckOptions(
-        is_shared=options.is_shared,
-        is_persistent=topic.startswith("persistent://"),
-        batch_index_acks=options.batch_index_ack_enabled,
-        group_ms=options.ack_group_time_ms,
-        group_size=options.ack_group_size,
-        receipts=options.ack_receipt_enabled,
-        receipt_timeout_s=client.settings.operation_timeout_s,
-        ack_timeout_ms=options.unacked_messages_timeout_ms or 0,
-        ack_timeout_tick_ms=options.unacked_messages_tick_ms,
-        ack_timeout_backoff=options.ack_timeout_redelivery_backoff,
-        negative_ack_delay_ms=options.negative_ack_redelivery_delay_ms,
-        negative_ack_backoff=options.negative_ack_redelivery_backoff,
-        negative_ack_timer=options.negative_ack_timer,
-    )

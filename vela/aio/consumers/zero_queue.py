@@ -91,7 +91,7 @@ class ZeroQueueConsumer(TopicConsumer):
         """Return how many messages the listener or the waiting calls would take now."""
         if self._link is None:
             return 0
-        listener = self._listener
+        listener = self.queue.listener
         if listener is None:
             return self.queue.waiting
         return int(not (listener.is_busy or self._is_listener_paused or self.queue.messages))
@@ -101,7 +101,7 @@ class ZeroQueueConsumer(TopicConsumer):
             self.flow.grant(self._balance.grant_for(wanted))
 
     def listener_idle(self) -> None:
-        """See `ListenerSource`."""
+        """See `TopicConsumer`."""
         self._ask(self._wanted())
 
     # --- deliveries

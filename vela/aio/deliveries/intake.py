@@ -30,10 +30,9 @@ from vela.wire.errors import MetadataCorrupt
 if TYPE_CHECKING:
     from vela.aio.acks.side import AckSide
     from vela.aio.connections.connection import Connection
-    from vela.aio.consumers.options import ConsumerOptions
     from vela.aio.timers import Timer, Timers
     from vela.core.consuming.counters import ConsumerCounters
-    from vela.core.consuming.entry_opening import Decrypt
+    from vela.core.consuming.delivery_options import DeliveryOptions
     from vela.core.consuming.read_position import ReadPosition
     from vela.core.consuming.start_position import StartPosition
     from vela.wire.binary import replies
@@ -73,26 +72,20 @@ class Intake:
         self,
         owner: IntakeOwner,
         topic: str,
-        options: ConsumerOptions,
+        options: DeliveryOptions,
         timers: Timers,
-        decrypt: Decrypt | None,
-        *,
-        max_uncompressed_bytes: int,
     ) -> None:
         self.generation = 0
         """Number of the current connection. Messages of earlier connections are outdated."""
         self._owner = owner
         self._topic = topic
-        self._schema = options.schema
-        self._is_durable = options.durable
-        self._failure_action = options.crypto_failure_action
+        self._options = options
+        self._decrypt = options.decrypt
         self._timers = timers
-        self._decrypt = decrypt
-        self._max_uncompressed_bytes = max_uncompressed_bytes
         self._chunks: ChunkAssembler[MessageId] = ChunkAssembler(
-            max_pending=options.max_pending_chunked_message,
-            expiry_ms=options.expire_time_of_incomplete_chunked_message_ms,
-            auto_ack_oldest=options.auto_ack_oldest_chunked_message_on_queue_full,
+            max_pending=options.max_pending_chunked_messages,
+            expiry_ms=options.chunk_expiry_ms,
+            auto_ack_oldest=options.acks_oldest_chunks,
         )
         self._expiry: Timer | None = None
 
@@ -121,7 +114,7 @@ class Intake:
                 reply.entry_block,
                 ack_set,
                 max_message_bytes=connection.max_message_bytes,
-                max_uncompressed_bytes=self._max_uncompressed_bytes,
+                max_uncompressed_bytes=self._options.max_uncompressed_bytes,
                 decrypt=self._decrypt,
             )
         except Damaged as damage:
@@ -176,7 +169,7 @@ class Intake:
             reply.partition,
             reply.redelivery_count,
             batch_size,
-            self._schema,
+            self._options.schema,
             self._owner,
         )
         entry.generation = self.generation
@@ -190,7 +183,7 @@ class Intake:
         were processed. Without the ack, the backlog would never become 0.
         """
         kept = [body for body in bodies if not start.skips(reply.ledger_id, reply.entry_id, body.batch_index)]
-        if bodies and not kept and self._is_durable:
+        if bodies and not kept and self._options.is_durable:
             self._owner.acks.acknowledge(MessageId(reply.partition, reply.ledger_id, reply.entry_id))
         return kept
 
@@ -226,7 +219,7 @@ class Intake:
     def _undecryptable(self, connection: Connection, reply: replies.Message, error: Undecryptable) -> None:
         """Handle an entry that cannot be decrypted, as the consumer's `crypto_failure_action` says."""
         self._owner.counters.undecryptable_entries += 1
-        action = self._failure_action
+        action = self._options.crypto_failure_action
         if action is ConsumerCryptoFailureAction.DISCARD:
             self._discard(
                 connection, reply, Damaged(ValidationError.DECRYPTION_ERROR, error.charged, str(error))
@@ -289,7 +282,7 @@ class Intake:
         start, first = self._owner.read_position.start, outcome.ids[0]
         if start is not None and start.skips(first.ledger_id(), first.entry_id(), -1):
             self._owner.give_back(1)
-            if self._is_durable:
+            if self._options.is_durable:
                 self._owner.acks.acknowledge(outcome.ids)
             return
         entry = self._entry(reply, 0)
