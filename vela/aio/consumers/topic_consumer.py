@@ -21,7 +21,8 @@ from vela.aio.acks.side import AckSide
 from vela.aio.attachment import Attachment
 from vela.aio.consumers.consumer import Consumer
 from vela.aio.consumers.events import EventCaller
-from vela.aio.consumers.subscription_commands import seek_command, subscribe_command
+from vela.aio.consumers.link import ConsumerLink
+from vela.aio.consumers.subscription_commands import subscribe_command
 from vela.aio.consumers.warnings import PrefetchWatch
 from vela.aio.deadline import Deadline
 from vela.aio.deliveries.arrivals import Arrivals
@@ -47,13 +48,12 @@ from vela.errors import (
     NotConnected,
     ReadError,
     SubscriptionNotFound,
-    Timeout,
     TopicNotFound,
     VelaError,
 )
 from vela.message import Message, MessageId
 from vela.options import ConsumerType
-from vela.wire.binary import commands, replies
+from vela.wire.binary import replies
 
 if TYPE_CHECKING:
     from vela.aio.client_ports import ClientPorts
@@ -128,7 +128,10 @@ class TopicConsumer(Consumer):
         )
         self.queue = ReceiveQueue(self.taken, self.is_current, on_idle=self.listener_idle)
         """Messages that were delivered and not taken yet."""
-        self.flow = FlowControl(self._permits(), client.memory, self._send_flow)
+        self._link = ConsumerLink(
+            self.consumer_id, self._topic, timeout_s=client.settings.operation_timeout_s
+        )
+        self.flow = FlowControl(self._permits(), client.memory, self._link.flow)
         """The permits that the consumer grants to the broker."""
         self._inbox = inbox
         self._on_failed = on_failed
@@ -136,9 +139,7 @@ class TopicConsumer(Consumer):
         self._timers = timers
         self._prefetch: PrefetchWatch | None = None  # only open Shared consumers have one
         self._events = EventCaller(options.consumer_event_listener, self._name)
-        self._link: Connection | None = None
         self._attachment = Attachment(client, self._topic, self._attach, on_failed=self._fail)
-        self._attached = asyncio.Event()
         self._state = ConsumerState.UNINITIALIZED
         self._closing: asyncio.Task[None] | None = None
         self.epoch = None if options.is_shared else 0
@@ -175,10 +176,10 @@ class TopicConsumer(Consumer):
         except BaseException as error:
             self._state = ConsumerState.FAILED
             self.queue.end(NotConnected(f"the consumer could not subscribe: {error}"))
-            link = self._link
+            connection = self._link.connection
             await self._stop(self._deadline())
-            if link is not None:  # cancelled just after the broker had accepted the consumer
-                self._leave(link)
+            if connection is not None:  # cancelled just after the broker had accepted the consumer
+                self._link.leave(connection)
             await self._attachment.close()
             raise
         self._client.keep(self)
@@ -199,7 +200,7 @@ class TopicConsumer(Consumer):
 
     def is_connected(self) -> bool:
         """See `Consumer.is_connected`."""
-        return self._link is not None and self._state is ConsumerState.READY
+        return self._link.connection is not None and self._state is ConsumerState.READY
 
     def has_reached_end_of_topic(self) -> bool:
         """See `Consumer.has_reached_end_of_topic`."""
@@ -338,47 +339,36 @@ class TopicConsumer(Consumer):
         target = seek_target(messageid, self._topic)
         if self._untaken.is_held:
             raise InvalidConfiguration("a seek is under way: wait for it")
-        link = self._require_link()
+        self._check_usable()
+        self._link.require()
         generation = self._intake.generation
         self.acks.flush()
         self._untaken.hold()
         try:
-            await link.request(
-                lambda request_id: seek_command(self.consumer_id, target, request_id=request_id),
-                timeout_s=self._client.settings.operation_timeout_s,
-            )
-            self._sought(target, generation, link)
+            await self._link.seek(target)
+            self._sought(target, generation)
         finally:
             self._untaken.release()
         await self._until_attached(self._deadline())
 
-    def _sought(self, target: MessageId | int, generation: int, link: Connection) -> None:
+    def _sought(self, target: MessageId | int, generation: int) -> None:
         """Drop the old messages after the broker has moved the subscription."""
         self._arrivals.reset()
         self.read_position.sought(target)
         dropped = len(self._drop_queue())
-        if self._link is link and self._intake.generation == generation:
+        if self._link.connection is not None and self._intake.generation == generation:
             # The broker did not close this consumer, for example because it is inactive on Failover.
             self.flow.give_back(dropped)
         self.acks.sought()
 
     async def _until_attached(self, deadline: Deadline) -> None:
-        try:
-            async with asyncio.timeout(deadline.left_s):
-                await self._attached.wait()
-        except TimeoutError:
-            raise Timeout(f"the consumer of {self._topic} is not subscribed again yet") from None
+        await self._link.until_attached(deadline)
         self._check_usable()
 
     async def unsubscribe(self, force: bool = False) -> None:
         """See `Consumer.unsubscribe`."""
-        link = self._require_link()
-        await link.request(
-            lambda request_id: commands.unsubscribe(self.consumer_id, request_id=request_id, force=force),
-            timeout_s=self._client.settings.operation_timeout_s,
-        )
-        link.consumers.pop(self.consumer_id, None)
-        self._link = None
+        self._check_usable()
+        await self._link.unsubscribe(force=force)
         await self.close()
 
     async def get_last_message_id(self) -> MessageId:
@@ -399,20 +389,15 @@ class TopicConsumer(Consumer):
         """
         deadline = self._deadline()
         while True:
-            if self._link is None and not self._state.is_over:
+            if self._link.connection is None and not self._state.is_over:
                 await self._until_attached(deadline)
-            link = self._require_link()
+            self._check_usable()
+            connection = self._link.require()
             try:
-                answer = await link.request(
-                    lambda request_id: commands.get_last_message_id(self.consumer_id, request_id=request_id),
-                    timeout_s=deadline.left_s,
-                )
+                return await self._link.last_message(timeout_s=deadline.left_s)
             except (ConnectError, ReadError):
-                if link is self._link:
+                if connection is self._link.connection:
                     raise
-            else:
-                assert isinstance(answer, replies.LastMessageId)
-                return answer
 
     async def has_message_available(self) -> bool:
         """See `Consumer.has_message_available`."""
@@ -448,12 +433,6 @@ class TopicConsumer(Consumer):
             and self.queue.listener is None
         )
 
-    def _require_link(self) -> Connection:
-        self._check_usable()
-        if self._link is None:
-            raise NotConnected(f"the consumer of {self._topic} has no connection now; try again later")
-        return self._link
-
     # --- closing
 
     async def close(self) -> None:
@@ -473,21 +452,7 @@ class TopicConsumer(Consumer):
         """Leave the subscription, then end waiting receives with the error."""
         deadline = self._deadline()
         await self._stop(deadline)
-        link = self._link
-        if link is not None and deadline.left_s:
-            self._link = None
-            try:
-                await link.request(
-                    lambda request_id: commands.close_consumer(self.consumer_id, request_id=request_id),
-                    timeout_s=deadline.left_s,
-                )
-            except VelaError as failure:
-                logger.debug(
-                    "%s: could not tell the broker that %s closes: %s", self._topic, self._name, failure
-                )
-            link.consumers.pop(self.consumer_id, None)
-        elif link is not None:  # no time is left to wait for the broker's answer
-            self._leave(link)
+        await self._link.close(deadline)
         await self._attachment.close()
         self._state = ConsumerState.CLOSED
         self._client.forget(self)
@@ -507,7 +472,7 @@ class TopicConsumer(Consumer):
         self.flow.close()
         if self._schema_gate is not None:
             self._schema_gate.close()
-        self._attached.set()
+        self._link.wake()
         self._arrivals.wake()
         if self._prefetch is not None:
             self._prefetch.close()
@@ -534,8 +499,7 @@ class TopicConsumer(Consumer):
         """Empty the queue, subscribe, forget the permits of the last connection, and send all permits."""
         if self._state.is_over:
             raise AlreadyClosed(f"the consumer of {self._topic} is closed")
-        self._link = None
-        self._attached.clear()
+        self._link.detach()
         # For a seek, the broker closes this consumer before it confirms the seek. If the consumer subscribed again
         # before the confirmation, the messages that arrive until then would be dropped as older than the seek.
         await self._untaken.until_released()
@@ -545,51 +509,37 @@ class TopicConsumer(Consumer):
         if self._schema_gate is not None:
             self._schema_gate.close()  # the broker delivers again what the gate keeps back
         self._intake.attached()
-        connection.consumers[self.consumer_id] = self
         try:
-            await connection.request(
-                lambda request_id: subscribe_command(
-                    self._options,
-                    topic=self._topic,
-                    consumer_id=self.consumer_id,
-                    consumer_name=self._name,
-                    request_id=request_id,
-                    start=start,
-                    rollback_s=self.read_position.rollback_s(int(time.time() * 1000)),
-                    epoch=self.epoch,
-                ),
-                timeout_s=self._client.settings.operation_timeout_s,
+            await self._link.subscribe(
+                connection, self, lambda request_id: self._subscribe_command(request_id, start)
             )
             if self._state.is_over:
                 raise AlreadyClosed(f"the consumer of {self._topic} was closed while it subscribed")
-            if connection.consumers.get(self.consumer_id) is not self:
-                raise ReadError(
-                    f"the broker closed the consumer of {self._topic} as soon as it was subscribed"
-                )
-            self._link = connection
             self._state = ConsumerState.READY
             self.acks.attached()
             self.flow.attached()
         except BaseException as error:
-            self._link = None
             if self._state is ConsumerState.READY:
                 self._state = ConsumerState.CONNECTING
-            connection.consumers.pop(self.consumer_id, None)
-            if not isinstance(error, VelaError) or isinstance(error, Timeout | AlreadyClosed):
-                self._leave(connection)  # the broker has subscribed the consumer, or may still do so
+            self._link.give_up(connection, error)
             raise
-        self._attached.set()
+        self._link.confirm()
 
-    def _leave(self, connection: Connection) -> None:
-        """Tell the broker that the consumer closes, without waiting for the answer."""
-        self._link = None
-        connection.consumers.pop(self.consumer_id, None)
-        connection.write(commands.close_consumer(self.consumer_id, request_id=connection.next_request_id()))
+    def _subscribe_command(self, request_id: int, start: MessageId | None) -> bytes:
+        return subscribe_command(
+            self._options,
+            topic=self._topic,
+            consumer_id=self.consumer_id,
+            consumer_name=self._name,
+            request_id=request_id,
+            start=start,
+            rollback_s=self.read_position.rollback_s(int(time.time() * 1000)),
+            epoch=self.epoch,
+        )
 
     def _detach(self, connection: Connection, error: VelaError | None) -> None:
-        if connection is self._link:
-            self._link = None
-            self._attached.clear()
+        if connection is self._link.connection:
+            self._link.detach()
             self._arrivals.wake()
             if self._state is ConsumerState.READY:
                 self._state = ConsumerState.CONNECTING
@@ -600,7 +550,7 @@ class TopicConsumer(Consumer):
 
     def on_message(self, connection: Connection, reply: replies.Message) -> None:
         """See `ConsumerSink`. Ignores deliveries over an earlier connection, and while the consumer closes."""
-        if connection is not self._link or not self._state.can_receive:
+        if connection is not self._link.connection or not self._state.can_receive:
             self.counters.stale_entries += 1
             return
         epoch = reply.consumer_epoch
@@ -637,7 +587,7 @@ class TopicConsumer(Consumer):
 
     def connection(self) -> Connection | None:
         """See `AckOwner`."""
-        return self._link
+        return self._link.connection
 
     def give_back(self, permits: int) -> None:
         """See `IntakeOwner`."""
@@ -677,8 +627,7 @@ class TopicConsumer(Consumer):
         self._arrivals.reset()
         if self.epoch is not None:
             self.epoch += 1
-        if self._link is not None:
-            self._link.write(commands.redeliver(self.consumer_id, (), epoch=self.epoch))
+        self._link.redeliver_all(self.epoch)
         self.flow.give_back(dropped)
 
     def _drop_queue(self) -> list[Message]:
@@ -686,10 +635,6 @@ class TopicConsumer(Consumer):
         dropped = self._untaken.clear()
         self.flow.emptied(_payload_bytes(dropped))
         return dropped
-
-    def _send_flow(self, permits: int) -> None:
-        if self._link is not None:
-            self._link.write(commands.flow(self.consumer_id, permits))
 
 
 def _payload_bytes(messages: Sequence[Message]) -> int:

@@ -89,7 +89,7 @@ class ZeroQueueConsumer(TopicConsumer):
 
     def _wanted(self) -> int:
         """Return how many messages the listener or the waiting calls would take now."""
-        if self._link is None:
+        if self._link.connection is None:
             return 0
         listener = self.queue.listener
         if listener is None:
@@ -97,7 +97,7 @@ class ZeroQueueConsumer(TopicConsumer):
         return int(not (listener.is_busy or self._is_listener_paused or self.queue.messages))
 
     def _ask(self, wanted: int) -> None:
-        if self._link is not None:
+        if self._link.connection is not None:
             self.flow.grant(self._balance.grant_for(wanted))
 
     def listener_idle(self) -> None:
