@@ -107,7 +107,7 @@ class World(FakeConsumer):
         self.batch_index_acks = batch_index_acks
         self.every_send = every_send
         self.box = Post(self, retry=retry)
-        self.letters = Letters(self, self.box, self.timers)  # type: ignore[arg-type]
+        self.letters = Letters(self, self.box, self.timers, "c")  # type: ignore[arg-type]
         self.acks.letters = self.letters
         self.queue = ReceiveQueue(self._taken, lambda message: message.entry.generation == self.links)
         self.remaining = [full(entry) for entry in range(len(SIZES))]
@@ -187,9 +187,6 @@ class World(FakeConsumer):
                     self.deliver(entry)
 
     # -- the consumer
-
-    def consumer_name(self) -> str:
-        return "c"
 
     def waiting(self, positions: Collection[tuple[int, int]]) -> list[Message]:
         return self.queue.find(lambda message: (1, message.entry.entry_id) in positions)

@@ -33,7 +33,8 @@ class ConsumerLink:
         """`timeout_s`: for the broker's answer to a request."""
         self.connection: Connection | None = None
         """The connection on which the consumer is subscribed; None while there is none."""
-        self._consumer_id = consumer_id
+        self.consumer_id = consumer_id
+        """The consumer's number on its connections, unique in the client."""
         self._topic = topic
         self._timeout_s = timeout_s
         self._attached = asyncio.Event()
@@ -44,9 +45,9 @@ class ConsumerLink:
         self, connection: Connection, sink: ConsumerSink[Connection], command: Callable[[int], bytes]
     ) -> None:
         """Register the consumer on a connection and subscribe it there. Call `confirm` or `give_up` after this."""
-        connection.consumers[self._consumer_id] = sink
+        connection.consumers[self.consumer_id] = sink
         await connection.request(command, timeout_s=self._timeout_s)
-        if connection.consumers.get(self._consumer_id) is not sink:
+        if connection.consumers.get(self.consumer_id) is not sink:
             raise ReadError(f"the broker closed the consumer of {self._topic} as soon as it was subscribed")
         self.connection = connection
 
@@ -60,7 +61,7 @@ class ConsumerLink:
             self.leave(connection)  # the broker has subscribed the consumer, or may still do so
         else:
             self.connection = None
-            connection.consumers.pop(self._consumer_id, None)
+            connection.consumers.pop(self.consumer_id, None)
 
     def detach(self) -> None:
         """Use no connection until the consumer is subscribed again."""
@@ -90,26 +91,26 @@ class ConsumerLink:
     def flow(self, permits: int) -> None:
         """Grant permits."""
         if self.connection is not None:
-            self.connection.write(commands.flow(self._consumer_id, permits))
+            self.connection.write(commands.flow(self.consumer_id, permits))
 
     def redeliver_all(self, epoch: int | None) -> None:
         """Have all unacknowledged messages delivered again."""
         if self.connection is not None:
-            self.connection.write(commands.redeliver(self._consumer_id, (), epoch=epoch))
+            self.connection.write(commands.redeliver(self.consumer_id, (), epoch=epoch))
 
     # --- requests
 
     async def seek(self, target: MessageId | int) -> None:
         """Move the subscription."""
         await self.require().request(
-            lambda request_id: seek_command(self._consumer_id, target, request_id=request_id),
+            lambda request_id: seek_command(self.consumer_id, target, request_id=request_id),
             timeout_s=self._timeout_s,
         )
 
     async def last_message(self, *, timeout_s: float) -> replies.LastMessageId:
         """Return the newest message and the mark-delete position."""
         answer = await self.require().request(
-            lambda request_id: commands.get_last_message_id(self._consumer_id, request_id=request_id),
+            lambda request_id: commands.get_last_message_id(self.consumer_id, request_id=request_id),
             timeout_s=timeout_s,
         )
         assert isinstance(answer, replies.LastMessageId)
@@ -121,10 +122,10 @@ class ConsumerLink:
         """Delete the subscription. After that, the consumer is not on its connection any more."""
         connection = self.require()
         await connection.request(
-            lambda request_id: commands.unsubscribe(self._consumer_id, request_id=request_id, force=force),
+            lambda request_id: commands.unsubscribe(self.consumer_id, request_id=request_id, force=force),
             timeout_s=self._timeout_s,
         )
-        connection.consumers.pop(self._consumer_id, None)
+        connection.consumers.pop(self.consumer_id, None)
         self.connection = None
 
     async def close(self, deadline: Deadline) -> None:
@@ -138,15 +139,15 @@ class ConsumerLink:
         self.connection = None
         try:
             await connection.request(
-                lambda request_id: commands.close_consumer(self._consumer_id, request_id=request_id),
+                lambda request_id: commands.close_consumer(self.consumer_id, request_id=request_id),
                 timeout_s=deadline.left_s,
             )
         except VelaError as error:
             logger.debug("%s: could not tell the broker that a consumer closes: %s", self._topic, error)
-        connection.consumers.pop(self._consumer_id, None)
+        connection.consumers.pop(self.consumer_id, None)
 
     def leave(self, connection: Connection) -> None:
         """Tell the broker that the consumer closes, without waiting for the answer."""
         self.connection = None
-        connection.consumers.pop(self._consumer_id, None)
-        connection.write(commands.close_consumer(self._consumer_id, request_id=connection.next_request_id()))
+        connection.consumers.pop(self.consumer_id, None)
+        connection.write(commands.close_consumer(self.consumer_id, request_id=connection.next_request_id()))

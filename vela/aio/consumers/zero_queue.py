@@ -38,6 +38,7 @@ class ZeroQueueConsumer(TopicConsumer):
             )
         self._balance = ZeroQueueBalance(self._wanted, paused=options.start_paused)
         super().__init__(client, topic, options)
+        self._deliveries.refuse_batch = self._close_for_batch
         self._turn = asyncio.Lock()
         self._is_listener_paused = False
 
@@ -89,7 +90,7 @@ class ZeroQueueConsumer(TopicConsumer):
 
     def _wanted(self) -> int:
         """Return how many messages the listener or the waiting calls would take now."""
-        if self._link.connection is None:
+        if self.link.connection is None:
             return 0
         listener = self.queue.listener
         if listener is None:
@@ -97,21 +98,12 @@ class ZeroQueueConsumer(TopicConsumer):
         return int(not (listener.is_busy or self._is_listener_paused or self.queue.messages))
 
     def _ask(self, wanted: int) -> None:
-        if self._link.connection is not None:
+        if self.link.connection is not None:
             self.flow.grant(self._balance.grant_for(wanted))
 
     def listener_idle(self) -> None:
         """See `TopicConsumer`."""
         self._ask(self._wanted())
-
-    # --- deliveries
-
-    def show(self, messages: list[Message], is_batch: bool) -> None:
-        """See `IntakeOwner`."""
-        if is_batch:
-            self._close_for_batch(messages[0])
-            return
-        super().show(messages, is_batch)
 
     def _close_for_batch(self, message: Message) -> None:
         entry = message.entry

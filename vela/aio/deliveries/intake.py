@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from vela.core.consuming.delivery_options import DeliveryOptions
     from vela.core.consuming.read_position import ReadPosition
     from vela.core.consuming.start_position import StartPosition
+    from vela.core.flow.flow_control import FlowControl
     from vela.wire.binary import replies
 
 __all__ = ["Intake", "IntakeOwner"]
@@ -50,34 +51,37 @@ _MAX_JOINED_BYTES: Final = 512 * 1024 * 1024  # decompressed size of a chunked m
 
 
 class IntakeOwner(Protocol):
-    """What the intake needs from its consumer."""
+    """What the intake needs from its consumer's deliveries."""
 
-    consumer_id: int
+    @property
+    def flow(self) -> FlowControl:
+        """Return the permits of the consumer."""
+
     acks: AckSide
     counters: ConsumerCounters
     read_position: ReadPosition
     epoch: int | None
-
-    def give_back(self, permits: int) -> None:
-        """Grant permits again for messages that the application will not see."""
 
     def show(self, messages: list[Message], is_batch: bool) -> None:
         """Pass messages to the application, in order."""
 
 
 class Intake:
-    """The deliveries of one consumer. The consumer calls `receive` for each delivery over its current connection."""
+    """Opens the deliveries of one consumer. Call `receive` for each delivery over its current connection."""
 
     def __init__(
         self,
         owner: IntakeOwner,
+        receiver: object,
         topic: str,
         options: DeliveryOptions,
         timers: Timers,
     ) -> None:
+        """`receiver` is the consumer that the application acknowledges the messages to."""
         self.generation = 0
         """Number of the current connection. Messages of earlier connections are outdated."""
         self._owner = owner
+        self._receiver = receiver
         self._topic = topic
         self._options = options
         self._decrypt = options.decrypt
@@ -104,7 +108,7 @@ class Intake:
     def pass_over(self, reply: replies.Message) -> None:
         """Skip an outdated delivery and grant its permits again."""
         self._owner.counters.stale_entries += 1
-        self._owner.give_back(entry_cost(reply.entry_block, reply.ack_set))
+        self._owner.flow.not_shown(entry_cost(reply.entry_block, reply.ack_set))
 
     def receive(self, connection: Connection, reply: replies.Message) -> None:
         """Process one delivery."""
@@ -154,7 +158,7 @@ class Intake:
         owner = self._owner
         count = len(bodies)
         if count != charged:
-            owner.give_back(charged - count)
+            owner.flow.not_shown(charged - count)
         if bodies:
             owner.counters.messages_delivered += count
             entry = self._entry(reply, batch_size)
@@ -170,7 +174,7 @@ class Intake:
             reply.redelivery_count,
             batch_size,
             self._options.schema,
-            self._owner,
+            self._receiver,
         )
         entry.generation = self.generation
         entry.epoch = self._owner.epoch
@@ -235,7 +239,7 @@ class Intake:
         message = Message(body, entry)
         if action is ConsumerCryptoFailureAction.CONSUME:
             entry.encryption = context_of(error.metadata, failed=True)
-            self._owner.give_back(error.charged - 1)
+            self._owner.flow.not_shown(error.charged - 1)
             self._owner.counters.messages_delivered += 1
             self._owner.show([message], False)
             return
@@ -250,7 +254,7 @@ class Intake:
                 count,
             )
         self._owner.acks.taken(message)  # so that the ack timeout, if any, requests redelivery
-        self._owner.give_back(error.charged)
+        self._owner.flow.not_shown(error.charged)
 
     # --- chunked messages
 
@@ -270,7 +274,7 @@ class Intake:
         self._give_up(outcome)
         self._watch_expiry()
         if outcome.payload is None:
-            self._owner.give_back(1)
+            self._owner.flow.not_shown(1)
             return
         try:
             body = join_chunks(metadata, outcome.payload, max_joined_bytes=_MAX_JOINED_BYTES)
@@ -281,7 +285,7 @@ class Intake:
             return
         start, first = self._owner.read_position.start, outcome.ids[0]
         if start is not None and start.skips(first.ledger_id(), first.entry_id(), -1):
-            self._owner.give_back(1)
+            self._owner.flow.not_shown(1)
             if self._options.is_durable:
                 self._owner.acks.acknowledge(outcome.ids)
             return

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from vela.core.flow.memory_limit import MemoryLimit, MemoryShare
+from vela.message import Message
 
 __all__ = ["FlowControl", "Permits"]
 
@@ -78,39 +79,39 @@ class FlowControl:
             self._memory.reset()
         self.grant(self.permits.attached())
 
-    def arrived(self, size_bytes: int, permits: int) -> None:
-        """Count a delivery: the bytes of its messages to show, and the permits that it cost."""
+    def arrived(self, messages: Sequence[Message], permits: int) -> None:
+        """Count the messages to show of a delivery, and the permits that it cost."""
         self.permits.spent(permits)
         if self._memory is not None:
-            self._memory.add(size_bytes, permits)
+            self._memory.add(_payload_bytes(messages), permits)
 
     def not_shown(self, permits: int) -> None:
         """Restore permits of messages that the application will not see. A negative number withdraws permits."""
-        self.arrived(0, permits)
+        self.arrived((), permits)
         self.give_back(permits)
 
-    def taken(self, size_bytes: int) -> None:
+    def taken(self, message: Message) -> None:
         """Count a message that the application got."""
         if self._memory is not None:
-            self._memory.remove(size_bytes)
+            self._memory.remove(len(message.body.payload))
         if permits := self.permits.give_back(1):
             self.grant(permits)
 
-    def untaken(self, size_bytes: int) -> None:
+    def untaken(self, message: Message) -> None:
         """Undo `taken` for a message that goes back into the queue."""
         if self._memory is not None:
-            self._memory.put_back(size_bytes)
+            self._memory.put_back(len(message.body.payload))
         self.permits.take_back(1)
 
-    def removed(self, size_bytes: int) -> None:
-        """Count bytes of messages that were removed from the queue. Their permits are not restored."""
+    def removed(self, messages: Sequence[Message]) -> None:
+        """Count messages that were removed from the queue. Their permits are not restored."""
         if self._memory is not None:
-            self._memory.remove(size_bytes)
+            self._memory.remove(_payload_bytes(messages))
 
-    def emptied(self, size_bytes: int) -> None:
-        """Count the bytes of all waiting messages, which were dropped. Their permits are not restored."""
+    def emptied(self, messages: Sequence[Message]) -> None:
+        """Count all waiting messages, which were dropped. Their permits are not restored."""
         self.permits.emptied()
-        self.removed(size_bytes)
+        self.removed(messages)
 
     def give_back(self, messages: int) -> None:
         """Restore the permits of messages that left the queue without being taken."""
@@ -145,3 +146,7 @@ class FlowControl:
         """Release the memory, because all waiting messages were dropped."""
         if self._memory is not None:
             self._memory.reset()
+
+
+def _payload_bytes(messages: Sequence[Message]) -> int:
+    return sum(len(message.body.payload) for message in messages)

@@ -126,6 +126,6 @@ def numbers(count: int) -> list[bytes]:
 def link_of(consumer: Consumer) -> Connection:
     """The connection of a consumer of one topic."""
     assert isinstance(consumer, TopicConsumer)
-    link = consumer.connection()
+    link = consumer.link.connection
     assert link is not None
     return link

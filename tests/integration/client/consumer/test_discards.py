@@ -106,7 +106,7 @@ async def test_a_hundred_damaged_batches_leave_the_permits_right(desk: Desk) -> 
 @pytest.mark.row("S0.19")
 async def test_a_broker_that_makes_up_for_discarded_batches_is_given_one_permit(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=100)
-    link = consumer.connection()
+    link = consumer.link.connection
     assert link is not None
     link._engine.server_version = "Vela 0.1.0"
     desk.deliver(
@@ -182,7 +182,7 @@ async def test_a_decrypted_message_names_its_keys(desk: Desk) -> None:
             raise RuntimeError("a key reader that fails")
         return payload[::-1]
 
-    consumer._intake._decrypt = decrypt
+    consumer._deliveries._intake._decrypt = decrypt
     desk.deliver(sealed(b"bad"))
     desk.deliver(sealed(b"doog"))
     message = await asyncio.wait_for(consumer.receive(), 5)

@@ -96,7 +96,7 @@ async def test_deliveries_over_a_replaced_connection_are_ignored(desk: Desk) -> 
     taken = await consumer.receive()
     old = desk.link
     desk.peer.on(events.Subscribe, lambda link, event: None)
-    link = consumer.connection()
+    link = consumer.link.connection
     assert link is not None
     # Answer the first SUBSCRIBE late; later ones are answered at once.
     desk._subscribed(old, desk.peer.of(events.Subscribe)[0])
