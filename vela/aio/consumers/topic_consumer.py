@@ -1,11 +1,11 @@
 """A consumer of one topic or of one partition.
 
-The broker's deliveries come through `intake`, and acks go through `acks`. Everything runs on the client's event loop. A
-message that is taken from the queue without waiting needs neither a future nor a task.
+`Deliveries` has its messages, and `ConsumerLink` its commands to the broker. Everything runs on the client's event
+loop. A message that is taken from the queue without waiting needs neither a future nor a task.
 """
 
-# Over 400 lines, because it is one state machine: attaching, seeking, closing and the broker's commands all change the
-# same few fields, which are the link, its generation, the queue and the permits.
+# Over 400 lines, because it has all calls of a consumer, besides its life: attaching, losing the connection, failing
+# and closing.
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from vela.aio.attachment import Attachment
+from vela.aio.consumers.active_role import ActiveRole
 from vela.aio.consumers.consumer import Consumer
-from vela.aio.consumers.events import EventCaller
 from vela.aio.consumers.link import ConsumerLink
 from vela.aio.consumers.subscription_commands import subscribe_command
 from vela.aio.consumers.warnings import PrefetchWatch
@@ -110,12 +110,11 @@ class TopicConsumer(Consumer):
         self.letters = self._deliveries.letters
         """Sends messages to the dead-letter and retry-letter topics; None = not configured."""
         self._prefetch: PrefetchWatch | None = None  # only open Shared consumers have one
-        self._events = EventCaller(options.consumer_event_listener, self._name)
+        self._role = ActiveRole(options.consumer_event_listener, self._name)
         self._attachment = Attachment(client, self._topic, self._attach, on_failed=self._fail)
         self._state = ConsumerState.UNINITIALIZED
         self._closing: asyncio.Task[None] | None = None
         self._reached_end = False
-        self._is_active: bool | None = None
 
     def _new_deliveries(self) -> Deliveries:
         client, options, schema = self._client, self._options, self._options.schema
@@ -200,7 +199,7 @@ class TopicConsumer(Consumer):
     @property
     def is_active(self) -> bool | None:
         """Return whether this is the active consumer on Failover; None if the broker has not said so yet."""
-        return self._is_active
+        return self._role.is_active
 
     @property
     def available_permits(self) -> int:
@@ -389,7 +388,7 @@ class TopicConsumer(Consumer):
             self._options.queue_size > 0
             and self.flow.fetches_ahead
             and not self._options.is_shared
-            and self._is_active is not False
+            and self._role.is_active is not False
             and self.queue.listener is None
         )
 
@@ -426,7 +425,7 @@ class TopicConsumer(Consumer):
         """Stop the listener, drop waiting messages, wake waiting calls, and send the collected acks."""
         if self.queue.listener is not None:
             self.queue.listener.close()
-        self._events.close()
+        self._role.close()
         self.link.wake()
         if self._prefetch is not None:
             self._prefetch.close()
@@ -512,9 +511,7 @@ class TopicConsumer(Consumer):
 
     def on_active_change(self, connection: Connection, active: bool) -> None:
         """See `ConsumerSink`."""
-        if self._is_active != active:
-            self._is_active = active
-            self._events.tell(self, partition_index(self._topic), active)
+        self._role.change(self, partition_index(self._topic), active)
 
     def on_end_of_topic(self, connection: Connection) -> None:
         """See `ConsumerSink`."""
