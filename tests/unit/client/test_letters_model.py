@@ -109,7 +109,9 @@ class World(FakeConsumer):
         self.box = Post(self, retry=retry)
         self.letters = Letters(self, self.box, self.timers, "c")  # type: ignore[arg-type]
         self.acks.letters = self.letters
-        self.queue = ReceiveQueue(self._taken, lambda message: message.entry.generation == self.links)
+        self.queue = ReceiveQueue(
+            self._taken, lambda message: message.entry.generation == self.links, lambda: None
+        )
         self.remaining = [full(entry) for entry in range(len(SIZES))]
         self.counts = list(COUNTS)
         self.links = 0

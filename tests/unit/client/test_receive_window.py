@@ -29,7 +29,7 @@ def test_a_growable_window_doubles_up_to_its_size() -> None:
     window = opened(10, growable=True)
     flows, sizes = [], []
     for _ in range(6):
-        window.filled(window.size - window.owed)
+        window.spent(window.at_broker)
         flows.append(window.ran_dry())
         sizes.append(window.size)
     assert sizes == [2, 4, 8, 10, 10, 10]
@@ -40,11 +40,11 @@ def test_a_growable_window_doubles_up_to_its_size() -> None:
 def test_a_growable_window_stays_unless_all_its_messages_arrived_and_were_taken() -> None:
     window = opened(10, growable=True)
     assert (window.ran_dry(), window.size) == (0, 1)
-    window.filled(1)
+    window.spent(1)
     window.emptied()
     assert (window.ran_dry(), window.size) == (0, 1)
     fixed = opened(10)
-    fixed.filled(10)
+    fixed.spent(10)
     assert (fixed.ran_dry(), fixed.size) == (0, 10)
 
 
@@ -87,6 +87,7 @@ def test_permits_never_drift(size: int, steps: list[str]) -> None:
         if step == "deliver" and at_broker > 0:
             at_broker -= 1
             queued += 1
+            window.spent(1)
         elif step == "take" and queued:
             queued, taken = queued - 1, taken + 1
             at_broker += window.give_back(1)
@@ -101,10 +102,10 @@ def test_permits_never_drift(size: int, steps: list[str]) -> None:
         elif step == "resume":
             at_broker += window.resume()
         elif step == "grow":
-            window.filled(queued)
             at_broker += window.ran_dry()
         elif step == "attach":
             at_broker, queued, taken = window.attached(), 0, 0
+        assert window.at_broker == at_broker
         assert at_broker + window.owed + queued == window.size
 
 

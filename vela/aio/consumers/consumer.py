@@ -174,10 +174,7 @@ class Consumer(ABC):
         """Return the consumer's state."""
         return self._state
 
-    def _before_waiting(self) -> None:  # noqa: B027 - most consumers do nothing here
-        """Called if the application wants a message and the queue is empty."""
-
-    def _interrupted(self) -> None:  # noqa: B027
+    def _interrupted(self) -> None:  # noqa: B027 - most consumers do nothing here
         """Called after a receive was cancelled."""
 
     async def receive(self, timeout_millis: float | None = None) -> Message:
@@ -191,8 +188,6 @@ class Consumer(ABC):
         if timeout_millis is not None:
             timeout_millis = milliseconds("timeout_millis", timeout_millis)
         self._check_receives()
-        if not self.queue.messages:
-            self._before_waiting()
         try:
             return await self.queue.receive(timeout_millis)
         except asyncio.CancelledError:
@@ -206,8 +201,6 @@ class Consumer(ABC):
         nobody waits for it any more. Raises the errors of `receive`.
         """
         self._check_receives()
-        if not self.queue.messages:
-            self._before_waiting()
         return self.queue.receive_async()
 
     def receive_nowait(self) -> Message | None:

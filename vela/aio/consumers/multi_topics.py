@@ -67,7 +67,7 @@ class MultiTopicsConsumer(Consumer):
         self._name = options.consumer_name or secrets.token_hex(_NAME_BYTES)[:_NAME_CHARACTERS]
         self._options = dataclasses.replace(options, consumer_name=self._name)
         self._loop = asyncio.get_running_loop()
-        self.queue = ReceiveQueue(_taken, _is_current)
+        self.queue = ReceiveQueue(_taken, _is_current, self._ran_dry)
         self._topics = SubscribedTopics(
             client, topics, self._options, self.queue, own_options=self._own, on_failed=self.failed
         )
@@ -184,6 +184,11 @@ class MultiTopicsConsumer(Consumer):
         return self._options.batch_receive_policy, sum(
             each.flow.permits.size for each in self._topics.consumers
         )
+
+    def _ran_dry(self) -> None:
+        if self._options.auto_scaled_receiver_queue_size_enabled:  # there may be thousands of topics
+            for consumer in self._topics.consumers:
+                consumer.flow.ran_dry()
 
     # --- acknowledging
 

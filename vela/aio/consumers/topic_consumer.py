@@ -96,12 +96,12 @@ class TopicConsumer(Consumer):
         self._timers = client.make_timers()
         self.link = ConsumerLink(self.consumer_id, self._topic, timeout_s=client.settings.operation_timeout_s)
         """The consumer's link to its broker."""
-        self.queue = ReceiveQueue(self.taken, self.is_current, on_idle=self.listener_idle)
-        """Messages that were delivered and not taken yet."""
         self._inbox = inbox
         self._on_failed = on_failed
         self.flow = FlowControl(self._permits(), client.memory, self.link.flow)
         """The permits that the consumer grants to the broker."""
+        self.queue = ReceiveQueue(self.taken, self.is_current, self.flow.ran_dry)
+        """Messages that were delivered and not taken yet."""
         self._deliveries = self._new_deliveries()
         self.counters = self._deliveries.counters
         """The counters behind the consumer's statistics."""
@@ -223,9 +223,6 @@ class TopicConsumer(Consumer):
     def _batch_policy(self) -> tuple[ConsumerBatchReceivePolicy, int]:
         return self._options.batch_receive_policy, self.flow.permits.size
 
-    def _before_waiting(self) -> None:
-        self.flow.ran_dry()
-
     def _interrupted(self) -> None:
         self.counters.receives_failed += 1
 
@@ -253,9 +250,6 @@ class TopicConsumer(Consumer):
     def is_awaited(self, message: Message) -> bool:
         """See `Deliveries.is_awaited`."""
         return self._deliveries.is_awaited(message)
-
-    def listener_idle(self) -> None:
-        """Called when the listener has returned and no message waits."""
 
     # --- acknowledging
 

@@ -53,16 +53,7 @@ class ZeroQueueConsumer(TopicConsumer):
         self._check_receives()
         async with self._turn:
             self._check_receives()
-            if not self.queue.messages:
-                self._ask(self.queue.waiting + 1)
             return await super().receive()
-
-    def receive_async(self) -> asyncio.Future[Message]:
-        """See `Consumer.receive_async`. Each call that has to wait asks the broker for one message."""
-        future = super().receive_async()
-        if not future.done():
-            self._ask(self.queue.waiting)
-        return future
 
     def receive_nowait(self) -> Message | None:
         """Raises InvalidConfiguration, because messages arrive only on request."""
@@ -81,7 +72,7 @@ class ZeroQueueConsumer(TopicConsumer):
         """See `Consumer.resume_message_listener`. Call it on the event loop only."""
         self._is_listener_paused = False
         super().resume_message_listener()
-        self._ask(self._wanted())
+        self.flow.ran_dry()
 
     # --- permits
 
@@ -96,14 +87,6 @@ class ZeroQueueConsumer(TopicConsumer):
         if listener is None:
             return self.queue.waiting
         return int(not (listener.is_busy or self._is_listener_paused or self.queue.messages))
-
-    def _ask(self, wanted: int) -> None:
-        if self.link.connection is not None:
-            self.flow.grant(self._balance.grant_for(wanted))
-
-    def listener_idle(self) -> None:
-        """See `TopicConsumer`."""
-        self._ask(self._wanted())
 
     def _close_for_batch(self, message: Message) -> None:
         entry = message.entry

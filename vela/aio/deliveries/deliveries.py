@@ -132,7 +132,7 @@ class Deliveries:
             messages = self.letters.arrived(messages)
         self.flow.arrived(messages, permits)
         if messages:
-            self.flow.filled(self._untaken.put(messages))
+            self._untaken.put(messages)
 
     def passed_over(self, messages: Sequence[Message]) -> None:
         """See `LettersOwner`."""
@@ -231,7 +231,7 @@ class Deliveries:
 
     def release(self) -> None:
         """Show what is still held, because a seek has ended."""
-        self.flow.filled(self._untaken.release())
+        self._untaken.release()
 
     async def until_released(self) -> None:
         """Wait until no seek is under way."""

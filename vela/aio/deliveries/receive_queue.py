@@ -63,8 +63,8 @@ class ReceiveQueue:
         "_batches",
         "_error",
         "_loop",
-        "_on_idle",
         "_pending",
+        "_ran_dry",
         "is_current",
         "listener",
         "messages",
@@ -76,10 +76,9 @@ class ReceiveQueue:
         self,
         taken: Callable[[Message], None],
         is_current: Callable[[Message], bool],
-        *,
-        on_idle: Callable[[], None] | None = None,
+        ran_dry: Callable[[], None],
     ) -> None:
-        """`on_idle` is called when the listener has returned and no message waits."""
+        """`ran_dry` is called when a call or the listener waits for more messages."""
         self.taken = taken
         """Called on the event loop for each message that the application gets."""
         self.is_current = is_current
@@ -90,7 +89,7 @@ class ReceiveQueue:
         """The messages, in order. Code that pops one must call `taken` for it, as `take` does."""
         self.taking = threading.Lock()
         """Locked to remove messages from the middle, and to take a message on a thread other than the loop's."""
-        self._on_idle = on_idle
+        self._ran_dry = ran_dry
         self._loop = asyncio.get_running_loop()
         self._pending: PendingReceives[_Receive] = PendingReceives()
         self._batches: PendingReceives[_BatchReceive] = PendingReceives()
@@ -184,6 +183,7 @@ class ReceiveQueue:
             _fail(future, self._error)
         else:
             self._pending.add(_Receive(future, is_async=is_async))
+            self._ran_dry()
         return future
 
     async def receive_batch(self, policy: ConsumerBatchReceivePolicy, full: int) -> list[Message]:
@@ -203,6 +203,7 @@ class ReceiveQueue:
                 raise self._error
             batch = _BatchReceive(self._loop.create_future(), max_messages, max_bytes)
             self._batches.add(batch)
+            self._ran_dry()
             left_s = None if deadline_s is None else deadline_s - self._loop.time()
             if left_s is not None and left_s <= 0:
                 batch.enough.cancel()
@@ -246,8 +247,8 @@ class ReceiveQueue:
 
     def listener_idle(self) -> None:
         """See `ListenerSource`."""
-        if self._on_idle is not None:
-            self._on_idle()
+        if not self.messages:
+            self._ran_dry()
 
     # --- removing
 

@@ -40,13 +40,12 @@ class Untaken:
         """Return whether the application can take a message, also one of another consumer with the same queue."""
         return bool(self._queue.messages)
 
-    def put(self, messages: list[Message]) -> int:
-        """Add messages that have arrived. Returns how many wait in the queue, or are held back."""
+    def put(self, messages: list[Message]) -> None:
+        """Add messages that have arrived."""
         if self.is_held:
             self._held += messages
-            return len(self._held)
-        self._queue.put(messages)
-        return len(self._queue)
+        else:
+            self._queue.put(messages)
 
     def find(self, positions: Collection[Position]) -> list[Message]:
         """Return the messages of these entries."""
@@ -77,13 +76,12 @@ class Untaken:
         self._held = self.clear()
         self._released.clear()
 
-    def release(self) -> int:
-        """Put the messages that are still held, and are not outdated, back into the queue. Returns how many wait."""
+    def release(self) -> None:
+        """Put the messages that are still held, and are not outdated, back into the queue."""
         self._released.set()
         held, self._held = self._held, []
         if kept := [message for message in held if self._queue.is_current(message)]:
             self._queue.put(kept)
-        return len(self._queue)
 
     async def until_released(self) -> None:
         """Wait until no message is held back."""

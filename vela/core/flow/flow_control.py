@@ -40,9 +40,6 @@ class Permits(Protocol):
     def take_back(self, permits: int) -> None:
         """Undo `give_back` for messages that were not taken after all."""
 
-    def filled(self, waiting: int) -> None:
-        """Note how many messages wait after a delivery."""
-
     def emptied(self) -> None:
         """Note that the waiting messages were dropped."""
 
@@ -116,10 +113,6 @@ class FlowControl:
     def give_back(self, messages: int) -> None:
         """Restore the permits of messages that left the queue without being taken."""
         self.grant(self.permits.give_back(messages))
-
-    def filled(self, waiting: int) -> None:
-        """Note how many messages wait after a delivery."""
-        self.permits.filled(waiting)
 
     def ran_dry(self) -> None:
         """Note that the application wants a message and none waits."""

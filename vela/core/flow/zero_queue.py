@@ -46,15 +46,12 @@ class ZeroQueueBalance:
     def take_back(self, permits: int) -> None:
         """See `Permits`. Nothing was granted for these messages."""
 
-    def filled(self, waiting: int) -> None:
-        """See `Permits`. There is no queue that could grow."""
-
     def emptied(self) -> None:
         """See `Permits`."""
 
     def ran_dry(self) -> int:
-        """See `Permits`."""
-        return 0
+        """Ask for a message for each call that waits, or for the listener."""
+        return self.grant_for(self._wanted())
 
     def grant_for(self, waiting: int) -> int:
         """Return the permits to send in one Flow now, so that this many receives can be served; 0 for none."""

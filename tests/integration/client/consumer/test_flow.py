@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from broker.doors.binary.wire import events
@@ -10,7 +13,8 @@ from tests.integration.client.consumer.test_receiving import delivered, payloads
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, damage, single
 from vela.errors import InvalidConfiguration
-from vela.options import ConsumerType
+from vela.message import Message
+from vela.options import ConsumerBatchReceivePolicy, ConsumerType
 
 
 @pytest.mark.row("S0.41")
@@ -170,6 +174,39 @@ async def test_an_auto_scaled_queue_begins_at_one_and_doubles(desk: Desk) -> Non
         sizes.append(desk.permits)
         waiting.cancel()
     assert sizes == [2, 4, 8, 8, 8]
+
+
+@pytest.mark.row("S0.36")
+async def test_an_auto_scaled_queue_grows_for_batch_receives(desk: Desk) -> None:
+    consumer = await desk.subscribe(
+        receiver_queue_size=8,
+        auto_scaled_receiver_queue_size_enabled=True,
+        batch_receive_policy=ConsumerBatchReceivePolicy(100, -1, 60_000),
+    )
+    await desk.settled(1)
+    for size in (2, 4, 8, 8):
+        desk.deliver_each(*[b"x"] * desk.permits)
+        await delivered(consumer, desk.next_entry)
+        await consumer.batch_receive()
+        waiting = asyncio.create_task(consumer.batch_receive())
+        await desk.settled(size)
+        waiting.cancel()
+
+
+@pytest.mark.row("S0.36")
+@pytest.mark.parametrize("on_thread", [True, False])
+async def test_an_auto_scaled_queue_grows_for_a_listener(desk: Desk, on_thread: bool) -> None:
+    async def listen(consumer: Any, message: Message) -> None:
+        pass
+
+    await desk.subscribe(
+        receiver_queue_size=8,
+        auto_scaled_receiver_queue_size_enabled=True,
+        message_listener=(lambda consumer, message: None) if on_thread else listen,
+    )
+    await desk.settled(1)
+    desk.deliver_each(b"x")
+    await desk.settled(2)
 
 
 @pytest.mark.row("S4.24")

@@ -92,6 +92,32 @@ async def test_pausing_and_resuming_reach_a_partition_that_is_being_subscribed(
         )
 
 
+async def test_the_queues_of_partitions_grow_when_the_common_queue_runs_dry(desk: Desk) -> None:
+    consumer = await Partitions(desk, 2).consumer(
+        receiver_queue_size=8, auto_scaled_receiver_queue_size_enabled=True
+    )
+    busy, quiet = desk.peer.of(events.Subscribe)
+    desk.link, desk.consumer_id = desk.peer.link, busy.consumer_id
+
+    def permits(subscribed: events.Subscribe) -> int:
+        flows = [flow for flow in desk.peer.of(events.Flow) if flow.consumer_id == subscribed.consumer_id]
+        return sum(flow.permits for flow in flows)
+
+    async def settled(size: int) -> None:
+        await until(lambda: permits(busy) - desk.next_entry == size, f"{size} permits")
+
+    await settled(1)
+    for before, size in ((1, 2), (2, 4), (4, 8), (8, 8)):
+        desk.deliver_each(*[b"x"] * before)
+        await until(lambda: consumer.statistics().messages_delivered == desk.next_entry, "messages")
+        while consumer.receive_nowait() is not None:
+            pass
+        waiting = consumer.receive_async()
+        await settled(size)
+        waiting.cancel()
+    assert permits(quiet) == 1
+
+
 async def test_messages_of_partitions_that_could_not_be_added_together_are_dropped(desk: Desk) -> None:
     partitions = Partitions(desk, 1)
     consumer = await partitions.consumer()
