@@ -184,7 +184,8 @@ class SubscribedTopics:
     def have_all_failed(self, consumer: TopicConsumer) -> bool:
         """Note that a consumer has failed. Return whether all have."""
         self._failed.add(consumer.topic())
-        return self._failed.issuperset(self._consumers)
+        # While the first ones are being subscribed, there are others besides the one that has failed.
+        return bool(self._consumers) and self._failed.issuperset(self._consumers)
 
     def end(self) -> None:
         """Subscribe to nothing more. A call that is under way raises AlreadyClosed."""

@@ -96,12 +96,12 @@ class TopicConsumer(Consumer):
         self._timers = client.make_timers()
         self.link = ConsumerLink(self.consumer_id, self._topic, timeout_s=client.settings.operation_timeout_s)
         """The consumer's link to its broker."""
-        self._inbox = inbox
         self._on_failed = on_failed
         self.flow = FlowControl(self._permits(), client.memory, self.link.flow)
         """The permits that the consumer grants to the broker."""
         self.queue = ReceiveQueue(self.taken, self.is_current, self.flow.ran_dry)
         """Messages that were delivered and not taken yet."""
+        self._inbox = self.queue if inbox is None else inbox
         self._deliveries = self._new_deliveries()
         self.counters = self._deliveries.counters
         """The counters behind the consumer's statistics."""
@@ -124,7 +124,7 @@ class TopicConsumer(Consumer):
         return Deliveries(
             self,
             self.link,
-            self.queue if self._inbox is None else self._inbox,
+            self._inbox,
             self.flow,
             ReadPosition(
                 options.start_message_id,
@@ -161,7 +161,7 @@ class TopicConsumer(Consumer):
                     thread=self._client.listener_threads.next(),
                 )
             await self._attachment.open()
-            if self._options.consumer_type is ConsumerType.Shared and self._inbox is None:
+            if self._options.consumer_type is ConsumerType.Shared and self._inbox is self.queue:
                 self._prefetch = PrefetchWatch(self, self._timers)
         except BaseException as error:
             self._state = ConsumerState.FAILED
@@ -211,7 +211,7 @@ class TopicConsumer(Consumer):
         return self.counters.statistics(waiting=len(self.queue), permits=self.available_permits)
 
     def feeds(self, inbox: ReceiveQueue) -> bool:
-        """Return whether the consumer's messages go to this queue, which several consumers share."""
+        """Return whether the consumer's messages go to this queue."""
         return self._inbox is inbox
 
     def queued_and_taken(self) -> tuple[int, int]:
@@ -383,7 +383,7 @@ class TopicConsumer(Consumer):
             and self.flow.fetches_ahead
             and not self._options.is_shared
             and self._role.is_active is not False
-            and self.queue.listener is None
+            and self._inbox.listener is None
         )
 
     # --- closing

@@ -69,6 +69,33 @@ async def test_a_consumer_whose_partitions_have_failed_subscribes_to_no_new_one(
     assert consumer._updates.cancelled()
 
 
+async def test_a_partition_that_fails_while_another_one_is_being_subscribed_does_not_end_the_consumer(
+    desk: Desk,
+) -> None:
+    partitions = Partitions(desk, 2)
+    partitions.holds = True
+    opening = asyncio.create_task(partitions.consumer())
+    await until(lambda: len(partitions.held) == 2, "two SUBSCRIBEs")
+    (link, deleted), (_, slow) = partitions.held
+
+    def no_topic(link: Link, event: events.Lookup) -> None:
+        link.engine.send_lookup_failed(event.request_id, ServerError.TOPIC_NOT_FOUND, "no such topic")
+
+    desk.peer.on(events.Lookup, no_topic)
+    link.engine.send_success(deleted.request_id)
+    link.flush()
+    await until(lambda: desk.peer.count(events.Flow) == 1, "its permits")
+    lookups = desk.peer.count(events.Lookup)
+    link.engine.send_close_consumer(deleted.consumer_id)
+    link.flush()
+    await until(lambda: desk.peer.count(events.Lookup) > lookups, "the lookup that fails")
+    link.engine.send_success(slow.request_id)
+    link.flush()
+    consumer = await opening
+    link.deliver(slow.consumer_id, single(b"x"), entry_id=0, ledger_id=LEDGER_ID)
+    assert (await consumer.receive(5_000)).data() == b"x"
+
+
 @pytest.mark.parametrize("resumes", [True, False])
 async def test_pausing_and_resuming_reach_a_partition_that_is_being_subscribed(
     desk: Desk, resumes: bool
