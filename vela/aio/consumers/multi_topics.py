@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -44,8 +43,6 @@ __all__ = ["MultiTopicsConsumer"]
 
 logger = logging.getLogger(__name__)
 
-_NAME_BYTES: Final = 3
-_NAME_CHARACTERS: Final = 5
 _ENDS: Final = (MessageId.earliest, MessageId.latest)
 
 
@@ -64,7 +61,7 @@ class MultiTopicsConsumer(Consumer):
                 "a consumer of several topics or partitions needs receiver_queue_size > 0"
             )
         self._client = client
-        self._name = options.consumer_name or secrets.token_hex(_NAME_BYTES)[:_NAME_CHARACTERS]
+        self._name = options.name()
         self._options = dataclasses.replace(options, consumer_name=self._name)
         self._loop = asyncio.get_running_loop()
         self.queue = ReceiveQueue(_taken, _is_current, self._ran_dry)

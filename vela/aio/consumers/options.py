@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_RECEIVER_QUEUE_SIZE", "ConsumerEvents", "ConsumerOptions", "MessageListener"]
 
 DEFAULT_RECEIVER_QUEUE_SIZE: Final = 1000
+_NAME_BYTES: Final = 3
+_NAME_CHARACTERS: Final = 5
 
 _CHOICES: Final = {
     "consumer_type": ConsumerType,
@@ -200,6 +203,10 @@ class ConsumerOptions:
             return 0
         size = self.receiver_queue_size
         return DEFAULT_RECEIVER_QUEUE_SIZE if size is None else size
+
+    def name(self) -> str:
+        """Return the name for a new consumer: the given one, or five random hexadecimal digits."""
+        return self.consumer_name or secrets.token_hex(_NAME_BYTES)[:_NAME_CHARACTERS]
 
     @property
     def is_shared(self) -> bool:

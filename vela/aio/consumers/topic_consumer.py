@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
@@ -60,8 +59,6 @@ __all__ = ["TopicConsumer"]
 
 logger = logging.getLogger(__name__)
 
-_NAME_BYTES: Final = 3
-_NAME_CHARACTERS: Final = 5
 # Pause between two checks of has_message_available while a message is on its way. It doubles from first to last.
 _FIRST_LOOK_S: Final = 0.1
 _LAST_LOOK_S: Final = 1.0
@@ -87,7 +84,7 @@ class TopicConsumer(Consumer):
         self._client = client
         self._topic = full_name(topic)
         self._options = options
-        self._name = options.consumer_name or secrets.token_hex(_NAME_BYTES)[:_NAME_CHARACTERS]
+        self._name = options.name()
         self.is_gone = False
         """Whether the consumer has failed because its topic or subscription does not exist any more."""
         self.consumer_id = client.new_consumer_id()
