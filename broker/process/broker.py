@@ -48,9 +48,9 @@ from broker.pulls.pulls import Pulls
 from broker.storage.pool import ConnectionPool, repeat_until_done
 from broker.storage.topics.topics import names_in_namespace
 from broker.subscription.collaborators import Storing, Surroundings
-from broker.subscription.flusher import Flusher
 from broker.subscription.interception import Interception
 from broker.subscription.settings import SubscriptionSettings
+from broker.subscription.storing.flusher import Flusher
 from broker.subscription.subscription import Subscription
 from broker.tasks import BackgroundTasks
 from broker.topics.auto_creation import TopicCreation

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from broker.log.epochs import Epochs
     from broker.plugins import EntryFilter
     from broker.storage.pool import ConnectionPool
-    from broker.subscription.flusher import Flusher
     from broker.subscription.interception import Interception
     from broker.subscription.settings import SubscriptionSettings
+    from broker.subscription.storing.flusher import Flusher
     from broker.tasks import BackgroundTasks
     from broker.tracing.tracing import Tracing
 

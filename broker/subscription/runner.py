@@ -52,11 +52,11 @@ if TYPE_CHECKING:
     from broker.log.topic_log import TopicLog
     from broker.subscription.collaborators import Surroundings
     from broker.subscription.consumer import Consumer
-    from broker.subscription.flusher import Flusher
     from broker.subscription.machine.acks import AckCommand
     from broker.subscription.machine.machine import SubscriptionMachine
     from broker.subscription.machine.rates import DispatchLimit
     from broker.subscription.requests import AckRequest, DurableCallback
+    from broker.subscription.storing.flusher import Flusher
 
 __all__ = ["SubscriptionRunner"]
 

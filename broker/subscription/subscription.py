@@ -35,6 +35,7 @@ from broker.storage.cursors import cursors as cursor_store
 from broker.storage.pool import repeat_until_done
 from broker.subscription.admission import require_consumer_room
 from broker.subscription.consumer import Consumer
+from broker.subscription.last_message import LastMessages
 from broker.subscription.machine.machine import SubscriptionMachine
 from broker.subscription.machine.rates import DispatchLimit
 from broker.subscription.machine.state import Counters, State
@@ -54,8 +55,8 @@ if TYPE_CHECKING:
     from broker.log.topic_log import TopicLog
     from broker.subscription.collaborators import Storing, Surroundings
     from broker.subscription.machine.rates import RatePair
-    from broker.subscription.refused_cursors import RefusedCursor
     from broker.subscription.requests import ConsumerSink, DurableCallback, SubscribeRequest
+    from broker.subscription.storing.refused_cursors import RefusedCursor
 
 __all__ = ["Subscription", "SubscriptionReporter", "SubscriptionTopic"]
 
@@ -171,6 +172,7 @@ class Subscription(SubscriptionRunner):
             forget=self._forget_me,
         )
         self.moves = CursorMove(machine, self, storing, forget=self._forget_me)
+        self._last_messages = LastMessages(log, topic.reader, topic.compacted)
         self._ready_at: tuple[int, ...] = ()  # the counts with which `_has_ready` was computed
         self._has_ready = False
 
@@ -549,35 +551,8 @@ class Subscription(SubscriptionRunner):
 
     async def last_message(self, consumer: Consumer) -> LastMessage:
         """Return the last message that a consumer can get, and the mark-delete position."""
-        position = self.log.ledgers.last_position()
-        horizon = self._compacted.horizon if consumer.request.read_compacted else None
-        if horizon is not None and (position.entry_id < 0 or position <= horizon):
-            return await self._last_kept_message()
-        if position.entry_id < 0:
-            return LastMessage(position=Position(-1, -1), batch_size=0, mark_delete=self.cursor.mark_delete)
-        entry = self.log.cached_entry(position)
-        if entry is None:
-            found = await self.reader.read_chosen([position])
-            if not found:  # it was trimmed meanwhile
-                return await self.last_message(consumer)
-            (entry,) = found
-        return LastMessage(
-            position=position,
-            batch_size=entry.messages if entry.is_batch else 0,
-            mark_delete=self.cursor.mark_delete,
-        )
-
-    async def _last_kept_message(self) -> LastMessage:
-        """Return the last message that compaction kept, for a topic that is compacted up to its end."""
-        found = await self._compacted.last_message()
-        if found is None:
-            return LastMessage(position=Position(-1, -1), batch_size=0, mark_delete=self.cursor.mark_delete)
-        entry, index = found
-        return LastMessage(
-            position=Position(entry.ledger_id, entry.entry_id),
-            batch_size=index + 1,
-            mark_delete=self.cursor.mark_delete,
-        )
+        position, batch_size = await self._last_messages.find(read_compacted=consumer.request.read_compacted)
+        return LastMessage(position=position, batch_size=batch_size, mark_delete=self.cursor.mark_delete)
 
     async def seek_position(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
         """Carry out a client's seek. A seek by a reader writes no act. Cancelling does not stop the seek."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from broker.log.writer import Writer
     from broker.producers.schemas import Schemas
     from broker.storage.pool import ConnectionPool
-    from broker.subscription.flusher import Flusher
+    from broker.subscription.storing.flusher import Flusher
     from broker.topics.topic import Topic
     from broker.topics.topics import Topics
 

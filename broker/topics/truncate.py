@@ -11,7 +11,7 @@ from broker.core.ledgers.retention import Retention
 
 if TYPE_CHECKING:
     from broker.core.position import Position
-    from broker.subscription.flusher import Flusher
+    from broker.subscription.storing.flusher import Flusher
     from broker.subscription.subscription import Subscription
     from broker.topics.compaction.compactor import Compactor
     from broker.topics.topic import Topic

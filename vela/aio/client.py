@@ -33,7 +33,7 @@ from vela.authentication import Authentication, AuthenticationDisabled
 from vela.core.acks.negative_acks import NegativeAckTimer
 from vela.core.argument_checks import require_kind, require_number, require_text, require_whole
 from vela.core.backoff import Backoff
-from vela.core.producing.memory_limit import MemoryLimit
+from vela.core.flow.memory_limit import MemoryLimit
 from vela.core.producing.options import MessageRouter, ProducerOptions
 from vela.core.service_url import parse_service_url
 from vela.core.topic_name import full_name, partition_name

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from vela.aio.connections.settings import ConnectionSettings
     from vela.aio.daemon_thread import ListenerThreads
     from vela.aio.timers import Timers
-    from vela.core.producing.memory_limit import MemoryLimit
+    from vela.core.flow.memory_limit import MemoryLimit
     from vela.wire.binary import replies
 
 __all__ = ["ClientPorts", "Closes"]

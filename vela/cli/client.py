@@ -152,4 +152,4 @@ def _quiet() -> None:
     handler.setFormatter(Sentence())
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     # A program's log gets only the 1st, 2nd, 4th … discarded entry. A user of the command line wants each of them.
-    logging.getLogger("vela.aio.consumers.intake").setLevel(logging.DEBUG)
+    logging.getLogger("vela.aio.deliveries.intake").setLevel(logging.DEBUG)

@@ -117,7 +117,6 @@ async def test_a_lost_connection_fails_waiting_requests_and_the_next_call_reconn
             await request
         assert connection.is_lost
         connection.write(commands.ping())
-        await connection.until_writable()
         with pytest.raises(errors.ReadError):
             await ask(connection)
         peer.forget_script(events.PartitionMetadata)
@@ -166,19 +165,6 @@ async def test_data_written_in_one_turn_is_sent_in_one_piece(
         await until(lambda: tcp_peer.count(events.Flow), "all of it")
         assert len(written) == 1
         assert [each.sequence_id for each in tcp_peer.of(events.Send)] == list(range(10))
-
-
-async def test_a_connection_is_not_writable_while_much_is_unsent(tcp_peer: ScriptedPeer) -> None:
-    async with Client(tcp_peer.url) as client:
-        connection = await client.connection_for(TOPIC)
-        assert connection.writable
-        written = [connection.writable]
-        connection.write(*commands.send(1, 1, bytes(900_000)), *commands.send(1, 2, bytes(900_000)))
-        written.append(connection.writable)
-        await connection.until_writable()
-        written.append(connection.writable)
-        assert written == [True, False, True]
-        await until(lambda: tcp_peer.count(events.Send) == 2, "both")
 
 
 @pytest.mark.row("S0.2")

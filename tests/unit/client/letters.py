@@ -58,13 +58,10 @@ class Consumer(FakeConsumer):
     def __init__(self, box: FakeBox, **options: Any) -> None:
         super().__init__(AckOptions(is_shared=True, group_ms=0, negative_ack_delay_ms=100, **options))
         self.box = box
-        self.letters = Letters(self, box, self.timers)  # type: ignore[arg-type]
+        self.letters = Letters(self, box, self.timers, "c")  # type: ignore[arg-type]
         self.acks.letters = self.letters
         self.permits = 0
         self.queue: list[Message] = []
-
-    def consumer_name(self) -> str:
-        return "c"
 
     def passed_over(self, passed: Sequence[Message]) -> None:
         self.permits += len(passed)

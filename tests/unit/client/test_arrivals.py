@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from vela.aio.consumers.arrivals import Arrivals
+from vela.aio.deliveries.arrivals import Arrivals
 
 
 async def test_an_arrival_in_the_moment_of_the_time_limit_is_no_error() -> None:

@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 from broker.doors.binary.wire import events
 from tests.support.examples import model_settings
 from tests.unit.client.ack_link import FakeConsumer, FakeLink, messages
-from vela.aio.consumers.receive_queue import ReceiveQueue
+from vela.aio.deliveries.receive_queue import ReceiveQueue
 from vela.aio.letters.letters import Letters
 from vela.core.acks.options import AckOptions
 from vela.core.producing.outgoing import Outgoing
@@ -107,9 +107,11 @@ class World(FakeConsumer):
         self.batch_index_acks = batch_index_acks
         self.every_send = every_send
         self.box = Post(self, retry=retry)
-        self.letters = Letters(self, self.box, self.timers)  # type: ignore[arg-type]
+        self.letters = Letters(self, self.box, self.timers, "c")  # type: ignore[arg-type]
         self.acks.letters = self.letters
-        self.queue = ReceiveQueue(self._taken, lambda message: message.entry.generation == self.links)
+        self.queue = ReceiveQueue(
+            self._taken, lambda message: message.entry.generation == self.links, lambda: None
+        )
         self.remaining = [full(entry) for entry in range(len(SIZES))]
         self.counts = list(COUNTS)
         self.links = 0
@@ -131,7 +133,7 @@ class World(FakeConsumer):
     # -- the broker
 
     def attach(self) -> None:
-        self.queue.clear()
+        self.queue.remove(lambda _: True)
         self.links += 1
         self.link = FakeLink()
         self.charged = 0
@@ -188,21 +190,18 @@ class World(FakeConsumer):
 
     # -- the consumer
 
-    def consumer_name(self) -> str:
-        return "c"
-
     def waiting(self, positions: Collection[tuple[int, int]]) -> list[Message]:
         return self.queue.find(lambda message: (1, message.entry.entry_id) in positions)
 
     def redelivered_locally(self, positions: Sequence[tuple[int, int]]) -> None:
-        removed = self.queue.remove(positions)
+        removed = self.queue.remove(lambda message: (1, message.entry.entry_id) in positions)
         for message in removed:
             is_below = message.entry.redelivery_count < LIMIT
             assert is_below or not self.is_unhandled(message), "it would come over the limit, unseen"
         self.charged -= len(removed)
 
     def redeliver_everything(self) -> None:
-        self.charged -= len(self.queue.clear())
+        self.charged -= len(self.queue.remove(lambda _: True))
         self._all_anew()
         if self.link is not None:
             self.link.write(commands.redeliver(self.consumer_id, ()))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vela.core.producing.memory_limit import MemoryLimit
+from vela.core.flow.memory_limit import MemoryLimit
 
 
 def test_waiting_calls_are_called_once_when_the_count_falls_below_the_mark() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from vela.aio.consumers.receive_queue import ReceiveQueue
+from vela.aio.deliveries.receive_queue import ReceiveQueue
 from vela.errors import AlreadyClosed, Timeout
 from vela.message import Message, ReceivedEntry
 from vela.options import ConsumerBatchReceivePolicy
@@ -36,7 +36,7 @@ def quick_switches() -> Iterator[None]:
 
 @pytest.mark.usefixtures("quick_switches")
 async def test_removed_messages_are_not_taken_and_the_rest_is_taken_once_in_order() -> None:
-    queue = ReceiveQueue(lambda _: None, lambda _: True)
+    queue = ReceiveQueue(lambda _: None, lambda _: True, lambda: None)
     queue.put([message(number) for number in range(MESSAGES)])
     taken: list[int] = []
     ended = threading.Event()
@@ -53,9 +53,7 @@ async def test_removed_messages_are_not_taken_and_the_rest_is_taken_once_in_orde
     listener.start()
     removed: list[int] = []
     while queue.messages:
-        removed += [
-            each.entry.entry_id for each in queue.remove_where(lambda each: each.entry.entry_id % 7 == 0)
-        ]
+        removed += [each.entry.entry_id for each in queue.remove(lambda each: each.entry.entry_id % 7 == 0)]
     ended.set()
     listener.join(20)
     assert taken == sorted(taken)
@@ -71,7 +69,7 @@ async def complaints() -> list[str]:
 
 
 async def test_an_end_that_no_receive_awaits_is_not_logged(complaints: list[str]) -> None:
-    queue = ReceiveQueue(lambda _: None, lambda _: True)
+    queue = ReceiveQueue(lambda _: None, lambda _: True, lambda: None)
     waiting = [asyncio.create_task(queue.receive(each)) for each in (None, 2.0**70, 0)]
     queue.receive_async()
     await asyncio.sleep(0)
@@ -88,7 +86,7 @@ async def test_an_end_that_no_receive_awaits_is_not_logged(complaints: list[str]
 
 
 async def test_a_message_that_a_cancelled_receive_gives_back_ends_a_batch_receive() -> None:
-    queue = ReceiveQueue(lambda _: None, lambda _: True)
+    queue = ReceiveQueue(lambda _: None, lambda _: True, lambda: None)
     policy = ConsumerBatchReceivePolicy(max_num_message=1, max_num_bytes=-1, timeout_ms=-1)
     single = asyncio.create_task(queue.receive(None))
     batch = asyncio.create_task(queue.receive_batch(policy, 1))

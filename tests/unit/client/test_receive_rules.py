@@ -10,7 +10,7 @@ from vela.core.consuming.batch_receiving import BatchMeasure
 from vela.core.consuming.pending_receives import PendingReceives
 from vela.core.consuming.start_position import StartPosition
 from vela.core.consuming.state import ConsumerState
-from vela.core.consuming.zero_queue import ZeroQueueBalance
+from vela.core.flow.zero_queue import ZeroQueueBalance
 
 
 class Waiter:
@@ -112,7 +112,7 @@ def test_a_batch_receive_takes_messages_within_its_limits() -> None:
 
 @pytest.mark.row("S2.13")
 def test_a_permit_left_over_is_used_by_the_next_receive() -> None:
-    balance = ZeroQueueBalance()
+    balance = ZeroQueueBalance(lambda: 0)
     assert balance.grant_for(1) == 1
     assert balance.grant_for(0) == 0  # cancelled
     assert balance.grant_for(1) == 0
@@ -122,14 +122,14 @@ def test_a_permit_left_over_is_used_by_the_next_receive() -> None:
 
 @pytest.mark.row("S2.6")
 def test_every_receive_that_waits_has_its_permit() -> None:
-    balance = ZeroQueueBalance()
+    balance = ZeroQueueBalance(lambda: 0)
     assert [balance.grant_for(1), balance.grant_for(2), balance.grant_for(3)] == [1, 1, 1]
     assert balance.outstanding == 3
 
 
 @pytest.mark.row("S2.8")
 def test_while_paused_nothing_is_granted() -> None:
-    balance = ZeroQueueBalance(paused=True)
+    balance = ZeroQueueBalance(lambda: 0, paused=True)
     assert balance.is_paused
     assert balance.grant_for(2) == 0
     balance.resume()
@@ -141,7 +141,7 @@ def test_while_paused_nothing_is_granted() -> None:
 
 @pytest.mark.row("S2.16")
 def test_a_new_connection_begins_without_permits() -> None:
-    balance = ZeroQueueBalance()
+    balance = ZeroQueueBalance(lambda: 0)
     balance.grant_for(1)
     balance.attached()
     assert balance.grant_for(1) == 1
@@ -149,7 +149,7 @@ def test_a_new_connection_begins_without_permits() -> None:
 
 @pytest.mark.row("S0.19")
 def test_the_permits_of_a_discarded_batch_are_restored() -> None:
-    balance = ZeroQueueBalance()
+    balance = ZeroQueueBalance(lambda: 0)
     balance.grant_for(1)
     balance.spent(10)
     assert balance.grant_for(1) == 10

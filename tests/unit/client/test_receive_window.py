@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vela.core.consuming.receive_window import ReceiveWindow
+from vela.core.flow.receive_window import ReceiveWindow
 
 
 def opened(size: int, **options: bool) -> ReceiveWindow:
@@ -19,7 +19,7 @@ def opened(size: int, **options: bool) -> ReceiveWindow:
 def test_the_window_is_as_large_as_requested_and_at_least_one() -> None:
     assert ReceiveWindow(1).size == 1
     assert ReceiveWindow(1000).size == 1000
-    assert (ReceiveWindow(1000, growable=True).size, ReceiveWindow(1000, growable=True).maximum) == (1, 1000)
+    assert ReceiveWindow(1000, growable=True).size == 1
     with pytest.raises(ValueError, match="1 message or more"):
         ReceiveWindow(0)
 
@@ -29,15 +29,23 @@ def test_a_growable_window_doubles_up_to_its_size() -> None:
     window = opened(10, growable=True)
     flows, sizes = [], []
     for _ in range(6):
-        flows.append(window.grow())
+        window.spent(window.at_broker)
+        flows.append(window.ran_dry())
         sizes.append(window.size)
     assert sizes == [2, 4, 8, 10, 10, 10]
     assert sum(flows) + window.owed == 9
-    window.shrink()
-    assert window.size == 5
-    owed = window.owed
-    assert owed < 0  # more permits are out than the window wants now; taken messages make up for them
-    assert sum(window.give_back(1) for _ in range(10)) + window.owed == 10 + owed
+
+
+@pytest.mark.row("S0.36")
+def test_a_growable_window_stays_unless_all_its_messages_arrived_and_were_taken() -> None:
+    window = opened(10, growable=True)
+    assert (window.ran_dry(), window.size) == (0, 1)
+    window.spent(1)
+    window.emptied()
+    assert (window.ran_dry(), window.size) == (0, 1)
+    fixed = opened(10)
+    fixed.spent(10)
+    assert (fixed.ran_dry(), fixed.size) == (0, 10)
 
 
 @pytest.mark.row("S0.41")
@@ -69,11 +77,7 @@ def test_flows_and_owed_permits_add_up_to_taken_messages(size: int, takes: list[
 @pytest.mark.row("I7")
 @given(
     st.integers(1, 20),
-    st.lists(
-        st.sampled_from(
-            ["deliver", "take", "untake", "discard", "pause", "resume", "grow", "shrink", "attach"]
-        )
-    ),
+    st.lists(st.sampled_from(["deliver", "take", "untake", "discard", "pause", "resume", "grow", "attach"])),
 )
 def test_permits_never_drift(size: int, steps: list[str]) -> None:
     window = ReceiveWindow(size, growable=True)
@@ -83,6 +87,7 @@ def test_permits_never_drift(size: int, steps: list[str]) -> None:
         if step == "deliver" and at_broker > 0:
             at_broker -= 1
             queued += 1
+            window.spent(1)
         elif step == "take" and queued:
             queued, taken = queued - 1, taken + 1
             at_broker += window.give_back(1)
@@ -97,11 +102,10 @@ def test_permits_never_drift(size: int, steps: list[str]) -> None:
         elif step == "resume":
             at_broker += window.resume()
         elif step == "grow":
-            at_broker += window.grow()
-        elif step == "shrink":
-            window.shrink()
+            at_broker += window.ran_dry()
         elif step == "attach":
             at_broker, queued, taken = window.attached(), 0, 0
+        assert window.at_broker == at_broker
         assert at_broker + window.owed + queued == window.size
 
 

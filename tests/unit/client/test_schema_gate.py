@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.waiting import until
 from tests.unit.client.entries import single
-from vela.aio.schema_gate import SchemaGate
+from vela.aio.deliveries.schema_gate import SchemaGate
 from vela.schema.avro_schema import AvroSchema
 from vela.schema.base import SchemaType
 from vela.wire.binary import replies

@@ -23,7 +23,7 @@ class AckLink(Protocol):
 
 
 class AckOwner(Protocol):
-    """The part of a consumer that its acks need."""
+    """The part of a consumer's deliveries that its acks need."""
 
     @property
     def consumer_id(self) -> int:

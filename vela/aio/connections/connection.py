@@ -18,7 +18,7 @@ from vela.aio.connections.requests import Request, Requests, failed
 from vela.aio.connections.sinks import ConsumerSink, ProducerSink
 from vela.aio.connections.tls import why_tls_failed
 from vela.aio.own_loop import require_loop
-from vela.aio.transports.byte_transport import HIGH_WATER_BYTES, ByteTransport
+from vela.aio.transports.byte_transport import ByteTransport
 from vela.authentication import Authentication
 from vela.core.first_words import FirstWords
 from vela.errors import (
@@ -57,8 +57,6 @@ class Connection:
         """The broker's address, for logs and errors: "pulsar://host:6650"."""
         self.consumers: dict[int, ConsumerSink[Connection]] = {}
         self.producers: dict[int, ProducerSink[Connection]] = {}
-        self.writable = True
-        """False while much data is unsent. Await `until_writable()` before writing data that can wait."""
         self.pending_lookups = 0
         """Number of lookups that wait for their answer. The lookup service counts them."""
         self.idle_since: float | None = None
@@ -75,10 +73,6 @@ class Connection:
         self._error: VelaError | None = None  # why the connection is lost
         self._requests = Requests(name, self._loop)
         self._out: list[bytes] = []  # bytes written in this turn of the loop
-        self._out_bytes = 0
-        self._paused = False  # the transport asked to pause
-        self._resumed = asyncio.Event()
-        self._resumed.set()
         self._last_heard = self._loop.time()
         self._keep_alive: asyncio.TimerHandle | None = None
         self._challenges: set[asyncio.Task[None]] = set()
@@ -176,7 +170,6 @@ class Connection:
         if isinstance(error, AuthenticationError):
             self._authentication.refused(self._credentials)
         self._out.clear()
-        self._out_bytes = 0
         if self._keep_alive is not None:
             self._keep_alive.cancel()
         for task in self._challenges:
@@ -188,8 +181,6 @@ class Connection:
         if not self._connected.done():
             self._connected.set_exception(error)
             self._connected.exception()  # mark it as seen: asyncio must not log it if nobody awaits it
-        self.writable = True
-        self._resumed.set()
         self._tell_all(error)
 
     def _tell_all(self, error: VelaError) -> None:
@@ -227,41 +218,13 @@ class Connection:
             except RuntimeError:  # the loop is closed
                 return
         self._out += parts
-        for part in parts:
-            self._out_bytes += len(part)
-        if self._out_bytes > HIGH_WATER_BYTES:
-            self.writable = False
-            self._resumed.clear()
 
     def _flush(self) -> None:
         if not self._out or self._transport is None:
             return
         data = b"".join(self._out)
         self._out.clear()
-        self._out_bytes = 0
         self._transport.write(data)
-        if not self._paused:
-            self._set_writable()
-
-    def _set_writable(self) -> None:
-        if not self.writable:
-            self.writable = True
-            self._resumed.set()
-
-    async def until_writable(self) -> None:
-        """Wait until the connection is writable or lost."""
-        await self._resumed.wait()
-
-    def on_pause(self) -> None:
-        """See `ByteReceiver`."""
-        self._paused = True
-        self.writable = False
-        self._resumed.clear()
-
-    def on_resume(self) -> None:
-        """See `ByteReceiver`."""
-        self._paused = False
-        self._set_writable()
 
     def next_request_id(self) -> int:
         """Return an id that no other request on this connection has."""

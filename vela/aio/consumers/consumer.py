@@ -15,8 +15,7 @@ from vela.errors import AlreadyClosed, InvalidConfiguration, NotConnected
 from vela.message import Message, MessageId
 
 if TYPE_CHECKING:
-    from vela.aio.consumers.listener import Listener
-    from vela.aio.consumers.receive_queue import ReceiveQueue
+    from vela.aio.deliveries.receive_queue import ReceiveQueue
     from vela.core.consuming.statistics import ConsumerStatistics
     from vela.options import ConsumerBatchReceivePolicy
 
@@ -33,7 +32,6 @@ class Consumer(ABC):
     queue: ReceiveQueue
     """Messages that were delivered and not taken yet."""
     _state: ConsumerState
-    _listener: Listener | None
 
     @abstractmethod
     def topic(self) -> str:
@@ -176,10 +174,7 @@ class Consumer(ABC):
         """Return the consumer's state."""
         return self._state
 
-    def _before_waiting(self) -> None:  # noqa: B027 - most consumers do nothing here
-        """Called if the application wants a message and the queue is empty."""
-
-    def _interrupted(self) -> None:  # noqa: B027
+    def _interrupted(self) -> None:  # noqa: B027 - most consumers do nothing here
         """Called after a receive was cancelled."""
 
     async def receive(self, timeout_millis: float | None = None) -> Message:
@@ -193,8 +188,6 @@ class Consumer(ABC):
         if timeout_millis is not None:
             timeout_millis = milliseconds("timeout_millis", timeout_millis)
         self._check_receives()
-        if not self.queue.messages:
-            self._before_waiting()
         try:
             return await self.queue.receive(timeout_millis)
         except asyncio.CancelledError:
@@ -208,8 +201,6 @@ class Consumer(ABC):
         nobody waits for it any more. Raises the errors of `receive`.
         """
         self._check_receives()
-        if not self.queue.messages:
-            self._before_waiting()
         return self.queue.receive_async()
 
     def receive_nowait(self) -> Message | None:
@@ -235,7 +226,7 @@ class Consumer(ABC):
 
     async def __anext__(self) -> Message:
         """Receive the next message. The iteration ends when the consumer is closed."""
-        if self.queue.messages and self._listener is None:
+        if self.queue.messages and self.queue.listener is None:
             message = self.queue.take()
             assert message is not None
             return message
@@ -245,7 +236,7 @@ class Consumer(ABC):
             raise StopAsyncIteration from None
 
     def _check_receives(self) -> None:
-        if self._listener is not None:
+        if self.queue.listener is not None:
             raise InvalidConfiguration("a consumer with a message listener does not take receive calls")
         self._check_usable()
 
@@ -257,15 +248,15 @@ class Consumer(ABC):
 
     def pause_message_listener(self) -> None:
         """Stop calling the listener. A running call continues. Safe to repeat, and from any thread."""
-        if self._listener is None:
+        if self.queue.listener is None:
             raise InvalidConfiguration("the consumer has no message listener to pause")
-        self._listener.pause()
+        self.queue.listener.pause()
 
     def resume_message_listener(self) -> None:
         """Call the listener again. Safe to repeat, and from any thread."""
-        if self._listener is None:
+        if self.queue.listener is None:
             raise InvalidConfiguration("the consumer has no message listener to resume")
-        self._listener.resume()
+        self.queue.listener.resume()
 
     async def __aenter__(self) -> Self:
         return self

@@ -11,7 +11,7 @@ from vela.message import Message, MessageId
 
 if TYPE_CHECKING:
     from vela.aio.consumers.consumer import Consumer
-    from vela.aio.consumers.listener import LoopCalls
+    from vela.aio.deliveries.listener import LoopCalls
 
 __all__ = ["ListenerView"]
 

@@ -4,32 +4,25 @@ Each consumer has its own permits, and asks for more as the application takes it
 up the room of a quiet one.
 """
 
-# Over 400 lines, because half of them pass a consumer's calls on to the right topic.
-
 from __future__ import annotations
 
 import asyncio
 import dataclasses
 import logging
-import secrets
-import threading
-from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from vela.aio.acks.sender import DONE, acked_id, id_of, no_message
+from vela.aio.acks.sender import DONE, acked_id, no_message
 from vela.aio.consumers.consumer import Consumer
-from vela.aio.consumers.listener import start_listener
-from vela.aio.consumers.listener_view import ListenerView
-from vela.aio.consumers.receive_queue import ReceiveQueue
-from vela.aio.consumers.topic_consumer import TopicConsumer
+from vela.aio.consumers.subscribed_topics import SubscribedTopics, every
 from vela.aio.consumers.warnings import PrefetchWatch
+from vela.aio.deliveries.listener import start_listener
+from vela.aio.deliveries.receive_queue import ReceiveQueue
 from vela.aio.own_loop import require_loop
 from vela.core.consuming.seek_target import seek_target
 from vela.core.consuming.state import ConsumerState
 from vela.core.consuming.statistics import ConsumerStatistics
-from vela.core.topic_name import full_name, partition_name
 from vela.errors import (
     AlreadyClosed,
     InvalidConfiguration,
@@ -38,21 +31,18 @@ from vela.errors import (
     VelaError,
 )
 from vela.message import Message, MessageId
-from vela.options import ConsumerType, InitialPosition
+from vela.options import ConsumerType
 
 if TYPE_CHECKING:
     from vela.aio.client_ports import ClientPorts
-    from vela.aio.consumers.listener import Listener
     from vela.aio.consumers.options import ConsumerOptions
-    from vela.core.acks.batch_acks import Position
+    from vela.aio.consumers.topic_consumer import TopicConsumer
     from vela.options import ConsumerBatchReceivePolicy
 
 __all__ = ["MultiTopicsConsumer"]
 
 logger = logging.getLogger(__name__)
 
-_NAME_BYTES: Final = 3
-_NAME_CHARACTERS: Final = 5
 _ENDS: Final = (MessageId.earliest, MessageId.latest)
 
 
@@ -71,17 +61,14 @@ class MultiTopicsConsumer(Consumer):
                 "a consumer of several topics or partitions needs receiver_queue_size > 0"
             )
         self._client = client
-        self._options = options
-        self._name = options.consumer_name or secrets.token_hex(_NAME_BYTES)[:_NAME_CHARACTERS]
-        # topic → number of partitions, 0 = not partitioned
-        self._topics: dict[str, int] = dict.fromkeys(topics, 0)
-        self._consumers: dict[str, TopicConsumer] = {}  # by topic or partition
-        self._failed: set[str] = set()  # topics or partitions whose consumers cannot reconnect
+        self._name = options.name()
+        self._options = dataclasses.replace(options, consumer_name=self._name)
         self._loop = asyncio.get_running_loop()
-        self.queue = ReceiveQueue(_taken, _is_current)
-        self._listener: Listener | None = None
+        self.queue = ReceiveQueue(_taken, _is_current, self._ran_dry)
+        self._topics = SubscribedTopics(
+            client, topics, self._options, self.queue, own_options=self._own, on_failed=self.failed
+        )
         self._state = ConsumerState.UNINITIALIZED
-        self._is_paused = options.start_paused
         self._updates: asyncio.Task[None] | None = None
         self._prefetch: PrefetchWatch | None = None  # only open Shared consumers have one
         self._closing: asyncio.Task[None] | None = None
@@ -90,27 +77,21 @@ class MultiTopicsConsumer(Consumer):
         """Subscribe to all topics. If the broker refuses one, raises its error, and no topic stays subscribed."""
         self._state = ConsumerState.CONNECTING
         try:
-            topics = tuple(self._topics)
-            counts = await asyncio.gather(*(self._count(topic, is_new=False) for topic in topics))
-            self._topics = dict(zip(topics, counts, strict=True))
-            # All together, so that each consumer gets its share of the room.
-            names = [name for topic, count in self._topics.items() for name in _names(topic, count)]
-            await self._subscribe(list(dict.fromkeys(names)), is_new=False)
+            await self._topics.open()
             if (function := self._options.message_listener) is not None:
-                view = self._options.listener_view or ListenerView
-                self._listener = start_listener(
+                self.queue.listener = start_listener(
                     function,
                     self,
-                    self,
+                    self.queue,
                     name=self._name,
-                    view=view,
+                    view=self._options.listener_view,
                     thread=self._client.listener_threads.next(),
                 )
-                self._listener.wake()
+                self.queue.listener.wake()
         except BaseException as error:
             self._state = ConsumerState.FAILED
             self.queue.end(NotConnected(f"the consumer could not subscribe: {error}"))
-            await _close_all(self._consumers.values())
+            await self._topics.close()
             raise
         self._state = ConsumerState.READY
         if self._options.partitions_update_interval_s:
@@ -126,53 +107,11 @@ class MultiTopicsConsumer(Consumer):
 
         `is_new`: the topic was created after this consumer, so consume it from its first message.
         """
-        count = await self._count(topic, is_new=is_new)
-        names = [name for name in _names(topic, count) if name not in self._consumers]
-        await self._subscribe(names, is_new=is_new)
-        self._topics[topic] = count
-
-    async def _count(self, topic: str, *, is_new: bool) -> int:
-        """Return how many partitions a topic has; 0 = it is not partitioned."""
-        # A new topic or partition exists. If it does not exist any more, it was deleted.
-        return await self._client.partitions(topic, create=self._options.create_topic and not is_new)
+        await self._topics.add(topic, is_new=is_new)
 
     async def remove(self, topic: str) -> None:
         """Stop consuming a topic and drop its waiting messages. The subscription stays and delivers them again."""
-        count = self._topics.pop(topic, 0)
-        names = _names(topic, count)
-        consumers = [self._consumers.pop(name) for name in names if name in self._consumers]
-        self._failed.difference_update(names)
-        await _close_all(consumers)
-
-    async def _subscribe(self, names: Sequence[str], *, is_new: bool) -> None:
-        options = self._options
-        share = options.max_total_receiver_queue_size_across_partitions // max(
-            1, len(self._consumers) + len(names)
-        )
-        own = dataclasses.replace(
-            options,
-            consumer_name=self._name,
-            receiver_queue_size=max(1, min(options.queue_size, share)),
-            message_listener=None,
-            initial_position=InitialPosition.Earliest if is_new else options.initial_position,
-            start_message_id=(
-                MessageId.earliest if is_new and not options.durable else options.start_message_id
-            ),
-            start_paused=self._is_paused,
-        )
-        made = [TopicConsumer(self._client, name, self._own(name, own), inbox=self) for name in names]
-        try:
-            await _every(each.open() for each in made)
-            if self._state.is_over:
-                raise AlreadyClosed(f"{self} is closed")
-        except BaseException:
-            await _close_all(made)
-            raise
-        for each in made:
-            self._client.forget(each)  # close() of this consumer closes them
-            self._consumers[each.topic()] = each
-            if self._is_paused is not own.start_paused:  # `pause` or `resume` was called meanwhile
-                (each.pause if self._is_paused else each.resume)()
+        await self._topics.remove(topic)
 
     def _own(self, name: str, options: ConsumerOptions) -> ConsumerOptions:
         """Return the options for one topic or partition."""
@@ -182,7 +121,7 @@ class MultiTopicsConsumer(Consumer):
         """Regularly subscribe to new partitions."""
         while True:
             await asyncio.sleep(self._options.partitions_update_interval_s)
-            for topic in [name for name, count in self._topics.items() if count]:
+            for topic in [name for name, count in self._topics.partitions.items() if count]:
                 try:
                     await self.add(topic, is_new=True)
                 except VelaError as error:
@@ -190,35 +129,15 @@ class MultiTopicsConsumer(Consumer):
                         return
                     logger.warning("%s: cannot read the number of partitions of %s: %s", self, topic, error)
 
-    def _of(self, message: Message | MessageId) -> TopicConsumer:
-        """Return the consumer of a message. Raises InvalidConfiguration if an id does not name its topic."""
-        entry = message.entry if isinstance(message, Message) else id_of(message).received()
-        if entry is not None and isinstance(entry.receiver, TopicConsumer) and entry.receiver.feeds(self):
-            return entry.receiver
-        message_id = message.message_id() if isinstance(message, Message) else message
-        topic = message_id.topic_name()
-        if topic:
-            topic = full_name(topic)
-        elif len(self._topics) == 1:
-            topic = next(iter(self._topics))
-        if topic not in self._consumers and message_id.partition() >= 0:
-            topic = partition_name(topic, message_id.partition())
-        consumer = self._consumers.get(topic)
-        if consumer is None:
-            raise InvalidConfiguration(
-                f"{message_id} names no topic of {self}: deserialize the id with its topic, or pass the message"
-            )
-        return consumer
-
     # --- names and numbers
 
     def topic(self) -> str:
         """Return the topic's full name; for several topics, all names separated by commas."""
-        return ",".join(self._topics)
+        return str(self._topics)
 
     def topics(self) -> list[str]:
         """Return the full names of its topics and partitions."""
-        return list(self._consumers)
+        return self._topics.names
 
     def subscription_name(self) -> str:
         """Return the subscription's name, which is the same on all topics."""
@@ -231,35 +150,42 @@ class MultiTopicsConsumer(Consumer):
     def is_connected(self) -> bool:
         """Return whether the consumer is subscribed to all its topics now."""
         return self._state is ConsumerState.READY and all(
-            each.is_connected() for each in self._consumers.values()
+            each.is_connected() for each in self._topics.consumers
         )
 
     def has_reached_end_of_topic(self) -> bool:
         """Return whether all its topics are terminated and all their messages are acknowledged."""
-        consumers = self._consumers.values()
+        consumers = self._topics.consumers
         return bool(consumers) and all(each.has_reached_end_of_topic() for each in consumers)
 
     @property
     def available_permits(self) -> int:
         """Return how many messages the queue has room for, over all topics."""
-        return sum(each.window_size for each in self._consumers.values()) - len(self.queue)
+        return sum(each.flow.permits.size for each in self._topics.consumers) - len(self.queue)
 
     def queued_and_taken(self) -> tuple[int, int]:
         """Return how many messages wait for the application, and how many it has taken in all."""
-        return len(self.queue), sum(each.counters.messages_received for each in self._consumers.values())
+        return len(self.queue), sum(each.counters.messages_received for each in self._topics.consumers)
 
     def statistics(self) -> ConsumerStatistics:
         """Return the sum of its topics' statistics."""
         return ConsumerStatistics.total(
-            [each.statistics() for each in self._consumers.values()], waiting=len(self.queue)
+            [each.statistics() for each in self._topics.consumers], waiting=len(self.queue)
         )
 
     def consumers(self) -> list[TopicConsumer]:
         """Return the consumers of its topics and partitions."""
-        return list(self._consumers.values())
+        return self._topics.consumers
 
     def _batch_policy(self) -> tuple[ConsumerBatchReceivePolicy, int]:
-        return self._options.batch_receive_policy, sum(each.window_size for each in self._consumers.values())
+        return self._options.batch_receive_policy, sum(
+            each.flow.permits.size for each in self._topics.consumers
+        )
+
+    def _ran_dry(self) -> None:
+        if self._options.auto_scaled_receiver_queue_size_enabled:  # there may be thousands of topics
+            for consumer in self._topics.consumers:
+                consumer.flow.ran_dry()
 
     # --- acknowledging
 
@@ -286,7 +212,7 @@ class MultiTopicsConsumer(Consumer):
     def _acked(self, message: Message | MessageId) -> TopicConsumer:
         if isinstance(message, MessageId):
             acked_id(message)
-        return self._of(message)
+        return self._topics.of(message)
 
     def acknowledge_cumulative(
         self, message: Message | MessageId, properties: Mapping[str, int] | None = None
@@ -302,26 +228,22 @@ class MultiTopicsConsumer(Consumer):
         self, message: Message, delay: timedelta | int, properties: Mapping[str, str] | None = None
     ) -> None:
         """See `Consumer.reconsume_later`."""
-        await self._of(message).reconsume_later(message, delay, properties)
+        await self._topics.of(message).reconsume_later(message, delay, properties)
 
     def redeliver_unacknowledged_messages(self) -> None:
         """See `Consumer.redeliver_unacknowledged_messages`."""
-        for consumer in self._consumers.values():
+        for consumer in self._topics.consumers:
             consumer.redeliver_unacknowledged_messages()
 
     # --- pausing
 
     def pause(self) -> None:
         """See `Consumer.pause`."""
-        self._is_paused = True
-        for consumer in self._consumers.values():
-            consumer.pause()
+        self._topics.pause()
 
     def resume(self) -> None:
         """See `Consumer.resume`."""
-        self._is_paused = False
-        for consumer in self._consumers.values():
-            consumer.resume()
+        self._topics.resume()
 
     # --- asking the broker
 
@@ -331,48 +253,42 @@ class MultiTopicsConsumer(Consumer):
         The id of a message moves only its own topic or partition. For the rest see `Consumer.seek`.
         """
         if isinstance(messageid, MessageId) and messageid not in _ENDS:
-            await self._of(messageid).seek(messageid)
+            await self._topics.of(messageid).seek(messageid)
             return
         self._check_usable()
         # Check all targets first, so that a wrong one moves no topic.
-        targets = [(each, seek_target(messageid, each.topic())) for each in self._remaining()]
-        await _every(consumer.seek(target) for consumer, target in targets)
+        targets = [(each, seek_target(messageid, each.topic())) for each in self._topics.remaining]
+        await every(consumer.seek(target) for consumer, target in targets)
 
     async def unsubscribe(self, force: bool = False) -> None:
         """Delete the subscription on every topic, even if that fails on one of them, and close. See `Consumer`."""
         if self._state.is_over:
             raise AlreadyClosed(f"{self} is closed")
         # After an error, those that have unsubscribed are closed; repeating the call unsubscribes the others.
-        remaining = [each for each in self._remaining() if not each.state.is_over]
-        await _every(consumer.unsubscribe(force) for consumer in remaining)
+        remaining = [each for each in self._topics.remaining if not each.state.is_over]
+        await every(consumer.unsubscribe(force) for consumer in remaining)
         await self.close()
 
     async def get_last_message_ids(self) -> list[MessageId]:
         """Return the newest message of each topic or partition. Raises the errors of `get_last_message_id`."""
         self._check_usable()
-        return list(await asyncio.gather(*(each.get_last_message_id() for each in self._remaining())))
+        return list(await asyncio.gather(*(each.get_last_message_id() for each in self._topics.remaining)))
 
     async def get_last_message_id(self) -> MessageId:
         """See `Consumer`. Raises OperationNotSupported for several topics; use `get_last_message_ids`."""
-        if len(self._consumers) != 1:
-            raise OperationNotSupported(
-                f"{self} has {len(self._consumers)} topics: call get_last_message_ids()"
-            )
-        (consumer,) = self._consumers.values()
-        return await consumer.get_last_message_id()
+        consumers = self._topics.consumers
+        if len(consumers) != 1:
+            raise OperationNotSupported(f"{self} has {len(consumers)} topics: call get_last_message_ids()")
+        return await consumers[0].get_last_message_id()
 
     async def has_message_available(self) -> bool:
         """See `Consumer.has_message_available`."""
         if self.queue.messages:
             return True
         self._check_usable()  # if all topics have failed, the error says so
-        working = [each for each in self._consumers.values() if each.state is not ConsumerState.FAILED]
+        working = [each for each in self._topics.consumers if each.state is not ConsumerState.FAILED]
         found = await asyncio.gather(*(each.has_message_available() for each in working))
         return any(found)
-
-    def _remaining(self) -> list[TopicConsumer]:
-        """Return the consumers of its topics and partitions that still exist, as far as it knows."""
-        return [each for each in self._consumers.values() if not each.is_gone]
 
     # --- closing
 
@@ -381,13 +297,14 @@ class MultiTopicsConsumer(Consumer):
         if self._closing is None and self._state is not ConsumerState.CLOSED:
             require_loop(self._loop)
             self._state = ConsumerState.CLOSING
+            self._topics.end()
             self._closing = self._loop.create_task(self._close())
         if self._closing is not None:
             await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
         self._end(AlreadyClosed(f"{self} is closed"))
-        await _close_all(self._consumers.values())
+        await self._topics.close()
         self._state = ConsumerState.CLOSED
         self._client.forget(self)
 
@@ -398,74 +315,18 @@ class MultiTopicsConsumer(Consumer):
             self._updates.cancel()
         if self._prefetch is not None:
             self._prefetch.close()
-        if self._listener is not None:
-            self._listener.close()
+        if self.queue.listener is not None:
+            self.queue.listener.close()
 
     def __repr__(self) -> str:
         return f"<MultiTopicsConsumer of {self.topic()}, subscription {self.subscription_name()}>"
 
-    # --- for its consumers (`Inbox`) and the listener
-
-    @property
-    def messages(self) -> deque[Message]:
-        """See `ListenerSource`."""
-        return self.queue.messages
-
-    @property
-    def taking(self) -> threading.Lock:
-        """See `ListenerSource`."""
-        return self.queue.taking
-
-    def taken(self, message: Message) -> None:
-        """See `ListenerSource`."""
-        _taken(message)
-
-    def listener_idle(self) -> None:
-        """See `ListenerSource`."""
-
-    def put(self, consumer: TopicConsumer, messages: list[Message]) -> None:
-        """See `Inbox`."""
-        self.queue.put(messages)
-        if self._listener is not None:
-            self._listener.wake()
-
-    @property
-    def has_messages(self) -> bool:
-        """See `Inbox`."""
-        return bool(self.queue.messages)
-
-    def waiting(self, consumer: TopicConsumer, positions: Collection[Position]) -> list[Message]:
-        """See `Inbox`."""
-        return self.queue.find(
-            lambda message: (
-                message.entry.receiver is consumer
-                and (message.entry.ledger_id, message.entry.entry_id) in positions
-            )
-        )
-
-    def drop(self, consumer: TopicConsumer, positions: Collection[Position] | None) -> list[Message]:
-        """See `Inbox`."""
-        removed = self.queue.remove_where(
-            lambda message: (
-                message.entry.receiver is consumer
-                and (positions is None or (message.entry.ledger_id, message.entry.entry_id) in positions)
-            )
-        )
-        if self._listener is not None:
-            self._listener.wake()
-        return removed
-
     def failed(self, consumer: TopicConsumer, error: VelaError) -> None:
-        """See `Inbox`. The other consumers continue. If all have failed, receives fail."""
-        self._failed.add(consumer.topic())
-        if self._failed.issuperset(self._consumers) and not self._state.is_over:
+        """Called if a topic's consumer cannot reconnect. The others continue. If all have failed, receives fail."""
+        if self._topics.have_all_failed(consumer) and not self._state.is_over:
             self._state = ConsumerState.FAILED
             self._end(NotConnected(f"{self} has failed: {error}"))
             self._client.forget(self)
-
-
-def _names(topic: str, partitions: int) -> list[str]:
-    return [partition_name(topic, index) for index in range(partitions)] or [topic]
 
 
 def _taken(message: Message) -> None:
@@ -478,16 +339,3 @@ def _is_current(message: Message) -> bool:
 
 async def _all_of(answers: Sequence[Awaitable[None]]) -> None:
     await asyncio.gather(*answers)
-
-
-async def _every(calls: Iterable[Awaitable[None]]) -> None:
-    """Wait for all calls, then raise the first error."""
-    for outcome in await asyncio.gather(*calls, return_exceptions=True):
-        if isinstance(outcome, BaseException):
-            raise outcome
-
-
-async def _close_all(consumers: Iterable[TopicConsumer]) -> None:
-    for outcome in await asyncio.gather(*(each.close() for each in consumers), return_exceptions=True):
-        if isinstance(outcome, Exception):
-            logger.warning("closing a consumer failed: %r", outcome)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from vela.aio.consumers.listener_view import ListenerView
 from vela.core.acks.negative_acks import NegativeAckTimer
+from vela.core.acks.options import AckOptions
 from vela.core.argument_checks import (
     require_callable,
     require_choice,
@@ -17,6 +20,7 @@ from vela.core.argument_checks import (
     require_text,
     require_whole,
 )
+from vela.core.consuming.delivery_options import DeliveryOptions
 from vela.errors import InvalidConfiguration
 from vela.message import Message, MessageId
 from vela.options import (
@@ -32,13 +36,16 @@ from vela.schema.base import Schema
 from vela.wire.redelivery_backoff import RedeliveryBackoff
 
 if TYPE_CHECKING:
-    from vela.aio.consumers.listener import LoopCalls
+    from vela.aio.deliveries.listener import LoopCalls
     from vela.aio.letters.letter_box import LetterBox
+    from vela.core.consuming.entry_opening import Decrypt
     from vela.encryption.key_reader import AbstractCryptoKeyReader
 
 __all__ = ["DEFAULT_RECEIVER_QUEUE_SIZE", "ConsumerEvents", "ConsumerOptions", "MessageListener"]
 
 DEFAULT_RECEIVER_QUEUE_SIZE: Final = 1000
+_NAME_BYTES: Final = 3
+_NAME_CHARACTERS: Final = 5
 
 _CHOICES: Final = {
     "consumer_type": ConsumerType,
@@ -131,7 +138,7 @@ class ConsumerOptions:
     start_message_id: MessageId | None = None  # only if not durable
     letters: LetterBox | None = None  # set by `subscribe` from the options about letters
     # Creates the view of the consumer that a listener on a thread gets.
-    listener_view: Callable[[Any, LoopCalls], Any] | None = None
+    listener_view: Callable[[Any, LoopCalls], Any] = ListenerView
     create_topic: bool = True  # let the broker create the topic if it does not exist
 
     def __post_init__(self) -> None:
@@ -197,7 +204,49 @@ class ConsumerOptions:
         size = self.receiver_queue_size
         return DEFAULT_RECEIVER_QUEUE_SIZE if size is None else size
 
+    def name(self) -> str:
+        """Return the name for a new consumer: the given one, or five random hexadecimal digits."""
+        return self.consumer_name or secrets.token_hex(_NAME_BYTES)[:_NAME_CHARACTERS]
+
     @property
     def is_shared(self) -> bool:
         """Return whether several consumers get messages at once: Shared or Key_Shared."""
         return self.consumer_type in (ConsumerType.Shared, ConsumerType.KeyShared)
+
+    def ack_options(self, topic: str, *, receipt_timeout_s: float) -> AckOptions:
+        """Return the options for the acks of one topic (full name)."""
+        return AckOptions(
+            is_shared=self.is_shared,
+            is_persistent=topic.startswith("persistent://"),
+            batch_index_acks=self.batch_index_ack_enabled,
+            group_ms=self.ack_group_time_ms,
+            group_size=self.ack_group_size,
+            receipts=self.ack_receipt_enabled,
+            receipt_timeout_s=receipt_timeout_s,
+            ack_timeout_ms=self.unacked_messages_timeout_ms or 0,
+            ack_timeout_tick_ms=self.unacked_messages_tick_ms,
+            ack_timeout_backoff=self.ack_timeout_redelivery_backoff,
+            negative_ack_delay_ms=self.negative_ack_redelivery_delay_ms,
+            negative_ack_backoff=self.negative_ack_redelivery_backoff,
+            negative_ack_timer=self.negative_ack_timer,
+        )
+
+    def delivery_options(self, *, max_uncompressed_bytes: int) -> DeliveryOptions:
+        """Return the options for deliveries."""
+        return DeliveryOptions(
+            is_durable=self.durable,
+            schema=self.schema,
+            decrypt=self._decrypt(),
+            crypto_failure_action=self.crypto_failure_action,
+            max_uncompressed_bytes=max_uncompressed_bytes,
+            max_pending_chunked_messages=self.max_pending_chunked_message,
+            chunk_expiry_ms=self.expire_time_of_incomplete_chunked_message_ms,
+            acks_oldest_chunks=self.auto_ack_oldest_chunked_message_on_queue_full,
+        )
+
+    def _decrypt(self) -> Decrypt | None:
+        if self.crypto_key_reader is None:
+            return None
+        from vela.encryption.decryptor import Decryptor  # needs the extra vela[encryption]
+
+        return Decryptor(self.crypto_key_reader).decrypt

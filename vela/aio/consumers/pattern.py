@@ -47,7 +47,7 @@ class PatternConsumer(MultiTopicsConsumer):
 
     async def open(self) -> None:
         """See `MultiTopicsConsumer.open`."""
-        self._topics = dict.fromkeys(self._pattern.matching(await self._listed() or ()), 0)
+        self._topics.partitions = dict.fromkeys(self._pattern.matching(await self._listed() or ()), 0)
         await super().open()
         self._discovery = self._loop.create_task(self._discover())
 
@@ -58,7 +58,7 @@ class PatternConsumer(MultiTopicsConsumer):
             return
         while self._deleted:
             await self.remove(self._deleted.pop())  # if it is listed, it was created again
-        changes = self._pattern.changes(self._topics, topics)
+        changes = self._pattern.changes(self._topics.partitions, topics)
         for topic in changes.removed:
             await self.remove(topic)
         for topic in changes.added:
@@ -69,7 +69,7 @@ class PatternConsumer(MultiTopicsConsumer):
                 logger.warning("%s: cannot subscribe to %s: %s", self, topic, error)
 
     def failed(self, consumer: TopicConsumer, error: VelaError) -> None:
-        """See `Inbox`. A deleted topic does not end this consumer, even if it was the only one."""
+        """See `MultiTopicsConsumer`. A deleted topic does not end this consumer, even if it was the only one."""
         if isinstance(error, TopicNotFound):
             self._deleted.add(base_name(consumer.topic()))
             self._known_hash = None  # so that the next look lists the topics again

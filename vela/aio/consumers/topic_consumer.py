@@ -1,48 +1,39 @@
 """A consumer of one topic or of one partition.
 
-The broker's deliveries come through `intake`, and acks go through `acks`. Everything runs on the client's event loop. A
-message that is taken from the queue without waiting needs neither a future nor a task.
+`Deliveries` has its messages, and `ConsumerLink` its commands to the broker. Everything runs on the client's event
+loop. A message that is taken from the queue without waiting needs neither a future nor a task.
 """
 
-# Over 400 lines, because it is one state machine: attaching, seeking, closing and the broker's commands all change the
-# same few fields, which are the link, its generation, the queue and the permits.
+# Over 400 lines, because it has all calls of a consumer, besides its life: attaching, losing the connection, failing
+# and closing.
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
-import threading
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from vela.aio.acks.side import AckSide
 from vela.aio.attachment import Attachment
-from vela.aio.consumers.arrivals import Arrivals
+from vela.aio.consumers.active_role import ActiveRole
 from vela.aio.consumers.consumer import Consumer
-from vela.aio.consumers.events import EventCaller
-from vela.aio.consumers.intake import Intake
-from vela.aio.consumers.listener import start_listener
-from vela.aio.consumers.listener_view import ListenerView
-from vela.aio.consumers.receive_queue import ReceiveQueue
-from vela.aio.consumers.subscription_commands import seek_command, subscribe_command
+from vela.aio.consumers.link import ConsumerLink
+from vela.aio.consumers.subscription_commands import subscribe_command
 from vela.aio.consumers.warnings import PrefetchWatch
 from vela.aio.deadline import Deadline
-from vela.aio.letters.letters import Letters
+from vela.aio.deliveries.deliveries import Deliveries
+from vela.aio.deliveries.listener import start_listener
+from vela.aio.deliveries.receive_queue import ReceiveQueue
+from vela.aio.deliveries.schema_gate import SchemaGate
 from vela.aio.own_loop import require_loop
-from vela.aio.schema_gate import SchemaGate
-from vela.core.acks.options import AckOptions
-from vela.core.consuming.availability import has_more
-from vela.core.consuming.counters import ConsumerCounters
-from vela.core.consuming.receive_window import ReceiveWindow
+from vela.core.consuming.read_position import ReadPosition
 from vela.core.consuming.seek_target import seek_target
-from vela.core.consuming.start_position import StartPosition
 from vela.core.consuming.state import ConsumerState
 from vela.core.consuming.statistics import ConsumerStatistics
-from vela.core.producing.memory_limit import MemoryShare
+from vela.core.flow.flow_control import FlowControl, Permits
+from vela.core.flow.receive_window import ReceiveWindow
 from vela.core.topic_name import full_name, partition_index
 from vela.errors import (
     AlreadyClosed,
@@ -51,55 +42,26 @@ from vela.errors import (
     NotConnected,
     ReadError,
     SubscriptionNotFound,
-    Timeout,
     TopicNotFound,
     VelaError,
 )
 from vela.message import Message, MessageId
 from vela.options import ConsumerType
-from vela.wire.binary import commands, replies
+from vela.wire.binary import replies
 
 if TYPE_CHECKING:
     from vela.aio.client_ports import ClientPorts
     from vela.aio.connections.connection import Connection
-    from vela.aio.consumers.listener import Listener
     from vela.aio.consumers.options import ConsumerOptions
-    from vela.core.acks.batch_acks import Position
-    from vela.core.consuming.entry_opening import Decrypt
     from vela.options import ConsumerBatchReceivePolicy
 
-__all__ = ["Inbox", "TopicConsumer"]
+__all__ = ["TopicConsumer"]
 
 logger = logging.getLogger(__name__)
 
-_NAME_BYTES: Final = 3
-_NAME_CHARACTERS: Final = 5
 # Pause between two checks of has_message_available while a message is on its way. It doubles from first to last.
 _FIRST_LOOK_S: Final = 0.1
 _LAST_LOOK_S: Final = 1.0
-
-
-class Inbox(Protocol):
-    """The common queue of several consumers, in place of their own queues. `MultiTopicsConsumer` is one.
-
-    When it passes a message to the application, it calls `taken` of the message's consumer.
-    """
-
-    def put(self, consumer: TopicConsumer, messages: list[Message]) -> None:
-        """Add messages that arrived at a consumer, in order."""
-
-    def waiting(self, consumer: TopicConsumer, positions: Collection[Position]) -> list[Message]:
-        """Return a consumer's waiting messages from these entries."""
-
-    @property
-    def has_messages(self) -> bool:
-        """Return whether messages of any consumer wait."""
-
-    def drop(self, consumer: TopicConsumer, positions: Collection[Position] | None) -> list[Message]:
-        """Remove and return a consumer's waiting messages from these entries; None = from all entries."""
-
-    def failed(self, consumer: TopicConsumer, error: VelaError) -> None:
-        """Record that a consumer cannot reconnect, for example because its topic was deleted."""
 
 
 class TopicConsumer(Consumer):
@@ -111,72 +73,69 @@ class TopicConsumer(Consumer):
         topic: str,
         options: ConsumerOptions,
         *,
-        inbox: Inbox | None = None,
+        inbox: ReceiveQueue | None = None,
+        on_failed: Callable[[TopicConsumer, VelaError], None] | None = None,
     ) -> None:
-        """`topic` is one topic or one partition. Raises InvalidConfiguration, InvalidTopicName."""
+        """`topic` is one topic or one partition. Raises InvalidConfiguration, InvalidTopicName.
+
+        inbox: the common queue of several consumers, which gets the messages instead of this consumer's own.
+        on_failed: called if the consumer cannot reconnect, for example because its topic was deleted.
+        """
         self._client = client
         self._topic = full_name(topic)
         self._options = options
-        self._name = options.consumer_name or secrets.token_hex(_NAME_BYTES)[:_NAME_CHARACTERS]
+        self._name = options.name()
         self.is_gone = False
         """Whether the consumer has failed because its topic or subscription does not exist any more."""
         self.consumer_id = client.new_consumer_id()
         """The consumer's number, unique in the client."""
-        self.counters = ConsumerCounters()
-        """The counters behind the consumer's statistics."""
-        self.start: StartPosition | None = None
-        """Where the consumer began, or where the last seek moved it. It skips earlier messages of that entry."""
         self._loop = asyncio.get_running_loop()
-        timers = client.make_timers()
-        self.acks = AckSide(self, _ack_options(client, self._topic, options), timers)
-        """The consumer's acks and redelivery requests."""
-        self.letters = None if options.letters is None else Letters(self, options.letters, timers)
-        """Sends messages to the dead-letter and retry-letter topics; None = not configured."""
-        self.acks.letters = self.letters
-        self._track = self.acks.taken if options.unacked_messages_timeout_ms else None
-        schema = options.schema
-        self._schema_gate: SchemaGate | None = None
-        if schema is not None and schema.reads_versions:
-            self._schema_gate = SchemaGate(client, self._topic, schema, self.on_message)
-        self._intake = Intake(
-            self,
-            self._topic,
-            options,
-            timers,
-            _decrypt(options),
-            max_uncompressed_bytes=client.max_uncompressed_bytes,
-        )
-        self.queue = ReceiveQueue(self.taken, self.is_current)
+        self._timers = client.make_timers()
+        self.link = ConsumerLink(self.consumer_id, self._topic, timeout_s=client.settings.operation_timeout_s)
+        """The consumer's link to its broker."""
+        self._on_failed = on_failed
+        self.flow = FlowControl(self._permits(), client.memory, self.link.flow)
+        """The permits that the consumer grants to the broker."""
+        self.queue = ReceiveQueue(self.taken, self.is_current, self.flow.ran_dry)
         """Messages that were delivered and not taken yet."""
-        self._window = self._new_window()
-        self._grows = options.auto_scaled_receiver_queue_size_enabled
-        self._was_full = False  # growing queues only: all permitted messages had arrived
-        self._inbox = inbox
-        self._listener: Listener | None = None
-        self._timers = timers
+        self._inbox = self.queue if inbox is None else inbox
+        self._deliveries = self._new_deliveries()
+        self.counters = self._deliveries.counters
+        """The counters behind the consumer's statistics."""
+        self.acks = self._deliveries.acks
+        """The consumer's acks and redelivery requests."""
+        self.letters = self._deliveries.letters
+        """Sends messages to the dead-letter and retry-letter topics; None = not configured."""
         self._prefetch: PrefetchWatch | None = None  # only open Shared consumers have one
-        self._events = EventCaller(options.consumer_event_listener, self._name)
-        self._link: Connection | None = None
+        self._role = ActiveRole(options.consumer_event_listener, self._name)
         self._attachment = Attachment(client, self._topic, self._attach, on_failed=self._fail)
-        self._attached = asyncio.Event()
         self._state = ConsumerState.UNINITIALIZED
         self._closing: asyncio.Task[None] | None = None
-        self.epoch = None if options.is_shared else 0
-        """How often everything was requested again; None on Shared and Key_Shared, where the broker does not count."""
-        self._start_id = options.start_message_id
-        self._start_inclusive = options.start_message_id_inclusive
-        self._start_ms: int | None = None  # the time of the last seek, if that was one to a time
-        self._last_taken: Message | None = None
-        self._arrivals = Arrivals()
-        self._is_seeking = False
-        self._seek_ended = asyncio.Event()
-        self._seek_ended.set()
-        self._memory = MemoryShare(client.memory, self._send_flow) if client.memory.limit_bytes else None
-        self._during_seek: list[Message] = []  # messages that arrived while a seek was under way
         self._reached_end = False
-        self._is_active: bool | None = None
 
-    def _new_window(self) -> ReceiveWindow:
+    def _new_deliveries(self) -> Deliveries:
+        client, options, schema = self._client, self._options, self._options.schema
+        gate = None
+        if schema is not None and schema.reads_versions:
+            gate = SchemaGate(client, self._topic, schema, self.on_message)
+        return Deliveries(
+            self,
+            self.link,
+            self._inbox,
+            self.flow,
+            ReadPosition(
+                options.start_message_id,
+                inclusive=options.start_message_id_inclusive,
+                durable=options.durable,
+            ),
+            options=options.delivery_options(max_uncompressed_bytes=client.max_uncompressed_bytes),
+            acks=options.ack_options(self._topic, receipt_timeout_s=client.settings.operation_timeout_s),
+            letters=options.letters,
+            gate=gate,
+            timers=self._timers,
+        )
+
+    def _permits(self) -> Permits:
         options = self._options
         return ReceiveWindow(
             max(1, options.queue_size),
@@ -190,25 +149,24 @@ class TopicConsumer(Consumer):
         try:
             function = self._options.message_listener
             if function is not None:
-                view = self._options.listener_view or ListenerView
-                self._listener = start_listener(
+                self.queue.listener = start_listener(
                     function,
                     self,
-                    self,
+                    self.queue,
                     name=self._name,
-                    view=view,
+                    view=self._options.listener_view,
                     thread=self._client.listener_threads.next(),
                 )
             await self._attachment.open()
-            if self._options.consumer_type is ConsumerType.Shared and self._inbox is None:
+            if self._options.consumer_type is ConsumerType.Shared and self._inbox is self.queue:
                 self._prefetch = PrefetchWatch(self, self._timers)
         except BaseException as error:
             self._state = ConsumerState.FAILED
             self.queue.end(NotConnected(f"the consumer could not subscribe: {error}"))
-            link = self._link
+            connection = self.link.connection
             await self._stop(self._deadline())
-            if link is not None:  # cancelled just after the broker had accepted the consumer
-                self._leave(link)
+            if connection is not None:  # cancelled just after the broker had accepted the consumer
+                self.link.leave(connection)
             await self._attachment.close()
             raise
         self._client.keep(self)
@@ -229,7 +187,7 @@ class TopicConsumer(Consumer):
 
     def is_connected(self) -> bool:
         """See `Consumer.is_connected`."""
-        return self._link is not None and self._state is ConsumerState.READY
+        return self.link.connection is not None and self._state is ConsumerState.READY
 
     def has_reached_end_of_topic(self) -> bool:
         """See `Consumer.has_reached_end_of_topic`."""
@@ -238,39 +196,19 @@ class TopicConsumer(Consumer):
     @property
     def is_active(self) -> bool | None:
         """Return whether this is the active consumer on Failover; None if the broker has not said so yet."""
-        return self._is_active
-
-    @property
-    def last_taken(self) -> Message | None:
-        """Return the message that the application took last."""
-        return self._last_taken
-
-    @property
-    def window_size(self) -> int:
-        """Return how many messages the consumer fetches in advance."""
-        return self._window.size
+        return self._role.is_active
 
     @property
     def available_permits(self) -> int:
         """See `Consumer.available_permits`."""
-        return self._window.size - len(self.queue)
+        return self.flow.permits.available(len(self.queue))
 
     def statistics(self) -> ConsumerStatistics:
         """See `Consumer.statistics`."""
-        counters = self.counters
-        return ConsumerStatistics(
-            messages_received=counters.messages_received,
-            bytes_received=counters.bytes_received,
-            messages_delivered=counters.messages_delivered,
-            messages_waiting=len(self.queue),
-            permits_available=self.available_permits,
-            receives_failed=counters.receives_failed,
-            entries_discarded={reason.name: count for reason, count in counters.discards.items()},
-            entries_stale=counters.stale_entries,
-        )
+        return self.counters.statistics(waiting=len(self.queue), permits=self.available_permits)
 
-    def feeds(self, inbox: object) -> bool:
-        """Return whether the consumer's messages go to this inbox."""
+    def feeds(self, inbox: ReceiveQueue) -> bool:
+        """Return whether the consumer's messages go to this queue."""
         return self._inbox is inbox
 
     def queued_and_taken(self) -> tuple[int, int]:
@@ -280,66 +218,35 @@ class TopicConsumer(Consumer):
     # --- taking messages
 
     def _batch_policy(self) -> tuple[ConsumerBatchReceivePolicy, int]:
-        return self._options.batch_receive_policy, self._window.size
-
-    def _before_waiting(self) -> None:
-        if self._grows:
-            self._grow()
+        return self._options.batch_receive_policy, self.flow.permits.size
 
     def _interrupted(self) -> None:
         self.counters.receives_failed += 1
 
     async def __anext__(self) -> Message:
         """See `Consumer`. Written out here because it runs for every message."""
-        messages = self.queue.messages
-        if messages and self._listener is None:
-            message = messages.popleft()
-            self._count(message)
+        queue = self.queue
+        if queue.messages and queue.listener is None:
+            message = queue.messages.popleft()
+            self._deliveries.count(message)
             return message
         return await super().__anext__()
 
     def taken(self, message: Message) -> None:
-        """Count a message that the application got. A message of an earlier connection restores no permit."""
-        if self.is_current(message):
-            self._count(message)
+        """See `Deliveries.taken`."""
+        self._deliveries.taken(message)
 
     def untaken(self, message: Message) -> None:
-        """Undo `taken` for a message that did not reach the application and goes back into the queue."""
-        if self.is_current(message):
-            self._uncount(message)
+        """See `Deliveries.untaken`."""
+        self._deliveries.untaken(message)
 
     def is_current(self, message: Message) -> bool:
-        """Return whether the message arrived over the current connection."""
-        return message.entry.generation == self._intake.generation
+        """See `Deliveries.is_current`."""
+        return self._deliveries.is_current(message)
 
     def is_awaited(self, message: Message) -> bool:
-        """Return whether the message is current, and the broker was not asked to deliver everything again since."""
-        return self.is_current(message) and message.entry.epoch == self.epoch
-
-    def _count(self, message: Message) -> None:
-        counters = self.counters
-        counters.messages_received += 1
-        counters.bytes_received += len(message.body.payload)
-        if self._memory is not None:
-            self._memory.remove(len(message.body.payload))
-        self._last_taken = message
-        if self._track is not None:
-            self._track(message)
-        if permits := self._window.give_back(1):
-            self._flow(permits)
-
-    def _uncount(self, message: Message) -> None:
-        self.counters.messages_received -= 1
-        self.counters.bytes_received -= len(message.body.payload)
-        if self._memory is not None:
-            self._memory.put_back(len(message.body.payload))
-        self._window.take_back(1)
-
-    def _grow(self) -> None:
-        if self._was_full:
-            self._was_full = False
-            if permits := self._window.grow():
-                self._flow(permits)
+        """See `Deliveries.is_awaited`."""
+        return self._deliveries.is_awaited(message)
 
     # --- acknowledging
 
@@ -377,72 +284,40 @@ class TopicConsumer(Consumer):
 
     def pause(self) -> None:
         """See `Consumer.pause`."""
-        self._window.pause()
+        self.flow.pause()
 
     def resume(self) -> None:
         """See `Consumer.resume`."""
-        if permits := self._window.resume():
-            self._flow(permits)
+        self.flow.resume()
 
     # --- asking the broker
 
     async def seek(self, messageid: MessageId | int | Callable[[str], MessageId | int]) -> None:
         """See `Consumer.seek`."""
         target = seek_target(messageid, self._topic)
-        if self._is_seeking:
+        deliveries = self._deliveries
+        if deliveries.is_held:
             raise InvalidConfiguration("a seek is under way: wait for it")
-        link = self._require_link()
-        generation = self._intake.generation
+        self._check_usable()
+        self.link.require()
+        generation = deliveries.generation
         self.acks.flush()
-        self._is_seeking = True
-        self._seek_ended.clear()
-        self._during_seek += self.queue.clear()
+        deliveries.hold()
         try:
-            await link.request(
-                lambda request_id: seek_command(self.consumer_id, target, request_id=request_id),
-                timeout_s=self._client.settings.operation_timeout_s,
-            )
-            self._sought(target, generation, link)
+            await self.link.seek(target)
+            deliveries.sought(target, generation)
         finally:
-            self._is_seeking = False
-            self._seek_ended.set()
-            kept, self._during_seek = self._during_seek, []
-            if kept := [message for message in kept if self.is_current(message)]:
-                self._put(kept)
+            deliveries.release()
         await self._until_attached(self._deadline())
 
-    def _sought(self, target: MessageId | int, generation: int, link: Connection) -> None:
-        """Drop the old messages after the broker has moved the subscription."""
-        self._last_taken = None
-        self._arrivals.reset()
-        if isinstance(target, MessageId):
-            self._start_id, self._start_inclusive = target, self._options.start_message_id_inclusive
-            self.start = _start_position(target, inclusive=self._start_inclusive)
-        else:
-            self._start_id, self.start, self._start_ms = None, None, target
-        dropped = len(self._drop_queue())
-        if self._link is link and self._intake.generation == generation:
-            # The broker did not close this consumer, for example because it is inactive on Failover.
-            self._dropped(dropped)
-        self.acks.sought()
-
     async def _until_attached(self, deadline: Deadline) -> None:
-        try:
-            async with asyncio.timeout(deadline.left_s):
-                await self._attached.wait()
-        except TimeoutError:
-            raise Timeout(f"the consumer of {self._topic} is not subscribed again yet") from None
+        await self.link.until_attached(deadline)
         self._check_usable()
 
     async def unsubscribe(self, force: bool = False) -> None:
         """See `Consumer.unsubscribe`."""
-        link = self._require_link()
-        await link.request(
-            lambda request_id: commands.unsubscribe(self.consumer_id, request_id=request_id, force=force),
-            timeout_s=self._client.settings.operation_timeout_s,
-        )
-        link.consumers.pop(self.consumer_id, None)
-        self._link = None
+        self._check_usable()
+        await self.link.unsubscribe(force=force)
         await self.close()
 
     async def get_last_message_id(self) -> MessageId:
@@ -463,28 +338,23 @@ class TopicConsumer(Consumer):
         """
         deadline = self._deadline()
         while True:
-            if self._link is None and not self._state.is_over:
+            if self.link.connection is None and not self._state.is_over:
                 await self._until_attached(deadline)
-            link = self._require_link()
+            self._check_usable()
+            connection = self.link.require()
             try:
-                answer = await link.request(
-                    lambda request_id: commands.get_last_message_id(self.consumer_id, request_id=request_id),
-                    timeout_s=deadline.left_s,
-                )
+                return await self.link.last_message(timeout_s=deadline.left_s)
             except (ConnectError, ReadError):
-                if link is self._link:
+                if connection is self.link.connection:
                     raise
-            else:
-                assert isinstance(answer, replies.LastMessageId)
-                return answer
 
     async def has_message_available(self) -> bool:
         """See `Consumer.has_message_available`."""
         give_up_s = self._loop.time() + self._client.settings.operation_timeout_s
         pause_s = _FIRST_LOOK_S
-        while not self._has_something():
+        while not self._deliveries.has_any():
             last = await self.last_message()
-            if self._has_something():  # arrived meanwhile
+            if self._deliveries.has_any():  # arrived meanwhile
                 break
             if not self._is_before(last):
                 return False
@@ -492,36 +362,26 @@ class TopicConsumer(Consumer):
                 break
             # Either the entry is on its way, or it brings no message, because this consumer discards it or an entry
             # filter of the broker rejects it. The broker acks such entries, so ask again where mark-delete is.
-            await self._arrivals.next(pause_s)
+            await self._deliveries.arrivals.next(pause_s)
             pause_s = min(2 * pause_s, _LAST_LOOK_S)
         return True
 
-    def _has_something(self) -> bool:
-        return bool(self.queue.messages) if self._inbox is None else self._inbox.has_messages
-
     def _is_before(self, last: replies.LastMessageId) -> bool:
         """Return whether the topic has messages after those that have arrived."""
-        newest = self._arrivals.newest
-        if newest is not None and newest >= (last.last.ledger_id, last.last.entry_id):
-            return False
-        taken = None if self._last_taken is None else self._last_taken.message_id()
-        return has_more(last=last.last, mark_delete=last.mark_delete, start=self.start, taken=taken)
+        deliveries = self._deliveries
+        return deliveries.read_position.has_more(
+            last=last.last, mark_delete=last.mark_delete, newest=deliveries.arrivals.newest
+        )
 
     def _next_will_arrive(self) -> bool:
         """Return whether the topic's next messages will arrive here and wait for the application."""
-        fetches_ahead = self._options.queue_size > 0 and not self._window.is_paused and self._memory is None
         return (
-            fetches_ahead
+            self._options.queue_size > 0
+            and self.flow.fetches_ahead
             and not self._options.is_shared
-            and self._is_active is not False
-            and self._listener is None
+            and self._role.is_active is not False
+            and self._inbox.listener is None
         )
-
-    def _require_link(self) -> Connection:
-        self._check_usable()
-        if self._link is None:
-            raise NotConnected(f"the consumer of {self._topic} has no connection now; try again later")
-        return self._link
 
     # --- closing
 
@@ -542,21 +402,7 @@ class TopicConsumer(Consumer):
         """Leave the subscription, then end waiting receives with the error."""
         deadline = self._deadline()
         await self._stop(deadline)
-        link = self._link
-        if link is not None and deadline.left_s:
-            self._link = None
-            try:
-                await link.request(
-                    lambda request_id: commands.close_consumer(self.consumer_id, request_id=request_id),
-                    timeout_s=deadline.left_s,
-                )
-            except VelaError as failure:
-                logger.debug(
-                    "%s: could not tell the broker that %s closes: %s", self._topic, self._name, failure
-                )
-            link.consumers.pop(self.consumer_id, None)
-        elif link is not None:  # no time is left to wait for the broker's answer
-            self._leave(link)
+        await self.link.close(deadline)
         await self._attachment.close()
         self._state = ConsumerState.CLOSED
         self._client.forget(self)
@@ -568,22 +414,13 @@ class TopicConsumer(Consumer):
 
     async def _stop(self, deadline: Deadline) -> None:
         """Stop the listener, drop waiting messages, wake waiting calls, and send the collected acks."""
-        self._drop_queue()
-        if self._listener is not None:
-            self._listener.close()
-        self._events.close()
-        self._intake.close()
-        if self._memory is not None:
-            self._memory.reset()
-        if self._schema_gate is not None:
-            self._schema_gate.close()
-        self._attached.set()
-        self._arrivals.wake()
+        if self.queue.listener is not None:
+            self.queue.listener.close()
+        self._role.close()
+        self.link.wake()
         if self._prefetch is not None:
             self._prefetch.close()
-        if self.letters is not None:
-            await self.letters.close(deadline.left_s)
-        await self.acks.close(deadline.left_s)
+        await self._deliveries.close(deadline)
 
     def _fail(self, error: VelaError) -> None:
         """End a consumer that cannot reconnect, for example because its topic was deleted."""
@@ -595,8 +432,8 @@ class TopicConsumer(Consumer):
         self._client.forget(self)
         self.queue.end(NotConnected(f"the consumer of {self._topic} has failed: {error}"))
         self._closing = self._loop.create_task(self._stop(self._deadline()))
-        if self._inbox is not None:
-            self._inbox.failed(self, error)
+        if self._on_failed is not None:
+            self._on_failed(self, error)
 
     # --- being attached to a connection
 
@@ -604,96 +441,43 @@ class TopicConsumer(Consumer):
         """Empty the queue, subscribe, forget the permits of the last connection, and send all permits."""
         if self._state.is_over:
             raise AlreadyClosed(f"the consumer of {self._topic} is closed")
-        self._link = None
-        self._attached.clear()
+        self.link.detach()
         # For a seek, the broker closes this consumer before it confirms the seek. If the consumer subscribed again
         # before the confirmation, the messages that arrive until then would be dropped as older than the seek.
-        await self._seek_ended.wait()
-        start = self._resume_at(self._drop_queue())
-        self._arrivals.reset()
+        await self._deliveries.until_released()
+        start = self._deliveries.begin()
         self._reached_end = False  # the broker says so again if it is still true
-        if self._schema_gate is not None:
-            self._schema_gate.close()  # the broker delivers again what the gate keeps back
-        self._intake.attached()
-        connection.consumers[self.consumer_id] = self
         try:
-            await connection.request(
-                lambda request_id: subscribe_command(
-                    self._options,
-                    topic=self._topic,
-                    consumer_id=self.consumer_id,
-                    consumer_name=self._name,
-                    request_id=request_id,
-                    start=start,
-                    rollback_s=self._rollback_s(),
-                    epoch=self.epoch,
-                ),
-                timeout_s=self._client.settings.operation_timeout_s,
+            await self.link.subscribe(
+                connection, self, lambda request_id: self._subscribe_command(request_id, start)
             )
             if self._state.is_over:
                 raise AlreadyClosed(f"the consumer of {self._topic} was closed while it subscribed")
-            if connection.consumers.get(self.consumer_id) is not self:
-                raise ReadError(
-                    f"the broker closed the consumer of {self._topic} as soon as it was subscribed"
-                )
-            self._link = connection
             self._state = ConsumerState.READY
-            self.acks.attached()
-            self._permit_anew()
+            self._deliveries.attached()
         except BaseException as error:
-            self._link = None
             if self._state is ConsumerState.READY:
                 self._state = ConsumerState.CONNECTING
-            connection.consumers.pop(self.consumer_id, None)
-            if not isinstance(error, VelaError) or isinstance(error, Timeout | AlreadyClosed):
-                self._leave(connection)  # the broker has subscribed the consumer, or may still do so
+            self.link.give_up(connection, error)
             raise
-        self._attached.set()
+        self.link.confirm()
 
-    def _leave(self, connection: Connection) -> None:
-        """Tell the broker that the consumer closes, without waiting for the answer."""
-        self._link = None
-        connection.consumers.pop(self.consumer_id, None)
-        connection.write(commands.close_consumer(self.consumer_id, request_id=connection.next_request_id()))
-
-    def _permit_anew(self) -> None:
-        """Send all permits, because a consumer that has just subscribed has none at the broker."""
-        if self._memory is not None:
-            self._memory.reset()
-        if permits := self._window.attached():
-            self._flow(permits)
-
-    def _resume_at(self, untaken: Sequence[Message]) -> MessageId | None:
-        """Return where a non-durable subscription begins: after the last taken message, else where it last began.
-
-        If no message was taken, it begins at the first of those that arrived. Where it last began may have been the end
-        of the topic, which is after these messages now.
-        """
-        if self._options.durable:
-            return None
-        last = self._last_taken
-        if last is not None:
-            self._start_id, self._start_inclusive = last.message_id(), False
-        elif untaken:
-            self._start_id, self._start_inclusive = untaken[0].message_id(), True
-        if self._start_id is not None:
-            self.start = _start_position(self._start_id, inclusive=self._start_inclusive)
-        return self._start_id
-
-    def _rollback_s(self) -> int:
-        """Return how many seconds back a non-durable subscription without a start id begins.
-
-        The broker may have forgotten where the last seek moved it. In whole seconds, a few messages may be too many.
-        """
-        if self._options.durable or self._start_id is not None or self._start_ms is None:
-            return 0
-        return max(0, -(-(int(time.time() * 1000) - self._start_ms) // 1000))
+    def _subscribe_command(self, request_id: int, start: MessageId | None) -> bytes:
+        return subscribe_command(
+            self._options,
+            topic=self._topic,
+            consumer_id=self.consumer_id,
+            consumer_name=self._name,
+            request_id=request_id,
+            start=start,
+            rollback_s=self._deliveries.read_position.rollback_s(int(time.time() * 1000)),
+            epoch=self._deliveries.epoch,
+        )
 
     def _detach(self, connection: Connection, error: VelaError | None) -> None:
-        if connection is self._link:
-            self._link = None
-            self._attached.clear()
-            self._arrivals.wake()
+        if connection is self.link.connection:
+            self.link.detach()
+            self._deliveries.detached()
             if self._state is ConsumerState.READY:
                 self._state = ConsumerState.CONNECTING
         if not self._state.is_over:
@@ -703,17 +487,10 @@ class TopicConsumer(Consumer):
 
     def on_message(self, connection: Connection, reply: replies.Message) -> None:
         """See `ConsumerSink`. Ignores deliveries over an earlier connection, and while the consumer closes."""
-        if connection is not self._link or not self._state.can_receive:
+        if connection is not self.link.connection or not self._state.can_receive:
             self.counters.stale_entries += 1
             return
-        epoch = reply.consumer_epoch
-        if epoch is not None and self.epoch is not None and epoch < self.epoch:
-            self._intake.pass_over(reply)
-            return
-        if self._schema_gate is not None and self._schema_gate.keeps_back(connection, reply):
-            return
-        self._intake.receive(connection, reply)
-        self._arrivals.note((reply.ledger_id, reply.entry_id))
+        self._deliveries.receive(connection, reply)
 
     def on_closed_by_broker(self, connection: Connection) -> None:
         """See `ConsumerSink`."""
@@ -725,169 +502,8 @@ class TopicConsumer(Consumer):
 
     def on_active_change(self, connection: Connection, active: bool) -> None:
         """See `ConsumerSink`."""
-        if self._is_active != active:
-            self._is_active = active
-            self._events.tell(self, partition_index(self._topic), active)
+        self._role.change(self, partition_index(self._topic), active)
 
     def on_end_of_topic(self, connection: Connection) -> None:
         """See `ConsumerSink`."""
         self._reached_end = True
-
-    # --- for the intake, the listener and the acknowledging side
-
-    @property
-    def messages(self) -> deque[Message]:
-        """See `ListenerSource`."""
-        return self.queue.messages
-
-    @property
-    def taking(self) -> threading.Lock:
-        """See `ListenerSource`."""
-        return self.queue.taking
-
-    def listener_idle(self) -> None:
-        """See `ListenerSource`."""
-
-    def connection(self) -> Connection | None:
-        """See `AckOwner`."""
-        return self._link
-
-    def give_back(self, permits: int) -> None:
-        """Restore permits of messages that the application will not see. A negative number withdraws permits."""
-        if self._memory is not None:
-            self._memory.add(0, permits)
-        self._dropped(permits)
-
-    def show(self, messages: list[Message], is_batch: bool) -> None:
-        """See `IntakeOwner`."""
-        permits = len(messages)
-        if self.letters is not None:
-            messages = self.letters.arrived(messages)
-        if self._memory is not None:
-            self._memory.add(_payload_bytes(messages), permits)
-        if self._is_seeking:
-            self._during_seek += messages
-        elif messages:
-            self._put(messages)
-
-    def _put(self, messages: list[Message]) -> None:
-        if self._inbox is not None:
-            self._inbox.put(self, messages)
-        else:
-            self.queue.put(messages)
-            if self._grows and len(self.queue) + self._window.owed >= self._window.size:
-                self._was_full = True
-            if self._listener is not None:
-                self._listener.wake()
-
-    def passed_over(self, messages: Sequence[Message]) -> None:
-        """See `LettersOwner`."""
-        if self.is_current(messages[0]):
-            self._dropped(len(messages))
-
-    def waiting(self, positions: Collection[Position]) -> list[Message]:
-        """See `LettersOwner`."""
-        wanted = set(positions)
-        kept = [each for each in self._during_seek if _position(each) in wanted]
-        if self._inbox is not None:
-            return kept + self._inbox.waiting(self, wanted)
-        return kept + self.queue.find(lambda message: _position(message) in wanted)
-
-    def redelivered_locally(self, positions: Sequence[Position]) -> None:
-        """See `AckOwner`."""
-        wanted = set(positions)
-        inbox = self._inbox
-        removed = self.queue.remove(wanted) if inbox is None else inbox.drop(self, wanted)
-        kept, self._during_seek = self._during_seek, []
-        for message in kept:
-            (removed if _position(message) in wanted else self._during_seek).append(message)
-        if self._listener is not None:
-            self._listener.wake()
-        self._forget(removed)
-        if removed:
-            self._arrivals.reset()
-        self._dropped(len(removed))
-
-    def redeliver_everything(self) -> None:
-        """See `AckOwner`."""
-        dropped = len(self._drop_queue())
-        self._arrivals.reset()
-        if self.epoch is not None:
-            self.epoch += 1
-        if self._link is not None:
-            self._link.write(commands.redeliver(self.consumer_id, (), epoch=self.epoch))
-        self._dropped(dropped)
-
-    def _dropped(self, messages: int) -> None:
-        """Restore the permits of messages that left the queue without being taken."""
-        if permits := self._window.give_back(messages):
-            self._flow(permits)
-
-    def _drop_queue(self) -> list[Message]:
-        """Remove and return all messages that the application has not taken."""
-        self._was_full = False
-        dropped = self.queue.clear() if self._inbox is None else self._inbox.drop(self, None)
-        dropped += self._during_seek
-        self._during_seek.clear()
-        self._forget(dropped)
-        return dropped
-
-    def _forget(self, messages: Sequence[Message]) -> None:
-        if self._memory is not None:
-            self._memory.remove(_payload_bytes(messages))
-
-    def _flow(self, permits: int) -> None:
-        if self._memory is None:
-            self._send_flow(permits)
-        else:
-            self._memory.grant(permits)
-
-    def _send_flow(self, permits: int) -> None:
-        if self._link is not None:
-            self._link.write(commands.flow(self.consumer_id, permits))
-
-
-def _position(message: Message) -> Position:
-    return message.entry.ledger_id, message.entry.entry_id
-
-
-def _payload_bytes(messages: Sequence[Message]) -> int:
-    return sum(len(message.body.payload) for message in messages)
-
-
-def _start_position(message_id: MessageId, *, inclusive: bool) -> StartPosition | None:
-    if message_id in (MessageId.earliest, MessageId.latest):
-        return None
-    first = message_id.first_chunk() or message_id
-    return StartPosition(
-        ledger_id=first.ledger_id(),
-        entry_id=first.entry_id(),
-        batch_index=first.batch_index(),
-        inclusive=inclusive,
-    )
-
-
-def _decrypt(options: ConsumerOptions) -> Decrypt | None:
-    if options.crypto_key_reader is None:
-        return None
-    from vela.encryption.decryptor import Decryptor  # needs the extra vela[encryption]
-
-    return Decryptor(options.crypto_key_reader).decrypt
-
-
-def _ack_options(client: ClientPorts, topic: str, options: ConsumerOptions) -> AckOptions:
-    return AckOptions(
-        is_shared=options.is_shared,
-        is_persistent=topic.startswith("persistent://"),
-        batch_index_acks=options.batch_index_ack_enabled,
-        group_ms=options.ack_group_time_ms,
-        group_size=options.ack_group_size,
-        receipts=options.ack_receipt_enabled,
-        receipt_timeout_s=client.settings.operation_timeout_s,
-        ack_timeout_ms=options.unacked_messages_timeout_ms or 0,
-        ack_timeout_tick_ms=options.unacked_messages_tick_ms,
-        ack_timeout_backoff=options.ack_timeout_redelivery_backoff,
-        negative_ack_delay_ms=options.negative_ack_redelivery_delay_ms,
-        negative_ack_backoff=options.negative_ack_redelivery_backoff,
-        negative_ack_timer=options.negative_ack_timer,
-    )

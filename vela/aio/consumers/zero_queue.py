@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.core.consuming.state import ConsumerState
-from vela.core.consuming.zero_queue import ZeroQueueBalance
+from vela.core.flow.flow_control import Permits
+from vela.core.flow.zero_queue import ZeroQueueBalance
 from vela.errors import InvalidConfiguration, InvalidMessage
 from vela.message import Message
 
@@ -35,8 +36,9 @@ class ZeroQueueConsumer(TopicConsumer):
             raise InvalidConfiguration(
                 "a consumer of several topics or partitions needs receiver_queue_size > 0"
             )
-        self._balance = ZeroQueueBalance(paused=options.start_paused)
+        self._balance = ZeroQueueBalance(self._wanted, paused=options.start_paused)
         super().__init__(client, topic, options)
+        self._deliveries.refuse_batch = self._close_for_batch
         self._turn = asyncio.Lock()
         self._is_listener_paused = False
 
@@ -51,16 +53,7 @@ class ZeroQueueConsumer(TopicConsumer):
         self._check_receives()
         async with self._turn:
             self._check_receives()
-            if not self.queue.messages:
-                self._grant(self.queue.waiting + 1)
             return await super().receive()
-
-    def receive_async(self) -> asyncio.Future[Message]:
-        """See `Consumer.receive_async`. Each call that has to wait asks the broker for one message."""
-        future = super().receive_async()
-        if not future.done():
-            self._grant(self.queue.waiting)
-        return future
 
     def receive_nowait(self) -> Message | None:
         """Raises InvalidConfiguration, because messages arrive only on request."""
@@ -69,20 +62,6 @@ class ZeroQueueConsumer(TopicConsumer):
     async def batch_receive(self) -> list[Message]:
         """Raises InvalidConfiguration, because at most one message arrives at a time."""
         raise InvalidConfiguration("a consumer without a queue cannot receive in batches: call receive()")
-
-    @property
-    def available_permits(self) -> int:
-        """Return how many messages the broker may send now."""
-        return self._balance.outstanding
-
-    def pause(self) -> None:
-        """See `Consumer.pause`."""
-        self._balance.pause()
-
-    def resume(self) -> None:
-        """See `Consumer.resume`."""
-        self._balance.resume()
-        self._grant(self._wanted())
 
     def pause_message_listener(self) -> None:
         """See `Consumer.pause_message_listener`."""
@@ -93,66 +72,21 @@ class ZeroQueueConsumer(TopicConsumer):
         """See `Consumer.resume_message_listener`. Call it on the event loop only."""
         self._is_listener_paused = False
         super().resume_message_listener()
-        self._grant(self._wanted())
+        self.flow.ran_dry()
 
     # --- permits
 
+    def _permits(self) -> Permits:
+        return self._balance
+
     def _wanted(self) -> int:
         """Return how many messages the listener or the waiting calls would take now."""
-        listener = self._listener
+        if self.link.connection is None:
+            return 0
+        listener = self.queue.listener
         if listener is None:
             return self.queue.waiting
         return int(not (listener.is_busy or self._is_listener_paused or self.queue.messages))
-
-    def _grant(self, wanted: int) -> None:
-        if self._link is not None and (permits := self._balance.grant_for(wanted)):
-            self._flow(permits)
-
-    def _permit_anew(self) -> None:
-        if self._memory is not None:
-            self._memory.reset()
-        self._balance.attached()
-        self._grant(self._wanted())
-
-    def listener_idle(self) -> None:
-        """See `ListenerSource`."""
-        self._grant(self._wanted())
-
-    def give_back(self, permits: int) -> None:
-        """Record a delivery that brought no message for its permits, and ask for another if a call waits."""
-        if self._memory is not None:
-            self._memory.add(0, permits)
-        self._balance.spent(permits)
-        self._grant(self._wanted())
-
-    def _dropped(self, messages: int) -> None:
-        self._grant(self._wanted())
-
-    def _count(self, message: Message) -> None:
-        counters = self.counters
-        counters.messages_received += 1
-        counters.bytes_received += len(message.body.payload)
-        if self._memory is not None:
-            self._memory.remove(len(message.body.payload))
-        self._last_taken = message
-        if self._track is not None:
-            self._track(message)
-
-    def _uncount(self, message: Message) -> None:
-        self.counters.messages_received -= 1
-        self.counters.bytes_received -= len(message.body.payload)
-        if self._memory is not None:
-            self._memory.put_back(len(message.body.payload))
-
-    # --- deliveries
-
-    def show(self, messages: list[Message], is_batch: bool) -> None:
-        """See `IntakeOwner`."""
-        if is_batch:
-            self._close_for_batch(messages[0])
-            return
-        self._balance.spent(len(messages))
-        super().show(messages, is_batch)
 
     def _close_for_batch(self, message: Message) -> None:
         entry = message.entry

@@ -45,12 +45,9 @@ _NO_PROPERTIES: Final[Mapping[str, str]] = {}
 
 
 class LettersOwner(Protocol):
-    """The part of a consumer that its letters need."""
+    """The part of a consumer's deliveries that its letters need."""
 
     acks: AckSide
-
-    def consumer_name(self) -> str:
-        """Return the consumer's name."""
 
     def waiting(self, positions: Collection[Position]) -> Iterable[Message]:
         """Return messages of these entries that have arrived but that the application has not taken."""
@@ -74,8 +71,9 @@ class _Busy:
 class Letters:
     """A `RedeliveryFilter` for one consumer, which passes arriving messages through `arrived`."""
 
-    def __init__(self, owner: LettersOwner, box: LetterBox, timers: Timers) -> None:
+    def __init__(self, owner: LettersOwner, box: LetterBox, timers: Timers, consumer_name: str) -> None:
         self._owner = owner
+        self._consumer_name = consumer_name
         self._box = box
         self._timers = timers
         # entries that may become letters instead of being delivered again
@@ -308,7 +306,7 @@ class Letters:
             _copy(message, properties),
             topic=message.topic_name(),
             version=message.schema_version(),
-            consumer_name=self._owner.consumer_name(),
+            consumer_name=self._consumer_name,
         )
 
     async def _retry_letter(
@@ -329,7 +327,7 @@ class Letters:
             _copy(message, properties, deliver_at_ms),
             topic=message.topic_name(),
             version=message.schema_version(),
-            consumer_name=self._owner.consumer_name(),
+            consumer_name=self._consumer_name,
         )
 
     # -- the end ---------------------------------------------------------------------------------------------------

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Protocol
 
-__all__ = ["HIGH_WATER_BYTES", "LOW_WATER_BYTES", "ByteReceiver", "ByteTransport"]
-
-HIGH_WATER_BYTES: Final = 1024 * 1024
-"""Unsent bytes above which a connection is not writable."""
-LOW_WATER_BYTES: Final = HIGH_WATER_BYTES // 4
-"""Unsent bytes below which a connection is writable again."""
+__all__ = ["ByteReceiver", "ByteTransport"]
 
 
 class ByteReceiver(Protocol):
@@ -26,12 +21,6 @@ class ByteReceiver(Protocol):
 
     def on_lost(self, error: Exception | None) -> None:
         """The transport is closed. Called once; `None` = closed normally."""
-
-    def on_pause(self) -> None:
-        """Too much data is unsent."""
-
-    def on_resume(self) -> None:
-        """Enough data has been sent."""
 
 
 class ByteTransport(Protocol):

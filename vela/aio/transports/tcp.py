@@ -6,7 +6,7 @@ import asyncio
 import socket
 import ssl
 
-from vela.aio.transports.byte_transport import HIGH_WATER_BYTES, LOW_WATER_BYTES, ByteReceiver
+from vela.aio.transports.byte_transport import ByteReceiver
 from vela.core.service_url import BrokerAddress
 
 __all__ = ["TcpTransport", "connect_socket", "open_tcp"]
@@ -22,7 +22,6 @@ class TcpTransport(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See asyncio.BaseProtocol."""
         assert isinstance(transport, asyncio.Transport)
-        transport.set_write_buffer_limits(HIGH_WATER_BYTES, LOW_WATER_BYTES)
         self._transport = transport
         self._receiver.on_reached()
 
@@ -33,14 +32,6 @@ class TcpTransport(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio.BaseProtocol."""
         self._receiver.on_lost(exc)
-
-    def pause_writing(self) -> None:
-        """See asyncio.BaseProtocol."""
-        self._receiver.on_pause()
-
-    def resume_writing(self) -> None:
-        """See asyncio.BaseProtocol."""
-        self._receiver.on_resume()
 
     def write(self, data: bytes) -> None:
         """See `ByteTransport`."""

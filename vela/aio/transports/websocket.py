@@ -17,7 +17,7 @@ from websockets.frames import CloseCode, Frame, Opcode
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
-from vela.aio.transports.byte_transport import HIGH_WATER_BYTES, LOW_WATER_BYTES, ByteReceiver
+from vela.aio.transports.byte_transport import ByteReceiver
 from vela.aio.transports.tcp import connect_socket
 from vela.core.first_words import speaks_something_else
 from vela.core.service_url import BrokerAddress
@@ -62,7 +62,6 @@ class WebSocketTransport(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See asyncio.BaseProtocol."""
         assert isinstance(transport, asyncio.Transport)
-        transport.set_write_buffer_limits(HIGH_WATER_BYTES, LOW_WATER_BYTES)
         self._transport = transport
         self._receiver.on_reached()
 
@@ -143,14 +142,6 @@ class WebSocketTransport(asyncio.Protocol):
         if close is None or close.code in _IN_ORDER:
             return None
         return ConnectionError(f"closed with {int(close.code)} {close.reason}".rstrip())
-
-    def pause_writing(self) -> None:
-        """See asyncio.BaseProtocol."""
-        self._receiver.on_pause()
-
-    def resume_writing(self) -> None:
-        """See asyncio.BaseProtocol."""
-        self._receiver.on_resume()
 
     def write(self, data: bytes) -> None:
         """See `ByteTransport`. Data that is too large for one WebSocket message is sent in several."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from vela.core.consuming.statistics import ConsumerStatistics
 from vela.wire.binary.enums import ValidationError
 
 __all__ = ["ConsumerCounters"]
@@ -30,3 +31,16 @@ class ConsumerCounters:
         self.discards: Counter[ValidationError] = Counter()  # discarded entries, by reason
         self.stale_entries = 0  # entries from an earlier connection or epoch
         self.undecryptable_entries = 0  # entries for which this consumer has no key
+
+    def statistics(self, *, waiting: int, permits: int) -> ConsumerStatistics:
+        """Return these counts, with the messages that wait in the queue and the room in it."""
+        return ConsumerStatistics(
+            messages_received=self.messages_received,
+            bytes_received=self.bytes_received,
+            messages_delivered=self.messages_delivered,
+            messages_waiting=waiting,
+            permits_available=permits,
+            receives_failed=self.receives_failed,
+            entries_discarded={reason.name: count for reason, count in self.discards.items()},
+            entries_stale=self.stale_entries,
+        )

@@ -6,6 +6,9 @@ The broker sends the whole entry that a start message id names, so the client mu
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
+
+from vela.message import MessageId
 
 __all__ = ["StartPosition"]
 
@@ -18,6 +21,19 @@ class StartPosition:
     entry_id: int
     batch_index: int  # -1 = the entry as a whole
     inclusive: bool  # the message itself is wanted
+
+    @classmethod
+    def at(cls, message_id: MessageId, *, inclusive: bool) -> Self | None:
+        """Return the start at a message, or None for an end of the topic, before which there is nothing to skip."""
+        if message_id in (MessageId.earliest, MessageId.latest):
+            return None
+        first = message_id.first_chunk() or message_id
+        return cls(
+            ledger_id=first.ledger_id(),
+            entry_id=first.entry_id(),
+            batch_index=first.batch_index(),
+            inclusive=inclusive,
+        )
 
     def skips(self, ledger_id: int, entry_id: int, batch_index: int) -> bool:
         """Return whether a message is before the start in the start's own entry. The broker skips other entries."""

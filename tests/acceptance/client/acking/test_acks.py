@@ -89,7 +89,7 @@ async def test_acks_that_were_not_sent_are_lost_with_their_client(
     consumer = await subscribed(dying, topic, ack_group_time_ms=3_600_000)
     for message in await take(consumer, 3):
         consumer.acknowledge(message)
-    connection = consumer.connection()
+    connection = consumer.link.connection
     assert connection is not None
     consumer.acks.flush = lambda properties=None: None  # type: ignore[method-assign]  # as if the client was killed
     await dying.close()

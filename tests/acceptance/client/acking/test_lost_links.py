@@ -21,7 +21,7 @@ async def test_acks_survive_a_lost_connection(client: Client, topic: str) -> Non
     messages = await take(consumer, 10)
     for message in messages[:5]:
         consumer.acknowledge(message)
-    connection = consumer.connection()
+    connection = consumer.link.connection
     assert connection is not None
     connection.abort(errors.ReadError("as if the link was lost"))
     for message in messages[5:8]:
@@ -53,7 +53,7 @@ async def test_links_lost_every_50_ms_lose_no_ack_and_no_message(
     async def lose_links() -> None:
         for _ in range(20):
             await asyncio.sleep(0.05)
-            if (connection := consumer.connection()) is not None:
+            if (connection := consumer.link.connection) is not None:
                 connection.abort(errors.ReadError("as if the link was lost"))
 
     async def work() -> None:

@@ -16,6 +16,7 @@ from vela.aio.client import Client
 from vela.aio.connections.connection import Connection
 from vela.aio.consumers.consumer import Consumer
 from vela.aio.consumers.topic_consumer import TopicConsumer
+from vela.core.flow.receive_window import ReceiveWindow
 from vela.message import Message
 
 __all__ = [
@@ -83,7 +84,8 @@ async def broker_has_permits(vela: VelaProcess, consumer: Consumer, size: int) -
         )
 
     assert isinstance(consumer, TopicConsumer)
-    window = consumer._window
+    window = consumer.flow.permits
+    assert isinstance(window, ReceiveWindow)
 
     async def settled() -> bool:
         return await asyncio.to_thread(found) == [(size - window.owed, 0)]
@@ -124,6 +126,6 @@ def numbers(count: int) -> list[bytes]:
 def link_of(consumer: Consumer) -> Connection:
     """The connection of a consumer of one topic."""
     assert isinstance(consumer, TopicConsumer)
-    link = consumer.connection()
+    link = consumer.link.connection
     assert link is not None
     return link

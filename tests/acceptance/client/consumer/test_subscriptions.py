@@ -103,7 +103,7 @@ async def test_a_non_durable_subscription_continues_after_the_last_taken_message
     await consumer.open()
     messages = await take(consumer, 10, acknowledge=False)
     assert data(messages) == numbers(30)[:10]
-    link = consumer.connection()
+    link = consumer.link.connection
     assert link is not None
     link.abort(ReadError("cut by the test"))
     assert data(await take(consumer, 20, acknowledge=False)) == numbers(30)[10:]

@@ -12,8 +12,9 @@ from tests.support.waiting import until
 from tests.unit.client.entries import single
 from vela.aio.client import Client
 from vela.aio.consumers.topic_consumer import TopicConsumer
+from vela.core.flow.receive_window import ReceiveWindow
 
-__all__ = ["TOPIC", "Desk", "desk_running"]
+__all__ = ["TOPIC", "Desk", "desk_running", "owed"]
 
 TOPIC = "persistent://public/default/orders"
 
@@ -100,6 +101,13 @@ class Desk:
         """Wait until the consumer has subscribed this often and has granted permits."""
         await until(lambda: self.peer.count(events.Subscribe) >= times, f"SUBSCRIBE number {times}")
         await until(lambda: self.flows, "a Flow after it")
+
+
+def owed(consumer: TopicConsumer) -> int:
+    """Return how many permits the consumer has freed and not granted yet."""
+    window = consumer.flow.permits
+    assert isinstance(window, ReceiveWindow)
+    return window.owed
 
 
 @asynccontextmanager

@@ -165,3 +165,12 @@ async def test_a_consumer_that_fetches_nothing_in_advance_returns_the_brokers_an
     has.ends_at(0)
     assert await quickly(consumer.has_message_available())
     assert has.asked == 1
+
+
+async def test_a_consumer_of_several_topics_with_a_listener_returns_the_brokers_answer(
+    desk: Desk, has: Topic
+) -> None:
+    consumer = await desk.client.subscribe([TOPIC, f"{TOPIC}-2"], "billing", message_listener=print)
+    has.ends_at(0)
+    assert await quickly(consumer.has_message_available())
+    assert has.asked == 2

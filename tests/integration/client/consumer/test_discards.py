@@ -9,7 +9,7 @@ import time
 import pytest
 
 from broker.doors.binary.wire import events
-from tests.integration.client.consumer.desk import TOPIC, Desk
+from tests.integration.client.consumer.desk import TOPIC, Desk, owed
 from tests.integration.client.consumer.test_receiving import payloads
 from tests.support.scripted_peer import LEDGER_ID, silent
 from tests.support.waiting import until
@@ -58,7 +58,7 @@ async def test_a_damaged_entry_is_one_ack_with_the_reason_and_its_permits(
     assert consumer.counters.discards == {ValidationError[reason]: 1}
     assert consumer.counters.receives_failed == 1
     assert len([line for line in caplog.messages if reason in line]) == 1
-    await until(lambda: desk.permits + consumer._window.owed == 20, "all permits")
+    await until(lambda: desk.permits + owed(consumer) == 20, "all permits")
 
 
 @pytest.mark.row("S0.17")
@@ -90,7 +90,7 @@ async def test_the_messages_before_the_damage_stay_receivable(desk: Desk) -> Non
     for message in messages:
         consumer.acknowledge(message)
     assert consumer.acks.unacked_messages(LEDGER_ID, at, 2) == 0  # the client remembers nothing of this batch
-    await until(lambda: desk.permits + consumer._window.owed == 20, "all permits")
+    await until(lambda: desk.permits + owed(consumer) == 20, "all permits")
 
 
 @pytest.mark.row("S0.19")
@@ -100,13 +100,13 @@ async def test_a_hundred_damaged_batches_leave_the_permits_right(desk: Desk) -> 
         desk.deliver(damage(batch([b"x"] * 10)), messages=10)
     desk.deliver_each(b"good")
     assert await payloads(consumer, 1) == [b"good"]
-    await until(lambda: desk.permits + consumer._window.owed == 100, "all permits")
+    await until(lambda: desk.permits + owed(consumer) == 100, "all permits")
 
 
 @pytest.mark.row("S0.19")
 async def test_a_broker_that_makes_up_for_discarded_batches_is_given_one_permit(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=100)
-    link = consumer.connection()
+    link = consumer.link.connection
     assert link is not None
     link._engine.server_version = "Vela 0.1.0"
     desk.deliver(
@@ -116,7 +116,7 @@ async def test_a_broker_that_makes_up_for_discarded_batches_is_given_one_permit(
     desk.deliver_each(b"good")
     while (await consumer.receive()).data() != b"good":
         pass
-    await until(lambda: desk.permits + consumer._window.owed == 100, "all permits")
+    await until(lambda: desk.permits + owed(consumer) == 100, "all permits")
 
 
 @pytest.mark.row("S0.16")
@@ -128,7 +128,7 @@ async def test_the_action_fail_keeps_an_encrypted_entry_unacknowledged(desk: Des
     await desk.fence(consumer)
     assert desk.acks() == []
     assert consumer.counters.undecryptable_entries == 1
-    await until(lambda: desk.permits + consumer._window.owed == 10, "all permits")
+    await until(lambda: desk.permits + owed(consumer) == 10, "all permits")
 
 
 @pytest.mark.row("S0.16")
@@ -148,7 +148,7 @@ async def test_the_action_discard_acks_an_encrypted_entry_unread(desk: Desk) -> 
     assert await payloads(consumer, 1) == [b"good"]
     await desk.fence(consumer)
     assert desk.discards() == [(at, "DECRYPTION_ERROR")]
-    await until(lambda: desk.permits + consumer._window.owed == 10, "all permits")
+    await until(lambda: desk.permits + owed(consumer) == 10, "all permits")
 
 
 @pytest.mark.row("S0.16")
@@ -170,7 +170,7 @@ async def test_the_action_consume_delivers_an_encrypted_entry_as_it_is(desk: Des
     assert message.message_id().batch_index() == -1
     consumer.acknowledge(message)
     await until(lambda: desk.acks() == [(LEDGER_ID, at)], "its ack")
-    await until(lambda: desk.permits + consumer._window.owed == 10, "all permits")
+    await until(lambda: desk.permits + owed(consumer) == 10, "all permits")
 
 
 @pytest.mark.row("S0.16")
@@ -182,7 +182,7 @@ async def test_a_decrypted_message_names_its_keys(desk: Desk) -> None:
             raise RuntimeError("a key reader that fails")
         return payload[::-1]
 
-    consumer._intake._decrypt = decrypt
+    consumer._deliveries._intake._decrypt = decrypt
     desk.deliver(sealed(b"bad"))
     desk.deliver(sealed(b"doog"))
     message = await asyncio.wait_for(consumer.receive(), 5)
@@ -201,7 +201,7 @@ async def test_a_redelivery_of_an_acked_message_is_dropped_with_its_permit(desk:
     desk.deliver(single(b"first"), entry_id=at)
     desk.deliver_each(b"second")
     assert await payloads(consumer, 1) == [b"second"]
-    await until(lambda: desk.permits + consumer._window.owed == 10, "all permits")
+    await until(lambda: desk.permits + owed(consumer) == 10, "all permits")
 
 
 @pytest.mark.parametrize("is_old", [True, False])

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from broker.doors.binary.wire import events
-from tests.integration.client.consumer.desk import Desk
+from tests.integration.client.consumer.desk import Desk, owed
 from tests.integration.client.consumer.test_receiving import delivered, payloads
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, damage, single
 from vela.errors import InvalidConfiguration
-from vela.options import ConsumerType
+from vela.message import Message
+from vela.options import ConsumerBatchReceivePolicy, ConsumerType
 
 
 @pytest.mark.row("S0.41")
@@ -96,7 +100,7 @@ async def test_deliveries_over_a_replaced_connection_are_ignored(desk: Desk) -> 
     taken = await consumer.receive()
     old = desk.link
     desk.peer.on(events.Subscribe, lambda link, event: None)
-    link = consumer.connection()
+    link = consumer.link.connection
     assert link is not None
     # Answer the first SUBSCRIBE late; later ones are answered at once.
     desk._subscribed(old, desk.peer.of(events.Subscribe)[0])
@@ -172,6 +176,39 @@ async def test_an_auto_scaled_queue_begins_at_one_and_doubles(desk: Desk) -> Non
     assert sizes == [2, 4, 8, 8, 8]
 
 
+@pytest.mark.row("S0.36")
+async def test_an_auto_scaled_queue_grows_for_batch_receives(desk: Desk) -> None:
+    consumer = await desk.subscribe(
+        receiver_queue_size=8,
+        auto_scaled_receiver_queue_size_enabled=True,
+        batch_receive_policy=ConsumerBatchReceivePolicy(100, -1, 60_000),
+    )
+    await desk.settled(1)
+    for size in (2, 4, 8, 8):
+        desk.deliver_each(*[b"x"] * desk.permits)
+        await delivered(consumer, desk.next_entry)
+        await consumer.batch_receive()
+        waiting = asyncio.create_task(consumer.batch_receive())
+        await desk.settled(size)
+        waiting.cancel()
+
+
+@pytest.mark.row("S0.36")
+@pytest.mark.parametrize("on_thread", [True, False])
+async def test_an_auto_scaled_queue_grows_for_a_listener(desk: Desk, on_thread: bool) -> None:
+    async def listen(consumer: Any, message: Message) -> None:
+        pass
+
+    await desk.subscribe(
+        receiver_queue_size=8,
+        auto_scaled_receiver_queue_size_enabled=True,
+        message_listener=(lambda consumer, message: None) if on_thread else listen,
+    )
+    await desk.settled(1)
+    desk.deliver_each(b"x")
+    await desk.settled(2)
+
+
 @pytest.mark.row("S4.24")
 async def test_redelivering_on_exclusive_drops_the_queue_and_messages_under_way(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=10)
@@ -189,7 +226,7 @@ async def test_redelivering_on_exclusive_drops_the_queue_and_messages_under_way(
     assert consumer.counters.stale_entries == 1
     desk.deliver_each(*(b"%d" % index for index in range(4)))
     await payloads(consumer, 4)
-    await until(lambda: desk.permits + consumer._window.owed == 10, "all permits")
+    await until(lambda: desk.permits + owed(consumer) == 10, "all permits")
     desk.link.drop()
     await desk.resubscribed(2)
     assert desk.peer.of(events.Subscribe)[1].epoch == 1
@@ -215,7 +252,7 @@ async def test_a_negative_ack_on_shared_takes_the_entry_out_of_the_queue(desk: D
     consumer.negative_acknowledge(message)
     await until(lambda: desk.peer.count(events.Redeliver) == 1, "the request")
     assert await payloads(consumer, 1) == [b"other"]
-    await until(lambda: desk.permits + consumer._window.owed == 8, "all permits")
+    await until(lambda: desk.permits + owed(consumer) == 8, "all permits")
 
 
 @pytest.mark.row("S0.19")
@@ -243,7 +280,7 @@ async def test_permits_are_conserved_in_every_order_of_events(desk: Desk) -> Non
         await delivered(consumer, good)
         while consumer.receive_nowait() is not None:
             pass
-    await until(lambda: desk.permits + consumer._window.owed == 20, "all permits")
+    await until(lambda: desk.permits + owed(consumer) == 20, "all permits")
     assert consumer.counters.messages_received == good
     await desk.fence(consumer)
     assert len(desk.discards()) == 80

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker.doors.binary.wire import events
-from tests.integration.client.consumer.desk import Desk
+from tests.integration.client.consumer.desk import Desk, owed
 from tests.integration.client.consumer.test_receiving import payloads
 from tests.support.fails_once import FailsOnce
 from tests.support.scripted_peer import LEDGER_ID
@@ -45,7 +45,7 @@ async def test_every_message_is_handed_to_the_listener_in_order(desk: Desk, kind
     await until(lambda: len(seen) == 30, "thirty calls")
     assert seen == sent
     await until(lambda: consumer.counters.messages_received == 30, "their count")
-    await until(lambda: desk.permits + consumer._window.owed == 10, "all permits")
+    await until(lambda: desk.permits + owed(consumer) == 10, "all permits")
 
 
 @pytest.mark.row("S0.29")

@@ -69,6 +69,33 @@ async def test_a_consumer_whose_partitions_have_failed_subscribes_to_no_new_one(
     assert consumer._updates.cancelled()
 
 
+async def test_a_partition_that_fails_while_another_one_is_being_subscribed_does_not_end_the_consumer(
+    desk: Desk,
+) -> None:
+    partitions = Partitions(desk, 2)
+    partitions.holds = True
+    opening = asyncio.create_task(partitions.consumer())
+    await until(lambda: len(partitions.held) == 2, "two SUBSCRIBEs")
+    (link, deleted), (_, slow) = partitions.held
+
+    def no_topic(link: Link, event: events.Lookup) -> None:
+        link.engine.send_lookup_failed(event.request_id, ServerError.TOPIC_NOT_FOUND, "no such topic")
+
+    desk.peer.on(events.Lookup, no_topic)
+    link.engine.send_success(deleted.request_id)
+    link.flush()
+    await until(lambda: desk.peer.count(events.Flow) == 1, "its permits")
+    lookups = desk.peer.count(events.Lookup)
+    link.engine.send_close_consumer(deleted.consumer_id)
+    link.flush()
+    await until(lambda: desk.peer.count(events.Lookup) > lookups, "the lookup that fails")
+    link.engine.send_success(slow.request_id)
+    link.flush()
+    consumer = await opening
+    link.deliver(slow.consumer_id, single(b"x"), entry_id=0, ledger_id=LEDGER_ID)
+    assert (await consumer.receive(5_000)).data() == b"x"
+
+
 @pytest.mark.parametrize("resumes", [True, False])
 async def test_pausing_and_resuming_reach_a_partition_that_is_being_subscribed(
     desk: Desk, resumes: bool
@@ -84,12 +111,38 @@ async def test_pausing_and_resuming_reach_a_partition_that_is_being_subscribed(
     link.flush()
     await adding
     new = next(each for each in consumer.consumers() if each.consumer_id == event.consumer_id)
-    assert new._window.is_paused is not resumes
+    assert new.flow.permits.is_paused is not resumes
     if resumes:
         await until(
             lambda: any(flow.consumer_id == event.consumer_id for flow in desk.peer.of(events.Flow)),
             "permits of the new partition",
         )
+
+
+async def test_the_queues_of_partitions_grow_when_the_common_queue_runs_dry(desk: Desk) -> None:
+    consumer = await Partitions(desk, 2).consumer(
+        receiver_queue_size=8, auto_scaled_receiver_queue_size_enabled=True
+    )
+    busy, quiet = desk.peer.of(events.Subscribe)
+    desk.link, desk.consumer_id = desk.peer.link, busy.consumer_id
+
+    def permits(subscribed: events.Subscribe) -> int:
+        flows = [flow for flow in desk.peer.of(events.Flow) if flow.consumer_id == subscribed.consumer_id]
+        return sum(flow.permits for flow in flows)
+
+    async def settled(size: int) -> None:
+        await until(lambda: permits(busy) - desk.next_entry == size, f"{size} permits")
+
+    await settled(1)
+    for before, size in ((1, 2), (2, 4), (4, 8), (8, 8)):
+        desk.deliver_each(*[b"x"] * before)
+        await until(lambda: consumer.statistics().messages_delivered == desk.next_entry, "messages")
+        while consumer.receive_nowait() is not None:
+            pass
+        waiting = consumer.receive_async()
+        await settled(size)
+        waiting.cancel()
+    assert permits(quiet) == 1
 
 
 async def test_messages_of_partitions_that_could_not_be_added_together_are_dropped(desk: Desk) -> None:

@@ -12,7 +12,10 @@ from tests.integration.client.consumer.desk import TOPIC, Desk
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, single
 from vela.aio.consumers.topic_consumer import TopicConsumer
+from vela.aio.deliveries.receive_queue import ReceiveQueue
+from vela.core.flow.flow_control import FlowControl
 from vela.errors import AlreadyClosed, ConsumerBusy, InvalidConfiguration, NotConnected, Timeout
+from vela.message import Message
 from vela.options import ConsumerBatchReceivePolicy
 from vela.wire.binary.enums import ServerError
 
@@ -72,17 +75,14 @@ async def test_an_interrupted_receive_loses_no_message(desk: Desk) -> None:
 
 
 @pytest.mark.row("S0.34")
-async def test_a_receive_cancelled_after_its_message_came_puts_the_message_back_in_front(desk: Desk) -> None:
+async def test_a_receive_cancelled_after_its_message_came_puts_the_message_back_in_front(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     consumer = await desk.subscribe(receiver_queue_size=4)
     waiting = asyncio.create_task(consumer.receive())
     await asyncio.sleep(0)
 
-    def hand_over_and_cancel(messages: list[object]) -> None:
-        put(messages)  # type: ignore[arg-type]
-        waiting.cancel()  # its future is done, but the task has not run yet
-
-    put = consumer.queue.put
-    consumer.queue = _Spy(consumer.queue, hand_over_and_cancel)  # type: ignore[assignment]
+    cancel_at_hand_over(waiting, monkeypatch)
     desk.deliver(batch([b"first", b"second"]), messages=2)
     with pytest.raises(asyncio.CancelledError):
         await waiting
@@ -91,31 +91,24 @@ async def test_a_receive_cancelled_after_its_message_came_puts_the_message_back_
     await desk.settled(4)
 
 
-class _Spy:
-    def __init__(self, inner: object, put: object) -> None:
-        self._inner = inner
-        self.put = put
+def cancel_at_hand_over(waiting: asyncio.Task[Message], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cancel a receive when its future is done and its task has not run yet."""
+    put = ReceiveQueue.put
 
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._inner, name)
+    def put_and_cancel(queue: ReceiveQueue, messages: list[Message]) -> None:
+        put(queue, messages)
+        waiting.cancel()
 
-    def __len__(self) -> int:
-        return len(self._inner)  # type: ignore[arg-type]
+    monkeypatch.setattr(ReceiveQueue, "put", put_and_cancel)
 
 
 @pytest.mark.row("S0.34")
-async def test_a_message_put_back_goes_to_a_waiting_call(desk: Desk) -> None:
+async def test_a_message_put_back_goes_to_a_waiting_call(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     consumer = await desk.subscribe()
     waiting = asyncio.create_task(consumer.receive())
     await asyncio.sleep(0)
     waits_too = consumer.receive_async()
-    put = consumer.queue.put
-
-    def hand_over_and_cancel(messages: list[object]) -> None:
-        put(messages)  # type: ignore[arg-type]
-        waiting.cancel()
-
-    consumer.queue = _Spy(consumer.queue, hand_over_and_cancel)  # type: ignore[assignment]
+    cancel_at_hand_over(waiting, monkeypatch)
     desk.deliver_each(b"first")
     assert (await asyncio.wait_for(waits_too, 5)).data() == b"first"
 
@@ -185,11 +178,11 @@ async def test_a_refused_subscription_raises_and_leaves_nothing(desk: Desk) -> N
 async def test_a_failure_after_subscribing_closes_the_consumer_at_the_broker(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(consumer: TopicConsumer) -> None:
+    def fail(flow: FlowControl) -> None:
         raise TypeError("no number")
 
     with monkeypatch.context() as patch:
-        patch.setattr(TopicConsumer, "_permit_anew", fail)
+        patch.setattr(FlowControl, "attached", fail)
         with pytest.raises(TypeError):
             await desk.subscribe()
     await until(lambda: desk.peer.count(events.CloseConsumer) == 1, "CLOSE_CONSUMER")

@@ -14,7 +14,7 @@ import pytest
 
 from broker.doors.binary.wire import events
 from broker.doors.binary.wire.engine import ServerEngine
-from tests.integration.client.consumer.desk import TOPIC, Desk
+from tests.integration.client.consumer.desk import TOPIC, Desk, owed
 from tests.support.record_apache import DATA, recorded
 from tests.support.waiting import until
 from tests.unit.client.entries import single
@@ -85,7 +85,7 @@ async def test_frames_of_apaches_producer_are_read(desk: Desk, name: str) -> Non
         assert len(messages[0].entry.chunks) == len(sends)
     if name == "encrypted":
         assert messages[0].encryption_context() is not None
-    await until(lambda: desk.permits + consumer._window.owed == 1000, "all permits")
+    await until(lambda: desk.permits + owed(consumer) == 1000, "all permits")
     assert desk.discards() == []
 
 

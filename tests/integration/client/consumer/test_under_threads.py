@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from tests.integration.client.consumer.backlog import Backlog
-from tests.integration.client.consumer.desk import Desk
+from tests.integration.client.consumer.desk import Desk, owed
 from tests.support.waiting import until
 from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.errors import AlreadyClosed
@@ -85,9 +85,7 @@ async def run(desk: Desk, *, gives_up: bool, breaks: bool) -> tuple[Backlog, Wor
     if breaking is not None:
         breaking.cancel()
     await until(consumer.is_connected, "the consumer")
-    await until(
-        lambda: desk.permits + consumer._window.owed + len(consumer.queue) == 100, "the permits to add up"
-    )
+    await until(lambda: desk.permits + owed(consumer) + len(consumer.queue) == 100, "the permits to add up")
     await consumer.close()
     await workers.joined()
     assert (workers.given_up > 0) is gives_up

@@ -16,17 +16,19 @@ _NEVER: Final = 1 << 62
 class ReceiveWindow:
     """The permits of one consumer, on each of its connections in turn.
 
-    Every method that frees permits returns how many to send in one Flow now, 0 for none. On one connection the
-    permits sent, minus those that the broker spent, plus `owed` and the messages in the queue add up to `size`.
+    Every method that frees permits returns how many to send in one Flow now, 0 for none. On one connection `at_broker`,
+    `owed` and the messages in the queue add up to `size`.
     """
 
-    __slots__ = ("_is_paused", "_maximum", "_threshold", "owed", "size")
+    __slots__ = ("_is_paused", "_maximum", "_threshold", "_was_full", "at_broker", "owed", "size")
 
     def __init__(self, size: int, *, growable: bool = False, paused: bool = False) -> None:
-        """`size` >= 1 messages. `growable`: begin with 1 and double whenever the queue runs dry (`grow`)."""
+        """`size` >= 1 messages. `growable`: begin with 1 and double whenever a full queue runs dry."""
         if size < 1:
             raise ValueError("a receive window holds 1 message or more")
         self._maximum = size
+        self._was_full = False  # all permitted messages have arrived, so that more might have
+        self.at_broker = 0  # permits sent and not spent; below 0 after messages without a permit
         self.size = 1 if growable else size
         # permits freed and not sent yet; below 0 after messages went back into the queue
         self.owed = self.size
@@ -38,15 +40,20 @@ class ReceiveWindow:
         """Whether no Flow is sent. Freed permits are kept meanwhile."""
         return self._is_paused
 
-    @property
-    def maximum(self) -> int:
-        """The largest value of `size`."""
-        return self._maximum
+    def available(self, waiting: int) -> int:
+        """See `Permits`."""
+        return self.size - waiting
 
     def attached(self) -> int:
         """Begin on a new connection, where the broker has no permits."""
-        self.owed = self.size
+        self.at_broker, self.owed, self._was_full = 0, self.size, False
         return 0 if self._is_paused else self._send()
+
+    def spent(self, permits: int) -> None:
+        """Count the permits that a delivery cost. Its messages are in the queue now."""
+        self.at_broker -= permits
+        if self.at_broker <= 0:
+            self._was_full = True
 
     def give_back(self, permits: int) -> int:
         """Free the permits of messages that are taken, or will not be taken."""
@@ -68,23 +75,24 @@ class ReceiveWindow:
         self._set_threshold()
         return self._send() if self.owed > 0 else 0
 
-    def grow(self) -> int:
-        """Double a growable window, because the application waits for more than the window allows."""
-        return self._resize(min(self._maximum, self.size * 2))
+    def emptied(self) -> None:
+        """Note that the waiting messages were dropped, so that an empty queue says nothing about the window."""
+        self._was_full = False
 
-    def shrink(self) -> None:
-        """Halve the window, because memory is short. The broker keeps the permits that it has."""
-        self._resize(max(1, self.size // 2))
-
-    def _resize(self, size: int) -> int:
-        difference = size - self.size
-        self.size = size
+    def ran_dry(self) -> int:
+        """Double a growable window that was full, because the application waits for more than it allows."""
+        if not self._was_full or self.size == self._maximum:
+            return 0
+        self._was_full = False
+        size = min(self._maximum, self.size * 2)
+        difference, self.size = size - self.size, size
         self._set_threshold()
-        return self.give_back(difference) if difference else 0
+        return self.give_back(difference)
 
     def _set_threshold(self) -> None:
         self._threshold = _NEVER if self._is_paused else max(1, self.size // 2)
 
     def _send(self) -> int:
         permits, self.owed = self.owed, 0
+        self.at_broker += permits
         return permits

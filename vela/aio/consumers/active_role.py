@@ -1,4 +1,4 @@
-"""Tell an application whether its Failover consumer is the active one."""
+"""Whether a Failover consumer is the active one, and the application's listener for changes of that."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ from vela.aio.daemon_thread import DaemonThread
 if TYPE_CHECKING:
     from vela.aio.consumers.options import ConsumerEvents
 
-__all__ = ["EventCaller"]
+__all__ = ["ActiveRole"]
 
 
-class EventCaller:
-    """Calls the application's event listener, one event at a time, on a thread. An error is logged."""
+class ActiveRole:
+    """Calls the application's listener after each change, one at a time, on a thread. An error is logged."""
 
     def __init__(self, events: ConsumerEvents | None, name: str) -> None:
+        self.is_active: bool | None = None
+        """Whether this is the active consumer on Failover; None if the broker has not said so yet."""
         self._events = events
         self._thread = DaemonThread(f"events-{name}")
         self._is_closed = False
 
-    def tell(self, consumer: Any, partition: int, active: bool) -> None:
-        """Queue a call of the listener. Never waits."""
+    def change(self, consumer: Any, partition: int, active: bool) -> None:
+        """Note what the broker says, and queue a call of the listener if that is new. Never waits."""
+        if self.is_active == active:
+            return
+        self.is_active = active
         if self._events is None or self._is_closed:
             return
         call = self._events.became_active if active else self._events.became_inactive

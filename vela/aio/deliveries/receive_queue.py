@@ -1,11 +1,11 @@
-"""Messages that wait for the application, and the application's calls that wait for messages."""
+"""Messages that wait for the application, and its listener or its calls that wait for messages."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from vela.aio.own_loop import require_loop
@@ -15,7 +15,7 @@ from vela.errors import Timeout, VelaError
 from vela.message import Message
 
 if TYPE_CHECKING:
-    from vela.core.acks.batch_acks import Position
+    from vela.aio.deliveries.listener import Listener
     from vela.options import ConsumerBatchReceivePolicy
 
 __all__ = ["ReceiveQueue"]
@@ -59,15 +59,37 @@ class ReceiveQueue:
     While calls wait for a single message, the queue is empty.
     """
 
-    __slots__ = ("_batches", "_error", "_is_current", "_loop", "_pending", "_taken", "messages", "taking")
+    __slots__ = (
+        "_batches",
+        "_error",
+        "_loop",
+        "_pending",
+        "_ran_dry",
+        "is_current",
+        "listener",
+        "messages",
+        "taken",
+        "taking",
+    )
 
-    def __init__(self, taken: Callable[[Message], None], is_current: Callable[[Message], bool]) -> None:
+    def __init__(
+        self,
+        taken: Callable[[Message], None],
+        is_current: Callable[[Message], bool],
+        ran_dry: Callable[[], None],
+    ) -> None:
+        """`ran_dry` is called when a call or the listener waits for more messages."""
+        self.taken = taken
+        """Called on the event loop for each message that the application gets."""
+        self.is_current = is_current
+        """Tells whether a message is not outdated."""
+        self.listener: Listener | None = None
+        """Takes the messages, instead of calls of the application."""
         self.messages: deque[Message] = deque()
         """The messages, in order. Code that pops one must call `taken` for it, as `take` does."""
         self.taking = threading.Lock()
         """Locked to remove messages from the middle, and to take a message on a thread other than the loop's."""
-        self._taken = taken
-        self._is_current = is_current
+        self._ran_dry = ran_dry
         self._loop = asyncio.get_running_loop()
         self._pending: PendingReceives[_Receive] = PendingReceives()
         self._batches: PendingReceives[_BatchReceive] = PendingReceives()
@@ -90,6 +112,8 @@ class ReceiveQueue:
         self.messages.extend(messages)
         if self._batches:
             self._wake_batches()
+        if self.listener is not None:
+            self.listener.wake()
 
     def _hand_over(self, messages: list[Message]) -> list[Message]:
         """Give messages to waiting calls, and return the rest."""
@@ -98,7 +122,7 @@ class ReceiveQueue:
             if receive is None:
                 return messages[index:]
             if receive.is_async:
-                self._taken(message)
+                self.taken(message)
             receive.future.set_result(message)
         return []
 
@@ -106,7 +130,7 @@ class ReceiveQueue:
         """Put messages that no call has returned back to the head of the queue, in this order."""
         if self._error is not None:
             return
-        rest = self._hand_over([message for message in messages if self._is_current(message)])
+        rest = self._hand_over([message for message in messages if self.is_current(message)])
         self.messages.extendleft(reversed(rest))
         if self._batches:
             self._wake_batches()
@@ -118,7 +142,7 @@ class ReceiveQueue:
         if not self.messages:
             return None
         message = self.messages.popleft()
-        self._taken(message)
+        self.taken(message)
         return message
 
     async def receive(self, timeout_ms: float | None) -> Message:
@@ -139,7 +163,7 @@ class ReceiveQueue:
             finally:
                 if timer is not None:
                     timer.cancel()
-        self._taken(message)
+        self.taken(message)
         return message
 
     def receive_async(self) -> asyncio.Future[Message]:
@@ -148,7 +172,7 @@ class ReceiveQueue:
             return self._wait(is_async=True)
         future: asyncio.Future[Message] = self._loop.create_future()
         message = self.messages.popleft()
-        self._taken(message)
+        self.taken(message)
         future.set_result(message)
         return future
 
@@ -159,6 +183,7 @@ class ReceiveQueue:
             _fail(future, self._error)
         else:
             self._pending.add(_Receive(future, is_async=is_async))
+            self._ran_dry()
         return future
 
     async def receive_batch(self, policy: ConsumerBatchReceivePolicy, full: int) -> list[Message]:
@@ -178,6 +203,7 @@ class ReceiveQueue:
                 raise self._error
             batch = _BatchReceive(self._loop.create_future(), max_messages, max_bytes)
             self._batches.add(batch)
+            self._ran_dry()
             left_s = None if deadline_s is None else deadline_s - self._loop.time()
             if left_s is not None and left_s <= 0:
                 batch.enough.cancel()
@@ -195,7 +221,7 @@ class ReceiveQueue:
         batch: list[Message] = []
         while self.messages and measure.add(len(self.messages[0].body.payload)):
             message = self.messages.popleft()
-            self._taken(message)
+            self.taken(message)
             batch.append(message)
         return batch
 
@@ -219,20 +245,15 @@ class ReceiveQueue:
         with self.taking:
             return [message for message in self.messages if is_wanted(message)]
 
+    def listener_idle(self) -> None:
+        """See `ListenerSource`."""
+        if not self.messages:
+            self._ran_dry()
+
     # --- removing
 
-    def clear(self) -> list[Message]:
-        """Remove and return all waiting messages."""
-        return self.remove_where(lambda _: True)
-
-    def remove(self, positions: Collection[Position]) -> list[Message]:
-        """Remove and return the waiting messages of these entries."""
-        return self.remove_where(
-            lambda message: (message.entry.ledger_id, message.entry.entry_id) in positions
-        )
-
-    def remove_where(self, is_unwanted: Callable[[Message], bool]) -> list[Message]:
-        """Remove and return the matching messages. Wake a listener afterwards: it may have found the queue empty."""
+    def remove(self, is_unwanted: Callable[[Message], bool]) -> list[Message]:
+        """Remove and return the matching messages."""
         with self.taking:
             kept: list[Message] = []
             removed: list[Message] = []
@@ -241,6 +262,8 @@ class ReceiveQueue:
             if removed:
                 self.messages.clear()
                 self.messages.extend(kept)
+        if self.listener is not None:
+            self.listener.wake()  # it may have found the queue empty just now
         return removed
 
     def end(self, error: VelaError) -> None:

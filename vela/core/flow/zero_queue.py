@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 __all__ = ["ZeroQueueBalance"]
 
 
 class ZeroQueueBalance:
     """The permits that the broker still has. A permit that a cancelled receive left there serves the next receive."""
 
-    __slots__ = ("_is_paused", "outstanding")
+    __slots__ = ("_is_paused", "_wanted", "outstanding")
 
-    def __init__(self, *, paused: bool = False) -> None:
+    size = 1
+
+    def __init__(self, wanted: Callable[[], int], *, paused: bool = False) -> None:
+        """`wanted` returns how many messages would be taken now. It is 0 without a connection."""
+        self._wanted = wanted
         # permits at the broker; below 0 after a discarded batch cost more than was granted
         self.outstanding = 0
         self._is_paused = paused
@@ -20,13 +26,32 @@ class ZeroQueueBalance:
         """Whether no Flow is sent, even if receives wait."""
         return self._is_paused
 
-    def attached(self) -> None:
+    def available(self, waiting: int) -> int:
+        """See `Permits`."""
+        return self.outstanding
+
+    def attached(self) -> int:
         """Begin on a new connection, where the broker has no permits."""
         self.outstanding = 0
+        return self.grant_for(self._wanted())
 
     def spent(self, permits: int) -> None:
         """Count the permits that a delivery cost."""
         self.outstanding -= permits
+
+    def give_back(self, permits: int) -> int:
+        """Return what to grant after messages were taken or dropped: only what is still wanted."""
+        return self.grant_for(self._wanted())
+
+    def take_back(self, permits: int) -> None:
+        """See `Permits`. Nothing was granted for these messages."""
+
+    def emptied(self) -> None:
+        """See `Permits`."""
+
+    def ran_dry(self) -> int:
+        """Ask for a message for each call that waits, or for the listener."""
+        return self.grant_for(self._wanted())
 
     def grant_for(self, waiting: int) -> int:
         """Return the permits to send in one Flow now, so that this many receives can be served; 0 for none."""
@@ -40,6 +65,7 @@ class ZeroQueueBalance:
         """Send no Flow until `resume`. Safe to repeat."""
         self._is_paused = True
 
-    def resume(self) -> None:
-        """Allow Flows again; call `grant_for` afterwards. Safe to repeat."""
+    def resume(self) -> int:
+        """Allow Flows again. Safe to repeat."""
         self._is_paused = False
+        return self.grant_for(self._wanted())

@@ -30,11 +30,12 @@ from vela.wire.errors import MetadataCorrupt
 if TYPE_CHECKING:
     from vela.aio.acks.side import AckSide
     from vela.aio.connections.connection import Connection
-    from vela.aio.consumers.options import ConsumerOptions
     from vela.aio.timers import Timer, Timers
     from vela.core.consuming.counters import ConsumerCounters
-    from vela.core.consuming.entry_opening import Decrypt
+    from vela.core.consuming.delivery_options import DeliveryOptions
+    from vela.core.consuming.read_position import ReadPosition
     from vela.core.consuming.start_position import StartPosition
+    from vela.core.flow.flow_control import FlowControl
     from vela.wire.binary import replies
 
 __all__ = ["Intake", "IntakeOwner"]
@@ -50,48 +51,45 @@ _MAX_JOINED_BYTES: Final = 512 * 1024 * 1024  # decompressed size of a chunked m
 
 
 class IntakeOwner(Protocol):
-    """What the intake needs from its consumer."""
+    """What the intake needs from its consumer's deliveries."""
 
-    consumer_id: int
+    @property
+    def flow(self) -> FlowControl:
+        """Return the permits of the consumer."""
+
     acks: AckSide
     counters: ConsumerCounters
-    start: StartPosition | None
+    read_position: ReadPosition
     epoch: int | None
-
-    def give_back(self, permits: int) -> None:
-        """Grant permits again for messages that the application will not see."""
 
     def show(self, messages: list[Message], is_batch: bool) -> None:
         """Pass messages to the application, in order."""
 
 
 class Intake:
-    """The deliveries of one consumer. The consumer calls `receive` for each delivery over its current connection."""
+    """Opens the deliveries of one consumer. Call `receive` for each delivery over its current connection."""
 
     def __init__(
         self,
         owner: IntakeOwner,
+        receiver: object,
         topic: str,
-        options: ConsumerOptions,
+        options: DeliveryOptions,
         timers: Timers,
-        decrypt: Decrypt | None,
-        *,
-        max_uncompressed_bytes: int,
     ) -> None:
+        """`receiver` is the consumer that the application acknowledges the messages to."""
         self.generation = 0
         """Number of the current connection. Messages of earlier connections are outdated."""
         self._owner = owner
+        self._receiver = receiver
         self._topic = topic
-        self._schema = options.schema
-        self._is_durable = options.durable
-        self._failure_action = options.crypto_failure_action
+        self._options = options
+        self._decrypt = options.decrypt
         self._timers = timers
-        self._decrypt = decrypt
-        self._max_uncompressed_bytes = max_uncompressed_bytes
         self._chunks: ChunkAssembler[MessageId] = ChunkAssembler(
-            max_pending=options.max_pending_chunked_message,
-            expiry_ms=options.expire_time_of_incomplete_chunked_message_ms,
-            auto_ack_oldest=options.auto_ack_oldest_chunked_message_on_queue_full,
+            max_pending=options.max_pending_chunked_messages,
+            expiry_ms=options.chunk_expiry_ms,
+            auto_ack_oldest=options.acks_oldest_chunks,
         )
         self._expiry: Timer | None = None
 
@@ -110,7 +108,7 @@ class Intake:
     def pass_over(self, reply: replies.Message) -> None:
         """Skip an outdated delivery and grant its permits again."""
         self._owner.counters.stale_entries += 1
-        self._owner.give_back(entry_cost(reply.entry_block, reply.ack_set))
+        self._owner.flow.not_shown(entry_cost(reply.entry_block, reply.ack_set))
 
     def receive(self, connection: Connection, reply: replies.Message) -> None:
         """Process one delivery."""
@@ -120,7 +118,7 @@ class Intake:
                 reply.entry_block,
                 ack_set,
                 max_message_bytes=connection.max_message_bytes,
-                max_uncompressed_bytes=self._max_uncompressed_bytes,
+                max_uncompressed_bytes=self._options.max_uncompressed_bytes,
                 decrypt=self._decrypt,
             )
         except Damaged as damage:
@@ -135,7 +133,7 @@ class Intake:
         bodies = opened.messages
         batch_size = opened.batch_size
         owner = self._owner
-        start = owner.start
+        start = owner.read_position.start
         if start is not None and start.ledger_id == ledger_id and start.entry_id == entry_id:
             bodies = self._from_start(start, reply, bodies)
         if batch_size and len(bodies) != batch_size:
@@ -160,7 +158,7 @@ class Intake:
         owner = self._owner
         count = len(bodies)
         if count != charged:
-            owner.give_back(charged - count)
+            owner.flow.not_shown(charged - count)
         if bodies:
             owner.counters.messages_delivered += count
             entry = self._entry(reply, batch_size)
@@ -175,8 +173,8 @@ class Intake:
             reply.partition,
             reply.redelivery_count,
             batch_size,
-            self._schema,
-            self._owner,
+            self._options.schema,
+            self._receiver,
         )
         entry.generation = self.generation
         entry.epoch = self._owner.epoch
@@ -189,7 +187,7 @@ class Intake:
         were processed. Without the ack, the backlog would never become 0.
         """
         kept = [body for body in bodies if not start.skips(reply.ledger_id, reply.entry_id, body.batch_index)]
-        if bodies and not kept and self._is_durable:
+        if bodies and not kept and self._options.is_durable:
             self._owner.acks.acknowledge(MessageId(reply.partition, reply.ledger_id, reply.entry_id))
         return kept
 
@@ -225,7 +223,7 @@ class Intake:
     def _undecryptable(self, connection: Connection, reply: replies.Message, error: Undecryptable) -> None:
         """Handle an entry that cannot be decrypted, as the consumer's `crypto_failure_action` says."""
         self._owner.counters.undecryptable_entries += 1
-        action = self._failure_action
+        action = self._options.crypto_failure_action
         if action is ConsumerCryptoFailureAction.DISCARD:
             self._discard(
                 connection, reply, Damaged(ValidationError.DECRYPTION_ERROR, error.charged, str(error))
@@ -241,7 +239,7 @@ class Intake:
         message = Message(body, entry)
         if action is ConsumerCryptoFailureAction.CONSUME:
             entry.encryption = context_of(error.metadata, failed=True)
-            self._owner.give_back(error.charged - 1)
+            self._owner.flow.not_shown(error.charged - 1)
             self._owner.counters.messages_delivered += 1
             self._owner.show([message], False)
             return
@@ -256,7 +254,7 @@ class Intake:
                 count,
             )
         self._owner.acks.taken(message)  # so that the ack timeout, if any, requests redelivery
-        self._owner.give_back(error.charged)
+        self._owner.flow.not_shown(error.charged)
 
     # --- chunked messages
 
@@ -276,7 +274,7 @@ class Intake:
         self._give_up(outcome)
         self._watch_expiry()
         if outcome.payload is None:
-            self._owner.give_back(1)
+            self._owner.flow.not_shown(1)
             return
         try:
             body = join_chunks(metadata, outcome.payload, max_joined_bytes=_MAX_JOINED_BYTES)
@@ -285,10 +283,10 @@ class Intake:
                 self._owner.acks.discard(earlier.ledger_id(), earlier.entry_id(), damage.reason)
             self._discard(connection, reply, damage)
             return
-        start, first = self._owner.start, outcome.ids[0]
+        start, first = self._owner.read_position.start, outcome.ids[0]
         if start is not None and start.skips(first.ledger_id(), first.entry_id(), -1):
-            self._owner.give_back(1)
-            if self._is_durable:
+            self._owner.flow.not_shown(1)
+            if self._options.is_durable:
                 self._owner.acks.acknowledge(outcome.ids)
             return
         entry = self._entry(reply, 0)

@@ -30,7 +30,7 @@ from broker.storage.away import is_away
 from broker.storage.cursors import cursors as store
 from broker.storage.pool import ConnectionPool, first_line
 from broker.storage.supervised import for_ever
-from broker.subscription.refused_cursors import RefusedCursor, RefusedCursors
+from broker.subscription.storing.refused_cursors import RefusedCursor, RefusedCursors
 
 if TYPE_CHECKING:
     from broker.core.cursor.state import CursorFlush

@@ -1,0 +1,64 @@
+"""Which permits a consumer grants to the broker, with and without a memory limit."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from vela.core.flow.flow_control import FlowControl
+from vela.core.flow.memory_limit import MemoryLimit
+from vela.core.flow.receive_window import ReceiveWindow
+from vela.core.flow.zero_queue import ZeroQueueBalance
+from vela.message import Message, ReceivedEntry
+
+
+def messages(count: int, *, size: int) -> list[Message]:
+    body: Any = SimpleNamespace(payload=b"." * size)
+    return [Message(body, ReceivedEntry("t", 1, number)) for number in range(count)]
+
+
+def test_permits_of_taken_dropped_and_hidden_messages_are_granted_again() -> None:
+    sent: list[int] = []
+    flow = FlowControl(ReceiveWindow(4), MemoryLimit(0), sent.append)
+    assert flow.fetches_ahead
+    flow.attached()
+    flow.arrived(messages(2, size=5), 4)
+    flow.taken(*messages(1, size=5))
+    flow.taken(*messages(1, size=5))
+    flow.give_back(1)
+    flow.not_shown(1)
+    assert sent == [4, 2, 2]
+
+
+def test_at_the_memory_limit_permits_wait_until_messages_are_taken() -> None:
+    sent: list[int] = []
+    memory = MemoryLimit(10)
+    flow = FlowControl(ReceiveWindow(2), memory, sent.append)
+    assert not flow.fetches_ahead
+    flow.attached()
+    flow.arrived(messages(1, size=20), 2)
+    flow.give_back(1)
+    assert sent == [2]
+    flow.taken(*messages(1, size=20))
+    assert (sum(sent), memory.used_bytes) == (4, 0)
+    flow.untaken(*messages(1, size=20))
+    assert memory.used_bytes == 20
+    flow.close()
+    assert memory.used_bytes == 0
+
+
+def test_without_a_queue_a_permit_is_granted_only_for_a_message_that_is_wanted() -> None:
+    sent: list[int] = []
+    wanted = 0
+    flow = FlowControl(ZeroQueueBalance(lambda: wanted), MemoryLimit(0), sent.append)
+    flow.attached()
+    assert sent == []
+    wanted = 1
+    flow.attached()
+    flow.not_shown(3)
+    assert sent == [1, 3]
+    wanted = 0
+    flow.arrived(messages(1, size=5), 1)
+    flow.taken(*messages(1, size=5))
+    assert sent == [1, 3]
+    assert flow.permits.available(7) == 0
