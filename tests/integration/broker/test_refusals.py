@@ -11,7 +11,7 @@ import pytest
 from broker.core.errors import PersistenceFailed
 from broker.storage.connection import Connection
 from broker.storage.cursors import cursors
-from broker.subscription import flusher as flusher_module
+from broker.subscription.storing import flusher as flusher_module
 from tests.support.broker_harness import (
     BrokerRun,
     ProducerProbe,

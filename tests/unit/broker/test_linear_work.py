@@ -9,9 +9,9 @@ from broker.core.topic_name import TopicName
 from broker.log import ready_logs, topic_log, writer
 from broker.pulls import reader
 from broker.pulls.values import ParkedPull, PullAsk
-from broker.subscription import flusher
 from broker.subscription.machine import redelivery
 from broker.subscription.requests import AckRequest
+from broker.subscription.storing import flusher
 from tests.support.broker_harness import ManualClock, eventually
 from tests.support.memory_broker import memory_broker
 from tests.support.steps import counted_steps
