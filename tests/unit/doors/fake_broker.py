@@ -108,7 +108,7 @@ class FakeSubscription:
     def pump(self) -> None:
         for consumer in list(self.consumers):
             deliveries: list[Delivery] = []
-            while consumer.permits > 0 and consumer.sink.is_writable():
+            while consumer.permits > 0 and consumer.writable and consumer.sink.is_writable():
                 entry_id = self.next_due()
                 if entry_id is None:
                     break
@@ -118,10 +118,10 @@ class FakeSubscription:
                 consumer.pending.add(entry_id)
                 deliveries.append(Delivery(entry, self.counts.get(entry_id, 0), remaining))
                 if len(deliveries) >= consumer.broker.deliveries_per_write:
-                    consumer.sink.deliver(deliveries)
+                    consumer.deliver(deliveries)
                     deliveries = []
             if deliveries:
-                consumer.sink.deliver(deliveries)
+                consumer.deliver(deliveries)
 
 
 @dataclass(eq=False)
@@ -203,6 +203,7 @@ class FakeConsumer:
     permits: int = 0
     granted: int = 0
     pending: set[int] = field(default_factory=set)
+    writable: bool = True
     validation_errors: list[str] = field(default_factory=list)
     negative: list[tuple[Position, int]] = field(default_factory=list)
     detached: bool = False
@@ -364,7 +365,12 @@ class FakeConsumer:
         del subscriptions[self.request.subscription]
         self.detach()
 
+    def deliver(self, deliveries: list[Delivery]) -> None:
+        self.sink.deliver(deliveries)
+        self.writable = self.sink.is_writable()
+
     def writable_again(self) -> None:
+        self.writable = True
         self.subscription.pump()
 
     def stop_delivery(self) -> None:

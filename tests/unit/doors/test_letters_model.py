@@ -6,6 +6,7 @@ import asyncio
 import base64
 from typing import Any
 
+import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -136,3 +137,22 @@ def test_a_message_ends_with_the_application_or_as_a_letter(rule: str, steps: li
         await world.peer.leave()
 
     asyncio.run(run())
+
+
+async def test_a_fault_while_a_letter_topic_opens_stops_only_the_first_letter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = _World("java")
+    await world.connect()
+    opened, faults = world.broker.open_producer, [psycopg.OperationalError("the connection is lost")]
+
+    async def open_producer(*arguments: Any) -> Any:
+        if faults:
+            raise faults.pop()
+        return await opened(*arguments)
+
+    monkeypatch.setattr(world.broker, "open_producer", open_producer)
+    for _ in range(3):  # a redelivery, a letter that fails, and another try
+        world.consumer.come_due(0)
+        await settle()
+    assert (faults, world.letters()) == ([], {b"0"})

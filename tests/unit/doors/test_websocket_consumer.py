@@ -348,6 +348,17 @@ async def test_in_pull_mode_several_topics_share_the_permits(broker: FakeBroker)
     assert len(peer.heard()) == 1
 
 
+async def test_topics_go_on_once_large_messages_that_waited_are_pushed(broker: FakeBroker) -> None:
+    for topic in ("one", "two"):
+        store(broker, *[bytes(600_000)] * 4, topic=topic)
+    target = "/ws/v3/consumer/s?topics=one,two&receiverQueueSize=1&subscriptionInitialPosition=Earliest"
+    peer = await Peer(websocket_application(broker), target).opened()
+    for _ in range(8):
+        await settle()
+        (push,) = peer.heard()
+        await peer.tell(ack(push))
+
+
 async def test_a_second_exclusive_consumer_is_refused_as_a_conflict(broker: FakeBroker) -> None:
     first = connect(broker)  # this variable keeps its task alive
     await first.opened()

@@ -124,6 +124,19 @@ async def test_a_socket_that_closes_while_new_topics_join_leaves_no_consumer(bro
     assert broker.topic("a1").subscriptions["s"].consumers == []
 
 
+async def test_new_topics_that_wait_when_the_socket_closes_get_no_subscription(broker: FakeBroker) -> None:
+    peer = await connect(broker).opened()
+    broker.opening.clear()
+    come(broker, "a1")
+    await until(joins, "the first join")
+    come(broker, "a2")
+    waiting = await until(lambda: joins()[1:] and joins(), "the second join")
+    await peer.leave()
+    broker.opening.set()
+    await asyncio.gather(*waiting)
+    assert broker.topic("a2").subscriptions == {}
+
+
 async def test_a_topic_that_is_deleted_before_the_socket_subscribes_is_not_created_again(
     broker: FakeBroker,
 ) -> None:

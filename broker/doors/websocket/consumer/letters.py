@@ -365,7 +365,7 @@ class Letters:
             )
         try:
             return await asyncio.shield(opening)
-        except BrokerError:
+        except Exception:
             if self._producers.get(target.full) is opening:
                 del self._producers[target.full]  # so that the next letter tries again
             raise

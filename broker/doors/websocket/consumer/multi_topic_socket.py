@@ -90,7 +90,8 @@ class MultiTopicConsumerSocket(ConsumerSocket):
         async with self._joining:
             before = len(self.sources)
             try:
-                await super().attach(self._permitted(added))
+                if not self.is_letting_go:
+                    await super().attach(self._permitted(added))
             except BrokerError as error:
                 self.source_closed(f"a new topic cannot be consumed: {error}")
             except Exception:

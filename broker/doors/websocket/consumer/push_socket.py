@@ -165,6 +165,7 @@ class PushSocket(BrokerSocket):
 
     def _drain(self) -> None:
         self._is_draining = False
+        was_full = self._ready_bytes >= MAX_READY_BYTES
         while self._ready and self.window.room and self.transport.is_writable():
             source, ledger_id, entry_id, redelivery_count, fragment = self._ready.popleft()
             self._ready_bytes -= len(fragment.data)
@@ -174,6 +175,8 @@ class PushSocket(BrokerSocket):
             if len(self._frames) >= 100:
                 self._write()
         self._write()
+        if was_full and self.is_writable():
+            self._resume_delivery()
 
     def is_writable(self) -> bool:
         """Return whether the socket can send more."""
@@ -181,6 +184,9 @@ class PushSocket(BrokerSocket):
 
     def _writable_again(self) -> None:
         self.drain_soon()
+        self._resume_delivery()
+
+    def _resume_delivery(self) -> None:
         for source in self.sources:
             if source.consumer is not None:
                 source.consumer.writable_again()
