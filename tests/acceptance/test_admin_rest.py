@@ -431,7 +431,7 @@ def test_messages_are_read_by_their_place(admin: Admin, apache: pulsar.Client) -
     (head_bytes,) = struct.unpack_from(">I", batch.body)
     assert batch.body[4 + head_bytes :].startswith(b"in")
     assert admin("GET", f"{sub}/position/4").status == 404
-    assert admin("GET", f"{sub}/position/0").status == 500
+    assert admin("GET", f"{sub}/position/0").status == 412
     assert (
         admin("GET", f"{SHOP}/peek/examinemessage?initialPosition=earliest&messagePosition=2").body
         == b"second"

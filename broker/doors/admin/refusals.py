@@ -28,6 +28,7 @@ from broker.core.errors import (
     TopicTerminated,
 )
 from broker.core.policies import PolicyInvalid
+from broker.topics.compaction.compactor import CompactionBusy
 from broker.topics.ending import TopicBusy
 from broker.topics.policies import PolicyConflict
 
@@ -49,6 +50,7 @@ _STATUSES: Final[tuple[tuple[type[BrokerError], int], ...]] = (
     (IncompatibleSchema, 409),
     (ProducerBusy, 409),
     (ProducerFenced, 409),
+    (CompactionBusy, 409),
     (TopicTerminated, 412),
     (QuotaExceeded, 503),
     (QuotaHold, 503),

@@ -43,11 +43,14 @@ async def peek(
     subscription: str,
     position: int,
 ) -> HttpResponse:
-    """Return an entry of a backlog; position 1 is the first unacknowledged entry."""
+    """Return an entry of a backlog; position 1 is the first unacknowledged entry.
+
+    Pulsar's broker answers 500 to a position below 1.
+    """
     name = named(domain, tenant, namespace, topic)
     found_topic, found = await found_subscription(request, name, subscription, "Peek messages")
     if position < 1:
-        raise Refused(500, f"position is {position}: the first entry is 1")
+        raise Refused(412, f"position is {position}: the first entry is 1")
     cursor = found.cursor
     if position > cursor.backlog_entries:
         raise Refused(404, "Message not found")
