@@ -180,8 +180,9 @@ class ActRunner:
             plan = await (kind.plan(context, given) if parts is None else plan_parts(kind, parts, given))
             await self._finish(act, state="planned", plan=plan.shown, cursor_version=plan.cursor_version)
         elif kind.is_long:
-            async with self._pool.use() as connection:
-                await store.begin(connection, act.act_id)
+            await repeat_until_done(
+                self._pool, lambda c: store.begin(c, act.act_id), what="beginning an act's long work"
+            )
             self._start(kind, context, given)
         elif parts is not None:
             return await self._apply_parts(kind, context, parts, given)

@@ -278,7 +278,7 @@ async def replan(
 
 
 async def begin(connection: Connection, act_id: int) -> None:
-    """Record that long work starts, so that `waiting` no longer returns the act."""
+    """Record that long work starts, so that `waiting` no longer returns the act. Safe to repeat."""
     await connection.execute(query("acts", "begin"), (act_id,))
 
 

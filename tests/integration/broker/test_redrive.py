@@ -381,3 +381,16 @@ async def test_bad_parameters_are_refused_and_change_nothing(run: BrokerRun) -> 
         assert await refused(run, "redrive", given, **HERE)
     assert await ask(run, "redrive", **HERE)
     assert left(run) == 1
+
+
+@pytest.mark.parametrize("moment", [Moment.LOSE_REQUEST, Moment.LOSE_ANSWER], ids=lambda each: each.name)
+async def test_a_connection_lost_at_the_beginning_does_not_end_a_redrive(
+    run: BrokerRun, moment: Moment
+) -> None:
+    back = await dead(run, letter(1))
+    act_id, _ = await planned(run, "redrive", **HERE)
+    run.proxy.trap("SET state = 'applying'", moment)
+    state, result, error = await apply(run, act_id)
+    assert (state, error) == ("applied", "")
+    assert result["redriven_messages"] == 1
+    await back.has(1)
