@@ -246,10 +246,14 @@ class ActRunner:
             await store.wake_requester(connection, act.act_id)
 
     async def _resume(self) -> None:
-        """Continue the long work of a broker that has stopped or died. Later calls do nothing."""
+        """Continue the long work of a broker that has stopped or died, and end its clients' commands.
+
+        Later calls do nothing.
+        """
         if self._has_resumed:
             return
         async with self._pool.use() as connection:
+            await store.end_client_acts(connection)
             unfinished = await store.unfinished(connection)
         self._has_resumed = True
         for act in unfinished:

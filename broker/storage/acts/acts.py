@@ -33,6 +33,7 @@ __all__ = [
     "WaitingAct",
     "apply_to_cursor",
     "begin",
+    "end_client_acts",
     "finish",
     "inside_to_json",
     "latest_move",
@@ -200,6 +201,11 @@ async def waiting(connection: Connection, *, most: int) -> list[WaitingAct]:
 async def unfinished(connection: Connection) -> list[WaitingAct]:
     """Return the acts whose long work a broker started and did not finish."""
     return await _requests(connection, "unfinished")
+
+
+async def end_client_acts(connection: Connection) -> None:
+    """End the commands of clients that an earlier broker had begun when it died. Safe to repeat."""
+    await connection.execute(query("acts", "end_client_acts"))
 
 
 async def _requests(connection: Connection, name: str, *parameters: int) -> list[WaitingAct]:

@@ -120,6 +120,15 @@ SELECT id, kind, state, topic_id, subscription_id, topic_name, subscription_name
        undo_of_id, 0::float8 AS waited_s, who, progress, message
 FROM vela_act WHERE state = 'applying' ORDER BY id
 
+-- name: end_client_acts
+-- Ends the commands of clients, and evictions, that an earlier broker left when it died. A move is stored together with its act,
+-- so such a move did not happen. The removal of a subscription is stored before its act ends.
+UPDATE vela_act SET finished_at = now(),
+       state = CASE WHEN kind = 'unsubscribe' AND subscription_id IS NULL THEN 'applied' ELSE 'failed' END,
+       error = CASE WHEN kind = 'unsubscribe' AND subscription_id IS NULL THEN ''
+               ELSE 'the broker stopped before it had done this' END
+WHERE state = 'client' AND created_at < (SELECT started_at FROM vela_broker WHERE id = 1)
+
 -- name: finish
 -- The row keeps a message to publish until the act is finished. After that, the row has only the message's digest.
 UPDATE vela_act SET state = %(state)s::text, message = CASE WHEN %(state)s::text = 'planned' THEN message END,
