@@ -4,8 +4,9 @@
 -- with part_of_id, and that row has the snapshot. An undo, and a search for the latest act, treat a part like any other act.
 --
 -- The latest move of a cursor is the applied act with a snapshot that finished last. The queries get, open_undos and
--- latest_move repeat this rule and must agree. An act can be undone while undo_until > now(), by the clock of PostgreSQL
--- alone. The broker also computes this time by its own clock (ReadyMove.stored), to know how long to record acks for the undo.
+-- latest_move repeat this rule, and so do undo_pins in lifetime.sql and the console's list of acts. They must agree. An act
+-- can be undone while undo_until > now(), by the clock of PostgreSQL alone. The broker also computes this time by its own
+-- clock (ReadyMove.stored), to know how long to record acks for the undo.
 
 -- name: request_plan
 -- A partitioned topic has its subscriptions on its partitions. An act on it concerns the partitions that have a subscription
