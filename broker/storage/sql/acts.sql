@@ -122,13 +122,15 @@ SELECT id, kind, state, topic_id, subscription_id, topic_name, subscription_name
 FROM vela_act WHERE state = 'applying' ORDER BY id
 
 -- name: end_client_acts
--- Ends the commands of clients, and evictions, that an earlier broker left when it died. A move is stored together with its act,
--- so such a move did not happen. The removal of a subscription is stored before its act ends.
-UPDATE vela_act SET finished_at = now(),
-       state = CASE WHEN kind = 'unsubscribe' AND subscription_id IS NULL THEN 'applied' ELSE 'failed' END,
-       error = CASE WHEN kind = 'unsubscribe' AND subscription_id IS NULL THEN ''
-               ELSE 'the broker stopped before it had done this' END
-WHERE state = 'client' AND created_at < (SELECT started_at FROM vela_broker WHERE id = 1)
+-- Ends the commands of clients, evictions and expiries that an earlier broker left when it died. A move is stored together with
+-- its act, so such a move did not happen. The removal of a subscription is stored before its act ends.
+UPDATE vela_act a SET finished_at = now(),
+       state = CASE WHEN is_removed THEN 'applied' ELSE 'failed' END,
+       error = CASE WHEN is_removed THEN '' ELSE 'the broker stopped before it had done this' END
+FROM (
+    SELECT id, kind IN ('unsubscribe', 'expire_subscription') AND subscription_id IS NULL AS is_removed
+    FROM vela_act WHERE state = 'client'
+) f WHERE a.id = f.id AND a.state = 'client' AND a.created_at < (SELECT started_at FROM vela_broker WHERE id = 1)
 
 -- name: finish
 -- The row keeps a message to publish until the act is finished. After that, the row has only the message's digest.

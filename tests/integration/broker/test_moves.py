@@ -387,7 +387,7 @@ async def test_commands_of_clients_that_a_dead_broker_left_are_ended(broker_url:
         await run.consumer()
         await run.crash()
     seek, unsubscribe = left_behind("seek"), left_behind("unsubscribe")
-    removed = left_behind("unsubscribe", is_gone=True)
+    removed = [left_behind(kind, is_gone=True) for kind in ("unsubscribe", "expire_subscription")]
     async with running(broker_url) as run:
         await run.consumer()
         await done(run, "pause")
@@ -395,7 +395,11 @@ async def test_commands_of_clients_that_a_dead_broker_left_are_ended(broker_url:
             broker_url, "SELECT id, state, error FROM vela_act WHERE origin LIKE 'client %%' ORDER BY id"
         )
         why = "the broker stopped before it had done this"
-        assert found == [(seek, "failed", why), (unsubscribe, "failed", why), (removed, "applied", "")]
+        assert found == [
+            (seek, "failed", why),
+            (unsubscribe, "failed", why),
+            *((each, "applied", "") for each in removed),
+        ]
 
 
 async def test_a_deletion_that_the_database_refuses_leaves_the_subscription(run: BrokerRun) -> None:
