@@ -180,8 +180,9 @@ class ActRunner:
             plan = await (kind.plan(context, given) if parts is None else plan_parts(kind, parts, given))
             await self._finish(act, state="planned", plan=plan.shown, cursor_version=plan.cursor_version)
         elif kind.is_long:
-            async with self._pool.use() as connection:
-                await store.begin(connection, act.act_id)
+            await repeat_until_done(
+                self._pool, lambda c: store.begin(c, act.act_id), what="beginning an act's long work"
+            )
             self._start(kind, context, given)
         elif parts is not None:
             return await self._apply_parts(kind, context, parts, given)
@@ -245,10 +246,14 @@ class ActRunner:
             await store.wake_requester(connection, act.act_id)
 
     async def _resume(self) -> None:
-        """Continue the long work of a broker that has stopped or died. Later calls do nothing."""
+        """Continue the long work of a broker that has stopped or died, and end its clients' commands.
+
+        Later calls do nothing.
+        """
         if self._has_resumed:
             return
         async with self._pool.use() as connection:
+            await store.end_client_acts(connection)
             unfinished = await store.unfinished(connection)
         self._has_resumed = True
         for act in unfinished:

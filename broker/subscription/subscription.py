@@ -173,6 +173,8 @@ class Subscription(SubscriptionRunner):
         )
         self.moves = CursorMove(machine, self, storing, forget=self._forget_me)
         self._last_messages = LastMessages(log, topic.reader, topic.compacted)
+        # Messages that redrives are publishing: the entry, and the index in its batch or -1.
+        self.redriving: frozenset[tuple[Position, int]] = frozenset()
         self._ready_at: tuple[int, ...] = ()  # the counts with which `_has_ready` was computed
         self._has_ready = False
 

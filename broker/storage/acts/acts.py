@@ -33,6 +33,7 @@ __all__ = [
     "WaitingAct",
     "apply_to_cursor",
     "begin",
+    "end_client_acts",
     "finish",
     "inside_to_json",
     "latest_move",
@@ -202,6 +203,11 @@ async def unfinished(connection: Connection) -> list[WaitingAct]:
     return await _requests(connection, "unfinished")
 
 
+async def end_client_acts(connection: Connection) -> None:
+    """End the commands of clients that an earlier broker had begun when it died. Safe to repeat."""
+    await connection.execute(query("acts", "end_client_acts"))
+
+
 async def _requests(connection: Connection, name: str, *parameters: int) -> list[WaitingAct]:
     cursor = await connection.execute(query("acts", name), parameters)
     return [
@@ -278,7 +284,7 @@ async def replan(
 
 
 async def begin(connection: Connection, act_id: int) -> None:
-    """Record that long work starts, so that `waiting` no longer returns the act."""
+    """Record that long work starts, so that `waiting` no longer returns the act. Safe to repeat."""
     await connection.execute(query("acts", "begin"), (act_id,))
 
 

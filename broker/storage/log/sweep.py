@@ -89,7 +89,10 @@ def trim_acts(keep_days: int) -> int:
 
 
 def trim_client_acts(keep: int) -> int:
-    """Delete the oldest finished acts of clients beyond `keep`, at most 1,000. Return how many. Safe to repeat."""
+    """Delete the oldest finished acts of clients beyond `keep`, at most 1,000, but no cursor's latest move.
+
+    Return how many were deleted. Safe to repeat.
+    """
     with task_connection("vela task") as connection:
         row = connection.execute(query("sweep", "trim_client_acts"), {"keep": keep}).fetchone()
         return 0 if row is None else int(str(row[0]))

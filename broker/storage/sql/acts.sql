@@ -4,8 +4,9 @@
 -- with part_of_id, and that row has the snapshot. An undo, and a search for the latest act, treat a part like any other act.
 --
 -- The latest move of a cursor is the applied act with a snapshot that finished last. The queries get, open_undos and
--- latest_move repeat this rule and must agree. An act can be undone while undo_until > now(), by the clock of PostgreSQL
--- alone. The broker also computes this time by its own clock (ReadyMove.stored), to know how long to record acks for the undo.
+-- latest_move repeat this rule, and so do undo_pins in lifetime.sql and the console's list of acts. They must agree. An act
+-- can be undone while undo_until > now(), by the clock of PostgreSQL alone. The broker also computes this time by its own
+-- clock (ReadyMove.stored), to know how long to record acks for the undo.
 
 -- name: request_plan
 -- A partitioned topic has its subscriptions on its partitions. An act on it concerns the partitions that have a subscription
@@ -119,6 +120,17 @@ FROM vela_act WHERE state IN ('plan_requested', 'apply_requested') ORDER BY id L
 SELECT id, kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, plan, cursor_version,
        undo_of_id, 0::float8 AS waited_s, who, progress, message
 FROM vela_act WHERE state = 'applying' ORDER BY id
+
+-- name: end_client_acts
+-- Ends the commands of clients, evictions and expiries that an earlier broker left when it died. A move is stored together with
+-- its act, so such a move did not happen. The removal of a subscription is stored before its act ends.
+UPDATE vela_act a SET finished_at = now(),
+       state = CASE WHEN is_removed THEN 'applied' ELSE 'failed' END,
+       error = CASE WHEN is_removed THEN '' ELSE 'the broker stopped before it had done this' END
+FROM (
+    SELECT id, kind IN ('unsubscribe', 'expire_subscription') AND subscription_id IS NULL AS is_removed
+    FROM vela_act WHERE state = 'client'
+) f WHERE a.id = f.id AND a.state = 'client' AND a.created_at < (SELECT started_at FROM vela_broker WHERE id = 1)
 
 -- name: finish
 -- The row keeps a message to publish until the act is finished. After that, the row has only the message's digest.

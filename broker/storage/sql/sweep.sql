@@ -105,13 +105,18 @@ SELECT count(*) FROM gone
 
 -- name: trim_client_acts
 -- Clients write acts that no operator asked for: their own seeks and unsubscribes, and the offsets of pulls. Only the
--- newest of these acts are kept. Older acts are deleted even if they could still be undone, because otherwise a client that
--- seeks in a loop would fill the disk. Both scans use the index vela_act_clients.
+-- newest of these acts are kept, because otherwise a client that seeks in a loop would fill the disk. The latest move of a
+-- cursor is kept too: without it, an earlier move of an operator would count as the latest, and could be undone. Both scans use
+-- the index vela_act_clients.
 WITH edge AS MATERIALIZED (
     SELECT id FROM vela_act WHERE origin LIKE 'client %%' ORDER BY id DESC OFFSET %(keep)s LIMIT 1
 ), doomed AS MATERIALIZED (
     SELECT a.id FROM vela_act a WHERE a.origin LIKE 'client %%' AND a.id <= (SELECT id FROM edge)
-    AND a.state IN ('applied', 'refused', 'failed', 'expired') ORDER BY a.id LIMIT 1000
+    AND a.state IN ('applied', 'refused', 'failed', 'expired')
+    AND (a.subscription_id IS NULL OR a.cursor_before IS NULL OR EXISTS (
+        SELECT FROM vela_act l WHERE l.subscription_id = a.subscription_id AND l.id > a.id AND l.state = 'applied'
+        AND l.cursor_before IS NOT NULL))
+    ORDER BY a.id LIMIT 1000
 ), orphans AS (
     UPDATE vela_act a SET undo_of_id = NULL FROM doomed d WHERE a.undo_of_id = d.id
 ), gone AS (

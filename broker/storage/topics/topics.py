@@ -122,8 +122,8 @@ async def create_topic(
 ) -> None:
     """Create a topic, and its tenant and namespace if they are missing. Safe to repeat: existing rows do not change.
 
-    A new namespace gets `policies`, and the topic gets `properties`. Raises InvalidTopicName if the names of its
-    partitions are too long.
+    A new namespace gets `policies`, and the topic gets `properties`. A topic that exists with another number of
+    partitions gets no partitions. Raises InvalidTopicName if the names of its partitions are too long.
     """
     async with connection.transaction():
         await create_namespace(connection, name.tenant, name.namespace, policies)
@@ -136,7 +136,9 @@ async def create_topic(
             partitions=partitions,
             properties=properties,
         )
-        await insert_partitions(connection, name, range(partitions))
+        cursor = await connection.execute(query("topics", "partitions_of"), (name.full,))
+        if await cursor.fetchone() == (partitions,):
+            await insert_partitions(connection, name, range(partitions))
 
 
 async def insert_partitions(connection: Connection, name: TopicName, indexes: Sequence[int]) -> None:

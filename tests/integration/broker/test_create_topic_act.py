@@ -8,7 +8,7 @@ import pytest
 
 from broker.acts import requests as acts
 from broker.core.topic_name import TopicName
-from broker.storage.connection import connect
+from broker.storage.connection import Connection, connect
 from broker.storage.topics import topics as topic_store
 from tests.integration.broker.topic_acting import apply, done, plan
 from tests.support.broker_harness import BrokerRun, one_row, rows
@@ -114,3 +114,24 @@ async def test_a_created_topic_can_be_deleted_again(run: BrokerRun) -> None:
 async def test_a_topic_can_be_created_before_anybody_has_connected(run: BrokerRun) -> None:
     await done("create_topic", HERE, name="orders")
     assert rows(run.database_url, "SELECT name FROM vela_topic") == [("persistent://public/default/orders",)]
+
+
+async def test_a_topic_that_a_client_creates_meanwhile_gets_no_partitions(
+    run: BrokerRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run.producer()
+    planned = await plan("create_topic", HERE, name="orders", partitions=2)
+    create = topic_store.create_topic
+
+    async def second(connection: Connection, name: TopicName, *, partitions: int, **about: Any) -> None:
+        await create(connection, name, partitions=0, **about)
+        await create(connection, name, partitions=partitions, **about)
+
+    monkeypatch.setattr(topic_store, "create_topic", second)
+    applied = await apply(planned)
+    assert (applied.state, applied.error) == (
+        "refused",
+        "persistent://public/default/orders was created meanwhile, not partitioned; choose another name",
+    )
+    found = rows(run.database_url, "SELECT name, partitions FROM vela_topic WHERE name LIKE '%%orders%%'")
+    assert found == [("persistent://public/default/orders", 0)]

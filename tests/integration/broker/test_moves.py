@@ -12,7 +12,7 @@ from broker.core.position import EARLIEST, LATEST, Position
 from broker.core.subscription.types import SubscriptionType
 from broker.subscription.moves import cursor_move
 from broker.subscription.requests import AckRequest
-from tests.support.acting import answered, apply, ask, planned
+from tests.support.acting import answered, apply, ask, done, planned
 from tests.support.broker_harness import (
     BrokerRun,
     ConsumerProbe,
@@ -369,6 +369,37 @@ async def test_an_act_asked_for_while_no_broker_runs_waits_and_an_old_one_expire
         assert (await answered(again, old))[0] == "expired"
         assert (await answered(again, fresh))[0] == "planned"
         assert again.subscription().cursor.backlog_messages == 10
+
+
+async def test_commands_of_clients_that_a_dead_broker_left_are_ended(broker_url: str) -> None:
+    def left_behind(kind: str, *, is_gone: bool = False) -> int:
+        (act_id,) = one_row(
+            broker_url,
+            "INSERT INTO vela_act (kind, state, subscription_id, topic_name, subscription_name, parameters, error, who,"
+            " origin, reason, created_at, requested_at) SELECT %s, 'client', CASE WHEN NOT %s THEN id END, 't', 's',"
+            " '{}', '', 'c', 'client 127.0.0.1:5', '', now(), now() FROM vela_subscription RETURNING id",
+            kind,
+            is_gone,
+        )
+        return int(act_id)
+
+    async with running(broker_url) as run:
+        await run.consumer()
+        await run.crash()
+    seek, unsubscribe = left_behind("seek"), left_behind("unsubscribe")
+    removed = [left_behind(kind, is_gone=True) for kind in ("unsubscribe", "expire_subscription")]
+    async with running(broker_url) as run:
+        await run.consumer()
+        await done(run, "pause")
+        found = rows(
+            broker_url, "SELECT id, state, error FROM vela_act WHERE origin LIKE 'client %%' ORDER BY id"
+        )
+        why = "the broker stopped before it had done this"
+        assert found == [
+            (seek, "failed", why),
+            (unsubscribe, "failed", why),
+            *((each, "applied", "") for each in removed),
+        ]
 
 
 async def test_a_deletion_that_the_database_refuses_leaves_the_subscription(run: BrokerRun) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -381,3 +382,44 @@ async def test_bad_parameters_are_refused_and_change_nothing(run: BrokerRun) -> 
         assert await refused(run, "redrive", given, **HERE)
     assert await ask(run, "redrive", **HERE)
     assert left(run) == 1
+
+
+@pytest.mark.parametrize("moment", [Moment.LOSE_REQUEST, Moment.LOSE_ANSWER], ids=lambda each: each.name)
+async def test_a_connection_lost_at_the_beginning_does_not_end_a_redrive(
+    run: BrokerRun, moment: Moment
+) -> None:
+    back = await dead(run, letter(1))
+    act_id, _ = await planned(run, "redrive", **HERE)
+    run.proxy.trap("SET state = 'applying'", moment)
+    state, result, error = await apply(run, act_id)
+    assert (state, error) == ("applied", "")
+    assert result["redriven_messages"] == 1
+    await back.has(1)
+
+
+async def test_a_second_redrive_leaves_out_what_the_first_is_publishing(
+    run: BrokerRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back = await dead(run, letter(1), letter(2), letter(3))
+    first, _ = await planned(run, "redrive", **HERE)
+    second, _ = await planned(run, "redrive", **HERE)
+    publish, is_publishing, may_publish = redrive._Work._publish, asyncio.Event(), asyncio.Event()
+
+    async def held_back(work: Any, *given: Any) -> None:
+        if work._context.act.act_id == first:
+            is_publishing.set()
+            await may_publish.wait()
+        await publish(work, *given)
+
+    monkeypatch.setattr(redrive._Work, "_publish", held_back)
+    applying = asyncio.create_task(apply(run, first))
+    await is_publishing.wait()
+    state, result, _ = await apply(run, second)
+    assert (state, result["redriven_messages"]) == ("applied", 0)
+    assert result["words"][1:] == ["3 messages stay: another redrive is publishing them"]
+    may_publish.set()
+    state, result, _ = await applying
+    assert (state, result["redriven_messages"], left(run)) == ("applied", 3, 0)
+    await back.has(3)
+    assert len(back.deliveries) == 3
+    assert not run.subscription(DLQ, "dead").redriving

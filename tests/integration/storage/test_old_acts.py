@@ -80,6 +80,30 @@ def test_only_the_latest_acts_of_clients_stay(url: str) -> None:
     assert left == [operators, *clients[3:], running]
 
 
+def test_the_latest_move_of_a_cursor_stays_because_an_earlier_one_must_not_be_undone(url: str) -> None:
+    (subscription_id,) = one_row(
+        url,
+        "WITH t AS (INSERT INTO vela_tenant (name, created_at) VALUES ('a', now()) RETURNING id), n AS ("
+        " INSERT INTO vela_namespace (tenant_id, name, policies, created_at) SELECT id, 'b', '{}', now() FROM t"
+        " RETURNING id), p AS (INSERT INTO vela_topic (namespace_id, name, partitions, partition, properties,"
+        " policies, created_at) SELECT id, 't', 0, -1, '{}', '{}', now() FROM n RETURNING id)"
+        " INSERT INTO vela_subscription (topic_id, name, type, properties, created_at)"
+        " SELECT id, 's', 'Shared', '{}', now() FROM p RETURNING id",
+    )
+    skip = an_act(url, "applied", 30, undo_s=3600)
+    seeks = [an_act(url, "applied", age_s, origin="client 127.0.0.1:5") for age_s in (20, 10)]
+    newer = [an_act(url, "applied", 5, origin="client 127.0.0.1:6") for _ in range(2)]
+    rows(
+        url,
+        "UPDATE vela_act SET subscription_id = %s, cursor_before = '' WHERE id = ANY(%s)",
+        subscription_id,
+        [skip, *seeks],
+    )
+    assert sweep.trim_client_acts(1) == 2
+    left = [act_id for (act_id,) in rows(url, "SELECT id FROM vela_act ORDER BY id")]
+    assert left == [skip, seeks[1], newer[1]]
+
+
 def test_the_acts_of_clients_are_found_by_their_index(url: str) -> None:
     with psycopg.connect(url) as connection:
         connection.execute("SET enable_seqscan = off")

@@ -11,7 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from broker.acts.kinds.base import ActContext, ActKind, Plan
 from broker.acts.kinds.cursors.message_place import find_message
@@ -25,6 +25,9 @@ from broker.core.topic_name import TopicName
 from broker.producers.internal_producer import InternalProducer
 from broker.subscription.internal_ack import ack_for_broker
 from vela.wire.entry import OutgoingMessage
+
+if TYPE_CHECKING:
+    from broker.subscription.subscription import Subscription
 
 __all__ = ["Redrive", "RedriveWhat"]
 
@@ -150,6 +153,7 @@ class _Work:
         self._given = given
         self._redriven = redriven  # messages by target, including those of an earlier broker
         self._producers: dict[str, InternalProducer] = {}
+        self._claimed: list[tuple[Subscription, tuple[Position, int]]] = []
         self._versions = SchemaVersions(context.tools.schemas, context.act.topic_name)
 
     async def run(self) -> Mapping[str, Any]:
@@ -164,6 +168,7 @@ class _Work:
         entries = 0 if self._redriven.total() >= given.most else None
         async for found in scan(subscription, selection, through, tally, entries=entries):
             piece.append(found)
+            self._claim(subscription, found)
             if len(piece) >= size or self._redriven.total() + len(piece) >= given.most:
                 await self._send(piece)
                 piece = []
@@ -187,8 +192,19 @@ class _Work:
     def _counts(self) -> dict[str, Any]:
         return {"redriven_messages": self._redriven.total(), "targets": dict(self._redriven)}
 
+    def _claim(self, subscription: Subscription, found: Found) -> None:
+        """Make other redrives leave a message out until this one has acknowledged it or has failed."""
+        self._claimed.append((subscription, found.place))
+        subscription.redriving |= {found.place}
+
+    def _let_go(self) -> None:
+        for subscription, place in self._claimed:
+            subscription.redriving -= {place}
+        self._claimed.clear()
+
     async def close(self) -> None:
         """Close the producers. Messages without a receipt are still in the dead-letter topic."""
+        self._let_go()
         for producer in self._producers.values():
             producer.detach()
 
@@ -216,6 +232,7 @@ class _Work:
         await ack_for_broker(
             await self._context.subscription(), [(each.position, each.without) for each in stored]
         )
+        self._let_go()
         self._redriven.update(each.target for each in stored)
         await self._context.report(self._counts())
         for outcome in outcomes:

@@ -26,6 +26,7 @@ REDRIVES: Final = "REDRIVEN_TIMES"  # property: how often a message was redriven
 _ORIGIN: Final = "REAL_TOPIC"
 _WHY_LEFT: Final = {
     "in_flight": "delivered to a consumer and not acked",
+    "redriving": "another redrive is publishing them",
     "no_origin": f"no property {_ORIGIN}, or it is not a topic name; name a target topic for them",
     "redriven_enough": "redriven too often already",
     "unreadable": "corrupt, or encrypted by the producer",
@@ -63,6 +64,11 @@ class Found:
     target: str  # full topic name
     redrives: int  # so far
     key_hash: int | None  # for the partitions of the target
+
+    @property
+    def place(self) -> tuple[Position, int]:
+        """The entry, and the message's index in its batch; -1 if it is alone."""
+        return self.position, self.message.batch_index
 
 
 @dataclass(slots=True)
@@ -129,9 +135,14 @@ def _of_entry(
         tally.left["unreadable"] += entry.messages
         return
     for message in messages:
-        if message.batch_index >= 0 and left is not None and not left >> message.batch_index & 1:
-            continue
+        if message.batch_index >= 0:
+            left = subscription.cursor.remaining_of(position)  # again: the caller may have waited since
+            if left is not None and not left >> message.batch_index & 1:
+                continue
         if selection.index not in (None, message.batch_index) or not _is_wanted(selection, message):
+            continue
+        if (position, message.batch_index) in subscription.redriving:
+            tally.left["redriving"] += 1
             continue
         target, redrives, reason = _target(selection, message)
         if reason:

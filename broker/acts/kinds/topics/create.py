@@ -71,6 +71,9 @@ class CreateTopic(DirectKind[NewTopic]):
     async def carry_out(self, context: ActContext, given: NewTopic) -> None:
         name = _full_name(context, given)
         await context.tools.creation.make(name, given.partitions, given.properties)
+        found = await _find(context, name)
+        if found is not None and found.partitions != given.partitions:
+            raise ActInvalid(f"{name} was created meanwhile, {_shape(found.partitions)}; choose another name")
         after = policies.parsed(given.policies, PolicyLevel.TOPIC)
         if not after:
             return
