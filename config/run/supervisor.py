@@ -184,7 +184,7 @@ class Supervisor:
                 # Read the exit code once: a second look could miss a death in between.
                 code = child.died()
                 if may_refuse and code in (EXIT_SETTING_INVALID, EXIT_LOCK_TAKEN):
-                    raise StartRefused(f"{child.name}: {child.last_words()}")
+                    raise StartRefused(f"{child.name}: {child.last_words()}", exit_code=code)
                 self._tend(child, code, now_s)
 
     def _tend(self, child: Child, code: int | None, now_s: float) -> None:

@@ -75,7 +75,7 @@ def test_a_child_that_refuses_to_start_ends_the_start_with_its_sentence(make: Ma
         Supervisor(None, stop_timeout_s=NEVER_S) as supervisor,
     ):
         supervisor.start([[sound, refusing]])
-    assert str(refused.value) == "refusing: VELA_X is wrong"
+    assert (str(refused.value), refused.value.exit_code) == ("refusing: VELA_X is wrong", code)
     assert not sound.is_running()
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from broker.conf import EXIT_SETTING_INVALID
+from config.environment import PROJECT_DIR
 from config.run.__main__ import main
 from config.run.children.child import Backoff, Child, trim_log
 from config.run.errors import StartRefused
@@ -73,9 +78,22 @@ def test_an_address_without_authentication_is_refused_before_anything_is_made(
     monkeypatch.setenv("VELA_DATA_DIR", str(folder))
     monkeypatch.setenv("VELA_BIND", "0.0.0.0")
     monkeypatch.delenv("VELA_AUTHENTICATION", raising=False)
-    assert main() == 1
+    assert main() == EXIT_SETTING_INVALID
     assert "VELA_AUTHENTICATION is not set" in capsys.readouterr().err
     assert not folder.exists()
+
+
+def test_a_migration_with_a_wrong_setting_is_not_tried_again() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "config.run.prepare"],
+        cwd=PROJECT_DIR,
+        env={**os.environ, "VELA_TICK_MS": "soon"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == EXIT_SETTING_INVALID
+    assert done.stderr.startswith("vela: VELA_TICK_MS is 'soon': ")
 
 
 @pytest.mark.parametrize(
