@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
@@ -121,6 +122,20 @@ def test_a_long_log_is_cut_and_the_old_one_kept(tmp_path: Path, monkeypatch: pyt
     trim_log(child.log)
     assert child.log.read_text() == ""
     assert (tmp_path / "x.log.1").read_text() == "much too long\n"
+
+
+def test_a_long_log_is_emptied_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_source: Path, target: Path) -> None:
+        target.write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("config.run.children.child.LOG_LIMIT_BYTES", 10)
+    monkeypatch.setattr("shutil.copyfile", refuse)
+    log = tmp_path / "x.log"
+    log.write_text("much too long\n")
+    trim_log(log)
+    assert log.read_text() == ""
+    assert not (tmp_path / "x.log.1").exists()
 
 
 def test_the_log_of_postgresql_is_cut_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
