@@ -169,12 +169,13 @@ class PostgresServer:
             (self.data / "postmaster.pid").unlink(missing_ok=True)
             return
         deadline = time.monotonic() + timeout_s
-        os.kill(pid, signal.SIGINT)
-        while self.leftover_pid() is not None:
-            if time.monotonic() > deadline:
-                os.kill(pid, signal.SIGQUIT)
-                deadline = time.monotonic() + timeout_s
-            time.sleep(0.02)
+        with suppress(ProcessLookupError):  # it has ended meanwhile
+            os.kill(pid, signal.SIGINT)
+            while self.leftover_pid() is not None:
+                if time.monotonic() > deadline:
+                    os.kill(pid, signal.SIGQUIT)
+                    deadline = time.monotonic() + timeout_s
+                time.sleep(0.02)
 
     def leftover_pid(self) -> int | None:
         """Return the process id of a PostgreSQL that runs on this data folder; None = none runs on it."""

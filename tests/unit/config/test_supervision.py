@@ -124,6 +124,17 @@ def test_a_long_log_is_cut_and_the_old_one_kept(tmp_path: Path, monkeypatch: pyt
     assert (tmp_path / "x.log.1").read_text() == "much too long\n"
 
 
+def test_a_server_that_ends_while_it_is_found_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+    monkeypatch.setattr(PostgresServer, "leftover_pid", lambda _: ended.pid)
+    PostgresServer(
+        binaries=tmp_path, major=18, folder=tmp_path, port=1, user=SystemUser(name="", uid=None, gid=None)
+    ).stop_leftover()
+
+
 def test_a_long_log_is_emptied_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_source: Path, target: Path) -> None:
         target.write_text("half")
