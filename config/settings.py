@@ -42,6 +42,17 @@ def _allowed_hosts(vela: ProjectSettings) -> list[str]:
     return ["localhost", "127.0.0.1", "[::1]", *own, *sorted(vela.allowed_hosts)]
 
 
+def _options_of_pages(vela: ProjectSettings) -> str:
+    """Return libpq's options of the connection on which pages read: those in DATABASE_URL, and Vela's own.
+
+    The connection is read-only, and no page may keep the database busy for long, or two of its cores: parallel workers
+    make a page slower if the broker keeps the other cores busy.
+    """
+    own = "-c default_transaction_read_only=on -c statement_timeout=5000 -c max_parallel_workers_per_gather=0"
+    role = f"-c role={libpq_option(vela.read_role)}" if vela.read_role else ""
+    return " ".join(filter(None, (database_options(vela.database_address).get("options"), own, role)))
+
+
 SECRET_KEY = _secret_key(_vela)
 DEBUG = _vela.debug
 ALLOWED_HOSTS = _allowed_hosts(_vela)
@@ -122,15 +133,12 @@ DATABASES: dict[str, dict[str, Any]] = {
         "CONN_HEALTH_CHECKS": True,  # the pool gives out no connection that a restart of PostgreSQL has closed
     },
 }
-# Pages read on this connection: it is read-only, and no page may keep the database busy for long, or two of its cores:
-# parallel workers make a page slower if the broker keeps the other cores busy.
 DATABASES["read"] = {
     **DATABASES["default"],
     "OPTIONS": {
         **DATABASES["default"]["OPTIONS"],
         "application_name": "vela pages",
-        "options": "-c default_transaction_read_only=on -c statement_timeout=5000 -c max_parallel_workers_per_gather=0"
-        + (f" -c role={libpq_option(_vela.read_role)}" if _vela.read_role else ""),
+        "options": _options_of_pages(_vela),
     },
     "TEST": {"MIRROR": "default"},
 }

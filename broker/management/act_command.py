@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from broker.acts.kinds.partition_choice import PARTITIONS
 from broker.core.counted import counted
 from broker.core.errors import InvalidTopicName
 from broker.core.topic_name import TopicName
+from broker.management.caller import caller
 
 __all__ = ["ActCommand"]
 
@@ -54,7 +54,7 @@ class ActCommand(BaseCommand):
                 parameters=parameters
                 if options["partition"] is None
                 else {**parameters, PARTITIONS: options["partition"]},
-                who=getpass.getuser(),
+                who=caller(),
                 origin="command line",
                 reason=options["reason"],
             ),
@@ -72,7 +72,7 @@ class ActCommand(BaseCommand):
             act = _answered(
                 acts.apply(
                     act.id,
-                    who=getpass.getuser(),
+                    who=caller(),
                     origin="command line",
                     reason=options["reason"],
                     allowed_drift_messages=options["allow_drift"],

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Mapping
 from typing import Any
 
 from broker.acts import requests as acts
 from broker.management.act_command import ActCommand
+from broker.management.caller import caller
 
 __all__ = ["TopicActCommand", "is_namespace"]
 
@@ -29,7 +29,7 @@ class TopicActCommand(ActCommand):
                 kind,
                 topic=acts.full_name(kind, name),
                 parameters=parameters,
-                who=getpass.getuser(),
+                who=caller(),
                 origin="command line",
                 reason=options["reason"],
             ),

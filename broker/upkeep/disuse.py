@@ -11,6 +11,7 @@ from broker.core.policies import InactiveTopicMode
 from broker.core.subscription.expiry import Use, is_expired, is_inactive
 from broker.core.topic_name import TopicName
 from broker.storage.acts import acts as act_store
+from broker.storage.away import is_away
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import disuse as store
 from broker.storage.topics import life as topic_life
@@ -121,7 +122,13 @@ class Disuse:
                 if not await self.delete_if_inactive(topic) and not _is_used(topic):
                     await self._endings.unload([name])
             except BrokerError as error:
-                logger.info("%s was not checked for disuse; the next round tries again: %s", each, error)
+                logger.info("%s was not checked for disuse; a later round tries again: %s", each, error)
+            except (
+                Exception
+            ) as error:  # such as a damaged row: the topics after this one are checked nevertheless
+                if is_away(error):
+                    raise
+                logger.exception("%s was not checked for disuse; a later round tries again", each)
         return found[-1][0] if len(found) == _IDLE_AT_ONCE else 0
 
     async def _remove(self, topic: Topic, subscription: Subscription) -> None:

@@ -77,6 +77,7 @@ class Lifetime:
         self._next_visits_ms = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._woken = asyncio.Event()
+        self._is_asked = False  # whether beat asked since the task of topics last looked
         self.trimmed_bytes = 0
         self.pin: store.OldestPin | None = None  # the subscription that keeps the oldest segment
 
@@ -103,6 +104,7 @@ class Lifetime:
         if not self._waiting:  # do not restart a round under way, or its last topics would never be reached
             self._waiting = self._topics.all()
         self._next_visits_ms = 0
+        self._is_asked = True
         self._woken.set()
 
     async def look_at_topics(self, *, share: float = 1.0) -> None:
@@ -165,7 +167,9 @@ class Lifetime:
         is_own_clock = self._settings.wheel_enabled
         while True:
             await asyncio.sleep(_INTERVAL_S)
-            if self._may_store() and (is_own_clock or self._waiting):
+            # There may be nothing to wait for in memory, and yet topics to visit.
+            if self._may_store() and (is_own_clock or self._waiting or self._is_asked):
+                self._is_asked = False
                 await self._guarded(self.look_at_topics(share=min(1.0, share)), "topics")
                 await self._guarded(self.visit_absent(), "topics out of memory")
 

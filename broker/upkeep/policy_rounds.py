@@ -61,7 +61,7 @@ class PolicyRounds:
 
     async def turn(self) -> None:
         """Start a round when one is due. While VELA_WHEEL is off, do nothing, because only beat starts rounds."""
-        if self._wheel_enabled and self._clock.now_ms() - self._last_ms >= ROUND_MS:
+        if self._wheel_enabled and _is_due(self._last_ms, ROUND_MS, self._clock.now_ms()):
             self.ask()  # do not wait, because housekeeping has other duties
 
     def ask(self) -> None:
@@ -89,7 +89,7 @@ class PolicyRounds:
         if not self._is_ready():
             return
         now_ms = self._last_ms = self._clock.now_ms()
-        is_compacting = now_ms - self._last_compaction_ms >= _COMPACTION_EVERY_MS
+        is_compacting = _is_due(self._last_compaction_ms, _COMPACTION_EVERY_MS, now_ms)
         if is_compacting:
             self._last_compaction_ms = now_ms
         await self._guarded(self._compaction.take_surveys(), "compactions with Spark")
@@ -103,7 +103,7 @@ class PolicyRounds:
                 self._compaction.start_if_due(topic)
             if policies.delete_inactive_topics and topic.is_open:
                 await self._duty(self._disuse.delete_if_inactive(topic), topic)
-        if now_ms - self._last_idle_ms >= _IDLE_EVERY_MS:
+        if _is_due(self._last_idle_ms, _IDLE_EVERY_MS, now_ms):
             self._last_idle_ms = now_ms
             self._idle_after = await self._disuse.visit_idle_topics(self._idle_after)
 
@@ -118,3 +118,9 @@ class PolicyRounds:
             logger.warning("%s: %s", what, first_line(error))
         except Exception:
             logger.exception("%s: applying its policies failed; the next round tries again", what)
+
+
+def _is_due(last_ms: int, every_ms: int, now_ms: int) -> bool:
+    return (
+        not 0 <= now_ms - last_ms < every_ms
+    )  # below 0: the clock was set back, and may take hours to catch up

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from broker import service_manager
+from broker.conf import EXIT_SETTING_INVALID
 from config.environment import PROJECT_DIR
 from config.log_lines import say, use_format
 from config.run.errors import StartRefused
@@ -23,7 +24,11 @@ from config.run.supervisor import Supervisor
 
 
 def main() -> int:
-    """Run until SIGINT or SIGTERM. Return 0 after a stop, or 1 if Vela did not start; standard error says why."""
+    """Run until SIGINT or SIGTERM. Return 0 after a stop.
+
+    If Vela does not start, standard error says why, and the exit code is the broker's for the same cause: 78 if the
+    same start would fail again, 75 if another broker has the lock, else 1.
+    """
     try:
         options = Options.from_environment(os.environ)
         use_format(options.log_format)
@@ -32,7 +37,7 @@ def main() -> int:
             return _run(options)
     except StartRefused as refused:
         sys.stderr.write(f"vela: {refused}\n")
-        return 1
+        return refused.exit_code
 
 
 def _run(options: Options) -> int:
@@ -92,7 +97,10 @@ def _prepare(environment: dict[str, str]) -> None:
     for line in done.stdout.splitlines():
         say(line)
     if done.returncode != 0:
-        raise StartRefused(f"The database could not be brought up to date:\n{done.stderr.strip()}")
+        raise StartRefused(
+            f"The database could not be brought up to date:\n{done.stderr.strip()}",
+            exit_code=EXIT_SETTING_INVALID if done.returncode == EXIT_SETTING_INVALID else 1,
+        )
 
 
 def _ready_line(options: Options) -> str:

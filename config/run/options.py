@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from broker.conf import EXIT_SETTING_INVALID
 from config.environment import ProjectSettings, SettingInvalid
 from config.log_lines import LogFormat
 from config.run.errors import StartRefused
@@ -43,9 +44,9 @@ class Options:
         try:
             settings = ProjectSettings.from_environment(environment)
         except SettingInvalid as error:
-            raise StartRefused("\n".join([str(error), *complaints])) from None
+            complaints.insert(0, str(error))
         if complaints:
-            raise StartRefused("\n".join(complaints))
+            raise StartRefused("\n".join(complaints), exit_code=EXIT_SETTING_INVALID)
         return cls(
             data_dir=settings.data_dir,
             database_url=settings.database_url,
@@ -79,7 +80,7 @@ def refuse_exposure(environment: Mapping[str, str]) -> None:
         settings = ProjectSettings.from_environment(environment)
         settings.check_exposure(settings.bind)
     except SettingInvalid as error:
-        raise StartRefused(str(error)) from None
+        raise StartRefused(str(error), exit_code=EXIT_SETTING_INVALID) from None
 
 
 def refuse_taken_ports(ports: dict[str, tuple[str, int]]) -> None:

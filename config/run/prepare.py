@@ -10,25 +10,37 @@ from django.core.management import call_command
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.migrations.executor import MigrationExecutor
 
+from broker.conf import EXIT_SETTING_INVALID, SettingInvalid
+from broker.core.counted import counted
 from broker.database_version import foreign_database
 
 
-def main() -> None:
-    """Bring the database up to date, and print one line for each change. Safe to repeat.
+def main() -> int:
+    """Bring the database up to date, and print one line for each change. Safe to repeat. Return the exit code.
 
-    If another version of Vela has migrated the database, change nothing and exit with a sentence that says so.
+    If a setting is wrong, or another version of Vela has migrated the database, change nothing, say so on standard
+    error, and return 78.
     """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-    django.setup()
+    try:
+        django.setup()
+    except SettingInvalid as error:
+        return _refuse(f"vela: {error}")
     if refusal := foreign_database():
-        sys.exit(refusal)
+        return _refuse(refusal)
     executor = MigrationExecutor(connections[DEFAULT_DB_ALIAS])
     pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if pending:
         call_command("migrate", interactive=False, verbosity=0)
-        sys.stdout.write(f"database: {len(pending)} migrations applied\n")
+        sys.stdout.write(f"database: {counted(len(pending), 'migration', 'migrations')} applied\n")
     call_command("createadmin")
+    return 0
+
+
+def _refuse(why: str) -> int:
+    sys.stderr.write(f"{why}\n")
+    return EXIT_SETTING_INVALID
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

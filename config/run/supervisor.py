@@ -184,7 +184,7 @@ class Supervisor:
                 # Read the exit code once: a second look could miss a death in between.
                 code = child.died()
                 if may_refuse and code in (EXIT_SETTING_INVALID, EXIT_LOCK_TAKEN):
-                    raise StartRefused(f"{child.name}: {child.last_words()}")
+                    raise StartRefused(f"{child.name}: {child.last_words()}", exit_code=code)
                 self._tend(child, code, now_s)
 
     def _tend(self, child: Child, code: int | None, now_s: float) -> None:
@@ -205,7 +205,8 @@ class Supervisor:
                 level=logging.WARNING,
             )
         elif child.process is None and now_s >= child.restart_s:
-            child.start()
+            is_started = _is_started(child.start, child.name)
+            child.restart_s = 0.0 if is_started else now_s + child.backoff.after(0.0)
 
     def _tend_postgres(self, now_s: float) -> None:
         server = self._postgres
@@ -223,9 +224,11 @@ class Supervisor:
                 level=logging.WARNING,
             )
         elif now_s >= self._postgres_restart_s:
-            server.start()
-            self._postgres_started_s = time.monotonic()
-            self._postgres_restart_s = None
+            if _is_started(server.start, "postgresql"):
+                self._postgres_started_s = time.monotonic()
+                self._postgres_restart_s = None
+            else:
+                self._postgres_restart_s = now_s + self._postgres_backoff.after(0.0)
 
     def _ask_to_stop(self, number: int, _frame: FrameType | None) -> None:
         # Only Ctrl-C hurries a stop that was asked for before: for one stop, `make` may send SIGTERM twice, and a
@@ -242,6 +245,16 @@ class Supervisor:
         """Sleep until a signal comes, such as that of a child's death, or until the timeout."""
         if select([self._waker], [], [], timeout_s)[0]:
             self._waker.recv(4096)
+
+
+def _is_started(start: Callable[[], None], name: str) -> bool:
+    """Start a process again. If the system lacks memory, processes or room, say so and return False."""
+    try:
+        start()
+    except OSError as error:
+        say(f"{name} cannot be started: {error}; trying again", level=logging.ERROR)
+        return False
+    return True
 
 
 def _are_gone(children: Sequence[Child]) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import stat
+from contextlib import closing
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -67,6 +69,24 @@ def test_a_pid_file_that_names_another_process_does_not_prevent_a_start() -> Non
         pid_file.write_text("\n".join([str(os.getpid()), *lines[1:]]) + "\n")
         server.user.own(pid_file)
         server.start()
+        server.wait_ready()
+
+
+def test_a_backend_of_a_killed_server_ends_before_the_next_server_starts() -> None:
+    with started_postgres() as server, closing(psycopg.connect(server.url, autocommit=True)) as connection:
+        backend = Path(f"/proc/{connection.info.backend_pid}")
+        # It never waits, so it does not notice that its server has ended.
+        connection.pgconn.send_query(b"SELECT sum(1) FROM (SELECT generate_series(1, 1000000000000)) numbers")
+        with psycopg.connect(server.url, autocommit=True) as other:
+            active = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND state = 'active'"
+            wait_until(
+                lambda: other.execute(active, (connection.info.backend_pid,)).fetchone() == (1,), "the query"
+            )
+        assert server.process is not None
+        os.kill(server.process.pid, signal.SIGKILL)
+        server.process.wait()
+        server.start()
+        wait_until(lambda: not backend.exists(), "the end of the backend")
         server.wait_ready()
 
 

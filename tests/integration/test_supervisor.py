@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -66,6 +67,25 @@ def test_a_child_that_is_killed_while_it_starts_is_started_again(
     assert "fragile was ended by SIGKILL; starting it again" in capsys.readouterr().out
 
 
+def test_a_child_that_the_system_cannot_start_is_started_later(
+    make: MakeChild, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fragile = make("fragile", f"[ -e tried ] || {{ : > tried; exit 3; }}\n{serving('fragile')}")
+    starts = iter([True, False])
+
+    def start(child: Child) -> None:
+        if not next(starts, True):
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        really_start(child)
+
+    really_start = Child.start
+    monkeypatch.setattr(Child, "start", start)
+    with Supervisor(None, stop_timeout_s=NEVER_S) as supervisor:
+        supervisor.start([[fragile]])
+        assert fragile.is_running()
+    assert "fragile cannot be started: [Errno 11] Resource temporarily unavailable" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("code", [EXIT_SETTING_INVALID, EXIT_LOCK_TAKEN])
 def test_a_child_that_refuses_to_start_ends_the_start_with_its_sentence(make: MakeChild, code: int) -> None:
     sound = make("sound", serving("sound"))
@@ -75,7 +95,7 @@ def test_a_child_that_refuses_to_start_ends_the_start_with_its_sentence(make: Ma
         Supervisor(None, stop_timeout_s=NEVER_S) as supervisor,
     ):
         supervisor.start([[sound, refusing]])
-    assert str(refused.value) == "refusing: VELA_X is wrong"
+    assert (str(refused.value), refused.value.exit_code) == ("refusing: VELA_X is wrong", code)
     assert not sound.is_running()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +11,7 @@ from broker.acts import access
 from broker.core.access.permissions import Subject
 from broker.core.errors import BrokerError
 from broker.core.topic_name import TopicName, parse_namespace
+from broker.management.caller import caller
 from broker.models import GrantedPermission
 
 
@@ -47,7 +47,7 @@ class Command(BaseCommand):
                 subject,
                 options["role"],
                 options["permissions"],
-                who=getpass.getuser(),
+                who=caller(),
                 origin="command line",
             )
         except (BrokerError, ValueError) as error:

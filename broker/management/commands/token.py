@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from broker.acts import access
 from broker.conf import SettingInvalid, broker_settings
 from broker.core.access.tokens import TokenKey, TokenKeyInvalid, asymmetric_key
+from broker.management.caller import caller
 from broker.models import AccessToken
 from vela.wire.errors import InvalidQuantity
 from vela.wire.quantities import read_length_ms
@@ -39,7 +39,7 @@ class Command(BaseCommand):
         if options["action"] == "create":
             self._create(options["role"], options["expires"], options["private_key"])
         elif options["action"] == "revoke":
-            is_ours = access.revoke_token(options["id"], who=getpass.getuser(), origin=_ORIGIN)
+            is_ours = access.revoke_token(options["id"], who=caller(), origin=_ORIGIN)
             self.stdout.write(
                 f"token {options['id']} is revoked" + ("" if is_ours else "; it was not made here")
             )
@@ -53,7 +53,7 @@ class Command(BaseCommand):
                 broker_settings(),
                 role,
                 lifetime_ms=None if expires == NEVER else read_length_ms(expires),
-                who=getpass.getuser(),
+                who=caller(),
                 origin=_ORIGIN,
                 private_key=None if private_key is None else _read_key(private_key),
             )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Any
 
 from django.core.management.base import CommandParser
 
 from broker.acts import requests as acts
 from broker.management.act_command import ActCommand
+from broker.management.caller import caller
 
 
 class Command(ActCommand):
@@ -23,7 +23,7 @@ class Command(ActCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         self.plan_and_apply(
             lambda: acts.plan_undo(
-                options["act"], who=getpass.getuser(), origin="command line", reason=options["reason"]
+                options["act"], who=caller(), origin="command line", reason=options["reason"]
             ),
             options,
         )

@@ -39,9 +39,16 @@ class Backoff:
 
 
 def trim_log(log: Path) -> None:
-    """Move a log of more than 32 MiB to a second file. Processes append, so emptying the log of one is safe."""
+    """Move a log of more than 32 MiB to a second file. Processes append, so emptying the log of one is safe.
+
+    On a full disk, which makes logs grow, the log is emptied and not kept: Vela needs the room.
+    """
     if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
-        shutil.copyfile(log, log.with_suffix(".log.1"))
+        kept = log.with_suffix(".log.1")
+        try:
+            shutil.copyfile(log, kept)
+        except OSError:
+            kept.unlink(missing_ok=True)
         os.truncate(log, 0)
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -158,18 +159,23 @@ class PostgresServer:
             return
 
     def stop_leftover(self, timeout_s: float = 10.0) -> None:
-        """End a server that still runs on this data folder. Remove a pid file that names some other process."""
+        """End a server that still runs on this data folder, and what is left of one that was killed.
+
+        Remove a pid file that names some other process.
+        """
         pid = self.leftover_pid()
         if pid is None:
+            self._end_orphans(timeout_s)
             (self.data / "postmaster.pid").unlink(missing_ok=True)
             return
         deadline = time.monotonic() + timeout_s
-        os.kill(pid, signal.SIGINT)
-        while self.leftover_pid() is not None:
-            if time.monotonic() > deadline:
-                os.kill(pid, signal.SIGQUIT)
-                deadline = time.monotonic() + timeout_s
-            time.sleep(0.02)
+        with suppress(ProcessLookupError):  # it has ended meanwhile
+            os.kill(pid, signal.SIGINT)
+            while self.leftover_pid() is not None:
+                if time.monotonic() > deadline:
+                    os.kill(pid, signal.SIGQUIT)
+                    deadline = time.monotonic() + timeout_s
+                time.sleep(0.02)
 
     def leftover_pid(self) -> int | None:
         """Return the process id of a PostgreSQL that runs on this data folder; None = none runs on it."""
@@ -178,6 +184,19 @@ class PostgresServer:
             return None
         pid = int(lines[0])
         return pid if f"{self.data}" in _command_line(pid) else None
+
+    def _end_orphans(self, timeout_s: float) -> None:
+        """Kill the backends of a killed server, and wait until they have ended.
+
+        A backend notices the end of its server only when it waits. Until then it goes on with its query, and may write
+        into files that the next server already recovers.
+        """
+        deadline = time.monotonic() + timeout_s
+        while (orphans := _running_in(self.data)) and time.monotonic() < deadline:
+            for pid in orphans:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
 
     def last_words(self) -> str:
         """Return the last error in the server's log, or its last line if there is none."""
@@ -233,6 +252,17 @@ class PostgresServer:
 def _plain_environment() -> dict[str, str]:
     """Return an environment without the user's locale and PG… variables."""
     return {"LC_ALL": "C", "PATH": os.environ.get("PATH", os.defpath)}
+
+
+def _running_in(data: Path) -> list[int]:
+    """Return the ids of PostgreSQL's processes on a data folder, from /proc. Systems without /proc: none."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or belongs to another user
+            program = (each / "exe").readlink()
+            if program.name.startswith("postgres") and (each / "cwd").readlink() == data.resolve():
+                found.append(int(each.name))
+    return found
 
 
 def _command_line(pid: int) -> str:

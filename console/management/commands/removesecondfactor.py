@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from broker.management.caller import caller
 from console.access.changes import ChangeRefused
 from console.access.factors import remove_factor
 
@@ -28,7 +28,7 @@ class Command(BaseCommand):
         """
         name = options["user"]
         try:
-            remove_factor(name, who=getpass.getuser(), origin="command line")
+            remove_factor(name, who=caller(), origin="command line")
         except ChangeRefused as refused:
             raise CommandError(str(refused)) from None
         self.stdout.write(f"{name} no longer has a second factor")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from broker.management.caller import caller
 from console.access.changes import ChangeRefused
 from console.access.granting import set_role
 from console.models import Role
@@ -35,7 +35,7 @@ class Command(BaseCommand):
         name, pattern, word = options["user"], options["pattern"], options["role"]
         role = None if word == NONE else Role[word.upper()]
         try:
-            set_role(name, pattern, role, who=getpass.getuser(), origin="command line")
+            set_role(name, pattern, role, who=caller(), origin="command line")
         except ChangeRefused as refused:
             raise CommandError(str(refused)) from None
         self.stdout.write(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 from broker.core.topic_name import TopicName
 from broker.storage.connection import connect
 from broker.storage.log import sweep
 from broker.storage.topics import topics as topic_store
+from broker.topics.topic import Topic
 from broker.upkeep import disuse
 from tests.support.broker_harness import (
     BrokerRun,
@@ -147,6 +149,33 @@ async def test_every_idle_topic_is_looked_at_in_turn(
             await run.broker.policy_rounds.run()
             left += one_row(broker_url, "SELECT count(*) FROM vela_subscription")
         assert left == [3, 1, 0, 0]
+
+
+async def test_idle_topics_after_one_that_cannot_be_loaded_are_looked_at(
+    broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock) as run:
+        for name in "abc":
+            await run.broker.topics.open(TopicName.parse(name), create=True)
+            await set_policies(run, name, subscription_expiry_ms=DAY_MS)
+            consumer = await run.consumer(name, subscription="old")
+            assert consumer.consumer is not None
+            consumer.consumer.detach()
+        await run.broker.stop()
+    clock.advance(2 * DAY_MS)
+    async with running(broker_url, clock=clock) as run:
+        really_open = run.broker.topics.open
+
+        async def open_undamaged(name: TopicName, *, create: bool) -> Topic:
+            if name.full.endswith("/a"):
+                raise psycopg.errors.DataCorrupted("invalid page in block 7")
+            return await really_open(name, create=create)
+
+        monkeypatch.setattr(run.broker.topics, "open", open_undamaged)
+        clock.advance(60_001)
+        await run.broker.policy_rounds.run()
+        assert one_row(broker_url, "SELECT count(*) FROM vela_subscription") == (1,)
 
 
 async def test_a_backlog_or_a_client_keeps_a_topic(broker_url: str) -> None:

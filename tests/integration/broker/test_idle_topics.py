@@ -131,6 +131,18 @@ async def test_celery_wakes_an_owner_without_timers(broker_url: str) -> None:
         await eventually(lambda: len(stored_ledgers(broker_url)) == 1, "the trim", timeout_s=5)
 
 
+async def test_celery_has_topics_visited_while_none_is_in_memory(broker_url: str) -> None:
+    async with keeping(broker_url, wheel_enabled=False, lifetime_check_ms=1000) as run:
+        await quiet(run, backlog=2)
+        await run.policies(message_ttl_ms=IDLE_MS)
+        backlog = "SELECT 1 FROM vela_topic_summary WHERE max_backlog_messages > 0"
+        await eventually(lambda: rows(broker_url, backlog), "the report")
+        run.topic().log.close()
+        assert not run.broker.topics.loaded
+        rows(broker_url, "SELECT pg_notify('vela_lifetime', '')")
+        await eventually(lambda: NAME in run.broker.topics.loaded, "the visit", timeout_s=5)
+
+
 async def test_the_owner_alone_trims_by_its_own_clock(broker_url: str) -> None:
     async with keeping(broker_url, lifetime_check_ms=1000) as run:
         producer = await run.producer()

@@ -152,6 +152,15 @@ def test_the_embedded_servers_address_is_found_in_the_data_folder(tmp_path: Path
     assert settings.database_address == "postgresql://vela:pw@127.0.0.1:5556/vela"
 
 
+def test_pages_keep_the_options_of_the_database_url() -> None:
+    url = "postgresql://u@h/d?options=-csearch_path%3Dvela&sslmode=require"
+    given = ProjectSettings.from_environment({"DATABASE_URL": url, "VELA_READ_ROLE": "a reader"})
+    assert settings._options_of_pages(given) == (
+        "-csearch_path=vela -c default_transaction_read_only=on -c statement_timeout=5000"
+        " -c max_parallel_workers_per_gather=0 -c role=a\\ reader"
+    )
+
+
 def test_celery_uses_the_same_database_unless_told_otherwise() -> None:
     own = ProjectSettings.from_environment({"DATABASE_URL": "postgres://u:p@h:5432/d?sslmode=require"})
     assert broker_url(own) == "velapg+postgres://u:p@h:5432/d?sslmode=require"

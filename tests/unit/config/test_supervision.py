@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from broker.conf import EXIT_SETTING_INVALID
+from config.environment import PROJECT_DIR
 from config.run.__main__ import main
 from config.run.children.child import Backoff, Child, trim_log
 from config.run.errors import StartRefused
@@ -73,9 +79,22 @@ def test_an_address_without_authentication_is_refused_before_anything_is_made(
     monkeypatch.setenv("VELA_DATA_DIR", str(folder))
     monkeypatch.setenv("VELA_BIND", "0.0.0.0")
     monkeypatch.delenv("VELA_AUTHENTICATION", raising=False)
-    assert main() == 1
+    assert main() == EXIT_SETTING_INVALID
     assert "VELA_AUTHENTICATION is not set" in capsys.readouterr().err
     assert not folder.exists()
+
+
+def test_a_migration_with_a_wrong_setting_is_not_tried_again() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "config.run.prepare"],
+        cwd=PROJECT_DIR,
+        env={**os.environ, "VELA_TICK_MS": "soon"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == EXIT_SETTING_INVALID
+    assert done.stderr.startswith("vela: VELA_TICK_MS is 'soon': ")
 
 
 @pytest.mark.parametrize(
@@ -103,6 +122,31 @@ def test_a_long_log_is_cut_and_the_old_one_kept(tmp_path: Path, monkeypatch: pyt
     trim_log(child.log)
     assert child.log.read_text() == ""
     assert (tmp_path / "x.log.1").read_text() == "much too long\n"
+
+
+def test_a_server_that_ends_while_it_is_found_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+    monkeypatch.setattr(PostgresServer, "leftover_pid", lambda _: ended.pid)
+    PostgresServer(
+        binaries=tmp_path, major=18, folder=tmp_path, port=1, user=SystemUser(name="", uid=None, gid=None)
+    ).stop_leftover()
+
+
+def test_a_long_log_is_emptied_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_source: Path, target: Path) -> None:
+        target.write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("config.run.children.child.LOG_LIMIT_BYTES", 10)
+    monkeypatch.setattr("shutil.copyfile", refuse)
+    log = tmp_path / "x.log"
+    log.write_text("much too long\n")
+    trim_log(log)
+    assert log.read_text() == ""
+    assert not (tmp_path / "x.log.1").exists()
 
 
 def test_the_log_of_postgresql_is_cut_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,10 +33,11 @@ DASHBOARD: Final[dict[str, Any]] = json.loads((PROJECT_DIR / "deploy/grafana/vel
 
 _SERIES = re.compile(r"\b((?:pulsar|vela|brk)_\w+)(?:\{([^}]*)\})?")
 _MATCHER = re.compile(r'(\w+)\s*(?:=~|!~|!=|=)\s*"[^"]*"')
+_DURATIONS = re.compile(r"\[[^\]]*\]|\b\d+[smhd]\b")
 _LABELS_IN_PARENTHESES = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)")
 _FUNCTIONS: Final = {
     *("sum", "rate", "increase", "deriv", "absent", "topk", "histogram_quantile", "vector", "label_values"),
-    *("by", "on", "or", "and", "unless"),
+    *("by", "on", "or", "and", "unless", "offset"),
 }
 _NAMESPACE: Final = {"cluster", "namespace"}
 _TOPIC: Final = _NAMESPACE | {"topic"}
@@ -100,7 +101,7 @@ def faults(expression: str, template: str, labels: dict[str, set[str]]) -> list[
     unknown += [
         label for label in re.findall(r"\{\{\s*(?:\$labels\.)?(\w+)\s*\}\}", template) if label not in known
     ]
-    rest = _LABELS_IN_PARENTHESES.sub("", _SERIES.sub("", re.sub(r"\[[^\]]*\]", "", expression)))
+    rest = _LABELS_IN_PARENTHESES.sub("", _SERIES.sub("", _DURATIONS.sub("", expression)))
     words = set(re.findall(r"[A-Za-z_]\w*", rest)) - _FUNCTIONS
     return unknown + sorted(words - known if "label_values" in rest else words)
 
@@ -125,6 +126,16 @@ def test_a_wrong_name_is_found(
     expression: str, template: str, fault: str, labels: dict[str, set[str]]
 ) -> None:
     assert faults(expression, template, labels) == [fault]
+
+
+def test_an_alert_on_a_series_that_begins_with_its_first_event_notices_that_event() -> None:
+    split = {
+        family.name for family in (*STORED_SUBSCRIPTION, *STORED_TOPIC) if isinstance(family, SplitFamily)
+    }
+    for rule in RULES:
+        for name in split & {name for name, _ in _SERIES.findall(rule["expr"])}:
+            if f"increase({name}" in rule["expr"]:
+                assert re.search(rf"{name}\S* unless {name}\S* offset", rule["expr"]), rule["alert"]
 
 
 def test_each_alert_links_to_a_page_of_the_runbook() -> None:

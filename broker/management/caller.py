@@ -1,0 +1,16 @@
+"""Who runs a command of `manage.py`, for the act log."""
+
+from __future__ import annotations
+
+import getpass
+import os
+
+__all__ = ["caller"]
+
+
+def caller() -> str:
+    """Return the name of the system's user; for a user without a name, as containers can have, the number."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # KeyError before Python 3.13
+        return f"uid {os.geteuid()}"
