@@ -110,9 +110,8 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
 def pin(source: dict[str, str], *, starts: bool = False) -> tuple[dict[str, str], int]:
     """Return the options with the end of the read fixed, and the number of messages in the read.
 
-    A partition that is added later is not part of the read.
-    `starts` fixes the beginning too, so that the same options read the same messages later, or fail. Raises
-    PipelineError.
+    A partition that is added later is not part of the read. `starts` fixes the beginning too, so that the same options
+    read the same messages later, or fail. Raises PipelineError.
     """
     options = ReadOptions.parse(source)
     with reading(options, f"planning the read of {options.label}") as connection:

@@ -8,8 +8,6 @@ import os
 import sys
 from typing import NoReturn
 
-from vela.cli.text.streams import writes_utf8
-
 __all__ = ["main"]
 
 
@@ -21,7 +19,8 @@ def main() -> None:
         os.open(os.devnull, os.O_RDONLY)  # takes descriptor 0, which a connection would get otherwise
     if sys.stdout is None:
         _fail("standard output is closed")
-    if isinstance(sys.stdout, io.TextIOWrapper) and not writes_utf8(sys.stdout):
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # UTF-8 needs it too: it has no half of a character (a lone surrogate), which JSON can contain.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         from vela.cli.root import cli

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
-
-from vela.cli.text.streams import writes_utf8
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -46,7 +45,11 @@ _CONTROL: Final = re.compile(
 
 def emit(document: Any) -> None:
     """Print a JSON document as one line, which a reader of the pipe sees at once."""
-    click.echo(json.dumps(document, ensure_ascii=not writes_utf8(sys.stdout), separators=(", ", ": ")))
+    click.echo(json.dumps(document, ensure_ascii=not _writes_utf8(sys.stdout), separators=(", ", ": ")))
+
+
+def _writes_utf8(stream: TextIO) -> bool:
+    return codecs.lookup(stream.encoding or "utf-8").name == "utf-8"
 
 
 def printable(text: str) -> str:

@@ -119,6 +119,22 @@ def test_characters_that_the_output_cannot_express_are_shown_as_escapes(tmp_path
     assert shown.stdout.decode("latin-1") == "  shop  ws://é\\u2013:1\n"
 
 
+def test_half_a_character_from_a_payload_is_shown_as_an_escape() -> None:
+    """UTF-8 cannot express it either. A column of `vela find` can have one, because JSON can."""
+    command = (
+        "import vela.cli.root as root; from vela.cli.__main__ import main; from vela.cli.text.output import emit;"
+        r" root.cli = lambda prog_name: emit({'$.a': 'x\ud83d'}); main()"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", command],
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    assert shown.stdout == rb'{"$.a": "x\ud83d"}' + b"\n"
+
+
 def test_json_is_json_in_every_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="latin-1"))
