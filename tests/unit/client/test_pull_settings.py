@@ -60,7 +60,17 @@ def test_wrong_settings_are_named(options: dict[str, Any], named: str) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["pulsar://localhost:6650", "localhost:8080", "http://", "http://host:x", "http://h?a=b", "http://[", ""],
+    [
+        "pulsar://localhost:6650",
+        "localhost:8080",
+        "http://",
+        "http://host:x",
+        "http://h?a=b",
+        "http://[",
+        "",
+        "http://a..b",
+        "http://a\0b",
+    ],
 )
 def test_a_url_that_cannot_be_pulled_from_is_refused(url: str) -> None:
     with pytest.raises(errors.InvalidUrl, match="http://host:8080"):
