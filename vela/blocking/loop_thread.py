@@ -37,7 +37,8 @@ class LoopThread:
     """
 
     def __init__(self, name: str) -> None:
-        self._guard = threading.Lock()
+        # Reentrant: Python may collect garbage while a thread has it, and an abandoned client's `stop` takes it.
+        self._guard = threading.RLock()
         self._queue: deque[Callable[[], object]] = deque()
         self._is_woken = False
         self._refusal: str | None = None  # why `post` refuses calls, once stopped
@@ -193,7 +194,7 @@ class LoopThread:
 
     def forked(self) -> None:
         """Refuse calls in the child process, which does not have the thread. The parent still uses the connections."""
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()
         self.is_forked = True
         self._refusal = _FORKED
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +27,7 @@ _CONNECT_S: Final = 5.0
 _ANSWER_S: Final = 30.0  # the analysis of a backlog is slow
 _PAGE: Final = 500
 _POLL_S = 0.3
+_ERASED: Final = "\r\x1b[K"  # returns to the start of the terminal's line, and erases it
 _TYPED: Final = "vela.password"  # of the click context: one command may use several APIs
 _NOT_THERE: Final = frozenset(("NothingToActOn", "SubscriptionNotFound", "TopicNotFound"))
 _LISTS: Final = {
@@ -133,19 +134,13 @@ class ConsoleApi:
         Raises CliError if no broker answers within `wait_s`, or if the act was refused or failed.
         """
         act, until = answer.body, time.monotonic() + wait_s
-        while act["is_waiting"] or act["state"] == "applying":
-            if act["is_waiting"] and time.monotonic() > until:
-                then = "still applies it" if act["state"] == "apply_requested" else "still plans it"
-                raise CliError(
-                    f"act {act['id']} waits: no broker answered within {wait_s:g} s. A broker that starts in time"
-                    f" (VELA_ACT_EXPIRY_S, 600 s) {then}; look with `vela acts show {act['id']}`",
-                    Exit.NOTHING,
-                    code="ActWaiting",
-                    act=act["id"],
-                )
-            _show_progress(act)
-            time.sleep(_POLL_S)
-            act = self.get(f"acts/{act['id']}")
+        with _progress_line() as show:
+            while act["is_waiting"] or act["state"] == "applying":
+                if act["is_waiting"] and time.monotonic() > until:
+                    raise _still_waiting(act, wait_s)
+                show(act)
+                time.sleep(_POLL_S)
+                act = self.get(f"acts/{act['id']}")
         if act["error"]:
             exit_code = _exit_of(act)
             why = _with_where_to_look(act["error"], exit_code is Exit.NOTHING)
@@ -360,9 +355,33 @@ def _how_to_apply(refused: JsonObject) -> str:
     return f": `vela acts apply {new_plan}` shows it and applies it" if new_plan else ""
 
 
-def _show_progress(act: JsonObject) -> None:
-    """Show the progress of long work, on a terminal only."""
-    if act["progress"] and sys.stderr.isatty():
-        done = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in act["progress"].items())
-        sys.stderr.write(f"\ract {act['id']}: {done}   ")
-        sys.stderr.flush()
+def _still_waiting(act: JsonObject, wait_s: float) -> CliError:
+    then = "still applies it" if act["state"] == "apply_requested" else "still plans it"
+    return CliError(
+        f"act {act['id']} waits: no broker answered within {wait_s:g} s. A broker that starts in time"
+        f" (VELA_ACT_EXPIRY_S, 600 s) {then}; look with `vela acts show {act['id']}`",
+        Exit.NOTHING,
+        code="ActWaiting",
+        act=act["id"],
+    )
+
+
+@contextmanager
+def _progress_line() -> Iterator[Callable[[JsonObject], None]]:
+    """Yield a function that shows the progress of an act, on a terminal only. Erase the line at the end."""
+    is_shown = False
+
+    def show(act: JsonObject) -> None:
+        nonlocal is_shown
+        if act["progress"] and sys.stderr.isatty():
+            done = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in act["progress"].items())
+            sys.stderr.write(f"{_ERASED}act {act['id']}: {done}")
+            sys.stderr.flush()
+            is_shown = True
+
+    try:
+        yield show
+    finally:
+        if is_shown:
+            sys.stderr.write(_ERASED)
+            sys.stderr.flush()

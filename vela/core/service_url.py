@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from vela.errors import InvalidUrl
 
-__all__ = ["BrokerAddress", "ServiceUrl", "parse_broker_url", "parse_service_url"]
+__all__ = ["BrokerAddress", "ServiceUrl", "is_host", "parse_broker_url", "parse_service_url"]
 
 _EXAMPLES: Final = "write pulsar://host:6650, pulsar+ssl://host:6651, ws://host:8080 or wss://host"
 _WEBSOCKET_PATH: Final = "/ws/binary"
@@ -61,8 +61,10 @@ def parse_service_url(text: str, *, use_tls: bool = False) -> ServiceUrl:
         raise InvalidUrl(f"{text!r} is not a service URL: {_EXAMPLES}")
     encrypted, websocket, port = _SCHEMES[scheme.lower()]
     hosts, slash, path = rest.partition("/")
-    if not websocket and (path or "?" in rest):
+    if not websocket and path:
         raise InvalidUrl(f"{text!r} has a path, which {scheme}:// URLs do not take: {_EXAMPLES}")
+    if "?" in rest or "#" in rest:
+        raise InvalidUrl(f"{text!r} has a ? or a #, which service URLs do not take: {_EXAMPLES}")
     return ServiceUrl(
         addresses=tuple(
             _address(
@@ -81,6 +83,15 @@ def parse_broker_url(text: str) -> BrokerAddress:
     return addresses[0]
 
 
+def is_host(text: str) -> bool:
+    """Return whether the text can be looked up as a host. Python raises other errors than OSError if it cannot."""
+    try:
+        text.encode("idna")
+    except UnicodeError:  # a part between dots is empty or too long
+        return False
+    return bool(text) and min(text) > " "
+
+
 def _websocket_path(path: str) -> str:
     path = path.rstrip("/")
     return path if path.endswith(_WEBSOCKET_PATH) else path + _WEBSOCKET_PATH
@@ -94,7 +105,7 @@ def _address(
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port = None, None
-    if not host or port == 0 or "@" in host_and_port or "?" in host_and_port:
+    if host is None or not is_host(host) or port == 0 or "@" in host_and_port:
         raise InvalidUrl(f"{text!r}: {host_and_port!r} is not host or host:port: {_EXAMPLES}")
     return BrokerAddress(
         host=host, port=default_port if port is None else port, tls=tls, websocket_path=websocket_path

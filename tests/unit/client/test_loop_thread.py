@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
@@ -52,6 +53,22 @@ def test_an_error_before_the_coroutine_exists_is_raised(loop_thread: LoopThread)
     caller.start()
     caller.join(5)
     assert raised
+
+
+def test_a_client_may_be_garbage_collected_while_its_loop_takes_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = LoopThread("collecting")
+
+    def collecting() -> deque[Any]:
+        made.stop("the client is gone", wait_s=0)  # Python may collect garbage whenever it creates an object
+        return deque()
+
+    monkeypatch.setattr("vela.blocking.loop_thread.deque", collecting)
+    made.post(lambda: None)
+    wait_until(
+        lambda: all(each.name != "collecting" for each in threading.enumerate()), "the end of the thread"
+    )
 
 
 async def _forever() -> None:

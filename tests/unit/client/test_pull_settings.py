@@ -44,6 +44,13 @@ def test_a_request_timeout_within_the_parking_time_is_refused(timeout_ms: int) -
         ({"listener_concurrency": 0}, "listener_concurrency"),
         ({"negative_ack_redelivery_delay_ms": -1}, "negative_ack_redelivery_delay_ms"),
         ({"max_reconsume_times": -1}, "max_reconsume_times"),
+        ({"max_messages": "5"}, "max_messages"),
+        ({"hold_ms": 1.5}, "hold_ms"),
+        ({"request_timeout_ms": None}, "request_timeout_ms"),
+        ({"queues": 3}, "queues"),
+        ({"queues": ["0"]}, "queues"),
+        ({"tags": None}, "tags"),
+        ({"property_filter": 3}, "property_filter"),
         ({"queues": []}, "queues"),
         ({"queues": [-1]}, "queues"),
         ({"queues": [1, 1]}, "queues"),
@@ -60,7 +67,17 @@ def test_wrong_settings_are_named(options: dict[str, Any], named: str) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["pulsar://localhost:6650", "localhost:8080", "http://", "http://host:x", "http://h?a=b", "http://[", ""],
+    [
+        "pulsar://localhost:6650",
+        "localhost:8080",
+        "http://",
+        "http://host:x",
+        "http://h?a=b",
+        "http://[",
+        "",
+        "http://a..b",
+        "http://a\0b",
+    ],
 )
 def test_a_url_that_cannot_be_pulled_from_is_refused(url: str) -> None:
     with pytest.raises(errors.InvalidUrl, match="http://host:8080"):

@@ -36,7 +36,13 @@ def test_a_time_out_of_range_is_refused(time_ms: int) -> None:
 
 @pytest.mark.parametrize(
     "target",
-    [MessageId(-1, 1 << 63, 0), MessageId(-1, 0, 2**70), MessageId(1 << 31, 0, 0), MessageId(-1, -2, 0)],
+    [
+        MessageId(-1, 1 << 63, 0),
+        MessageId(-1, 0, 2**70),
+        MessageId(1 << 31, 0, 0),
+        MessageId(-1, 0, 0, 1 << 31),
+        MessageId(-1, -2, 0),
+    ],
 )
 def test_an_id_out_of_range_is_refused(target: MessageId) -> None:
     with pytest.raises(InvalidConfiguration, match="out of range"):

@@ -44,6 +44,14 @@ def test_a_service_url_is_read_as_its_addresses(text: str, urls: list[str]) -> N
         "pulsar://user@a",
         "ws://a?b=c",
         "pulsar://[::1",
+        "pulsar://a..b",
+        "pulsar://.",
+        f"pulsar://{'a' * 64}",
+        "pulsar://a b",
+        "pulsar://a\0b",
+        "pulsar://a#b",
+        "ws://a/b#c",
+        "ws://a/b?c=d",
     ],
 )
 def test_errors_about_service_urls_show_a_correct_one(text: str) -> None:

@@ -14,6 +14,7 @@ import httpx
 from vela.aio.connections.credentials import credentials_of
 from vela.aio.connections.tls import TlsOptions
 from vela.authentication import Authentication
+from vela.core.service_url import is_host
 from vela.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -51,7 +52,8 @@ def base_url(service_url: str) -> str:
     """Return the http:// or https:// URL for a service URL, which may begin with ws:// or wss://. Raises InvalidUrl."""
     try:
         parts = urlsplit(service_url.strip())
-        is_sound = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
+        host = parts.hostname
+        is_sound = parts.scheme in _SCHEMES and host is not None and is_host(host) and parts.port != 0
         is_sound = is_sound and not (parts.query or parts.fragment)
     except ValueError:  # an invalid port or an unclosed bracket
         is_sound = False

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from vela.core.argument_checks import require_whole
 from vela.core.consuming.pull_loop import PullLimits
 from vela.core.topic_name import full_name, partition_index
 from vela.errors import InvalidConfiguration, InvalidTopicName
@@ -44,15 +45,19 @@ class PullSettings:
         self._check("listener_concurrency", 1)
         self._check("negative_ack_redelivery_delay_ms", 0)
         self._check("max_reconsume_times", 0)
+        self._check("request_timeout_ms", 1)
+        for name in ("tags", "property_filter"):
+            if not isinstance(text := getattr(self, name), str):
+                raise InvalidConfiguration(f"{name} must be a string, not {text!r}")
         if self.request_timeout_ms <= self.hold_ms:
             raise InvalidConfiguration(
                 f"request_timeout_ms ({self.request_timeout_ms}) must be greater than hold_ms ({self.hold_ms}), "
                 "because the broker may park a pull for that long before it answers"
             )
         queues = self.queues
-        if queues is not None and (not queues or min(queues) < 0 or len(set(queues)) < len(queues)):
+        if queues is not None and not _are_queues(queues):
             raise InvalidConfiguration(
-                f"queues must be whole numbers, 0 or more, each given once, not {list(queues)}; None = all"
+                f"queues must be a list of whole numbers, 0 or more, each given once, not {queues!r}; None = all"
             )
         try:
             parse_tags(self.tags)
@@ -62,10 +67,19 @@ class PullSettings:
             raise InvalidConfiguration(str(error)) from None
 
     def _check(self, name: str, least: int, most: int | None = None) -> None:
-        value: int = getattr(self, name)
-        if value < least or (most is not None and value > most):
-            upper = "" if most is None else f" and at most {most}"
-            raise InvalidConfiguration(f"{name} must be at least {least}{upper}, not {value}")
+        value = getattr(self, name)
+        require_whole(name, value, least=least)
+        if most is not None and value > most:
+            raise InvalidConfiguration(f"{name} must be at most {most}, not {value}")
+
+
+def _are_queues(numbers: object) -> bool:
+    return (
+        isinstance(numbers, Sequence)
+        and bool(numbers)
+        and all(type(each) is int and each >= 0 for each in numbers)
+        and len(set(numbers)) == len(numbers)
+    )
 
 
 def pulled_topic(topic: str) -> str:

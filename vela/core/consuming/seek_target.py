@@ -37,7 +37,12 @@ def seek_target(position: Position, topic: str) -> MessageId | int:
 
 
 def _check_id(target: MessageId, topic: str) -> None:
-    places = (target.ledger_id(), _LONG), (target.entry_id(), _LONG), (target.partition(), _INT)
+    places = (
+        (target.ledger_id(), _LONG),
+        (target.entry_id(), _LONG),
+        (target.partition(), _INT),
+        (target.batch_index(), _INT),
+    )
     if not all(-1 <= number < limit for number, limit in places):
         raise InvalidConfiguration(f"{target!r} is out of range: no message has such an id")
     of = target.topic_name()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import httpx
@@ -10,6 +11,8 @@ import pytest
 from tests.support.plans import a_plan
 from tests.unit.client.cli.conftest import Vela
 from tests.unit.client.cli.fake_console import FakeConsole, a_result, an_act, problem
+from vela.cli.console import Answer, ConsoleApi
+from vela.cli.settings import Settings
 
 RESET = "reset orders billing --earliest"
 PLANNED = ["acts"]
@@ -238,6 +241,26 @@ def test_an_act_that_waits_is_followed_to_its_end(vela: Vela, console: FakeConso
     done = vela(f"{RESET} --yes")
     assert (done.exit_code, len(console.paths())) == (0, 4)
     assert "applied act 7" in done.stdout
+
+
+def test_progress_is_shown_on_one_line_and_erased(
+    console: FakeConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    console.answers["GET acts/7"] = [
+        an_act(state="applying", progress={"redriven_messages": 5}),
+        an_act(state="applied", result=a_result()),
+    ]
+    monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    asked = Settings(url="", console_url="http://vela.test", user="ada", password="secret-7")
+    begun = an_act(state="applying", progress={"redriven_messages": 100})
+    with ConsoleApi(asked) as api:
+        api.settled(Answer(202, begun, ""), wait_s=1)
+    words = "act 7: redriven messages"
+    assert terminal.getvalue() == f"\r\x1b[K{words} 100\r\x1b[K{words} 5\r\x1b[K"
 
 
 @pytest.mark.parametrize(

@@ -511,6 +511,15 @@ def test_chosen_columns_replace_key_and_payload(vela: Vela, console: FakeConsole
     assert json.loads(vela(f"{asked} --json").stdout.splitlines()[1])["columns"]["property:region"] == "eu"
 
 
+@pytest.mark.parametrize("option", ["--key", "--property", "--json-path", "--value", "--text"])
+def test_a_search_for_nothing_is_not_a_search_for_everything(
+    option: str, vela: Vela, console: FakeConsole
+) -> None:
+    done = vela(f"find orders {option}=")
+    assert (done.exit_code, console.asked) == (2, [])
+    assert f"{option} is empty" in done.stderr
+
+
 def test_a_search_that_finds_nothing_says_how_far_it_looked(vela: Vela, console: FakeConsole) -> None:
     console.answers[f"GET {TOPIC}/messages"] = a_page()
     done = vela("find orders --holes -s billing --json")

@@ -20,6 +20,14 @@ from vela.cli.text.times import moment
 __all__ = ["find"]
 
 _PAGE: Final = 500
+# Options that the console takes as left out if they are empty: it would find every message.
+_WANTED: Final = {
+    "key": "--key",
+    "prop": "--property",
+    "path": "--json-path",
+    "value": "--value",
+    "text": "--text",
+}
 
 
 @click.command()
@@ -115,6 +123,8 @@ def find(
     This does not consume them. It searches until it has found --count messages or has looked at everything, which may
     take a long time on a large topic; Ctrl-C ends it. Standard error says how much it searched.
     """
+    if empty := [option for name, option in _WANTED.items() if asked[name] == ""]:
+        raise click.UsageError(f"{empty[0]} is empty: leave it out, or say what to find.")
     if only and not subscription:
         raise click.UsageError(f"--{only} needs --subscription.")
     if only and place is not None:
