@@ -32,7 +32,6 @@ from console.api.problems import Problem
 from console.diagnosis.diagnose import diagnose
 from console.help.library import runbook_page
 from console.queries import numbers as queries
-from console.queries.acts import waiting_acts
 from console.queries.chrome import chrome
 from console.queries.clients import ClientsAsked, consumers_of, producers
 from console.queries.diagnosis import read_snapshots
@@ -221,7 +220,7 @@ def topic_stats(request: AuthorizedRequest, topic: Path[TopicPath], page: Query[
 @decorate_view(with_etag)
 def stats(request: AuthorizedRequest) -> dict[str, Any]:
     """Show sums over all topics that you may see, and whether a broker runs."""
-    # Three queries.
+    # Two queries.
     state = chrome()
     return {
         **asdict(queries.totals(request.auth.scope)),
@@ -233,7 +232,7 @@ def stats(request: AuthorizedRequest) -> dict[str, Any]:
             "stopped_at": _time_of(state.stopped_ms),
         },
         "troubles": list(state.troubles),
-        "waiting_acts": waiting_acts(request.auth.scope),
+        "waiting_acts": state.waiting_in(request.auth.scope),
     }
 
 
