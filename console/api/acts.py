@@ -27,6 +27,7 @@ from console.api.problems import Problem
 from console.files import CONTENT_TYPES, TOO_MANY, TRY_AGAIN, Form, sent, take_place
 from console.origin import api_origin_of
 from console.queries.acts import ActsAsked, act_log
+from console.words.acts import KINDS
 
 __all__ = ["router"]
 
@@ -61,7 +62,7 @@ class LoggedActs(BaseModel):
     """Which acts to list."""
 
     q: Annotated[SearchText, Field(description="part of a topic, a subscription or a person")] = ""
-    kind: Annotated[SearchText, _one_of(*acts.KINDS), Field(description="only this kind")] = ""
+    kind: Annotated[SearchText, _one_of(*KINDS), Field(description="only this kind")] = ""
     state: Annotated[
         SearchText, _one_of(*StoredAct.State.values), Field(description="only in this state")
     ] = ""

@@ -263,7 +263,7 @@ class Snapshot:
     subscription: Subscription
     cursor: Cursor
     consumers: tuple[Consumer, ...]
-    delayed: Delayed | None  # None = no entry is delayed
+    delayed: Delayed | None  # None = no entry is delayed; the types for one consumer delay none
     limits: Limits
     dead_letters: DeadLetters | None  # None = there is no such topic
     slowest: SlowestCursor | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -47,6 +47,7 @@ class Step:
     """The numbers of one step. Rates are per second; None = unknown."""
 
     at_ms: int  # when the step begins
+    seconds: float | None  # that its rates cover: less than the step's length if it has not ended
     message_rate_in: float | None
     byte_rate_in: float | None
     message_rate_out: float | None
@@ -112,6 +113,7 @@ def steps(
         found.append(
             Step(
                 at_ms=at_ms,
+                seconds=seconds,
                 message_rate_in=sum(each.messages_in or 0 for each in ins[number]) / seconds,
                 byte_rate_in=sum(each.bytes_in or 0 for each in ins[number]) / seconds,
                 message_rate_out=sum(each.messages_out for each in readings) / seconds,
@@ -131,6 +133,7 @@ def summed_steps(series: Sequence[Sequence[Step]]) -> tuple[Step, ...]:
     return tuple(
         Step(
             at_ms=together[0].at_ms,
+            seconds=max((step.seconds for step in together if step.seconds is not None), default=None),
             message_rate_in=_sum(step.message_rate_in for step in together),
             byte_rate_in=_sum(step.byte_rate_in for step in together),
             message_rate_out=_sum(step.message_rate_out for step in together),
@@ -146,20 +149,30 @@ def summed_steps(series: Sequence[Sequence[Step]]) -> tuple[Step, ...]:
 
 
 def thinned(found: Sequence[Step], most: int) -> tuple[Step, ...]:
-    """Join neighbouring steps until at most `most` are left. Rates are averages of the known rates."""
+    """Join neighbouring steps until at most `most` are left. Rates are averages over the time of the known steps."""
     by = -(-len(found) // most)
     return tuple(_joined(found[at : at + by]) for at in range(0, len(found), by))
 
 
 def _joined(found: Sequence[Step]) -> Step:
     first, last = found[0], found[-1]
+    seconds = sum(step.seconds or 0 for step in found) or None
+
+    def average(rate: Callable[[Step], float | None]) -> float | None:
+        return (
+            None
+            if seconds is None
+            else sum((rate(step) or 0) * (step.seconds or 0) for step in found) / seconds
+        )
+
     return Step(
         at_ms=first.at_ms,
-        message_rate_in=_average(step.message_rate_in for step in found),
-        byte_rate_in=_average(step.byte_rate_in for step in found),
-        message_rate_out=_average(step.message_rate_out for step in found),
-        message_rate_acked=_average(step.message_rate_acked for step in found),
-        message_rate_redelivered=_average(step.message_rate_redelivered for step in found),
+        seconds=seconds,
+        message_rate_in=average(lambda step: step.message_rate_in),
+        byte_rate_in=average(lambda step: step.byte_rate_in),
+        message_rate_out=average(lambda step: step.message_rate_out),
+        message_rate_acked=average(lambda step: step.message_rate_acked),
+        message_rate_redelivered=average(lambda step: step.message_rate_redelivered),
         backlog_messages=last.backlog_messages,
         backlog_most_messages=max(
             (step.backlog_most_messages for step in found if step.backlog_most_messages is not None),
@@ -178,11 +191,6 @@ def _summed(counts: Iterable[Sequence[int] | None]) -> Sequence[int] | None:
 def _sum(values: Iterable[Number | None]) -> Number | None:
     known = [value for value in values if value is not None]
     return sum(known) if known else None
-
-
-def _average(rates: Iterable[float | None]) -> float | None:
-    known = [rate for rate in rates if rate is not None]
-    return sum(known) / len(known) if known else None
 
 
 def _by_step(frame: Frame, readings: Iterable[Reading]) -> list[list[Reading]]:
@@ -207,6 +215,7 @@ def _most(first: int | None, second: int | None) -> int | None:
 def _unknown(at_ms: int) -> Step:
     return Step(
         at_ms=at_ms,
+        seconds=None,
         message_rate_in=None,
         byte_rate_in=None,
         message_rate_out=None,

@@ -138,7 +138,10 @@ def _secret(settings: LoginSettings) -> str:
 
 
 def _userinfo(server: LoginServer, access_token: object, subject: str) -> dict[str, Any]:
-    """Return the claims at the userinfo endpoint; none if it does not exist, fails or describes another user."""
+    """Return the claims at the userinfo endpoint; none if it does not exist, refuses or describes another user.
+
+    Raises ServerAway if it does not answer.
+    """
     if not server.userinfo_endpoint or not isinstance(access_token, str):
         return {}
     answer = request("GET", server.userinfo_endpoint, headers={"Authorization": f"Bearer {access_token}"})

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from broker.acts.second_person import PEOPLE
-from console.queries.database import containing, fetch, fetch_text, statement
+from console.queries.database import containing, fetch_text, statement
 from console.queries.rights import Scope
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "acts_page",
     "latest_acts",
     "plans_for_second_person",
-    "waiting_acts",
 ]
 
 LOG_ROWS = 50
@@ -84,16 +83,6 @@ def plans_for_second_person(scope: Scope) -> list[ActRow]:
     The query looks at the latest 500 acts of each namespace that asks for two people.
     """
     return _acts("for_second_person", {"people": list(PEOPLE), "limit": RECENT, **scope.of_acts})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Waiting:
-    acts: int
-
-
-def waiting_acts(scope: Scope) -> int:
-    """Return the number of acts on everything in scope that wait for a broker. One query."""
-    return fetch(_Waiting, "acts", "waiting", scope.of_acts)[0].acts
 
 
 def act_log(asked: ActsAsked, scope: Scope) -> tuple[list[ActRow], int | None]:

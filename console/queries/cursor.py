@@ -69,9 +69,11 @@ def acked_beyond_each(cursors: Mapping[int, tuple[Log, int]]) -> dict[int, Acked
 
 
 def _read(chunks: Sequence[_Chunk], log: Log, mark_delete: int) -> AckedBeyond:
+    # The log was read earlier, so the cursor may have acks in a ledger that is newer.
+    known = [chunk for chunk in chunks[:CHUNKS_READ] if log.has_ledger(chunk.ledger_id)]
     found = (
         (first, last)
-        for chunk in chunks[:CHUNKS_READ]
+        for chunk in known
         for first, last in runs_of_bits(
             bytes(chunk.bits), log.index_of(chunk.ledger_id, 0) + chunk.chunk * CHUNK_ENTRIES
         )
@@ -82,7 +84,7 @@ def _read(chunks: Sequence[_Chunk], log: Log, mark_delete: int) -> AckedBeyond:
         entries=sum(last - first + 1 for first, last in runs),
         ack_sets={
             log.index_of(chunk.ledger_id, 0) + entry_id: members
-            for chunk in chunks[:CHUNKS_READ]
+            for chunk in known
             for entry_id, members in members_of(bytes(chunk.ack_sets)).items()
         },
         complete=len(chunks) <= CHUNKS_READ,

@@ -11,6 +11,7 @@ from console.queries.database import fetch, fetch_one
 __all__ = [
     "PENDING_MOST",
     "PENDING_SHOWN",
+    "UNDELAYED",
     "PartitionedHead",
     "PendingRow",
     "SubscriptionHead",
@@ -23,6 +24,7 @@ __all__ = [
 
 PENDING_SHOWN = 10
 PENDING_MOST = 500
+UNDELAYED = ("Exclusive", "Failover")  # types of subscriptions that get delayed messages at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -331,6 +331,7 @@ class _Reading:
         return {
             "head": self.head,
             "trouble": self._trouble,
+            "can_wait": self.head.type not in queries.UNDELAYED,
             "rows": [(message, self._holder(message.ledger_id, message.entry_id)) for message in messages],
         }
 

@@ -20,6 +20,7 @@ __all__ = [
     "in_utc",
     "in_zone",
     "is_time",
+    "latency",
     "rate",
     "read_time_ms",
     "size",

@@ -55,7 +55,7 @@ class StoryOnSubscription(BaseModel):
     state: Literal["acked", "in flight", "delayed", "unacked"]
     events: list[StoryEvent]
     left_out: LeftOut | None
-    is_cut: bool = Field(description="older events are recorded too")
+    is_cut: bool = Field(description="older events may be recorded too")
 
 
 class DeliveryStory(BaseModel):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from console.history.windows import WINDOWS, frame_of
+from console.history.windows import WINDOWS, frame_of, window_of
 from console.queries.database import containing, fetch, fetch_entries, fetch_text, statement
 from console.queries.history import ends_of, rolled_up_until
 from console.queries.letters.origins import Origin, origins_of
@@ -30,7 +30,6 @@ __all__ = [
 
 PAGE_ROWS: Final = 50
 ORDERS: Final = ("waiting", "name")
-_HOUR_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +211,10 @@ def _oldest(rows: Sequence[_Numbers]) -> dict[int, int]:
 
 def _published(ids: Sequence[int]) -> dict[int, _Published]:
     """Return how many letters were published in the last hour and the last day, by topic id. Two queries."""
-    now_ms = time.time_ns() // 1_000_000
-    ends = ends_of(frame_of(WINDOWS["24h"], now_ms), rolled_up_until())
-    rows = fetch(_Published, "letters", "published", {"ids": list(ids), "hour_ms": now_ms - _HOUR_MS, **ends})
+    now_ms, until_ms = time.time_ns() // 1_000_000, rolled_up_until()
+    ends = ends_of(frame_of(WINDOWS["24h"], now_ms), until_ms)
+    # In the points of minutes: those of ten minutes would leave out up to ten minutes of the hour.
+    of_hour = ends_of(frame_of(window_of("1h", is_sum=True), now_ms), until_ms)
+    ends |= {f"hour_{name}": at_ms for name, at_ms in of_hour.items()}
+    rows = fetch(_Published, "letters", "published", {"ids": list(ids), **ends})
     return {row.topic_id: row for row in rows}

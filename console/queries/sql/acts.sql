@@ -53,9 +53,3 @@ WHERE a.id = ANY(ARRAY(
            OR t.name = ANY(%(tenants)s::text[]))))
   AND a.state = 'planned' AND split_part(a.origin, ' ', 1) = ANY(%(people)s::text[])
 ORDER BY a.id DESC LIMIT %(limit)s
-
--- name: waiting
-SELECT count(*) AS acts FROM vela_act a
-WHERE a.state IN ('plan_requested', 'apply_requested')
-  AND (%(namespaces)s::text[] IS NULL OR a.namespace = ANY(%(namespaces)s)
-       OR split_part(a.namespace, '/', 1) = ANY(%(tenants)s::text[]))

@@ -85,26 +85,44 @@ WHERE t.id = ANY(%(ids)s)
 
 -- name: published
 -- Letters of the last day and the last hour. Each bucket is looked up, as in history.sql.
-SELECT w.topic_id, coalesce(sum(p.messages_in) FILTER (WHERE p.at_ms >= %(hour_ms)s), 0)::bigint AS hour_messages,
-       coalesce(sum(p.messages_in), 0)::bigint AS day_messages
+SELECT w.topic_id, coalesce(h.messages, 0)::bigint AS hour_messages, coalesce(d.messages, 0)::bigint AS day_messages
 FROM unnest(%(ids)s::bigint[]) AS w(topic_id)
-LEFT JOIN LATERAL (
-    SELECT q.* FROM generate_series(%(from_600)s::bigint, %(to_600)s::bigint - 1, 600000) AS g(at_ms) CROSS JOIN LATERAL (
-        SELECT at_ms, messages_in FROM vela_stats_point_600s
-        WHERE at_ms = g.at_ms AND topic_id = w.topic_id AND subscription_id = 0 OFFSET 0
+CROSS JOIN LATERAL (
+    SELECT sum(q.messages_in) AS messages FROM (
+        SELECT z.messages_in
+        FROM generate_series(%(from_600)s::bigint, %(to_600)s::bigint - 1, 600000) AS g(at_ms) CROSS JOIN LATERAL (
+            SELECT messages_in FROM vela_stats_point_600s
+            WHERE at_ms = g.at_ms AND topic_id = w.topic_id AND subscription_id = 0 OFFSET 0
+        ) z
+        UNION ALL
+        SELECT z.messages_in
+        FROM generate_series(%(from_60)s::bigint, %(to_60)s::bigint - 1, 60000) AS g(at_ms) CROSS JOIN LATERAL (
+            SELECT messages_in FROM vela_stats_point_60s
+            WHERE at_ms = g.at_ms AND topic_id = w.topic_id AND subscription_id = 0 OFFSET 0
+        ) z
+        UNION ALL
+        SELECT z.messages_in
+        FROM generate_series(%(from_10)s::bigint, %(to_10)s::bigint - 1, 10000) AS g(at_ms) CROSS JOIN LATERAL (
+            SELECT messages_in FROM vela_stats_point_10s
+            WHERE at_ms = g.at_ms AND topic_id = w.topic_id AND subscription_id = 0 OFFSET 0
+        ) z
     ) q
-    UNION ALL
-    SELECT q.* FROM generate_series(%(from_60)s::bigint, %(to_60)s::bigint - 1, 60000) AS g(at_ms) CROSS JOIN LATERAL (
-        SELECT at_ms, messages_in FROM vela_stats_point_60s
-        WHERE at_ms = g.at_ms AND topic_id = w.topic_id AND subscription_id = 0 OFFSET 0
+) d
+CROSS JOIN LATERAL (
+    SELECT sum(q.messages_in) AS messages FROM (
+        SELECT z.messages_in
+        FROM generate_series(%(hour_from_60)s::bigint, %(hour_to_60)s::bigint - 1, 60000) AS g(at_ms) CROSS JOIN LATERAL (
+            SELECT messages_in FROM vela_stats_point_60s
+            WHERE at_ms = g.at_ms AND topic_id = w.topic_id AND subscription_id = 0 OFFSET 0
+        ) z
+        UNION ALL
+        SELECT z.messages_in
+        FROM generate_series(%(hour_from_10)s::bigint, %(hour_to_10)s::bigint - 1, 10000) AS g(at_ms) CROSS JOIN LATERAL (
+            SELECT messages_in FROM vela_stats_point_10s
+            WHERE at_ms = g.at_ms AND topic_id = w.topic_id AND subscription_id = 0 OFFSET 0
+        ) z
     ) q
-    UNION ALL
-    SELECT q.* FROM generate_series(%(from_10)s::bigint, %(to_10)s::bigint - 1, 10000) AS g(at_ms) CROSS JOIN LATERAL (
-        SELECT at_ms, messages_in FROM vela_stats_point_10s
-        WHERE at_ms = g.at_ms AND topic_id = w.topic_id AND subscription_id = 0 OFFSET 0
-    ) q
-) p ON true
-GROUP BY w.topic_id
+) h
 
 -- name: origins
 -- The given pairs of topic and subscription that exist. A partitioned topic has the subscriptions of its first partition.

@@ -52,7 +52,7 @@ ORDER BY z.subscription_id, z.ledger_id, z.first_entry
 
 -- name: cursors
 -- The cursors of all subscriptions of some topics, or only of those with one name.
-SELECT s.id, s.topic_id, s.name, c.mark_delete_ledger, c.mark_delete_entry
+SELECT s.id, s.topic_id, s.name, s.type, c.mark_delete_ledger, c.mark_delete_entry
 FROM vela_subscription s JOIN vela_cursor c ON c.subscription_id = s.id
 WHERE s.topic_id = ANY(%(topics)s::bigint[]) AND (%(name)s::text IS NULL OR s.name = %(name)s::text)
 ORDER BY s.name, s.topic_id LIMIT %(limit)s

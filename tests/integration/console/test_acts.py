@@ -19,6 +19,7 @@ from console.access import Role
 from console.act_log import export
 from console.queries.acts import LOG_ROWS, ActsAsked, act_log, acts_of
 from console.queries.rights import EVERYTHING
+from console.words.acts import KINDS
 from tests.integration.console.conftest import person
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import Shop
@@ -174,6 +175,14 @@ def test_the_export_has_what_the_page_finds(
     *lines, end = exported(looker, query, address)
     assert [line["act"] for line in lines] == [history[number].pk for number in which]
     assert end == {"end": {"stopped_by": "end", "acts": len(which), "before": None}}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_the_log_can_be_looked_for(kind: str, looker: Client, shop: Shop) -> None:
+    act = an_act(shop, kind=kind)
+    answer = looker.get(f"/api/v1/acts?kind={kind}")
+    assert answer.status_code == 200, answer.content
+    assert [each["id"] for each in answer.json()["acts"]] == [act.pk]
 
 
 def test_a_line_of_the_export_says_everything(looker: Client, shop: Shop) -> None:

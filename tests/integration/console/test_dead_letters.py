@@ -22,6 +22,9 @@ from broker.models import (
     Namespace,
     ProducerSession,
     StatsPoint10s,
+    StatsPoint60s,
+    StatsPoint600s,
+    StatsProgress,
     Subscription,
     Tenant,
     Topic,
@@ -30,7 +33,7 @@ from broker.models import (
 from console.messages.reader import LaneReader
 from console.messages.scan import PAGE_BOUNDS
 from console.queries.letters.origins import possible_origins
-from console.queries.letters.topics import over_letters
+from console.queries.letters.topics import LettersAsked, letter_topics, over_letters
 from console.queries.rights import EVERYTHING
 from tests.integration.console.messages import Written, write_log
 from tests.integration.console.pages import text_of
@@ -86,6 +89,27 @@ def reported(topic: Topic, *, waiting: int, messages_in: int, is_read: bool = Tr
             "state": 1 if is_read else None,
         },
     )
+
+
+def test_an_hour_of_new_letters_is_a_whole_one(db: None) -> None:
+    now_ms = int(time.time() * 1000)
+    letters = make_topic(DLQ, backlog=5)
+    minute_ms = (now_ms - 3_480_000) // 60_000 * 60_000  # 58 minutes ago
+    for model, at_ms in ((StatsPoint60s, minute_ms), (StatsPoint600s, minute_ms // 600_000 * 600_000)):
+        model.objects.create(
+            at_ms=at_ms,
+            topic_id=letters.pk,
+            subscription_id=0,
+            messages_in=5,
+            messages_out=0,
+            messages_acked=0,
+            messages_redelivered=0,
+        )
+    for resolution_s in (60, 600):
+        until_ms = now_ms // (resolution_s * 1000) * resolution_s * 1000
+        StatsProgress.objects.update_or_create(resolution_s=resolution_s, defaults={"until_ms": until_ms})
+    (row,) = letter_topics(LettersAsked(), EVERYTHING).rows
+    assert (row.hour_messages, row.day_messages) == (5, 5)
 
 
 def test_the_list_says_what_waits_since_when_who_reads_it_and_where_it_comes_from(

@@ -251,6 +251,16 @@ def test_delayed_entries_that_are_acked_do_not_count(shop: Shop) -> None:
     assert (found.entries, found.next_due_ms, found.is_whole) == (2, due_ms + 1, True)
 
 
+@pytest.mark.parametrize("kind", ["Exclusive", "Failover"])
+def test_no_entry_is_delayed_on_a_subscription_that_gets_delayed_ones_at_once(kind: str, shop: Shop) -> None:
+    Subscription.objects.filter(pk=shop.billing.pk).update(type=kind)
+    DelayedEntry.objects.create(
+        topic_id=shop.topic.pk, deliver_at_ms=shop.now_ms + 60_000, ledger_id=shop.sealed.pk, entry_id=6
+    )
+    found = snapshot(shop)
+    assert (found.delayed, found.ready_entries) == (None, 9)
+
+
 def test_each_limit_names_the_place_where_it_is_set(shop: Shop) -> None:
     Namespace.objects.update(policies={"dispatch_rate_bytes": 1000, "max_unacked_per_consumer": 7})
     shop.topic.policies = {"subscription_dispatch_rate_messages": 5}

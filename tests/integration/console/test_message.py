@@ -14,6 +14,7 @@ import pytest
 from django.test import Client
 
 from broker.models import Cursor, Ledger, Schema, Subscription
+from console.addresses import subscription_url
 from console.messages.message import FoundMessage, key_neighbours
 from console.queries.topics.topic import TopicHead
 from tests.integration.console.messages import write_log
@@ -234,6 +235,26 @@ def test_a_message_says_that_it_is_delayed_or_older_than_the_subscription(operat
     assert "late ○ delayed due in" in words
     assert "Not delivered before 2096-10-02 07:06:40.000" in words
     assert "The topic has no subscription" not in words
+
+
+@pytest.mark.parametrize("kind", ["Exclusive", "Failover"])
+def test_a_subscription_that_gets_delayed_messages_at_once_delays_none(
+    kind: str, operator: Client, db: None
+) -> None:
+    log = write_log(ODD, [single(b"x")], deliver_at_ms=4_000_000_000_000)
+    subscription = Subscription.objects.create(topic=log.topic, name="now", type=kind)
+    Cursor.objects.create(
+        subscription=subscription,
+        mark_delete_ledger=log.ledgers[0].pk,
+        mark_delete_entry=-1,
+        acked_messages=0,
+        acked_entries=0,
+        acked_bytes=0,
+    )
+    assert "now ○ unacked" in text_of(operator.get(f"{ODD_PAGE}/{log.spot(0)}"))
+    following = text_of(operator.get(f"{subscription_url(ODD, 'now')}?part=next"))
+    assert "ready" in following
+    assert "delayed" not in following
 
 
 def test_times_that_no_clock_shows_are_written_as_numbers(operator: Client, db: None) -> None:

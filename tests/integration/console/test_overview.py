@@ -287,7 +287,7 @@ def test_the_page_says_once_that_no_broker_runs_and_each_row_has_its_own_cause(
     BrokerProcess.objects.update(seen_at=now() - timedelta(minutes=1))
     shown = text_of(looker.get("/?part=worst"))
     assert shown.count("No broker answers, so nothing is delivered.") == 1
-    assert shown.count("so nothing is sent until half of them are acked") == 1
+    assert shown.count("so it gets nothing more until half of them are acked") == 1
     assert shown.count("See why") == 3
     BrokerProcess.objects.update(seen_at=now() + NEVER_SILENT)
     assert "No broker answers" not in text_of(looker.get("/?part=worst"))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.storage.cursors.chunk_codec import encode_ack_sets
-from console.queries.cursor import AckedBeyond, members_of, runs_of_bits
+from console.queries.cursor import AckedBeyond, acked_beyond, members_of, runs_of_bits
 from console.queries.topics.log import LedgerRow, Log
 from tests.unit.console.test_cursor_map import runs_of
 
@@ -52,6 +55,20 @@ def a_ledger(ledger_id: int, before: int, entries: int, *, segment_id: int = 1) 
         first_append_ms=0,
         last_append_ms=0,
     )
+
+
+def test_acks_in_a_ledger_that_the_log_does_not_have_yet_do_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chunks = [
+        SimpleNamespace(
+            cursor_id=1, ledger_id=ledger_id, chunk=0, bits=b"\x02", ack_sets=encode_ack_sets({3: 1})
+        )
+        for ledger_id in (4, 9)
+    ]
+    monkeypatch.setattr("console.queries.cursor.fetch", lambda *_: chunks)
+    found = acked_beyond(1, Log((a_ledger(4, 100, 10),)), 99)
+    assert (found.runs, dict(found.ack_sets)) == (((101, 101),), {103: 1})
 
 
 def test_indexes_run_on_across_ledgers() -> None:

@@ -182,6 +182,17 @@ def test_the_thinned_table_has_all_messages_of_the_points(
     assert max((row.backlog_most_messages or 0 for row in rows), default=0) == max(peaks, default=0)
 
 
+def test_an_unfinished_step_counts_by_its_time_in_the_thinned_table() -> None:
+    frame = frame_of(WINDOWS["24h"], 1_700_000_400_000 + 62_000)  # one of the last step's ten minutes is over
+    points = [
+        replace(reading(0, messages), at_ms=frame.to_ms - ago_ms)
+        for messages, ago_ms in ((6000, 660_000), (6000, 60_000))
+    ]
+    found = steps(frame, points, points, now=UNKNOWN)
+    assert [step.message_rate_in for step in found[-2:]] == [10, 100]
+    assert thinned(found[-2:], 1)[0].message_rate_in == pytest.approx(12_000 / 660)
+
+
 def line(*points: tuple[int, int | None, int | None, int | None], now: int | None) -> Any:
     """Draw a sparkline over ten minutes. Each point is its minute and the backlog before, after and at its highest."""
     return sparkline(

@@ -23,15 +23,15 @@ def find(snapshot: Snapshot) -> Finding | None:
     others_take = any(each.is_available for each in snapshot.consumers)
     if len(blocked) == 1:
         sentence = said(
-            "{name} has as many unacked messages as one consumer may have ({limit}), so nothing is sent until"
-            " half of them are acked.",
+            "{name} has as many unacked messages as one consumer may have ({limit}), so it gets nothing more"
+            " until half of them are acked.",
             name=worst.name,
             limit=count(limit),
         )
     else:
         sentence = said(
             "{blocked} of {consumers} consumers have as many unacked messages as one consumer may have ({limit}), so"
-            " nothing is sent until half of them are acked.",
+            " they get nothing more until half of these are acked.",
             blocked=len(blocked),
             consumers=len(snapshot.consumers),
             limit=count(limit),
