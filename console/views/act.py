@@ -210,6 +210,7 @@ def _answer(
         },
     )
     response = answer(request, rights, "console/pages/act.html", [source], context, status=status)
-    if "part" in request.GET and not is_followed:
+    is_settled = not (view.is_waiting or view.state == "applying")
+    if "part" in request.GET and is_settled and response.status_code != 304:
         response["HX-Refresh"] = "true"  # the next step is outside the block, so htmx loads the whole page
     return response
