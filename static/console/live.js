@@ -114,9 +114,9 @@
       return false;
     }
     part.dataset.etag = etag;
-    // Remember open details, the row selected by keyboard and the focused link, to restore them after the swap.
+    // Remember the open details by name, the row selected by keyboard and the focused link, to restore them after the swap.
     part.velaSeen = {
-      open: [...part.querySelectorAll("details")].map((details) => details.open),
+      open: [...part.querySelectorAll("details[open][data-name]")].map((details) => details.dataset.name),
       row: [...part.querySelectorAll("[data-row]")].findIndex((row) => row.classList.contains("at")),
       focus: part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null,
     };
@@ -128,7 +128,7 @@
       if (!part.velaSeen) continue;
       const { open, row, focus } = part.velaSeen;
       part.velaSeen = null;
-      [...part.querySelectorAll("details")].forEach((details, number) => (details.open = Boolean(open[number])));
+      for (const details of part.querySelectorAll("details[data-name]")) details.open = open.includes(details.dataset.name);
       if (row >= 0) part.querySelectorAll("[data-row]")[row]?.classList.add("at");
       if (focus) part.querySelector(`[href="${CSS.escape(focus)}"]`)?.focus();
     }
