@@ -1,4 +1,4 @@
-"""A user's own account in a real Chromium: times that scripts write are in the chosen time zone."""
+"""Users in a real Chromium: the time zone of an account, and a new user's password."""
 
 from __future__ import annotations
 
@@ -25,3 +25,11 @@ def test_scripts_write_times_in_the_chosen_zone(page: Page, shop: Shop, errors: 
     page.goto("/login")  # the same server thread answers, without the zone of the last request
     assert "Times are UTC" in page.inner_text("footer")
     assert errors == []
+
+
+def test_a_double_click_shows_the_password_of_the_new_user(page: Page, shop: Shop) -> None:
+    """The second answer would be that the name is taken, and the password would be lost."""
+    page.goto("/users/new")
+    page.fill("#name", "ben")
+    page.dblclick("main button:has-text('Create')")
+    page.wait_for_selector("text=The password is")
