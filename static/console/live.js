@@ -183,6 +183,12 @@
       localStorage.setItem(REFRESH, control.value);
       watch();
     });
+    // The choice holds in all tabs, so each of them shows it.
+    addEventListener("storage", (event) => {
+      if (event.key !== REFRESH) return;
+      control.value = mode();
+      control.dispatchEvent(new Event("change"));
+    });
   }
 
   // --- Ages ------------------------------------------------------------------------------------------------------
@@ -208,7 +214,10 @@
     for (const time of document.querySelectorAll("time.ago")) {
       const seconds = (now - Date.parse(time.dateTime)) / 1000;
       const text = age(seconds);
-      if (time.textContent !== text && !busy(time)) time.textContent = text;
+      if (time.textContent === text || busy(time)) continue;
+      // A screen reader would read out the whole status again.
+      if (time.closest('[role="status"]')) time.setAttribute("aria-hidden", "true");
+      time.textContent = text;
     }
     if (isLost) {
       for (const part of streaming.querySelectorAll("[data-live]")) if (age_ms(part) >= POLL_MS) postponed.add(part);
