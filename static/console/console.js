@@ -69,17 +69,6 @@
     if (radio) radio.checked = true;
   }
 
-  // A double click would send a form twice, and the answer to the first would be lost: a new password, for example.
-  const DOUBLE_CLICK_MS = 1000;
-  const sent_ms = new WeakMap(); // by form
-
-  function send(event) {
-    const form = event.target;
-    if (form.method !== "post") return;
-    if (event.timeStamp - (sent_ms.get(form) ?? -Infinity) < DOUBLE_CLICK_MS) event.preventDefault();
-    else sent_ms.set(form, event.timeStamp);
-  }
-
   // Tabs scroll sideways in a narrow window. Keep the current one in sight.
   for (const tab of document.querySelectorAll(".tabs [aria-current]")) {
     const row = tab.parentElement;
@@ -88,7 +77,6 @@
 
   document.addEventListener("click", choose);
   document.addEventListener("input", choose);
-  document.addEventListener("submit", send);
   document.addEventListener("keydown", press);
   document.querySelector("[data-keys]")?.addEventListener("click", () => document.getElementById("keys").showModal());
 })();

@@ -1,9 +1,9 @@
-"""Users in a real Chromium: the time zone of an account, and a new user's password."""
+"""A user's own account in a real Chromium: times that scripts write are in the chosen time zone."""
 
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, Route
+from playwright.sync_api import Page
 
 from tests.integration.console.shop import Shop
 
@@ -25,19 +25,3 @@ def test_scripts_write_times_in_the_chosen_zone(page: Page, shop: Shop, errors: 
     page.goto("/login")  # the same server thread answers, without the zone of the last request
     assert "Times are UTC" in page.inner_text("footer")
     assert errors == []
-
-
-def test_a_double_click_shows_the_password_of_the_new_user(page: Page, shop: Shop) -> None:
-    """The second answer would be that the name is taken, and the password would be lost."""
-    page.goto("/users/new")
-    page.fill("#name", "ben")
-    held: list[Route] = []
-    page.route("**/users/new", lambda route: held.append(route))
-    click = "document.querySelector('main button.primary').click()"
-    with page.expect_request("**/users/new"):
-        page.evaluate(click)
-    page.evaluate(click)
-    page.unroute("**/users/new")
-    for route in held:
-        route.continue_()
-    page.wait_for_selector("text=The password is")
