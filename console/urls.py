@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import LogoutView
 from django.urls import path
 
@@ -71,7 +72,7 @@ urlpatterns = [
     path("login/oidc/callback", end_oidc, name="end_oidc"),
     path("login/code", login_code, name="login_code"),
     path("login/second-factor", login_second_factor, name="login_second_factor"),
-    path("logout", LogoutView.as_view(next_page="console:login"), name="logout"),
+    path("logout", login_not_required(LogoutView.as_view(next_page="console:login")), name="logout"),
     path("theme", theme, name="theme"),
     path("language", language, name="language"),
     path("help", help_page, name="help_index"),

@@ -47,6 +47,7 @@ class PeekedMessage:
     producer: str
     preview: str  # at most 200 characters; "" if `trouble` says why there is none
     is_text: bool  # False: `preview` is hexadecimal
+    null_value: bool  # the producer sent no value, which is not an empty one
     trouble: str
     cells: tuple[str | None, ...] = ()  # of the chosen columns; None = the message has no such value
 
@@ -116,6 +117,7 @@ def peeked(entry: StoredEntry, message: Message) -> PeekedMessage:
         producer=message.producer_name,
         preview=preview,
         is_text=is_text,
+        null_value=message.null_value,
         trouble="",
     )
 
@@ -138,6 +140,7 @@ def peeked_whole(opened: OpenedEntry) -> PeekedMessage:
         producer="" if header is None else header.producer_name,
         preview="",
         is_text=True,
+        null_value=False,
         trouble=opened.why,
     )
 

@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from broker.acts import requests as acts
 from broker.acts.requests import ActView
@@ -24,6 +24,7 @@ from console.origin import origin_of
 from console.queries.chrome import chrome
 from console.queries.people.users import others_with
 from console.topic_forms.refused import form_address, refusal_in_form
+from console.views.post_only import post_only
 from console.words.numerals import in_utc
 from console.words.same_act import same_act
 
@@ -41,7 +42,7 @@ def act(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
     return _answer(request, rights, view)
 
 
-@require_POST
+@post_only("console:act", "act_id")
 @operator_only
 def apply(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
     """Apply a plan. 422 if a name or a reason must be typed and is missing, 409 if the broker refuses.
@@ -68,7 +69,7 @@ def apply(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
     return redirect("console:act", act_id)
 
 
-@require_POST
+@post_only("console:act", "act_id")
 @operator_only
 def refuse(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
     """Refuse a plan, or withdraw one's own. 409 if it is not planned any more."""
@@ -81,7 +82,7 @@ def refuse(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
     return redirect("console:act", act_id)
 
 
-@require_POST
+@post_only("console:act", "act_id")
 @operator_only
 def undo(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
     """Plan to undo an applied act: a new act with its own preview. 409 if the broker refuses."""
@@ -209,6 +210,7 @@ def _answer(
         },
     )
     response = answer(request, rights, "console/pages/act.html", [source], context, status=status)
-    if "part" in request.GET and not is_followed:
+    is_settled = not (view.is_waiting or view.state == "applying")
+    if "part" in request.GET and is_settled and response.status_code != 304:
         response["HX-Refresh"] = "true"  # the next step is outside the block, so htmx loads the whole page
     return response

@@ -113,12 +113,12 @@ def _rows(tab: str, head: queries.TopicHead, log: Log, query: QueryDict) -> Mapp
     match tab:
         case "subscriptions" if head.partitions:
             sums = subscription_sums(head.id, ends_of(head.id), after="", limit=queries.ROWS)
-            return {"rows": [(row, standing_of(row)) for row in sums]}
+            return {"rows": [(row, standing_of(row)) for row in sums], "most": queries.ROWS}
         case "subscriptions":
             # Logs and stored cursors give exact counts, even if no broker runs.
             rows = queries.subscriptions(head.id, Ends.of(head.id, log))
             lines = sparklines({(row.topic_id, row.id): row.backlog_messages for row in rows})
-            return {"rows": rows, "lines": lines, "quota": _quota(head, rows)}
+            return {"rows": rows, "lines": lines, "quota": _quota(head, rows), "most": queries.ROWS}
         case "producers":
             return {"rows": producers(ClientsAsked(topic=head.name, limit=queries.ROWS), EVERYTHING).rows}
         case "pulls":

@@ -114,9 +114,9 @@
       return false;
     }
     part.dataset.etag = etag;
-    // Remember open details, the row selected by keyboard and the focused link, to restore them after the swap.
+    // Remember the open details by name, the row selected by keyboard and the focused link, to restore them after the swap.
     part.velaSeen = {
-      open: [...part.querySelectorAll("details")].map((details) => details.open),
+      open: [...part.querySelectorAll("details[open][data-name]")].map((details) => details.dataset.name),
       row: [...part.querySelectorAll("[data-row]")].findIndex((row) => row.classList.contains("at")),
       focus: part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null,
     };
@@ -128,7 +128,7 @@
       if (!part.velaSeen) continue;
       const { open, row, focus } = part.velaSeen;
       part.velaSeen = null;
-      [...part.querySelectorAll("details")].forEach((details, number) => (details.open = Boolean(open[number])));
+      for (const details of part.querySelectorAll("details[data-name]")) details.open = open.includes(details.dataset.name);
       if (row >= 0) part.querySelectorAll("[data-row]")[row]?.classList.add("at");
       if (focus) part.querySelector(`[href="${CSS.escape(focus)}"]`)?.focus();
     }
@@ -183,6 +183,12 @@
       localStorage.setItem(REFRESH, control.value);
       watch();
     });
+    // The choice holds in all tabs, so each of them shows it.
+    addEventListener("storage", (event) => {
+      if (event.key !== REFRESH) return;
+      control.value = mode();
+      control.dispatchEvent(new Event("change"));
+    });
   }
 
   // --- Ages ------------------------------------------------------------------------------------------------------
@@ -208,7 +214,10 @@
     for (const time of document.querySelectorAll("time.ago")) {
       const seconds = (now - Date.parse(time.dateTime)) / 1000;
       const text = age(seconds);
-      if (time.textContent !== text && !busy(time)) time.textContent = text;
+      if (time.textContent === text || busy(time)) continue;
+      // A screen reader would read out the whole status again.
+      if (time.closest('[role="status"]')) time.setAttribute("aria-hidden", "true");
+      time.textContent = text;
     }
     if (isLost) {
       for (const part of streaming.querySelectorAll("[data-live]")) if (age_ms(part) >= POLL_MS) postponed.add(part);

@@ -60,7 +60,7 @@ class Rule:
     doc: str
     least: int | None = None  # of a number
     most: int | None = None
-    most_characters: int = _MOST_TEXT  # of a text
+    most_characters: int = _MOST_TEXT  # of a text, or of each text in an object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,13 +156,16 @@ def _checked(field: _Field, value: Any) -> Any:
             raise ActInvalid(f"{about} is {value!r}: it takes true or false")
     elif field.type_ is str:
         if not is_storable_text(value, rule.most_characters):
-            takes = STORABLE_TEXT.replace(str(_MOST_TEXT), str(rule.most_characters))
-            raise ActInvalid(f"{about} is {_short(value)}: it takes {takes}")
+            raise ActInvalid(f"{about} is {_short(value)}: it takes {_text_of(rule)}")
     elif not isinstance(value, Mapping) or not all(
-        is_storable_text(text) for pair in value.items() for text in pair
+        is_storable_text(text, rule.most_characters) for pair in value.items() for text in pair
     ):
-        raise ActInvalid(f"{about} is {_short(value)}: it takes an object whose values are text")
+        raise ActInvalid(f"{about} is {_short(value)}: it takes an object whose values are {_text_of(rule)}")
     return value
+
+
+def _text_of(rule: Rule) -> str:
+    return STORABLE_TEXT.replace(str(_MOST_TEXT), str(rule.most_characters))
 
 
 def is_storable_text(value: object, most_characters: int = _MOST_TEXT) -> bool:

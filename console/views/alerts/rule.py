@@ -9,7 +9,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
 from broker.acts.alerts import SUBJECTS_MOST, condition, masked_url, rule_columns, subject_name, value_words
 from broker.models import AlertRule
@@ -19,6 +19,7 @@ from console.alerts.form import RuleForm, initial_of
 from console.blocks import page
 from console.origin import origin_of
 from console.queries.alerts import matches
+from console.views.post_only import post_only
 
 __all__ = ["act_on_rule", "change_rule", "new_rule"]
 
@@ -47,7 +48,7 @@ def change_rule(request: HttpRequest, rights: Rights, rule_id: int) -> HttpRespo
     return _form(request, rights, rule, initial_of(rule))
 
 
-@require_POST
+@post_only("console:alert_rule", "rule_id")
 @operator_only
 def act_on_rule(request: HttpRequest, rights: Rights, rule_id: int, verb: str) -> HttpResponse:
     """Delete, silence or test a rule, or end its silence. 409 if refused, 404 for another verb.

@@ -10,7 +10,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
 from broker.acts import access
 from broker.conf import SettingInvalid, broker_settings
@@ -18,6 +18,7 @@ from console.access import Rights, admin_everywhere_only
 from console.blocks import page
 from console.origin import origin_of
 from console.queries.people.tokens import TOKENS_MOST, newest_tokens
+from console.views.post_only import post_only
 
 __all__ = ["revoke_token", "tokens"]
 
@@ -85,7 +86,7 @@ def tokens(request: HttpRequest, rights: Rights) -> HttpResponse:
     return _answer(request, rights, made=made)
 
 
-@require_POST
+@post_only("console:tokens")
 @admin_everywhere_only
 def revoke_token(request: HttpRequest, rights: Rights) -> HttpResponse:
     """Revoke a token by its id. 422 without an id."""

@@ -18,6 +18,7 @@ from console.blocks import page
 from console.messages.asked import read_spot
 from console.messages.comparison import compare_bodies
 from console.messages.message import FoundMessage, MessageMissing, body_of, find_message, partition_of
+from console.messages.peek import preview_of
 from console.queries.topics.topic import TopicHead
 from console.views.messages.asked import head_of
 
@@ -136,7 +137,7 @@ def _metadata(left: FoundMessage, right: FoundMessage) -> Iterator[_Fact]:
 
 
 def _contents(left: FoundMessage, right: FoundMessage) -> Iterator[_Fact]:
-    """Yield key, event time and properties, which need the right to see payloads."""
+    """Yield the facts that need the right to see payloads."""
     one, other = left.metadata, right.metadata
     yield _Fact(
         name=_("Key"),
@@ -144,6 +145,14 @@ def _contents(left: FoundMessage, right: FoundMessage) -> Iterator[_Fact]:
         right=None if other is None else other.key,
         kind="text",
     )
+    ordering = [None if each is None else each.ordering_key for each in (one, other)]
+    if ordering[0] is not None or ordering[1] is not None:
+        left_key, right_key = (None if key is None else preview_of(key)[0] for key in ordering)
+        yield _Fact(name=_("Ordering key"), left=left_key, right=right_key, kind="text")
+    without = [each is not None and each.null_value for each in (one, other)]
+    if any(without):
+        left_is, right_is = (_("yes") if each else _("no") for each in without)
+        yield _Fact(name=_("Sent without a value"), left=left_is, right=right_is, kind="text")
     events = (0 if each is None else each.event_time_ms for each in (one, other))
     event_left, event_right = events
     if event_left or event_right:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from broker.acts import requests as acts
 from console.access import Rights, admin_only, plan, viewer
@@ -13,6 +13,7 @@ from console.blocks import Source, answer
 from console.queries.topics import namespaces as queries
 from console.queries.topics.list import TopicsAsked, topics
 from console.views.namespaces.described import policies_of_namespace
+from console.views.post_only import post_only
 from vela.wire.topic_name import DEFAULT_NAMESPACE
 
 __all__ = ["delete_namespace", "found_namespace", "namespace"]
@@ -28,7 +29,7 @@ def namespace(request: HttpRequest, rights: Rights, tenant: str, namespace: str)
     return _answer(request, rights, found_namespace(tenant, namespace))
 
 
-@require_POST
+@post_only("console:namespace", "tenant", "namespace")
 @admin_only
 def delete_namespace(request: HttpRequest, rights: Rights, tenant: str, namespace: str) -> HttpResponse:
     """Plan the deletion of a namespace. If it has topics, the broker refuses, and the page answers 409 and says so."""

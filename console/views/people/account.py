@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from broker.conf import broker_settings
 from console.access import Rights
@@ -26,6 +26,7 @@ from console.people.preferences import set_zone
 from console.people.second_factor import factor_of
 from console.people.zones import zone_names
 from console.views.people.forms import WRONG, OwnPasswordForm, ZoneForm
+from console.views.post_only import post_only
 from console.words.numerals import zone_name
 
 __all__ = ["account", "set_own_password", "set_own_zone"]
@@ -45,7 +46,7 @@ def account(request: HttpRequest, rights: Rights) -> HttpResponse:
 
 
 @sensitive_post_parameters("old", "new", "again")
-@require_POST
+@post_only("console:account")
 @logged_in
 def set_own_password(request: HttpRequest, rights: Rights) -> HttpResponse:
     """Set the user's own password. Every other session of the user ends.
@@ -69,7 +70,7 @@ def set_own_password(request: HttpRequest, rights: Rights) -> HttpResponse:
     return redirect(f"{reverse('console:account')}?done=password")
 
 
-@require_POST
+@post_only("console:account")
 @logged_in
 def set_own_zone(request: HttpRequest, rights: Rights) -> HttpResponse:
     """Choose the zone in which pages write and read times. 422 for a zone that is not in the list."""

@@ -11,7 +11,6 @@ from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
 from console.access import Rights, admin_everywhere_only
 from console.access.changes import ChangeRefused
@@ -21,11 +20,12 @@ from console.access.users import made_password, set_active, set_password
 from console.origin import origin_of
 from console.views.people.forms import ActiveForm, PasswordForm, RoleForm
 from console.views.people.show import show_user
+from console.views.post_only import post_only
 
 __all__ = ["remove_user_factor", "set_user_active", "set_user_password", "set_user_role"]
 
 
-@require_POST
+@post_only("console:user", "name")
 @admin_everywhere_only
 def set_user_password(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
     """Set the typed password. If none was typed, make one and show it on this page only."""
@@ -41,7 +41,7 @@ def set_user_password(request: HttpRequest, rights: Rights, name: str) -> HttpRe
     return _back(name, "password") if typed else show_user(request, rights, name, password=password)
 
 
-@require_POST
+@post_only("console:user", "name")
 @admin_everywhere_only
 def set_user_role(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
     """Give a role for a pattern, or take it away.
@@ -60,7 +60,7 @@ def set_user_role(request: HttpRequest, rights: Rights, name: str) -> HttpRespon
     return redirect("console:home") if is_own else _back(name, "role")
 
 
-@require_POST
+@post_only("console:user", "name")
 @admin_everywhere_only
 def set_user_active(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
     """Allow the user to log in, or forbid it and end the user's sessions."""
@@ -75,7 +75,7 @@ def set_user_active(request: HttpRequest, rights: Rights, name: str) -> HttpResp
     return _back(name, "active" if is_active else "inactive")
 
 
-@require_POST
+@post_only("console:user", "name")
 @admin_everywhere_only
 def remove_user_factor(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
     """Remove the user's second factor, for example after it was lost."""

@@ -11,7 +11,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
 from console.access import Rights
 from console.access.factors import add_factor, remove_factor, renew_codes
@@ -22,6 +22,7 @@ from console.people.failures import count_failure, may_try
 from console.people.offered_secret import forget, offer, offered
 from console.people.requirement import is_required
 from console.people.second_factor import FactorRefused, accepts, factor_of
+from console.views.post_only import post_only
 from console.words.codes import NO_FACTOR, WRONG_CODE, WRONG_PASSWORD
 
 __all__ = ["own_second_factor", "remove_own_second_factor", "renew_own_recovery_codes"]
@@ -57,7 +58,7 @@ def own_second_factor(request: HttpRequest, rights: Rights) -> HttpResponse:
 
 
 @sensitive_post_parameters("code")
-@require_POST
+@post_only("console:own_second_factor")
 @logged_in
 def renew_own_recovery_codes(request: HttpRequest, rights: Rights) -> HttpResponse:
     """Replace the recovery codes and show the new ones. 422 if the code is wrong, 429 after too many wrong ones."""
@@ -67,7 +68,7 @@ def renew_own_recovery_codes(request: HttpRequest, rights: Rights) -> HttpRespon
 
 
 @sensitive_post_parameters("code")
-@require_POST
+@post_only("console:own_second_factor")
 @logged_in
 def remove_own_second_factor(request: HttpRequest, rights: Rights) -> HttpResponse:
     """Switch the second factor off. 422 if the code is wrong, 429 after too many wrong ones."""

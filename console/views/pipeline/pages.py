@@ -8,7 +8,7 @@ from typing import Any
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
 from broker.acts import requests as acts
 from broker.conf import broker_settings
@@ -18,6 +18,7 @@ from console.blocks import Source, answer, page
 from console.queries import pipeline as queries
 from console.queries.pipeline import RunRow, RunsAsked
 from console.views.pipeline.forms import JobForm
+from console.views.post_only import post_only
 from pipeline.jobs.catalogue import JOBS
 
 __all__ = ["act_on_run", "job_form", "pipeline", "run", "unschedule"]
@@ -109,7 +110,7 @@ def run(request: HttpRequest, rights: Rights, run_id: int) -> HttpResponse:
     return response
 
 
-@require_POST
+@post_only("console:run", "run_id")
 @operator_only
 def act_on_run(request: HttpRequest, rights: Rights, run_id: int, verb: str) -> HttpResponse:
     """Plan to cancel or continue a run. 409 if the broker refuses."""
@@ -120,7 +121,7 @@ def act_on_run(request: HttpRequest, rights: Rights, run_id: int, verb: str) -> 
     return _planned(request, rights, kind, found.topic_name, {"run": run_id})
 
 
-@require_POST
+@post_only("console:pipeline")
 @operator_only
 def unschedule(request: HttpRequest, rights: Rights, schedule_id: int) -> HttpResponse:
     """Plan to delete a schedule. 409 if the broker refuses."""

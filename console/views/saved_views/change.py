@@ -6,7 +6,6 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
 
 from console.access import Rights, viewer
 from console.saved_views.form import NameForm
@@ -20,6 +19,7 @@ from console.saved_views.keeping import (
     sharing_of,
 )
 from console.saved_views.lists import list_at
+from console.views.post_only import post_only
 from console.views.saved_views.show import answer_views
 
 __all__ = ["change_view"]
@@ -28,7 +28,7 @@ _OF_ITS_OWNER = ("rename", "default", "no-default", "share")
 _OF_ADMINS_TOO = ("unshare", "delete")
 
 
-@require_POST
+@post_only("console:views")
 @viewer
 def change_view(request: HttpRequest, rights: Rights, view_id: int, change: str) -> HttpResponse:
     """Change a view: `rename`, `default`, `no-default`, `share`, `unshare` or `delete`.

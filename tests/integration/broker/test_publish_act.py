@@ -82,6 +82,15 @@ async def test_a_message_without_a_value_reaches_the_consumers_without_one(run: 
         await plan("publish", null_value=True, value="a")
 
 
+async def test_a_long_key_and_a_long_property_are_published(run: BrokerRun) -> None:
+    """A dead letter that is published again often has a stack trace in a property."""
+    consumer = await run.consumer(permits=10)
+    await done("publish", value="a", key="k" * 5000, properties={"exception": "x" * 50_000})
+    await consumer.has(1)
+    (message,) = messages_of(consumer)
+    assert (len(message.key or ""), len(message.properties["exception"])) == (5000, 50_000)
+
+
 async def test_the_log_keeps_a_digest_and_not_the_message(run: BrokerRun) -> None:
     await run.producer()
     planned = await plan(

@@ -59,7 +59,7 @@ def test_every_logged_in_user_has_an_account_page_and_no_one_else(
     assert anonymous.get("/account")["Location"] == "/login?next=/account"
     for address in ("/account/password", "/account/time-zone"):
         assert anonymous.post(address)["Location"].startswith("/login")
-        assert outsider.get(address).status_code == 405
+        assert outsider.get(address)["Location"] == "/account"
         assert Client(enforce_csrf_checks=True).post(address).status_code in (302, 403)
 
 

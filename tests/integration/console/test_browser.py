@@ -88,6 +88,16 @@ def test_changes_during_a_pause_are_shown_when_the_page_goes_on(page: Page, shop
     page.wait_for_selector(f"#part-numbers :text('{shop.backlog - 2} left')")
 
 
+def test_a_pause_in_one_tab_is_shown_in_the_other(page: Page, shop: Shop) -> None:
+    """It holds there too: a page that said “live” would stand still."""
+    open_live(page)
+    other = page.context.new_page()
+    other.goto("/topics")
+    other.keyboard.press("p")
+    page.wait_for_function("() => document.querySelector('[data-refresh]').value === 'off'", timeout=5000)
+    page.wait_for_selector(".pulse:not(.on)", state="attached")
+
+
 def test_the_page_of_a_waiting_act_turns_into_its_answer(page: Page, shop: Shop) -> None:
     act = Act.objects.create(
         kind="reset",

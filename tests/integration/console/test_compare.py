@@ -51,6 +51,19 @@ def test_differences_are_marked(operator: Client, shop: Shop) -> None:
     assert 'aria-label="differs"' not in same.content.decode()
 
 
+def test_no_value_differs_from_an_empty_one_and_so_do_ordering_keys(operator: Client, shop: Shop) -> None:
+    log = write_log(PAIRS, [single(b"", null_value=True), single(b"", ordering_key=b"eu")])
+    words = text_of(operator.get(f"{PAGE}?a={log.spot(0)}&b={log.spot(1)}"))
+    assert "Sent without a value ≠ yes no" in words
+    assert "Ordering key ≠ – eu" in words
+    rows = text_of(operator.get(PAGE.removesuffix("/compare")))
+    assert "no value" in rows
+    assert "empty" in rows
+    message = text_of(operator.get(f"{PAGE.removesuffix('/messages/compare')}/m/{log.spot(0)}"))
+    assert "The producer sent no value" in message
+    assert "The body is empty" not in message
+
+
 def test_two_ticked_messages_are_compared_with_the_earlier_one_on_the_left(
     operator: Client, shop: Shop
 ) -> None:

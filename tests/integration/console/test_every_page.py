@@ -221,5 +221,25 @@ def test_pages_refuse_post_requests(address: str, operator: Client, shop: Shop) 
     assert operator.post(address).status_code == 405
 
 
+@pytest.mark.parametrize(
+    ("address", "page"),
+    [
+        ("/acts/9/apply", "/acts/9"),
+        ("/acts/9/undo?part=state", "/acts/9?part=state"),
+        ("/n/public/default/delete?part=topics&part=numbers", "/n/public/default?part=topics&part=numbers"),
+        ("/views/1/rename", "/views"),
+        ("/pipeline/schedules/1/delete", "/pipeline"),
+        ("/users/u/ada/password", "/users/u/ada"),
+        ("/tokens/revoke", "/tokens"),
+    ],
+)
+def test_an_address_for_a_form_leads_a_browser_to_the_page_with_the_form(
+    address: str, page: str, operator: Client
+) -> None:
+    """It opens the address after a login in between, and a page that answers the form reads its blocks there."""
+    assert operator.get(address)["Location"] == page
+    assert operator.put(address).status_code == 405
+
+
 def test_without_a_broker_the_frame_says_so(looker: Client, db: None) -> None:
     assert "No broker has run on this database yet" in looker.get("/topics").content.decode()

@@ -191,7 +191,7 @@ def test_a_run_shows_how_far_it_is(operator: Client, shop: Shop, broker: FakeAct
     assert "\x1b" not in response.content.decode()
     assert operator.post(f"/pipeline/runs/{run.pk}/cancel")["Location"] == "/acts/1"
     assert broker.asked[0][1][:4] == ("cancel_job", shop.topic.name, "", {"run": run.pk})
-    assert operator.get(f"/pipeline/runs/{run.pk}/cancel").status_code == 405
+    assert operator.get(f"/pipeline/runs/{run.pk}/cancel")["Location"] == f"/pipeline/runs/{run.pk}"
     assert operator.post(f"/pipeline/runs/{run.pk}/explode").status_code == 404
 
 

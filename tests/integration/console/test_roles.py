@@ -138,7 +138,11 @@ def asked(route: str, who: Client, shop: Shop) -> tuple[int, str]:
     """Request a route with names that exist, and return the status and the text of the answer."""
     address = filled(route, {**GOOD, "spot": f"{shop.sealed.pk}:0"})
     answer = who.get(address)
-    if answer.status_code == 405:
+    page = answer.get("Location", "/")
+    leads_to_form = page != "/" and address.startswith(
+        page
+    )  # the address takes a form, which is on that page
+    if answer.status_code == 405 or leads_to_form:
         body = BODIES.get(route) if "/api/" in route else {}
         answer = who.post(address, body, content_type="application/json")
     content = b"".join(answer.streaming_content) if answer.streaming else answer.content  # type: ignore[attr-defined]

@@ -89,6 +89,21 @@ def test_the_planner_hands_the_plan_over(operator: Client, ben: Client, shop: Sh
     assert state_of(act) == ("planned", "ada", None, None)
 
 
+def test_the_page_of_a_waiting_plan_comes_again_with_the_form_when_it_is_planned(
+    operator: Client, shop: Shop
+) -> None:
+    """The form to refuse it is outside the block that the page reads by itself."""
+    act = a_planned_act(shop, state="plan_requested", plan=None, finished_at=None)
+    waiting = operator.get(f"/acts/{act.pk}?part=state")
+    act.state, act.plan, act.finished_at = "planned", a_plan(), now()
+    act.save()
+    planned = operator.get(f"/acts/{act.pk}?part=state", headers={"if-none-match": waiting["ETag"]})
+    assert planned["HX-Refresh"] == "true"
+    again = operator.get(f"/acts/{act.pk}?part=state", headers={"if-none-match": planned["ETag"]})
+    assert again.status_code == 304
+    assert "HX-Refresh" not in again
+
+
 def test_the_page_and_the_overview_show_the_waiting_plan_in_chinese(operator: Client, shop: Shop) -> None:
     act = a_planned_act(shop)
     for address, words in ((f"/acts/{act.pk}", "此计划在等待第二个人。"), ("/", "等待第二个人的计划")):

@@ -70,18 +70,47 @@ def test_compaction_shows_what_stays_and_what_is_not_compacted_yet(looker: Clien
     assert "3:7" in words
 
 
+def test_only_operators_get_a_link_that_deletes_a_compaction(
+    looker: Client, operator: Client, shop: Shop
+) -> None:
+    compacted(shop.topic)
+    link = f"{ORDERS}/act/delete-compaction"
+    assert link in operator.get(f"{ORDERS}?tab=compaction").content.decode()
+    assert link not in looker.get(f"{ORDERS}?tab=compaction").content.decode()
+
+
+def test_a_list_of_subscriptions_that_is_cut_says_so(looker: Client, shop: Shop) -> None:
+    said = "At most 500 subscriptions are listed here, by name."
+    assert said not in text_of(looker.get(ORDERS))
+    Subscription.objects.bulk_create(
+        Subscription(topic=shop.topic, name=f"s{number}", type="Shared") for number in range(500)
+    )
+    Cursor.objects.bulk_create(
+        Cursor(
+            subscription=each,
+            mark_delete_ledger=shop.open.pk,
+            mark_delete_entry=-1,
+            acked_messages=0,
+            acked_entries=0,
+            acked_bytes=0,
+        )
+        for each in Subscription.objects.exclude(pk=shop.billing.pk)
+    )
+    assert said in text_of(looker.get(ORDERS))
+
+
 def test_a_compaction_that_failed_says_why(looker: Client, shop: Shop) -> None:
     compacted(shop.topic, state="ERROR", last_error="too many keys & more")
     assert "failed too many keys &amp; more" in text_of(looker.get(f"{ORDERS}?tab=compaction"))
 
 
-def test_each_partition_has_its_own_compaction(looker: Client, db: None) -> None:
+def test_each_partition_has_its_own_compaction(operator: Client, db: None) -> None:
     parent = make_topic("persistent://public/default/dates")
     parent.partitions = 2
     parent.save()
     partitions = [make_topic(f"{parent.name}-partition-{number}", parent=parent) for number in range(2)]
     compacted(partitions[1], state="RUNNING", generation=0)
-    words = text_of(looker.get("/t/persistent/public/default/dates?tab=compaction"))
+    words = text_of(operator.get("/t/persistent/public/default/dates?tab=compaction"))
     assert "dates-partition-0 ○ not run" in words
     assert "dates-partition-1 Delete" in words
     assert "running" in words

@@ -35,10 +35,14 @@ class NewMessage:
     null_value: Annotated[
         bool, Rule("publish no value, which is not an empty one and removes its key from a compacted topic")
     ] = False
-    key: Annotated[str | None, Rule("key; it chooses the partition")] = None
+    key: Annotated[str | None, Rule("key; it chooses the partition", most_characters=_MOST_LABEL_BYTES)] = (
+        None
+    )
     key_encoding: Annotated[Literal["text", "base64"], Rule("the encoding of key")] = "text"
     ordering_key: Annotated[str | None, Rule("ordering key, as base64")] = None
-    properties: Annotated[Mapping[str, str], Rule("properties")] = field(default_factory=dict)
+    properties: Annotated[Mapping[str, str], Rule("properties", most_characters=_MOST_LABEL_BYTES)] = field(
+        default_factory=dict
+    )
     event_time_ms: Annotated[int | None, Rule("event time, ms since 1970", least=1, most=_LATEST_MS)] = None
     deliver_after_ms: Annotated[
         int | None,

@@ -200,6 +200,19 @@ def test_a_paused_page_without_numbers_tries_again_as_it_says(
     errors.clear()  # Chromium logs the request that failed
 
 
+def test_an_act_that_comes_leaves_the_table_of_the_history_open(page: Page, shop: Shop) -> None:
+    add_points(shop, minutes=30)
+    page.clock.install()
+    page.goto(ORDERS)
+    page.wait_for_selector(DRAWN)
+    page.click("text=History as a table")
+    an_act(shop)
+    page.clock.fast_forward(30_000)
+    page.wait_for_selector("#part-history_table :text('1 act in this period')")
+    assert page.is_visible("#part-history_table th:has-text('Backlog')")
+    assert not page.is_visible("#part-history_table .marks")
+
+
 def test_the_age_of_charts_is_outside_the_status_that_screen_readers_announce(page: Page, shop: Shop) -> None:
     """Screen readers read a status out whenever its text changes, and an age changes every second."""
     add_points(shop, minutes=30)

@@ -42,6 +42,15 @@ def test_open_pages_show_a_notice_while_beat_is_silent(page: Page, shop: Shop) -
     page.wait_for_selector(".notice", state="detached")
 
 
+def test_the_age_of_a_notice_is_not_read_out_every_second(page: Page, shop: Shop) -> None:
+    page.goto(BILLING)
+    page.wait_for_selector(".pulse.on")
+    BrokerProcess.objects.update(seen_at=now() - timedelta(seconds=9))
+    page.wait_for_selector("[data-notices] time.ago[aria-hidden=true]", timeout=10_000)
+    assert page.locator("[data-notices] time:not(.ago)[aria-hidden]").count() == 0
+    assert page.locator("main time.ago[aria-hidden]").count() == 0
+
+
 def test_without_a_stream_only_live_blocks_are_read_again(page: Page, shop: Shop) -> None:
     page.goto(f"/t/persistent/public/default/orders/m/{shop.sealed.pk}:5")
     page.wait_for_selector(".pulse.on")

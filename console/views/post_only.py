@@ -1,0 +1,44 @@
+"""The addresses to which pages send their forms. A browser that opens such an address gets the page with the form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Concatenate, ParamSpec
+
+from django.http import HttpRequest, HttpResponseBase, HttpResponseNotAllowed
+from django.shortcuts import redirect
+from django.urls import reverse
+
+__all__ = ["post_only"]
+
+P = ParamSpec("P")
+
+
+def post_only(
+    page: str, *names: str
+) -> Callable[
+    [Callable[Concatenate[HttpRequest, P], HttpResponseBase]],
+    Callable[Concatenate[HttpRequest, P], HttpResponseBase],
+]:
+    """Admit POST, and redirect GET to the page with the form, whose address has the parts `names` of this one.
+
+    A browser opens the address after a login that the form led to, and after a change of the theme. The blocks of a
+    page that answers the form read themselves there too, so the query string stays.
+    """
+
+    def decorate(
+        view: Callable[Concatenate[HttpRequest, P], HttpResponseBase],
+    ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
+        def answered(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+            if request.method == "POST":
+                return view(request, *args, **kwargs)
+            if request.method not in ("GET", "HEAD"):
+                return HttpResponseNotAllowed(["GET", "HEAD", "POST"])
+            query = request.META.get("QUERY_STRING", "")
+            address = reverse(page, args=[kwargs[name] for name in names])
+            return redirect(f"{address}?{query}" if query else address)
+
+        return update_wrapper(answered, view)
+
+    return decorate
