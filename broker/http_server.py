@@ -39,7 +39,7 @@ __all__ = ["MAX_BODY_BYTES", "LimitedConnection", "LimitedServer"]
 
 MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_UNFINISHED_REQUESTS: Final = 500  # on both ports of a server; with one more, the oldest is refused
-# RFC 9112: what a client sends that takes this server for a proxy, and what some proxies pass on.
+# RFC 9112: clients that take this server for a proxy send such a target, and some proxies pass it on.
 _ABSOLUTE_TARGET: Final = re.compile(rb"(?i:https?)://([^/?]*)(.*)", re.DOTALL)
 _SPELLED: Final = b"X-Pulsar-PROPERTY"  # Java's admin client ignores any other spelling
 # The time to read and ignore bytes after a refusal. Closing immediately could lose the answer.

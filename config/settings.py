@@ -43,9 +43,9 @@ def _allowed_hosts(vela: ProjectSettings) -> list[str]:
 
 
 def _options_of_pages(vela: ProjectSettings) -> str:
-    """Return libpq's options of the connection on which pages read: those in DATABASE_URL, and Vela's own.
+    """Return the libpq options of the connections that pages use: those in DATABASE_URL, and Vela's own.
 
-    The connection is read-only, and no page may keep the database busy for long, or two of its cores: parallel workers
+    These connections are read-only. No page may keep the database busy for long, or use a second core: parallel workers
     make a page slower if the broker keeps the other cores busy.
     """
     own = "-c default_transaction_read_only=on -c statement_timeout=5000 -c max_parallel_workers_per_gather=0"

@@ -1,4 +1,4 @@
-"""Requests for acts from inside the broker's process: plan and apply in one call. The act log has them too."""
+"""Requests for acts from inside the broker's process: plan and apply in one call. The act log lists these acts too."""
 
 from __future__ import annotations
 
@@ -103,7 +103,8 @@ class OwnRequests:
             ):
                 return act_id
             if await store.needs_second_person(connection, act_id):
-                # A request that comes this way has no user account, so nobody could ever apply the plan.
+                # Planner and applier must be two users. This request comes from no user, so the plan could never be
+                # applied.
                 refusal = SecondPersonNeeded(without_account(topic))
                 await store.refuse(
                     connection, act_id, who=who, origin=origin, error=str(refusal), error_code=refusal.code

@@ -224,8 +224,8 @@ def apply(
 def check_planned(act: ActView) -> None:
     """Raise ActRefused if the broker has not planned this act yet.
 
-    Call it with the view by which you checked the rights of the user, before `apply`. Only the plan names all topics
-    that the act publishes to, and the broker may plan the act between your check and `apply`.
+    Call it before `apply`, with the view for which you checked the user's rights. Only the plan names all topics that
+    the act publishes to, and the broker may plan the act between your check and `apply`.
     """
     if act.state == "plan_requested":
         raise ActRefused(f"act {act.id} is {act.state}: only a planned act can be applied", code="WrongState")

@@ -9,7 +9,7 @@ __all__ = ["caller"]
 
 
 def caller() -> str:
-    """Return the name of the system's user; for a user without a name, as containers can have, the number."""
+    """Return the name of the operating system's user, or the user's number if there is no name, as in containers."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # KeyError before Python 3.13

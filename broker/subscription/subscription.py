@@ -315,7 +315,7 @@ class Subscription(SubscriptionRunner):
     async def attach(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Attach a consumer. One attach at a time runs, and none runs while the cursor is being moved.
+        """Attach a consumer. Only one attach runs at a time, and none while the cursor is being moved.
 
         Raises ConsumerBusy, SubscriptionBusy, NotAllowed, ConsumerAssignFailed, ServiceNotReady.
         """
@@ -446,7 +446,7 @@ class Subscription(SubscriptionRunner):
     # -- acks by the broker itself: see internal_ack.py ----------------------------------------------------------
 
     def ack_for_broker(self, position: Position, remaining: int | None) -> None:
-        """Ack an entry (None), or the messages of a batch whose bit is 0. Raises IndexMissing, InvalidAck."""
+        """Ack the messages whose bit in `remaining` is 0; None = the whole entry. Raises IndexMissing, InvalidAck."""
         self._machine.acks.ack_for_broker(position, remaining, self._clock.now_ms())
 
     def when_durable(self, callback: DurableCallback) -> None:

@@ -85,7 +85,7 @@ class Disuse:
                 return False
         with_subscriptions = topic.policies.inactive_topic_mode is InactiveTopicMode.SUBSCRIPTIONS_CAUGHT_UP
         try:
-            # A client may have published since the check: only its message would tell, if the client has left again.
+            # A client may have published and left again since the check, so check again once no client can connect.
             await self._endings.delete(
                 name, force=False, with_subscriptions=with_subscriptions, only_if=self._is_inactive
             )

@@ -143,7 +143,7 @@ class Supervisor:
         """Stop the stages in order, then PostgreSQL. Nothing is left running.
 
         Each of these steps has an equal share of the time, plus the time that earlier steps did not use. After that, or
-        at a second Ctrl-C, it kills the processes that still run.
+        at a second Ctrl-C, the supervisor kills the processes that still run.
         """
         began_s = time.monotonic()
         share_s = self._stop_timeout_s / (len(self._stages) + 1)

@@ -168,7 +168,7 @@ def export_log(request: AuthorizedRequest, asked: Query[ExportedActs]) -> HttpRe
 def plan_act(request: AuthorizedRequest, response: HttpResponse, asked: NewAct) -> Status[acts.ActView]:
     """Plan an act: show its exact effect and change nothing.
 
-    202: no broker has answered yet, follow Location.
+    202: no broker has answered yet; follow Location.
     """
     try:
         name = acts.full_name(asked.kind, asked.topic)

@@ -27,8 +27,8 @@ class SharedFinding:
 def shared_findings(found: Mapping[int, Sequence[Finding]]) -> list[SharedFinding]:
     """Return the finding of each rule with its partitions: the worst severity first, then the causes in their order.
 
-    `found` has each partition's diagnosis, the partition whose numbers to prefer first. Findings that nothing is wrong
-    are left out if any partition has another one.
+    `found` has the diagnosis of each partition, in the order in which to prefer their numbers. If anything is wrong on
+    any partition, leave out findings that nothing is wrong.
     """
     by_rule: dict[str, dict[int, Finding]] = {}
     for partition, findings in found.items():

@@ -176,7 +176,7 @@ class DispatchRate:
 
     policy: str
     per_second: int
-    set_on: str  # topic or namespace: no setting of the broker limits delivery
+    set_on: str  # topic or namespace; the broker has no setting that limits delivery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,7 +263,7 @@ class Snapshot:
     subscription: Subscription
     cursor: Cursor
     consumers: tuple[Consumer, ...]
-    delayed: Delayed | None  # None = no entry is delayed; the types for one consumer delay none
+    delayed: Delayed | None  # None = no entry is delayed; Exclusive and Failover delay none
     limits: Limits
     dead_letters: DeadLetters | None  # None = there is no such topic
     slowest: SlowestCursor | None

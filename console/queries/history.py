@@ -88,8 +88,8 @@ def history_of_subscription(
 def history_of_partitions(topic_id: int, cursors: Sequence[CursorRow], window_name: str) -> History:
     """Return the history of one subscription of a partitioned topic, summed over its cursors. Four queries.
 
-    `cursors` must not be empty, and at most PARTITIONS_CHARTED. The largest backlog in a step is the sum of the
-    partitions' largest ones, which they need not have had at the same time.
+    `cursors` has 1 to PARTITIONS_CHARTED cursors. The largest backlog in a step is the sum of the partitions' largest
+    backlogs, even if those occurred at different times.
     """
     window = window_of(window_name, is_sum=True)
     frame = frame_of(window, time.time_ns() // 1_000_000)
@@ -223,9 +223,9 @@ def acts_in(
 ) -> tuple[ActMark, ...]:
     """Return the acts that were applied in this time, newest first, at most 50. One query.
 
-    The id 0 stands for all topics, or for all subscriptions of the topic, or of those for all with the name
-    `subscription`. Without `until_ms` the time lasts until now.
-    Leaves out acts of the kind commit, and all but the newest 200 acts before the end of the time.
+    `topic_id` 0 means all topics, and `subscription_id` 0 all subscriptions of the topic. If `subscription` is given,
+    only subscriptions with this name count. Without `until_ms` the time lasts until now. Leaves out acts of the kind
+    commit, and all but the newest 200 acts before the end of the time.
     """
     return tuple(
         fetch(

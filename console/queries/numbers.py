@@ -136,7 +136,7 @@ class Totals:
 class _FirstUnacked:
     name: str
     partition: int
-    ledger_id: int | None  # None = nothing is unacked; so is the entry
+    ledger_id: int | None  # None = nothing is unacked, here and below
     entry_id: int | None
     segment_id: int | None
     append_ms: int | None  # of an offloaded entry
@@ -248,7 +248,7 @@ def oldest_unacked_ms(topic_id: int, names: Collection[str]) -> dict[tuple[str, 
 
 
 def oldest_of_each_ms(topic_id: int, names: Collection[str]) -> dict[str, int]:
-    """Return the same for the oldest unacked entry on all partitions together, by subscription."""
+    """Return when the oldest unacked entry on all partitions together was stored, by subscription."""
     oldest: dict[str, int] = {}
     for (name, _), append_ms in oldest_unacked_ms(topic_id, names).items():
         oldest[name] = min(oldest.get(name, append_ms), append_ms)

@@ -27,7 +27,7 @@ class PartitionsDiagnosis:
 
 
 def diagnose_partitions(rows: Sequence[CursorRow], *, now_ms: int) -> PartitionsDiagnosis:
-    """Diagnose at most 20 of a subscription's cursors: by their states, then by their backlogs. At most ten queries."""
+    """Diagnose the worst 20 of a subscription's cursors, by state and then by backlog. At most ten queries."""
     worst = sorted(rows, key=lambda row: (row.state or _UNREPORTED, -row.backlog_messages))
     known = subscription_heads([row.id for row in worst[:PARTITIONS_DIAGNOSED]])
     heads = [known[row.id] for row in worst if row.id in known]

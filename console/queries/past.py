@@ -96,6 +96,6 @@ def past_of(
 
 
 def _resolution_s(age_ms: int, kept_ms: Mapping[int, int], *, is_sum: bool) -> int | None:
-    """Return the length of the shortest points kept for this long; None for the future, or if no points are."""
+    """Return the length of the shortest points kept for this long; None for the future, or if none are kept."""
     fitting = (each for each in RESOLUTIONS_S[1 if is_sum else 0 :] if age_ms < kept_ms[each])
     return next(fitting, None) if age_ms >= 0 else None

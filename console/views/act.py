@@ -163,8 +163,8 @@ def _second_person(view: ActView | None, rights: Rights) -> dict[str, object]:
 def _past(view: ActView) -> str:
     """Return the address of the page about the act's subject at the moment of the act, or "" if there is none.
 
-    For an act on several partitions of a subscription this is the topic's page: a history is stored for each
-    partition's subscription, and none for all of them together.
+    For an act on several partitions of a subscription, this is the topic's page, because the past of a subscription is
+    stored only for each partition.
     """
     if view.finished_at is None or "://" not in view.topic or view.kind.startswith("delete_"):
         return ""

@@ -21,10 +21,10 @@ def post_only(
     [Callable[Concatenate[HttpRequest, P], HttpResponseBase]],
     Callable[Concatenate[HttpRequest, P], HttpResponseBase],
 ]:
-    """Admit POST, and redirect GET to the page with the form, whose address has the parts `names` of this one.
+    """Admit POST, and redirect GET to the page with the form, whose address contains the parts `names` of this one.
 
-    A browser opens the address after a login that the form led to, and after a change of the theme. The blocks of a
-    page that answers the form read themselves there too, so the query string stays.
+    A browser sends GET after a login that interrupted the form, and after a change of the theme. If a page answers the
+    form, its blocks also refresh from this address, so the redirect keeps the query string.
     """
 
     def decorate(

@@ -72,7 +72,7 @@ def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
         Source(
             name="numbers",
             template="console/parts/topic/numbers.html",
-            live=(*live, "acts"),  # no report says that the topic was deleted
+            live=(*live, "acts"),  # no report says that the topic was deleted, but an act does
             context=lambda: {"head": head, "log": log},
         ),
         *history_sources(

@@ -199,7 +199,8 @@ def _future(options: Mapping[str, str]) -> str:
 def _schemas_of(spark: SparkSession, request: JobRequest, folder: Path) -> dict[str, Any]:
     """Return the sink's option `schemas` for the versions that the files have.
 
-    An import adds all of them to its topic, which may refuse a version that its topic has long replaced.
+    Leave out all other versions: an import adds every version to its topic, which may refuse one that the exported
+    topic replaced long ago.
     """
     found: dict[str, Any] = json.loads(sink_schemas(url=request.url, topic=request.topic))
     files = data_files(folder, request.options["format"])

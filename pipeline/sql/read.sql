@@ -15,7 +15,7 @@ WHERE asked.name = ANY(%(names)s) AND asked.partitions > 0
 SELECT name FROM vela_read_v1.topics WHERE parent_id IS NULL AND starts_with(name, %s)
 
 -- name: ledgers
--- The ledgers of topics, for each topic those from a given ledger on, oldest first. One statement reads all of them in
+-- The ledgers of some topics, oldest first; for each topic, from a given ledger on. One statement reads all of them in
 -- one snapshot. Sealed ledgers store their totals; for an open one, one probe of the index finds the last entry.
 SELECT l.topic_id, l.ledger_id,
        CASE l.state WHEN 'sealed' THEN l.entries - 1 ELSE coalesce(last.entry_id, -1) END,
@@ -59,7 +59,7 @@ COPY (
 SELECT file_name FROM vela_read_v1.ledgers WHERE ledger_id = %s
 
 -- name: is_trimmed
--- Whether a ledger's entries are gone: its row too, unless it is the topic's last one.
+-- Whether a ledger's entries are gone. Its row is gone too, unless it is the topic's last ledger.
 SELECT NOT EXISTS (
     SELECT FROM vela_read_v1.ledgers WHERE ledger_id = %s AND (state = 'open' OR entries > 0))
 

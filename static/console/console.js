@@ -6,7 +6,7 @@
 
   let before = "";
 
-  // The link of the menu that `g` and this key lead to.
+  // The link of the menu that `g` followed by this key opens.
   const goal = (key) => [...document.querySelectorAll("[data-go]")].find((link) => link.dataset.go === key);
 
   function search() {

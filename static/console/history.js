@@ -216,7 +216,7 @@
   // --- Reading: at most every 10 s, and only while the page is visible --------------------------------------------
 
   let readAt_ms = 0;
-  let isReading = false; // of two answers the older one could come last
+  let isReading = false; // never two requests at once, because the older answer could come last
   const mode = () => localStorage.getItem("vela_refresh") || "live";
   const pause_s = () => Math.max(Math.min(Math.max(shown?.step_s ?? 0, LEAST_PAUSE_S), MOST_PAUSE_S), Number(mode()) || 0);
 

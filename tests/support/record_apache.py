@@ -90,7 +90,7 @@ Scenario = Callable[[pulsar.Client, str], list[dict[str, Any]]]
 
 
 def publishing(messages: list[dict[str, Any]], **options: Any) -> Scenario:
-    """Return a scenario in which a producer with these options sends these messages. A consumer must get them."""
+    """Return a scenario: a producer with these options sends these messages, which a consumer must get."""
 
     def run(client: pulsar.Client, topic: str) -> list[dict[str, Any]]:
         producer = client.create_producer(topic, producer_name="recorded", **options)

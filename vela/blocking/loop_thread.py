@@ -37,7 +37,7 @@ class LoopThread:
     """
 
     def __init__(self, name: str) -> None:
-        # Reentrant: Python may collect garbage while a thread has it, and an abandoned client's `stop` takes it.
+        # Reentrant: while a thread holds the lock, Python may collect an abandoned client, whose `stop` takes it again.
         self._guard = threading.RLock()
         self._queue: deque[Callable[[], object]] = deque()
         self._is_woken = False

@@ -20,7 +20,7 @@ def main() -> None:
     if sys.stdout is None:
         _fail("standard output is closed")
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # UTF-8 needs it too: it has no half of a character (a lone surrogate), which JSON can contain.
+        # Even UTF-8 needs this: it cannot write half of a character (a lone surrogate), which JSON can contain.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         from vela.cli.root import cli

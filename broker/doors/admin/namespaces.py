@@ -48,7 +48,7 @@ async def get_topics_of_namespace(
     namespace: str,
     mode: Literal["PERSISTENT", "NON_PERSISTENT", "ALL"] = "PERSISTENT",
 ) -> list[str]:
-    """List the topics of a namespace, with the partitions of a topic instead of the topic."""
+    """List the topics of a namespace. In place of a partitioned topic, list its partitions."""
     catalogue = Catalogue(request.broker)
     found: list[str] = []
     if mode != "NON_PERSISTENT":
@@ -103,7 +103,7 @@ async def unsubscribe(request: AdminRequest, tenant: str, namespace: str, subscr
 async def _act_on_each(request: AdminRequest, kind: str, found: Sequence[tuple[str, str]]) -> None:
     """Carry out an act on each topic and subscription, then raise the first refusal, as Pulsar does.
 
-    Those that have been deleted meanwhile do not count as refusals.
+    A topic or subscription that was deleted meanwhile does not count as a refusal.
     """
     refusals: list[BrokerError] = []
     for topic, subscription in found:

@@ -1,4 +1,4 @@
-"""A ledger in a segment's table. While the database is unavailable, reads are repeated."""
+"""A ledger in a segment's table. Reads are retried while the database is unavailable."""
 
 from __future__ import annotations
 

@@ -85,8 +85,8 @@ SELECT id, pg_notify('vela_act_done', id::text) FROM refused
 SELECT pg_notify('vela_act', %s::text)
 
 -- name: get
--- `moved_by` is a later act that moved one of this act's cursors. `is_cursor_gone`: the
--- subscription of one of these cursors was deleted.
+-- `moved_by` is a later act that moved one of this act's cursors. `is_cursor_gone`: the subscription of one of these
+-- cursors was deleted.
 SELECT a.id, a.kind, a.state, a.topic_name, a.subscription_name, a.parameters, a.plan, a.result, a.error, a.who, a.origin,
        a.reason, a.cursor_version, a.undo_of_id, a.undo_until, a.created_at, a.requested_at, a.finished_at, a.error_code,
        a.progress, (SELECT max(u.id) FROM vela_act u WHERE u.undo_of_id = a.id AND u.state = 'applied') AS undone_by,
@@ -122,8 +122,9 @@ SELECT id, kind, state, topic_id, subscription_id, topic_name, subscription_name
 FROM vela_act WHERE state = 'applying' ORDER BY id
 
 -- name: end_client_acts
--- Ends the commands of clients, evictions and expiries that an earlier broker left when it died. A move is stored together with
--- its act, so such a move did not happen. The removal of a subscription is stored before its act ends.
+-- Ends the commands of clients, evictions and expiries that an earlier broker left when it died. A move is stored
+-- together with the end of its act, so the moves of these acts did not happen. The removal of a subscription is stored
+-- before its act ends.
 UPDATE vela_act a SET finished_at = now(),
        state = CASE WHEN is_removed THEN 'applied' ELSE 'failed' END,
        error = CASE WHEN is_removed THEN '' ELSE 'the broker stopped before it had done this' END

@@ -44,8 +44,8 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: publish
--- After this statement, readers get the new generation. Returns false if the topic was emptied or its compaction was deleted
--- during the run. Safe to repeat.
+-- After this statement, readers get the new generation. Returns false if the topic was emptied, or its compaction was
+-- deleted, during the run. Safe to repeat.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), published AS (
@@ -71,8 +71,8 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: empty
--- Moves the horizon to a position, up to which readers then get no entry. A run under way cannot publish any more, because
--- it is not the latest attempt.
+-- Moves the horizon to a position. After that, readers get no entry up to this position. A run under way can no longer
+-- publish, because it is not the latest attempt.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), emptied AS (

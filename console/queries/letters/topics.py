@@ -213,7 +213,7 @@ def _published(ids: Sequence[int]) -> dict[int, _Published]:
     """Return how many letters were published in the last hour and the last day, by topic id. Two queries."""
     now_ms, until_ms = time.time_ns() // 1_000_000, rolled_up_until()
     ends = ends_of(frame_of(WINDOWS["24h"], now_ms), until_ms)
-    # In the points of minutes: those of ten minutes would leave out up to ten minutes of the hour.
+    # Count the hour in points of one minute. Points of ten minutes would leave out up to ten minutes of the hour.
     of_hour = ends_of(frame_of(window_of("1h", is_sum=True), now_ms), until_ms)
     ends |= {f"hour_{name}": at_ms for name, at_ms in of_hour.items()}
     rows = fetch(_Published, "letters", "published", {"ids": list(ids), **ends})

@@ -63,10 +63,11 @@ FROM (
 WHERE c.at_ms >= %(from_ms)s::bigint
 
 -- name: acts
--- Applied acts in a window, newest first, without commits, which clients make. 0 = all topics, or all subscriptions of the
--- topic, or with a name those of that name on all partitions. Acts on a topic itself concern each of its subscriptions. Acts on a deleted subscription have lost its id, but not
--- its name, and do not concern the others. Only the newest 200 acts before the end are looked at.
--- An act on several partitions is one row, except in the history of one partition, which shows its part of the act.
+-- Applied acts in a window, newest first, without commits, which clients make. topic_id 0 = all topics. subscription_id
+-- 0 = all subscriptions of the topic, or those with the name `subscription` if it is given. Acts on a topic itself
+-- concern each of its subscriptions. Acts on a deleted subscription have lost its id, but not its name, and do not
+-- concern the others. Only the newest 200 acts before the end are looked at. An act on several partitions is one row,
+-- except in the history of one partition, which shows its part of the act.
 SELECT id, kind, parameters, undo_of_id, topic_name, subscription_name, who, finished_at
 FROM (
     SELECT * FROM vela_act a

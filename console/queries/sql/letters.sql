@@ -1,5 +1,5 @@
--- Dead-letter topics: those with the usual name (the index vela_topic_dead_letters), those to which the dead-letter producer of
--- a client is connected, and those that were redriven. Each partition is a row of its own. topics.py fills in
+-- Dead-letter topics: those with the usual name (the index vela_topic_dead_letters), those to which a client's
+-- dead-letter producer is connected, and those that were redriven. Each partition is a separate row. topics.py fills in
 -- `{known}` and `{letters}`.
 
 -- name: known
@@ -58,7 +58,8 @@ ORDER BY s.state IS NOT NULL, messages DESC, t.name LIMIT %(limit)s
 
 -- name: numbers
 -- The oldest letter is the next entry of the subscription that has acked least, or the first stored entry if there is no
--- subscription. The row of an open ledger does not say how many entries it has. For an offloaded ledger see numbers.sql, first_unacked.
+-- subscription. The row of an open ledger does not say how many entries the ledger has. For an offloaded ledger see
+-- numbers.sql, first_unacked.
 SELECT t.id, t.name, n.messages_in, n.max_backlog_messages AS waiting_messages, n.stored_bytes, n.last_append_ms, n.updated_ms,
        (SELECT count(*) FROM vela_subscription s WHERE s.topic_id = t.id) AS subscriptions,
        (SELECT count(*) FROM vela_consumer_session c

@@ -1,4 +1,4 @@
-"""HTTP Basic checks a password at most once a minute, and again as soon as the user has changed."""
+"""HTTP Basic checks a password at most once a minute, and again as soon as the user's row has changed."""
 
 from __future__ import annotations
 

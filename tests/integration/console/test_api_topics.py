@@ -64,7 +64,7 @@ def subscribe(topic: Topic, name: str, *, backlog: int | None = None, acked: int
 
 
 def log_of_104(topic: Topic) -> None:
-    """Store four messages more than the owner has reported. A trimmed ledger before them has the other 100."""
+    """Store four messages that the owner has not reported yet. The 100 before them were in a trimmed ledger."""
     Ledger.objects.create(
         topic=topic,
         state=Ledger.State.SEALED,
@@ -81,7 +81,10 @@ def log_of_104(topic: Topic) -> None:
 
 @pytest.fixture
 def partitioned(db: None) -> Topic:
-    """Create `dates` with two partitions of 104 messages, `slow` on both, and on one also `new`, without a report."""
+    """Create `dates` with two partitions of 104 messages each.
+
+    The subscription `slow` is on both. `new` is on one, and the broker has not reported it.
+    """
     parent = make_topic("persistent://shop/eu/dates")
     parent.partitions = 2
     parent.save()

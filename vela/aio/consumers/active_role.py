@@ -1,4 +1,4 @@
-"""Whether a Failover consumer is the active one, and the application's listener for changes of that."""
+"""Whether a Failover consumer is the active one, and calls of the application's listener when that changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ActiveRole:
         self._is_closed = False
 
     def change(self, consumer: Any, partition: int, active: bool) -> None:
-        """Note what the broker says, and queue a call of the listener if that is new. Never waits."""
+        """Record whether the consumer is active, and queue a call of the listener if that has changed. Never waits."""
         if self.is_active == active:
             return
         self.is_active = active

@@ -117,7 +117,7 @@ class SubscribedTopics:
 
     async def _count(self, topic: str, *, is_new: bool) -> int:
         """Return how many partitions a topic has; 0 = it is not partitioned."""
-        # A new topic or partition exists. If it does not exist any more, it was deleted.
+        # A new topic or partition was seen to exist. If it is gone now, it was deleted, so do not create it again.
         return await self._client.partitions(topic, create=self._options.create_topic and not is_new)
 
     async def remove(self, topic: str) -> None:
@@ -184,7 +184,7 @@ class SubscribedTopics:
     def have_all_failed(self, consumer: TopicConsumer) -> bool:
         """Note that a consumer has failed. Return whether all have."""
         self._failed.add(consumer.topic())
-        # While the first ones are being subscribed, there are others besides the one that has failed.
+        # `_consumers` stays empty while the first consumers subscribe. Then the others have not failed.
         return bool(self._consumers) and self._failed.issuperset(self._consumers)
 
     def end(self) -> None:

@@ -4,7 +4,7 @@
 loop. A message that is taken from the queue without waiting needs neither a future nor a task.
 """
 
-# Over 400 lines, because it has all calls of a consumer, besides its life: attaching, losing the connection, failing
+# Over 400 lines, because it has all calls of a consumer and its whole life: attaching, losing the connection, failing
 # and closing.
 
 from __future__ import annotations

@@ -54,5 +54,5 @@ class Arrivals:
                 async with asyncio.timeout(within_s):
                     await future
         finally:
-            if future in self._waiting:  # else `wake` has come in the same moment
+            if future in self._waiting:  # else `wake` was called at the same moment
                 self._waiting.remove(future)

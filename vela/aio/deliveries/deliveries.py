@@ -1,8 +1,8 @@
 """The messages of one consumer, from their delivery until they are acked or delivered again.
 
-What arrives goes through `Intake` and, with a dead-letter policy, through `Letters`; then it waits for the application
-in a queue. `AckSide` has the acks, and asks for messages again. Here is what these parts share: the permits, the read
-position, the counters and the epoch.
+A delivery goes through `Intake` and, with a dead-letter policy, through `Letters`; then its messages wait for the
+application in a queue. `AckSide` has the acks, and asks for messages again. This module has what these parts share: the
+permits, the read position, the counters and the epoch.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class ReceiveQueue:
         return message
 
     async def receive(self, timeout_ms: float | None) -> Message:
-        """Wait for a message and return it. Raises Timeout. Cancelling it loses no message."""
+        """Wait for a message and return it. Raises Timeout. Cancelling the call loses no message."""
         if self.messages:
             message = self.messages.popleft()
         else:
@@ -167,7 +167,7 @@ class ReceiveQueue:
         return message
 
     def receive_async(self) -> asyncio.Future[Message]:
-        """Return a future of the next message. Cancelling it before it is done loses no message."""
+        """Return a future of the next message. Cancelling the future before it is done loses no message."""
         if not self.messages:
             return self._wait(is_async=True)
         future: asyncio.Future[Message] = self._loop.create_future()

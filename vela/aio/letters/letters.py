@@ -287,7 +287,7 @@ class Letters:
         self._timers.call_later(delay_ms, lambda: self._try_again(position))
 
     def _try_again(self, position: Position) -> None:
-        """Request the entry again. While some of its messages wait in the queue, only retry letters of the others."""
+        """Request the entry again, or only write its failed letters again while other messages of it are queued."""
         if position not in self._failed:
             return
         self._failed.discard(position)

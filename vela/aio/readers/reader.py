@@ -43,8 +43,8 @@ class Reader:
     async def read_next(self, timeout_millis: int | None = None) -> Message:
         """Return the next message. Wait for it without limit, or at most `timeout_millis`.
 
-        Raises Timeout, AlreadyClosed, and InvalidConfiguration if the reader has a listener. Cancelling it loses no
-        message.
+        Raises Timeout, AlreadyClosed, and InvalidConfiguration if the reader has a listener. Cancelling the call loses
+        no message.
         """
         message = await self._consumer.receive(timeout_millis)
         # The broker counts unacked messages and stops sending at its limit.
@@ -141,7 +141,7 @@ async def open_reader(
 
 
 async def _to_the_newest(consumer: MultiTopicsConsumer | TopicConsumer) -> None:
-    """Seek to the newest message, which `latest` with `start_message_id_inclusive` means. Only the broker knows it."""
+    """Seek to the newest message, for `latest` with `start_message_id_inclusive`. Only the broker knows its id."""
     for each in consumer.consumers() if isinstance(consumer, MultiTopicsConsumer) else [consumer]:
         newest = await each.get_last_message_id()
         if newest.entry_id() >= 0:

@@ -57,8 +57,8 @@ class ReadPosition:
     def resume(self, untaken: Sequence[Message]) -> MessageId | None:
         """Return where a non-durable subscription begins: after the last taken message, else where it last began.
 
-        If no message was taken, it begins at the first of those that arrived, `untaken`. Where it last began may have
-        been the end of the topic, which is after these messages now.
+        If no message was taken, it begins at the first message in `untaken`, which has those that arrived. The place
+        where it last began may have been the end of the topic, which is now after these messages.
         """
         if self._is_durable:
             return None
@@ -74,7 +74,8 @@ class ReadPosition:
     def rollback_s(self, now_ms: int) -> int:
         """Return how many seconds back a non-durable subscription without a start id begins.
 
-        The broker may have forgotten where the last seek moved it. In whole seconds, a few messages may be too many.
+        The broker may have forgotten where the last seek moved it. The number is rounded up to whole seconds, so a few
+        earlier messages may arrive too.
         """
         if self._is_durable or self._start_id is not None or self._start_ms is None:
             return 0

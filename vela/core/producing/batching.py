@@ -1,7 +1,7 @@
 """Batches: collect messages into one entry, and encode them as they come.
 
-A batch closes by count, by bytes or by delay; the caller keeps the time. `T` is what the caller stores for each message
-to answer it.
+A batch closes when it has enough messages or bytes, or after a delay, which the caller measures. `T` is the object with
+which the caller later answers a message.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Gathering(Protocol[T]):
         """
 
     def take(self) -> list[Batch[T]]:
-        """Remove and return the gathered batches, in the order to send."""
+        """Remove and return the gathered batches, in the order in which to send them."""
 
 
 class SequenceIds:

@@ -28,7 +28,7 @@ __all__ = ["PushSocket"]
 
 KNOWN_IDS: Final = 2_000  # ids that need no parsing when the peer sends them back; twice the largest window
 MAX_READY_BYTES: Final = 1024 * 1024
-MAX_MISSES: Final = 100  # ids of ledgers that no source has, for which a socket asks all its sources
+MAX_MISSES: Final = 100  # ids of unknown ledgers, after which a socket stops asking all its sources
 
 
 class _Ready(NamedTuple):
@@ -208,10 +208,10 @@ class PushSocket(BrokerSocket):
             self.drain_soon()
 
     def source_of(self, message_id: MessageId) -> DeliverySource:
-        """Return the source of this id, which another socket may have delivered: the one that has the id's ledger.
+        """Return the source that has the id's ledger. Another socket may have delivered the message.
 
-        If there is none, return the source of the id's partition, or else the first source. Raises InvalidCommand while
-        no topic matches the socket's pattern.
+        If no source has it, return the source of the id's partition, or else the first source. Raises InvalidCommand
+        while no topic matches the socket's pattern.
         """
         source = self._by_ledger.get(message_id.ledger_id)
         if source is not None:

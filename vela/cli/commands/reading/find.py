@@ -20,7 +20,7 @@ from vela.cli.text.times import moment
 __all__ = ["find"]
 
 _PAGE: Final = 500
-# Options that the console takes as left out if they are empty: it would find every message.
+# The console ignores these options if they are empty, and would find every message.
 _WANTED: Final = {
     "key": "--key",
     "prop": "--property",

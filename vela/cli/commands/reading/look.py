@@ -260,7 +260,7 @@ def _where(finding: dict[str, Any]) -> Iterator[str]:
 
 
 def _acted_on(finding: dict[str, Any], topic: str) -> str:
-    """Return the topic that the cures change: of a partitioned topic, the partition that has the numbers."""
+    """Return the topic that the cures change; on a partitioned topic, the partition that the numbers describe."""
     return topic if finding["partition"] is None else f"{topic}-partition-{finding['partition']}"
 
 
