@@ -151,7 +151,7 @@ class ActRunner:
                 await self._replan(act, error, error.preview)
             else:
                 # A send of unknown outcome may have changed something, which a refusal never does.
-                state = "failed" if isinstance(error, SendOutcomeUnknown) else "refused"
+                state = "failed" if isinstance(error, SendOutcomeUnknown | PartlyDone) else "refused"
                 await self._finish(act, state=state, error=str(error), error_code=error.code)
             return error
 

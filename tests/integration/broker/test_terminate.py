@@ -6,8 +6,12 @@ import asyncio
 
 import pytest
 
-from broker.core.errors import TopicTerminated
+from broker.core.errors import ServiceNotReady, TopicTerminated
+from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
+from broker.topics.topic import Topic
+from tests.integration.broker.acting import partitioned
+from tests.support.acting import apply, planned
 from tests.support.broker_harness import BrokerRun, eventually, one_row, payload_of, running
 from tests.support.postgres_proxy import Moment
 
@@ -132,3 +136,22 @@ async def test_consumers_of_an_empty_topic_learn_of_its_end_at_once(run: BrokerR
     last = await run.broker.endings.terminate(run.topic())
     assert last.entry_id == -1
     assert consumer.ends == 1
+
+
+@pytest.mark.parametrize(("fails", "state"), [(0, "refused"), (1, "failed")])
+async def test_an_act_that_stops_after_some_partitions_has_not_changed_nothing(
+    run: BrokerRun, monkeypatch: pytest.MonkeyPatch, fails: int, state: str
+) -> None:
+    await partitioned(run, 2)
+    terminate = run.broker.endings.terminate
+
+    async def failing(topic: Topic) -> Position:
+        if topic.name.partition == fails:
+            raise ServiceNotReady("the topic is moving")
+        return await terminate(topic)
+
+    monkeypatch.setattr(run.broker.endings, "terminate", failing)
+    act_id, _ = await planned(run, "terminate", topic="p", subscription=None)
+    found, _, error = await apply(run, act_id)
+    assert found == state, error
+    assert ("1 partition was changed before it" in error) is (fails == 1)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
+from broker.acts.kinds.base import PartlyDone
+from broker.core.counted import counted
+from broker.core.errors import BrokerError
 from broker.core.topic_name import TopicName
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import life as store
 
 if TYPE_CHECKING:
     from broker.acts.kinds.base import ActContext
+    from broker.topics.topic import Topic
 
-__all__ = ["members"]
+__all__ = ["change_each", "members"]
 
 
 async def members(context: ActContext) -> list[TopicName]:
@@ -22,3 +27,22 @@ async def members(context: ActContext) -> list[TopicName]:
         what="finding partitions",
     )
     return [TopicName.parse(each) for each in found.values()]
+
+
+async def change_each(
+    context: ActContext, names: Iterable[TopicName], change: Callable[[Topic], Awaitable[object]]
+) -> None:
+    """Change topics one after the other.
+
+    Raises the error of the first one, or PartlyDone if an error came after some of them were changed.
+    """
+    for done, name in enumerate(names):
+        try:
+            await change(await context.topics.open(name, create=False))
+        except BrokerError as error:
+            if not done:
+                raise
+            changed = counted(done, "partition was", "partitions were")
+            raise PartlyDone(
+                f"{name}: {error}; {changed} changed before it: plan the act again", result={}
+            ) from error

@@ -11,7 +11,7 @@ from broker.acts.kinds.base import ActConflict, ActContext, Scope
 from broker.acts.kinds.direct import DirectKind, Effect
 from broker.acts.kinds.drift import Standing
 from broker.acts.kinds.parameters import NoParameters, Rule
-from broker.acts.kinds.topics.members import members
+from broker.acts.kinds.topics.members import change_each, members
 from broker.core.counted import counted
 from broker.core.position import Position
 from broker.core.topic_name import TopicName
@@ -87,8 +87,7 @@ class TerminateTopic(DirectKind[NoParameters]):
         return Effect(words=tuple(words))
 
     async def carry_out(self, context: ActContext, given: NoParameters) -> None:
-        for name in await members(context):
-            await context.tools.endings.terminate(await context.topics.open(name, create=False))
+        await change_each(context, await members(context), context.tools.endings.terminate)
 
 
 class TruncateTopic(DirectKind[NoParameters]):
@@ -125,8 +124,12 @@ class TruncateTopic(DirectKind[NoParameters]):
         )
 
     async def carry_out(self, context: ActContext, given: NoParameters) -> None:
-        for full_name, through in _pinned(context).items():
-            await context.tools.truncator.truncate(await context.topics.open_named(full_name), through)
+        pinned = _pinned(context)
+        await change_each(
+            context,
+            map(TopicName.parse, pinned),
+            lambda topic: context.tools.truncator.truncate(topic, pinned[topic.name.full]),
+        )
 
 
 def _pinned(context: ActContext) -> dict[str, Position]:

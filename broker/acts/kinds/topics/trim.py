@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.acts.kinds.base import ActContext, Scope
 from broker.acts.kinds.direct import DirectKind, Effect
 from broker.acts.kinds.parameters import NoParameters
-from broker.acts.kinds.topics.members import members
+from broker.acts.kinds.topics.members import change_each, members
 from broker.core.counted import counted
 from broker.core.ledgers.retention import Retention
 
@@ -38,5 +38,4 @@ class TrimTopic(DirectKind[NoParameters]):
         )
 
     async def carry_out(self, context: ActContext, given: NoParameters) -> None:
-        for name in await members(context):
-            await context.tools.trimmer.trim(await context.topics.open(name, create=False))
+        await change_each(context, await members(context), context.tools.trimmer.trim)
