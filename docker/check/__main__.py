@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     if not steps <= set(STEPS):
         sys.stderr.write(f"docker-check takes any of: {' '.join(STEPS)}\n")
         return 2
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # otherwise an interrupted build leaves gigabytes
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # else an interrupted build leaves gigabytes behind
     try:
         with tempfile.TemporaryDirectory(prefix="vela-docker-check-") as folder:
             _check(steps, Path(folder))

@@ -119,13 +119,13 @@ def test_the_limits_of_the_binary_protocol_are_documented() -> None:
     assert documented["bytes of messages the peer has not taken"].startswith(
         f"{_amount(tcp.HIGH_WATER_BYTES)};"
     )
-    assert documented["frame"].startswith(f"`VELA_MAX_MESSAGE_BYTES` and {_amount(FRAME_PADDING_BYTES)};")
+    assert documented["frame"].startswith(f"`VELA_MAX_MESSAGE_BYTES` plus {_amount(FRAME_PADDING_BYTES)};")
     assert documented["handshake"] == (
         f"CONNECT within {SETTINGS.handshake_timeout_s} s (`VELA_HANDSHAKE_TIMEOUT_S`), with at most"
         f" {_amount(connection.MAX_GREETING_BYTES)}; above it ERROR and close"
     )
     assert documented["token"].startswith(f"{_amount(authentication.MAX_TOKEN_BYTES)};")
-    assert documented["time in which the peer takes no byte of those that wait for it"].startswith(
+    assert documented["time for which the peer takes none of the bytes that wait for it"].startswith(
         f"{tcp.TAKES_NOTHING_TIMEOUT_MS // 1000} s;"
     )
     assert documented["properties of a producer, a consumer or a new subscription"].startswith(

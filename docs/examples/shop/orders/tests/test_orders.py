@@ -18,7 +18,7 @@ def test_an_order_is_published(published) -> None:
     assert (message.json(), message.key) == ({"order": order.pk}, "tea")
 
 
-def test_what_is_sold_out_is_not(published) -> None:
+def test_a_sold_out_order_is_not_published(published) -> None:
     with pytest.raises(SoldOut):
         place_order("tea", 101)
     assert published() == []
@@ -36,7 +36,7 @@ def test_a_real_broker_takes_it_out_of_the_outbox(vela_broker) -> None:
     place_order("tea", 3)
     until = time.monotonic() + 20
     while Outbox.objects.exists():
-        assert time.monotonic() < until, "it stayed in the outbox"
+        assert time.monotonic() < until, "the message stayed in the outbox"
         time.sleep(0.02)
     with urllib.request.urlopen(f"{vela_broker.http_url}/metrics") as page:  # noqa: S310
         assert "vela_outbox_moved_total 1" in page.read().decode()
