@@ -12,7 +12,7 @@ _ONE_BROKER: Final = "Vela runs one broker and does not split namespaces"
 _NO_PAUSE: Final = (
     "Vela stores which messages are acknowledged, however many are not, so it never needs to pause"
 )
-_SETTINGS: Final = "settings are environment variables, and change with a restart"
+_SETTINGS: Final = "settings are environment variables: change them and restart"
 
 # A name in braces is one part of a path; {rest} is all that follows.
 ABSENT: Final[dict[str, str]] = {
@@ -20,7 +20,7 @@ ABSENT: Final[dict[str, str]] = {
     "POST, DELETE /admin/v2/clusters/{cluster}/{rest}": _ONE_CLUSTER,
     "POST, DELETE /admin/v2/brokers/configuration/{rest}": _SETTINGS,
     "GET /admin/v2/brokers/internal-configuration": "the only metadata store is PostgreSQL",
-    "GET /admin/v2/brokers/backlog-quota-check": "quotas are checked all the time",
+    "GET /admin/v2/brokers/backlog-quota-check": "the broker checks quotas every five seconds",
     "GET /admin/v2/broker-stats/metrics": "read /metrics",
     "GET /admin/v2/broker-stats/mbeans": "Vela does not run on a JVM",
     "GET /admin/v2/broker-stats/load-report": _ONE_BROKER,

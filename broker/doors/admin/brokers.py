@@ -135,7 +135,7 @@ async def get_dynamic_configuration(request: AdminRequest) -> list[str]:
 
 @operation(router, "GET", f"{_BROKERS}/configuration/values", Action.RULE)
 async def get_dynamic_values(request: AdminRequest) -> dict[str, str]:
-    """Return the settings that were changed while the broker runs. There are none."""
+    """Return the settings that were changed since the broker started. There are none."""
     return {}
 
 

@@ -196,7 +196,7 @@ async def terminate_topic(
 
 @operation(router, "PUT", f"{TOPIC}/compaction", Action.ADMINISTER)
 async def compact_topic(request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str) -> None:
-    """Start to compact a topic, or each of its partitions."""
+    """Start compacting a topic, or each of its partitions."""
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Compaction")
     await Catalogue(request.broker).require(name)
@@ -221,7 +221,7 @@ async def get_compaction(
 async def offload_topic(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, before: MessageIdData
 ) -> None:
-    """Start to move the ledgers before a message out of PostgreSQL."""
+    """Start moving the ledgers before a message out of PostgreSQL."""
     found = await opened(request, named(domain, tenant, namespace, topic), "Offload")
     last = await Catalogue(request.broker).last_offload_run(found.topic_id)
     if last is not None and last.state in _UNENDED:

@@ -93,7 +93,7 @@ def _register(
     if "value" in set_.__annotations__:
         set_.__annotations__["value"] = Body[policy.body]  # type: ignore[misc, name-defined]  # known at run time
     for view, method, does in (
-        (get, "GET", f"Return the policy {name} that is set on a {level}{applied}"),
+        (get, "GET", f"Return the policy {name} of a {level}, if one is set{applied}"),
         (set_, verb, f"Set {vela} on a {level}"),
         (remove, "DELETE", f"Remove {vela} from a {level}"),
     ):

@@ -37,7 +37,7 @@ __all__ = ["backlog", "examine", "peek", "why"]
 def peek(topic: str, subscription: str, limit: int) -> None:
     """Show the next messages that a subscription has not acknowledged.
 
-    This does not consume them. Payloads are shown up to 200 characters.
+    This does not consume them. It shows up to 200 characters of each payload.
     """
     with console_api() as api:
         found = api.get(f"{subscription_path(topic, subscription)}/peek", limit=limit)["messages"]
