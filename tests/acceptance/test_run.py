@@ -16,6 +16,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from broker.conf import EXIT_SETTING_INVALID
 from config.environment import PROJECT_DIR
 from tests.support.vela import PORT_SETTINGS, VelaProcess, prepared_vela, processes_about, started_vela
 from tests.support.waiting import wait_until
@@ -53,11 +54,11 @@ def status(url: str) -> int:
         return 0
 
 
-def refusal(process: VelaProcess) -> str:
-    """Start a Vela that cannot start, and return what it printed. It must leave no process."""
+def refusal(process: VelaProcess, *, code: int) -> str:
+    """Start a Vela that ends with this exit code, and return what it printed. It must leave no process."""
     process.spawn()
     assert process.process is not None
-    assert process.process.wait(30) == 1
+    assert process.process.wait(30) == code
     assert processes_about(process.data_dir) == []
     lines = process.text().splitlines()
     assert len(lines) == 1, lines
@@ -182,7 +183,7 @@ def test_a_second_start_uses_the_same_data_even_after_kill_9_and_shows_no_passwo
 def test_a_taken_port_is_named_with_its_setting(prepared: VelaProcess, setting: str) -> None:
     port = int(prepared.environment[setting])
     with socket.create_server(("127.0.0.1", port)):
-        said = refusal(prepared)
+        said = refusal(prepared, code=1)
     assert setting in said
     assert str(port) in said
 
@@ -209,7 +210,7 @@ def test_a_setting_that_only_a_child_can_check_ends_the_start(
     stopped.environment[setting] = value
     stopped.spawn()
     assert stopped.process is not None
-    assert stopped.process.wait(90) == 1
+    assert stopped.process.wait(90) == EXIT_SETTING_INVALID
     assert processes_about(stopped.data_dir) == []
     lines = stopped.text().splitlines()
     assert [line for line in lines if line.startswith("vela: ")] == lines[-1:]
@@ -230,7 +231,7 @@ def test_a_broken_database_url_is_one_sentence_without_the_password(
     prepared: VelaProcess, url: str, named: str
 ) -> None:
     prepared.environment["DATABASE_URL"] = url
-    said = refusal(prepared)
+    said = refusal(prepared, code=EXIT_SETTING_INVALID)
     assert "DATABASE_URL" in said
     assert named in said
     assert "hush" not in said
@@ -248,7 +249,7 @@ def test_a_broken_database_url_is_one_sentence_without_the_password(
 )
 def test_a_setting_that_cannot_work_is_named(prepared: VelaProcess, setting: str, value: str) -> None:
     prepared.environment[setting] = value
-    assert setting in refusal(prepared)
+    assert setting in refusal(prepared, code=EXIT_SETTING_INVALID)
 
 
 def test_users_own_server_is_used_and_left_running(prepared: VelaProcess, postgres_15_url: str) -> None:
