@@ -8,10 +8,10 @@ from django.urls import path
 
 import console.addresses  # noqa: F401 - registers the converters for names
 from console.help.view import help_page
-from console.views.act import act, apply, refuse, undo
-from console.views.act_form import act_form
-from console.views.acts import acts
-from console.views.acts_export import acts_export
+from console.views.acts.act import act, apply, refuse, undo
+from console.views.acts.export import acts_export
+from console.views.acts.form import act_form
+from console.views.acts.log import acts
 from console.views.alerts.pages import alerts
 from console.views.alerts.rule import act_on_rule, change_rule, new_rule
 from console.views.clients.consumers import consumers

@@ -26,7 +26,7 @@ from console.history.windows import window_of
 from console.queries.acts import latest_acts, plans_for_second_person
 from console.queries.alerts import firing_alerts
 from console.queries.chrome import chrome
-from console.queries.diagnosis import read_snapshots
+from console.queries.diagnosis.snapshots import read_snapshots
 from console.queries.history import History, history_of_everything, sparklines
 from console.queries.letters.topics import UnreadLetters, unread_letters
 from console.queries.overview import (

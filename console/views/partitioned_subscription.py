@@ -19,8 +19,8 @@ from console.diagnosis.words import spoken_finding
 from console.queries import numbers as queries
 from console.queries.acts import acts_of_partitioned
 from console.queries.clients import consumers_of
+from console.queries.diagnosis.partitions import diagnose_partitions
 from console.queries.history import PARTITIONS_CHARTED, History, history_of_partitions
-from console.queries.partitions_diagnosis import diagnose_partitions
 from console.queries.topics.list import topic_rows
 from console.queries.topics.log import ends_of
 from console.views.history import history_sources

@@ -29,7 +29,7 @@ from console.queries import subscription as queries
 from console.queries.acts import acts_of
 from console.queries.clients import ConsumerRow, consumers_of
 from console.queries.cursor import AckedBeyond, acked_beyond
-from console.queries.diagnosis import PENDING_READ, Parts, snapshots_of
+from console.queries.diagnosis.snapshots import PENDING_READ, Parts, snapshots_of
 from console.queries.history import history_of_subscription
 from console.queries.topics.log import EntryAt, Log, Place, entries_at, log_of
 from console.views.clients.asked import key_of

@@ -19,8 +19,8 @@ from console.api.topics.topics import TOPIC
 from console.diagnosis.diagnose import diagnose
 from console.diagnosis.findings import Finding
 from console.help.library import runbook_page
-from console.queries.diagnosis import read_snapshots
-from console.queries.partitions_diagnosis import diagnose_partitions
+from console.queries.diagnosis.partitions import diagnose_partitions
+from console.queries.diagnosis.snapshots import read_snapshots
 from console.queries.subscription import subscription_head
 
 __all__ = ["router"]

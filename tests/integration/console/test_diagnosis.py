@@ -35,7 +35,7 @@ from broker.models import (
     TopicSummary,
 )
 from console.diagnosis.snapshot import Database, Snapshot
-from console.queries.diagnosis import read_snapshots
+from console.queries.diagnosis.snapshots import read_snapshots
 from console.queries.subscription import subscription_head
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import NEVER_SILENT, ORDERS, Shop, connect, make_topic
@@ -318,7 +318,7 @@ def test_a_partitioned_dead_letter_topic_has_the_numbers_of_its_partitions(shop:
 def test_the_oldest_delivery_of_a_consumer_is_known_beyond_the_deliveries_that_are_read(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("console.queries.diagnosis.PENDING_READ", 1)
+    monkeypatch.setattr("console.queries.diagnosis.snapshots.PENDING_READ", 1)
     connect(shop.billing, key=2, now_ms=shop.now_ms)
     ConsumerSession.objects.filter(key=1).update(oldest_delivered_ms=shop.now_ms - 3000)
     ConsumerSession.objects.filter(key=2).update(name="other", oldest_delivered_ms=shop.now_ms - 9000)

@@ -358,6 +358,7 @@ async def test_a_flush_in_line_fails_with_a_message_that_cannot_be_sent(batching
     end_by_receipts(model)
     with pytest.raises(MessageTooBig):
         await flushing
+    assert isinstance(model.futures[1].exception(), MessageTooBig)
 
 
 async def test_a_flush_does_not_fail_with_a_later_message() -> None:

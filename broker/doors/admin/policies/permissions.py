@@ -66,7 +66,7 @@ async def grant_subscription_permission(
 async def revoke_subscription_permission(
     request: AdminRequest, tenant: str, namespace: str, subscription: str, role: str
 ) -> None:
-    """Forbid a role from using a subscription. If no role is left, every consumer of the topic may use the subscription."""
+    """Forbid a role from using a subscription. If no role is left, every consumer of the topic may use it."""
     subject = await _namespace(request, tenant, namespace)
     await _set(request, replace(subject, subscription=subscription), [role], [])
 

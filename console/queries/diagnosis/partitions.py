@@ -8,7 +8,7 @@ from typing import Final
 
 from console.diagnosis.diagnose import diagnose
 from console.diagnosis.partitions import SharedFinding, shared_findings
-from console.queries.diagnosis import read_snapshots
+from console.queries.diagnosis.snapshots import read_snapshots
 from console.queries.numbers import CursorRow
 from console.queries.subscription import SubscriptionHead, subscription_heads
 

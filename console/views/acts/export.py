@@ -8,7 +8,7 @@ from django.views.decorators.http import require_safe
 from console.access import Rights, viewer
 from console.act_log.export import export_acts
 from console.files import TOO_MANY, TRY_AGAIN, Form, sent, take_place
-from console.views.acts import acts_asked
+from console.views.acts.log import acts_asked
 
 __all__ = ["acts_export"]
 
