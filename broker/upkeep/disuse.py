@@ -123,9 +123,8 @@ class Disuse:
                     await self._endings.unload([name])
             except BrokerError as error:
                 logger.info("%s was not checked for disuse; a later round tries again: %s", each, error)
-            except (
-                Exception
-            ) as error:  # such as a damaged row: the topics after this one are checked nevertheless
+            except Exception as error:
+                # Such as a damaged row: the topics after this one are checked nevertheless.
                 if is_away(error):
                     raise
                 logger.exception("%s was not checked for disuse; a later round tries again", each)

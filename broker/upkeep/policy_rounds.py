@@ -121,6 +121,5 @@ class PolicyRounds:
 
 
 def _is_due(last_ms: int, every_ms: int, now_ms: int) -> bool:
-    return (
-        not 0 <= now_ms - last_ms < every_ms
-    )  # below 0: the clock was set back, and may take hours to catch up
+    passed_ms = now_ms - last_ms  # below 0: the clock was set back, and may take hours to catch up
+    return not 0 <= passed_ms < every_ms

@@ -99,22 +99,22 @@ def history_of_partitions(topic_id: int, cursors: Sequence[CursorRow], window_na
     readings: dict[tuple[int, int], list[Reading]] = {row: [] for row in rows}
     for reading in readings_of(frame, rolled_up_until(), rows):
         readings[reading.topic_id, reading.subscription_id].append(reading)
+    series = [
+        steps(
+            frame,
+            readings[head.topic_id, head.id],
+            readings[head.topic_id, 0],
+            now=Level(backlog_messages=backlogs[head.id]),
+            known_from_ms=int(head.created_at.timestamp() * 1000),
+        )
+        for head in heads.values()
+    ]
+    # Without a series, the subscription was just deleted: nothing is known.
     return History(
         window=window,
         from_ms=frame.from_ms,
         to_ms=frame.to_ms,
-        steps=summed_steps(
-            [
-                steps(
-                    frame,
-                    readings[head.topic_id, head.id],
-                    readings[head.topic_id, 0],
-                    now=Level(backlog_messages=backlogs[head.id]),
-                    known_from_ms=int(head.created_at.timestamp() * 1000),
-                )
-                for head in heads.values()
-            ]
-        ),
+        steps=summed_steps(series or [steps(frame, (), (), now=Level(), known_until_ms=0)]),
         acts=acts_in(topic_id, 0, from_ms=frame.from_ms, subscription=cursors[0].name),
     )
 

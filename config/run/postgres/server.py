@@ -161,12 +161,13 @@ class PostgresServer:
     def stop_leftover(self, timeout_s: float = 10.0) -> None:
         """End a server that still runs on this data folder, and what is left of one that was killed.
 
-        Remove a pid file that names some other process.
+        Remove a pid file that names some other process. It stays if a backend cannot be ended in time: then PostgreSQL
+        refuses to start beside it, which it finds by this file.
         """
         pid = self.leftover_pid()
         if pid is None:
-            self._end_orphans(timeout_s)
-            (self.data / "postmaster.pid").unlink(missing_ok=True)
+            if self._end_orphans(timeout_s):
+                (self.data / "postmaster.pid").unlink(missing_ok=True)
             return
         deadline = time.monotonic() + timeout_s
         with suppress(ProcessLookupError):  # it has ended meanwhile
@@ -185,18 +186,21 @@ class PostgresServer:
         pid = int(lines[0])
         return pid if f"{self.data}" in _command_line(pid) else None
 
-    def _end_orphans(self, timeout_s: float) -> None:
-        """Kill the backends of a killed server, and wait until they have ended.
+    def _end_orphans(self, timeout_s: float) -> bool:
+        """Kill the backends of a killed server, and wait until they have ended. Return whether all have.
 
         A backend notices the end of its server only when it waits. Until then it goes on with its query, and may write
         into files that the next server already recovers.
         """
         deadline = time.monotonic() + timeout_s
-        while (orphans := _running_in(self.data)) and time.monotonic() < deadline:
+        while orphans := _running_in(self.data):
+            if time.monotonic() > deadline:
+                return False
             for pid in orphans:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.02)
+        return True
 
     def last_words(self) -> str:
         """Return the last error in the server's log, or its last line if there is none."""

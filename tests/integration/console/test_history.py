@@ -12,6 +12,9 @@ from django.test import Client
 from django.utils.timezone import now
 
 from broker.models import Act, Cursor, StatsPoint10s, StatsPoint60s, StatsProgress, Subscription, Topic
+from console.queries.history import history_of_partitions
+from console.queries.numbers import cursors_named
+from console.queries.topics.log import ends_of
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import LONG_AGO, Shop, make_topic
 
@@ -159,6 +162,14 @@ def test_a_subscription_of_partitions_is_answered_in_minutes_as_their_sum(looker
     page = looker.get(f"{ORDERS.replace('orders', 'spread')}/s/both")
     assert 'data-chart="acks"' in page.content.decode()
     assert "1 act in this period" in text_of(page)
+
+
+def test_a_subscription_that_was_just_deleted_from_its_partitions_has_an_unknown_past(past: Shop) -> None:
+    ends = ends_of(past.topic.pk)
+    rows = cursors_named(past.topic.pk, ends, "billing", limit=1)
+    past.billing.delete()
+    found = history_of_partitions(past.topic.pk, rows, "1h")
+    assert {step.message_rate_out for step in found.steps} == {None}
 
 
 def test_sums_over_partitions_and_topics_are_in_minutes_and_unknown_after_the_last(

@@ -135,6 +135,25 @@ def test_a_server_that_ends_while_it_is_found_is_no_error(
     ).stop_leftover()
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_the_pid_file_goes_only_with_the_last_backend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+    looks = iter([[ended.pid], []])
+    monkeypatch.setattr(
+        "config.run.postgres.server._running_in", lambda _: next(looks) if ends else [ended.pid]
+    )
+    server = PostgresServer(
+        binaries=tmp_path, major=18, folder=tmp_path, port=1, user=SystemUser(name="", uid=None, gid=None)
+    )
+    server.data.mkdir()
+    (server.data / "postmaster.pid").write_text("no longer a process\n")
+    server.stop_leftover(timeout_s=10 if ends else 0)
+    assert (server.data / "postmaster.pid").exists() is not ends
+
+
 def test_a_long_log_is_emptied_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_source: Path, target: Path) -> None:
         target.write_text("half")
