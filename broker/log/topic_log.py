@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections import deque
@@ -42,6 +43,8 @@ class AppendBatch:
     size_bytes: int = 0
     # Monotonic time when its first send was queued, or when the previous batch was taken.
     since_s: float = 0.0
+    is_copied: bool = False  # the server copies its rows under the owner's lock, so that a batch can follow
+    turn: asyncio.Future[bool] | None = None  # of a batch that follows another: whether it may commit
 
     def receipts(self) -> dict[Any, tuple[list[Receipt], list[int]]]:
         """Return each producer's receipts in the order of its sends, and their totals as [messages, bytes]."""
@@ -107,8 +110,12 @@ class TopicLog:
         self.index = MessageIndex(ledgers)
         self.cached: TopicEntries = {}
         self.queue: deque[Send] = deque()
+        self.queued_bytes = 0
         self.queued_since_s = 0.0  # monotonic time; valid while the queue is not empty
         self.in_flight: AppendBatch | None = None
+        self.following: AppendBatch | None = (
+            None  # copied while the one in flight commits, and commits after it
+        )
         self.is_paused = False  # queued sends wait: see log/append_pause.py
         self.trimmed_through = 0  # ledgers up to this one still have rows to remove from PostgreSQL; 0 = none
         self._cache = cache
@@ -136,21 +143,29 @@ class TopicLog:
 
     def _give_up(self, error: BrokerError | None) -> None:
         self.is_open = False
-        self.queue.clear()
+        self._call_off()
+        self._empty_queue()
         self.listener.given_up(error)
 
     def refuse(self, error: BrokerError) -> None:
         """Refuse the sends that wait or are in flight, which are known not to be stored."""
-        batch, self.in_flight = self.in_flight, None
-        sends = [*(batch.sends if batch else ()), *self.queue]
-        self.queue.clear()
+        sends = self.unanswered()
+        self._call_off()
+        self.in_flight = None
+        self._empty_queue()
         self.listener.refused(sends, error)
+
+    def unanswered(self) -> list[Send]:
+        """Return the sends that are in flight or wait, in order."""
+        batches = [batch.sends for batch in (self.in_flight, self.following) if batch is not None]
+        return [send for sends in (*batches, self.queue) for send in sends]
 
     def enqueue(self, producer: Any, request: SendRequest) -> None:
         """Queue a send for the writer."""
         if not self.queue:
             self.queued_since_s = time.monotonic()
         self.queue.append((producer, request))
+        self.queued_bytes += len(request.data)
 
     def has_sends(self) -> bool:
         """Return whether there are sends to store now."""
@@ -172,17 +187,26 @@ class TopicLog:
     def take_batch(self, *, max_entries: int, max_bytes: int, now_ms: int) -> AppendBatch:
         """Give the next sends their positions and return them as a batch, which is now in flight.
 
-        The batch stays in flight until `committed`, `give_back` or `refuse`. Its last entry may exceed `max_bytes`.
-        Raises ValueError if no ledger is open.
+        While another batch is in flight, the new one follows it: its ids come next, and it may commit only after its
+        `turn` is true. The batch stays until `committed`, `give_back` or `refuse`. Its last entry may exceed
+        `max_bytes`. Raises ValueError if no ledger is open or a batch follows already.
         """
         ledger = self.ledgers.open_ledger()
-        if ledger is None:
-            raise ValueError("take_batch needs an open ledger")
+        if ledger is None or self.following is not None:
+            raise ValueError("take_batch needs an open ledger, and no batch that follows")
         append_ms = max(self._last_append_ms, now_ms)
         entry_id = ledger.entries
         messages, size_bytes = self.ledgers.total_messages, self.ledgers.total_bytes
-        # Set `in_flight` before the first send leaves the queue, so that a fault in between loses no send.
-        batch = self.in_flight = AppendBatch(since_s=self.queued_since_s)
+        batch = AppendBatch(since_s=self.queued_since_s)
+        # Keep the batch before the first send leaves the queue, so that a fault in between loses no send.
+        if self.in_flight is None:
+            self.in_flight = batch
+        else:
+            last = self.in_flight.entries[-1]
+            entry_id, append_ms = last.entry_id + 1, max(append_ms, last.append_ms)
+            messages, size_bytes = last.cumulative_messages, last.cumulative_bytes
+            batch.turn = asyncio.get_running_loop().create_future()
+            self.following = batch
         queue, sends, entries, ledger_id = self.queue, batch.sends, batch.entries, ledger.ledger_id
         while queue and len(entries) < max_entries and batch.size_bytes < max_bytes:
             send = queue[0]
@@ -216,12 +240,20 @@ class TopicLog:
             if outbox_id:
                 batch.outbox_ids.append(outbox_id)
             entry_id += 1
+        self.queued_bytes -= batch.size_bytes
         self.queued_since_s = time.monotonic()  # for the sends that stay
         return batch
 
     def committed(self, batch: AppendBatch) -> None:
-        """Add a durable batch to the log, so that it can be delivered."""
+        """Add a durable batch to the log, so that it can be delivered. The batch that follows is now in flight."""
         self.in_flight = None
+        following, self.following = self.following, None
+        if following is not None and following.turn is not None:
+            if following.turn.done():  # it waited too long, and its transaction is being rolled back
+                self._requeue(following)
+            else:
+                self.in_flight = following
+                following.turn.set_result(True)
         entries = batch.entries
         first, last = entries[0], entries[-1]
         self._last_append_ms = last.append_ms
@@ -241,10 +273,34 @@ class TopicLog:
         self._cache.add(self.cached, entries)
 
     def give_back(self, batch: AppendBatch) -> None:
-        """Put the sends of a batch that was not stored back into the queue, in order."""
-        self.in_flight = None
+        """Put the sends of a batch that was not stored back into the queue, with those of the batch that follows."""
+        following = self._call_off()
+        if following is not None:
+            self._requeue(following)
+        if batch is not following:
+            self.in_flight = None
+            self._requeue(batch)
+
+    def take_back_following(self) -> None:
+        """Put the sends of the batch that follows back into the queue: its turn does not come."""
+        if self.following is not None:
+            self.give_back(self.following)
+
+    def _requeue(self, batch: AppendBatch) -> None:
         self.queue.extendleft(reversed(batch.sends))
+        self.queued_bytes += batch.size_bytes
         self.queued_since_s = batch.since_s
+
+    def _call_off(self) -> AppendBatch | None:
+        """Say that the turn of the batch that follows does not come, and return the batch."""
+        batch, self.following = self.following, None
+        if batch is not None and batch.turn is not None and not batch.turn.done():
+            batch.turn.set_result(False)
+        return batch
+
+    def _empty_queue(self) -> None:
+        self.queue.clear()
+        self.queued_bytes = 0
 
     def remember(self, entries: list[StoredEntry]) -> None:
         """Add entries that were read from PostgreSQL or a file to the cache and the index."""

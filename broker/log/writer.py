@@ -2,7 +2,9 @@
 
 While a commit is in flight, the writer gathers new sends. An idle writer stores a send at once, without waiting for a
 timer. At most one commit is in flight per topic, so receipts cannot overtake each other. With two lanes, the server's
-fsync of one statement overlaps with the next statement.
+fsync of one statement overlaps with the next statement. A third lane follows a topic that publishes much: it copies the
+topic's next rows during a commit, and commits them afterwards. Otherwise one topic alone would leave the server idle
+while its commits are synced and answered.
 
 No failure leaves a topic with a batch in flight. After an unknown outcome the writer advances the epochs and reads the
 log. It refuses sends that are not stored and cannot be stored. Their producers are closed, so that they send again.
@@ -13,7 +15,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -41,10 +45,17 @@ __all__ = ["Writer"]
 
 logger = logging.getLogger(__name__)
 
-LANES = 2
+LANES = 3
+MOST_STORING = 2  # lanes that store at a time, besides one that follows; more would only make smaller commits
 MAX_ROLLS = 1000  # topics whose next ledgers one statement opens
 _RETRY_S = 0.05
 _RETRY_MOST_S = 1.0
+
+
+class _Job(Enum):
+    NONE = auto()
+    STORING = auto()
+    FOLLOWING = auto()  # copies rows whose turn to commit has not come
 
 
 @dataclass(slots=True)
@@ -53,6 +64,7 @@ class _Lane:
 
     name: str
     connection: PreparedConnection | None = None
+    job: _Job = _Job.NONE
 
     async def close(self) -> None:
         connection, self.connection = self.connection, None
@@ -72,10 +84,13 @@ class Writer:
         self._epochs = epochs
         self._pool = pool
         self._ready = ReadyLogs()
-        self._work = asyncio.Event()
-        self._lanes: list[asyncio.Task[None]] = []
+        self._followed: dict[
+            TopicLog, None
+        ] = {}  # logs with enough sends to copy during their commit, in order
+        self._idle: deque[asyncio.Future[None]] = deque()  # one for each lane that waits for work
+        self._lanes = [_Lane(f"writer {number}") for number in range(LANES)]
+        self._tasks: list[asyncio.Task[None]] = []
         self._topic_limit = TopicLimit()
-        self._busy = 0
         self._drained = asyncio.Event()
         self._drained.set()
         self.commits = 0
@@ -83,10 +98,7 @@ class Writer:
 
     def start(self) -> None:
         """Start the lanes; each opens its connection when it first has something to store."""
-        self._lanes = [
-            asyncio.create_task(self._run(_Lane(f"writer {number}")), name=f"writer {number}")
-            for number in range(LANES)
-        ]
+        self._tasks = [asyncio.create_task(self._run(lane), name=lane.name) for lane in self._lanes]
 
     async def drain(self) -> None:
         """Wait until everything submitted has been answered."""
@@ -94,29 +106,57 @@ class Writer:
 
     async def stop(self) -> None:
         """End the lanes. Call `drain` first if every send must be answered."""
-        for lane in self._lanes:
-            lane.cancel()
-        await asyncio.gather(*self._lanes, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def submit(self, log: TopicLog) -> None:
-        """Queue a log that has sends waiting. No effect if the log is queued, taken by a lane, in flight or paused."""
-        if log.is_queued or log.is_taken or log.in_flight is not None or log.is_paused:
+        """Queue a log that has sends waiting. No effect if the log is queued, taken by a lane or paused.
+
+        No effect either if the log is in flight, unless the server copies its rows and enough sends wait to copy more.
+        """
+        if log.is_queued or log.is_taken or log.is_paused:
             return
-        self._ready.add(log)
-        self._drained.clear()
-        self._work.set()
+        batch = log.in_flight
+        if batch is None:
+            self._ready.add(log)
+            self._drained.clear()
+        elif batch.is_copied and log.following is None and log.queued_bytes >= store.COPY_BYTES:
+            self._followed[log] = None
+        else:
+            return
+        self._wake()
+
+    def _next_job(self) -> _Job:
+        jobs = [lane.job for lane in self._lanes]
+        if self._ready and jobs.count(_Job.STORING) < MOST_STORING:
+            return _Job.STORING
+        return _Job.FOLLOWING if self._followed and _Job.FOLLOWING not in jobs else _Job.NONE
+
+    def _wake(self) -> None:
+        """Wake a lane if there is work for it."""
+        while self._idle and self._next_job() is not _Job.NONE:
+            waiter = self._idle.popleft()
+            if not waiter.done():  # else its lane was cancelled
+                waiter.set_result(None)
+                return
 
     async def _turn(self, lane: _Lane) -> None:
-        await self._work.wait()
-        if not self._ready:
-            self._work.clear()
+        lane.job = self._next_job()
+        if lane.job is _Job.NONE:
+            waiter = asyncio.get_running_loop().create_future()
+            self._idle.append(waiter)
+            await waiter
             return
-        self._busy += 1
         try:
-            await self._round(lane)
+            self._wake()
+            if lane.job is _Job.STORING:
+                await self._round(lane)
+            else:
+                await self._follow(lane)
         finally:
-            self._busy -= 1
-            if not self._ready and not self._busy:
+            lane.job = _Job.NONE
+            if not self._ready and all(each.job is _Job.NONE for each in self._lanes):
                 self._drained.set()
 
     async def _run(self, lane: _Lane) -> None:
@@ -147,15 +187,32 @@ class Writer:
         if log.needs_ledger(now_ms, self._segments.open_id):
             self.submit(log)  # its sends were refused and new sends came, or the segment was closed
             return
-        batches = self._gather(log, now_ms)
-        try:
-            await self._store(lane, batches)
-        except Exception:
-            logger.exception(
-                "%s: settling a failed append failed; the broker closes the logs it concerns", lane.name
-            )
-            for each in _in_flight(batches):
-                each.fence("an internal error left the outcome of an append unknown; see the broker's log")
+        await self._store_or_fence(lane, self._gather(log, now_ms))
+
+    async def _follow(self, lane: _Lane) -> None:
+        """Copy the next batch of a log while the one in flight commits, and commit it afterwards."""
+        log = next(iter(self._followed))
+        del self._followed[log]
+        await self._connected(lane)
+        batch = self._take_following(log)
+        if batch is None:
+            return
+        if batch.turn is not None:
+            batch.turn.add_done_callback(partial(self._turn_came, lane))
+        await self._store_or_fence(lane, {log: batch})
+        if log.following is batch:  # it failed before its turn, and is not stored
+            self._wait_for_commit(log)
+
+    def _turn_came(self, lane: _Lane, turn: asyncio.Future[bool]) -> None:
+        if turn.result():
+            lane.job = _Job.STORING
+            self._wake()
+
+    def _wait_for_commit(self, log: TopicLog) -> None:
+        """Take the batch that follows back, and copy no other before the one in flight is committed."""
+        log.take_back_following()
+        if log.in_flight is not None:
+            log.in_flight.is_copied = False
 
     async def _roll(self, logs: list[TopicLog], now_ms: int) -> None:
         """Open new ledgers for these topics. A failure affects only the topic that causes it."""
@@ -223,13 +280,53 @@ class Writer:
             self._refuse(log, error)
             return None
 
+    def _take_following(self, log: TopicLog) -> AppendBatch | None:
+        """Take the next batch of a log that has one in flight, or None if it must wait until that one is committed."""
+        before, now_ms, now_s = log.in_flight, self._clock.now_ms(), time.monotonic()
+        if (
+            before is None
+            or not before.is_copied
+            or log.following is not None
+            or not log.is_open
+            or not log.has_sends()
+            or log.needs_ledger(now_ms, self._segments.open_id)
+            or self._topic_limit.now(now_s) is not STATEMENT
+        ):
+            return None
+        try:
+            batch = log.take_batch(
+                max_entries=STATEMENT.entries, max_bytes=STATEMENT.size_bytes, now_ms=now_ms
+            )
+            if batch.size_bytes >= store.COPY_BYTES and not batch.delayed and not batch.outbox_ids:
+                return batch
+        except Exception:
+            logger.exception("%s: taking sends failed; they wait", log.name, extra={"topic": str(log.name)})
+        self._wait_for_commit(log)
+        return None
+
+    async def _store_or_fence(self, lane: _Lane, batches: dict[TopicLog, AppendBatch]) -> None:
+        try:
+            await self._store(lane, batches)
+        except Exception:
+            logger.exception(
+                "%s: settling a failed append failed; the broker closes the logs it concerns", lane.name
+            )
+            for each in _in_flight(batches):
+                each.fence("an internal error left the outcome of an append unknown; see the broker's log")
+
     async def _store(self, lane: _Lane, batches: dict[TopicLog, AppendBatch]) -> None:
-        """Store these batches and settle each one: committed, refused, queued again, or its log fenced."""
+        """Store these batches and settle each one: committed, refused, queued again, or its log fenced.
+
+        A batch that follows another and fails before its turn is not stored, and stays as it is.
+        """
         if not batches:
             return
         try:
             await self._append(await self._connected(lane), batches)
         except psycopg.Error as error:
+            if not _in_flight(batches):
+                logger.warning("append: copying ahead failed (%s)", first_line(error))
+                return
             if lane.connection is not None and not is_outcome_unknown(
                 error, is_closed=lane.connection.closed
             ):
@@ -243,6 +340,8 @@ class Writer:
                 self._resubmit(log)
         except Exception as error:
             logger.exception("storing the appends of %s topics failed inside the broker", len(batches))
+            if not _in_flight(batches):
+                return
             await self._store_one_by_one(lane, await self._not_stored(lane, batches), error)
 
     async def _append(self, connection: PreparedConnection, batches: dict[TopicLog, AppendBatch]) -> None:
@@ -258,7 +357,20 @@ class Writer:
         epochs = {log.topic_id: log.owner_epoch for log in batches}
         first = next(iter(batches))
         segment_id = first.segments[batches[first].entries[0].ledger_id]
-        stored = await store.append(connection, segment_id=segment_id, epochs=epochs, rows=rows)
+
+        def copying() -> None:
+            for log, batch in batches.items():
+                batch.is_copied = True
+                self._resubmit(log)
+
+        stored = await store.append(
+            connection,
+            segment_id=segment_id,
+            epochs=epochs,
+            rows=rows,
+            copying=copying,
+            turn=batches[first].turn,
+        )
         self.commits += 1
         for log, batch in batches.items():
             if log.topic_id in stored:
@@ -315,6 +427,8 @@ class Writer:
         self.unknown_outcomes += 1
         await lane.close()
         unknown = _in_flight(batches)
+        for log in unknown:
+            log.take_back_following()  # until its transaction ends, the epochs cannot be advanced
         kept = await self._epochs.advance_or_fence({log: log.owner_epoch for log in unknown})
         missing: dict[TopicLog, AppendBatch] = {}
         for log, batch in unknown.items():

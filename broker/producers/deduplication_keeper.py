@@ -152,8 +152,7 @@ class DeduplicationKeeper:
             topic.deduplication = TopicDeduplication(topic.log.ledgers.last_position())
             if current is not None:
                 topic.deduplication.take_waiting(current)
-            in_flight = topic.log.in_flight
-            topic.deduplication.pushed([*(in_flight.sends if in_flight else ()), *topic.log.queue])
+            topic.deduplication.pushed(topic.log.unanswered())
 
     def tidy(self, topic: DeduplicatedTopic) -> None:
         """Forget producers that have been gone long enough.

@@ -28,6 +28,9 @@ _PLANNED_ONCE: Final = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=
 # Small appends have three statements for each segment, and most appends go into the newest segment.
 MOST_PREPARED: Final = 16
 _CANCEL_S: Final = 5.0
+_TURN_S: Final = (
+    5.0  # a transaction that waits longer for its turn is rolled back: it holds locks that others may need
+)
 
 
 class PreparedConnection:
@@ -76,19 +79,30 @@ class PreparedConnection:
         self._pgconn.send_query_prepared(name, values, [Format.BINARY] * len(values), Format.BINARY)
         return (await self._answer())[-1]
 
-    async def copy(self, statements: bytes, streams: Callable[[PGresult], Iterator[bytes]]) -> None:
+    async def copy(
+        self,
+        statements: bytes,
+        streams: Callable[[PGresult], Iterator[bytes]],
+        *,
+        turn: asyncio.Future[bool] | None = None,
+    ) -> None:
         """Run statements as one transaction: a SELECT, then COPY … FROM STDIN, once or several times.
 
-        `streams` gets the rows of the SELECT, in the text format, and yields the bytes that each COPY reads. Errors and
-        cancellation are those of `execute`. Nothing is stored if a COPY fails.
+        `streams` gets the rows of the SELECT, in the text format, and yields the bytes that each COPY reads. The
+        transaction commits only after `turn` is true. If `turn` is false, which it becomes after 5 s, nothing is stored
+        and this raises psycopg.errors.QueryCanceled. Other errors and cancellation are those of `execute`. Nothing is
+        stored if a COPY fails.
         """
         self._pgconn.send_query(statements)
         answer = await self._answer()
         data = streams(answer[0])
         try:
+            rows = next(data)
             while answer[-1].status == ExecStatus.COPY_IN:
-                self._pgconn.put_copy_data(next(data))
-                self._pgconn.put_copy_end()
+                self._pgconn.put_copy_data(rows)
+                rows = next(data, b"")
+                may_end = rows or turn is None or await self._is_turn(turn)
+                self._pgconn.put_copy_end(None if may_end else b"the turn of this transaction did not come")
                 answer = await self._answer()
         except BaseException:
             if self._pgconn.transaction_status == TransactionStatus.ACTIVE:
@@ -109,6 +123,36 @@ class PreparedConnection:
 
     async def _answer(self) -> list[PGresult]:
         """Wait until the server has answered, or waits for the rows of a COPY. Raises the server's psycopg.Error."""
+        answered = self._sent()
+        try:
+            await answered
+        except asyncio.CancelledError:
+            await self._cancel()
+            raise
+        return self._without_error()
+
+    def _without_error(self) -> list[PGresult]:
+        for result in self._results:
+            if result.status == ExecStatus.FATAL_ERROR:
+                raise error_from_result(result, encoding=self._connection.info.encoding)
+        return self._results
+
+    async def _is_turn(self, turn: asyncio.Future[bool]) -> bool:
+        """Send the rows of a COPY, and return whether `turn` becomes true in time.
+
+        Raises the psycopg.Error with which the server ends the COPY meanwhile.
+        """
+        answered = self._sent()
+        await asyncio.wait((turn, answered), timeout=_TURN_S, return_when=asyncio.FIRST_COMPLETED)
+        if answered.done():
+            answered.result()
+            self._without_error()
+        if not turn.done():
+            turn.set_result(False)
+        return turn.result()
+
+    def _sent(self) -> asyncio.Future[None]:
+        """Send what was asked, and return the future that is done when the server has answered."""
         loop = asyncio.get_running_loop()
         self._results = []
         self._answered = loop.create_future()
@@ -116,15 +160,7 @@ class PreparedConnection:
             self._socket = self._pgconn.socket
             loop.add_reader(self._socket, self._on_readable)
         self._on_writable()
-        try:
-            await self._answered
-        except asyncio.CancelledError:
-            await self._cancel()
-            raise
-        for result in self._results:
-            if result.status == ExecStatus.FATAL_ERROR:
-                raise error_from_result(result, encoding=self._connection.info.encoding)
-        return self._results
+        return self._answered
 
     def _on_readable(self) -> None:
         try:

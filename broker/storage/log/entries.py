@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
@@ -18,6 +19,7 @@ from broker.storage.prepared_connection import PreparedConnection
 from broker.storage.queries import for_segment, query
 
 __all__ = [
+    "COPY_BYTES",
     "AppendRows",
     "LastEntry",
     "append",
@@ -59,6 +61,11 @@ class AppendRows:
         if moved:
             self.moved[topic_id] = moved
 
+    @property
+    def can_be_copied(self) -> bool:
+        """Whether these are enough rows for COPY, and only entries."""
+        return self.size_bytes >= COPY_BYTES and not self.delayed and not self.moved
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEntry:
@@ -72,17 +79,25 @@ class LastEntry:
 
 
 async def append(
-    connection: PreparedConnection, *, segment_id: int, epochs: dict[int, int], rows: AppendRows
+    connection: PreparedConnection,
+    *,
+    segment_id: int,
+    epochs: dict[int, int],
+    rows: AppendRows,
+    copying: Callable[[], None] | None = None,
+    turn: asyncio.Future[bool] | None = None,
 ) -> set[int]:
     """Store the rows of each topic that still has the epoch given here. Return the ids of these topics.
 
-    `epochs` maps topic ids to epochs. Nothing of the other topics is stored. Raises psycopg.Error: if the server
-    refuses a row, nothing was stored; if the connection is lost, `is_outcome_unknown` is true for the error. Not safe
-    to cancel, because the outcome would be unknown.
+    `epochs` maps topic ids to epochs. Nothing of the other topics is stored. Calls `copying` when the server has locked
+    the owners' rows and takes the rows by COPY. With a `turn`, which only rows that can be copied may have, commits
+    after it is true; if it becomes false, nothing is stored and this raises psycopg.errors.QueryCanceled. Raises
+    psycopg.Error: if the server refuses a row, nothing was stored; if the connection is lost, `is_outcome_unknown` is
+    true for the error. Not safe to cancel, because the outcome would be unknown.
     """
-    if rows.size_bytes < COPY_BYTES or rows.delayed or rows.moved:
+    if not rows.can_be_copied:
         return await _insert(connection, segment_id, epochs, rows)
-    return await _copy(connection, segment_id, epochs, rows)
+    return await _copy(connection, segment_id, epochs, rows, copying, turn)
 
 
 async def _insert(
@@ -178,7 +193,12 @@ def _moved(rows: AppendRows) -> tuple[bytes, ...]:
 
 
 async def _copy(
-    connection: PreparedConnection, segment_id: int, epochs: dict[int, int], rows: AppendRows
+    connection: PreparedConnection,
+    segment_id: int,
+    epochs: dict[int, int],
+    rows: AppendRows,
+    copying: Callable[[], None] | None,
+    turn: asyncio.Future[bool] | None,
 ) -> set[int]:
     """Store the rows with COPY: two or three round trips, but half of PostgreSQL's CPU time for large entries."""
     packed = {topic_id: copy_rows(entries) for topic_id, entries in rows.entries.items()}
@@ -192,11 +212,15 @@ async def _copy(
 
     def streams(locked: PGresult) -> Iterator[bytes]:
         owned.update(int(locked.get_value(row, 0) or b"") for row in range(locked.ntuples))
+        if copying is not None:
+            copying()
         kept = [each for topic_id, each in packed.items() if topic_id in owned]
         yield entries_stream(kept)
-        yield rest_stream(kept)
+        if has_rest:
+            yield rest_stream(kept)
 
-    await connection.copy(b";".join((locking, *(for_segment(name, segment_id) for name in names))), streams)
+    statements = b";".join((locking, *(for_segment(name, segment_id) for name in names)))
+    await connection.copy(statements, streams, turn=turn)
     return owned
 
 
