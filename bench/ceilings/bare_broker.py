@@ -22,7 +22,7 @@ from bench.ceilings.tcp_echo import echo_latency
 from bench.load.elsewhere import elsewhere
 from bench.load.messages import entries
 from bench.load.open_loop import Latencies, run_exactly
-from broker.log.topic_limit import BESIDE_LIGHT
+from broker.log.scheduling.topic_limit import BESIDE_LIGHT
 
 __all__ = ["Strain", "bare_latency", "wal_bytes"]
 

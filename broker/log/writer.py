@@ -12,13 +12,8 @@ log. It refuses sends that are not stored and cannot be stored. Their producers 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
-from collections import deque
-from dataclasses import dataclass
-from enum import Enum, auto
-from functools import partial
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -27,15 +22,14 @@ from broker.clock import Clock
 from broker.core.errors import PersistenceFailed
 from broker.log.epochs import TAKEN, Epochs
 from broker.log.ledger_rolling import roll_ledgers
-from broker.log.ready_logs import ReadyLogs
+from broker.log.scheduling.lanes import Lane, Lanes
+from broker.log.scheduling.topic_limit import STATEMENT, Size, TopicLimit
 from broker.log.segments import Segments
-from broker.log.topic_limit import STATEMENT, Size, TopicLimit
 from broker.log.topic_log import AppendBatch
 from broker.storage.connection import is_outcome_unknown
 from broker.storage.log import entries as store
 from broker.storage.pool import first_line, repeat_until_done
 from broker.storage.prepared_connection import PreparedConnection
-from broker.storage.supervised import for_ever
 
 if TYPE_CHECKING:
     from broker.log.topic_log import TopicLog
@@ -45,31 +39,7 @@ __all__ = ["Writer"]
 
 logger = logging.getLogger(__name__)
 
-LANES = 3
-MOST_STORING = 2  # lanes that store at a time, besides one that follows; more would only make smaller commits
 MAX_ROLLS = 1000  # topics whose next ledgers one statement opens
-_RETRY_S = 0.05
-_RETRY_MOST_S = 1.0
-
-
-class _Job(Enum):
-    NONE = auto()
-    STORING = auto()
-    FOLLOWING = auto()  # copies rows whose turn to commit has not come
-
-
-@dataclass(slots=True)
-class _Lane:
-    """The connection of one task, opened when the task first has something to store and again after a loss."""
-
-    name: str
-    connection: PreparedConnection | None = None
-    job: _Job = _Job.NONE
-
-    async def close(self) -> None:
-        connection, self.connection = self.connection, None
-        if connection is not None:
-            await connection.close()
 
 
 class Writer:
@@ -78,101 +48,40 @@ class Writer:
     def __init__(
         self, conninfo: str, *, clock: Clock, segments: Segments, epochs: Epochs, pool: ConnectionPool
     ) -> None:
-        self._conninfo = conninfo
         self._clock = clock
         self._segments = segments
         self._epochs = epochs
         self._pool = pool
-        self._ready = ReadyLogs()
-        self._followed: dict[
-            TopicLog, None
-        ] = {}  # logs with enough sends to copy during their commit, in order
-        self._idle: deque[asyncio.Future[None]] = deque()  # one for each lane that waits for work
-        self._lanes = [_Lane(f"writer {number}") for number in range(LANES)]
-        self._tasks: list[asyncio.Task[None]] = []
         self._topic_limit = TopicLimit()
-        self._drained = asyncio.Event()
-        self._drained.set()
+        self._lanes = Lanes(conninfo, store=self._round, follow=self._follow)
+        self._ready = self._lanes.ready
         self.commits = 0
         self.unknown_outcomes = 0
 
     def start(self) -> None:
         """Start the lanes; each opens its connection when it first has something to store."""
-        self._tasks = [asyncio.create_task(self._run(lane), name=lane.name) for lane in self._lanes]
+        self._lanes.start()
 
     async def drain(self) -> None:
         """Wait until everything submitted has been answered."""
-        await self._drained.wait()
+        await self._lanes.drain()
 
     async def stop(self) -> None:
         """End the lanes. Call `drain` first if every send must be answered."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._lanes.stop()
 
     def submit(self, log: TopicLog) -> None:
-        """Queue a log that has sends waiting. No effect if the log is queued, taken by a lane or paused.
+        """Queue a log that has sends waiting. Safe to repeat: see `Lanes.submit`."""
+        self._lanes.submit(log)
 
-        No effect either if the log is in flight, unless the server copies its rows and enough sends wait to copy more.
-        """
-        if log.is_queued or log.is_taken or log.is_paused:
-            return
-        batch = log.in_flight
-        if batch is None:
-            self._ready.add(log)
-            self._drained.clear()
-        elif batch.is_copied and log.following is None and log.queued_bytes >= store.COPY_BYTES:
-            self._followed[log] = None
-        else:
-            return
-        self._wake()
-
-    def _next_job(self) -> _Job:
-        jobs = [lane.job for lane in self._lanes]
-        if self._ready and jobs.count(_Job.STORING) < MOST_STORING:
-            return _Job.STORING
-        return _Job.FOLLOWING if self._followed and _Job.FOLLOWING not in jobs else _Job.NONE
-
-    def _wake(self) -> None:
-        """Wake a lane if there is work for it."""
-        while self._idle and self._next_job() is not _Job.NONE:
-            waiter = self._idle.popleft()
-            if not waiter.done():  # else its lane was cancelled
-                waiter.set_result(None)
-                return
-
-    async def _turn(self, lane: _Lane) -> None:
-        lane.job = self._next_job()
-        if lane.job is _Job.NONE:
-            waiter = asyncio.get_running_loop().create_future()
-            self._idle.append(waiter)
-            await waiter
-            return
-        try:
-            self._wake()
-            if lane.job is _Job.STORING:
-                await self._round(lane)
-            else:
-                await self._follow(lane)
-        finally:
-            lane.job = _Job.NONE
-            if not self._ready and all(each.job is _Job.NONE for each in self._lanes):
-                self._drained.set()
-
-    async def _run(self, lane: _Lane) -> None:
-        try:
-            await for_ever(partial(self._turn, lane), what=lane.name)
-        finally:
-            await lane.close()
-
-    async def _round(self, lane: _Lane) -> None:
+    async def _round(self, lane: Lane) -> None:
         """Gather the batches of one statement, store them, and answer. Settle every log taken, whatever fails."""
         log = self._ready.next()
         if not log.is_open or not log.has_sends():
             return
         log.is_taken = True
         try:
-            await self._connected(lane)
+            await lane.connected()
             now_ms = self._clock.now_ms()
             if log.needs_ledger(now_ms, self._segments.open_id):
                 full = self._ready.take_full(self._segments.open_id, now_ms, most=MAX_ROLLS - 1)
@@ -189,24 +98,16 @@ class Writer:
             return
         await self._store_or_fence(lane, self._gather(log, now_ms))
 
-    async def _follow(self, lane: _Lane) -> None:
+    async def _follow(self, lane: Lane, log: TopicLog) -> None:
         """Copy the next batch of a log while the one in flight commits, and commit it afterwards."""
-        log = next(iter(self._followed))
-        del self._followed[log]
-        await self._connected(lane)
+        await lane.connected()
         batch = self._take_following(log)
-        if batch is None:
+        if batch is None or batch.turn is None:
             return
-        if batch.turn is not None:
-            batch.turn.add_done_callback(partial(self._turn_came, lane))
+        batch.turn.add_done_callback(lambda turn: self._lanes.turn_came(lane) if turn.result() else None)
         await self._store_or_fence(lane, {log: batch})
         if log.following is batch:  # it failed before its turn, and is not stored
             self._wait_for_commit(log)
-
-    def _turn_came(self, lane: _Lane, turn: asyncio.Future[bool]) -> None:
-        if turn.result():
-            lane.job = _Job.STORING
-            self._wake()
 
     def _wait_for_commit(self, log: TopicLog) -> None:
         """Take the batch that follows back, and copy no other before the one in flight is committed."""
@@ -234,19 +135,6 @@ class Writer:
             for log in logs[1:]:
                 log.is_taken = False
                 self._resubmit(log)
-
-    async def _connected(self, lane: _Lane) -> PreparedConnection:
-        delay_s = _RETRY_S
-        while lane.connection is None or lane.connection.closed:
-            try:
-                lane.connection = await PreparedConnection.open(self._conninfo, name=lane.name)
-            except psycopg.OperationalError as error:
-                logger.warning(
-                    "%s: the database is unavailable (%s); trying again", lane.name, first_line(error)
-                )
-                await asyncio.sleep(delay_s)
-                delay_s = min(delay_s * 2, _RETRY_MOST_S)
-        return lane.connection
 
     def _gather(self, first: TopicLog, now_ms: int) -> dict[TopicLog, AppendBatch]:
         """Take batches from `first` and other topics ready for the same segment, up to one statement's size."""
@@ -304,7 +192,7 @@ class Writer:
         self._wait_for_commit(log)
         return None
 
-    async def _store_or_fence(self, lane: _Lane, batches: dict[TopicLog, AppendBatch]) -> None:
+    async def _store_or_fence(self, lane: Lane, batches: dict[TopicLog, AppendBatch]) -> None:
         try:
             await self._store(lane, batches)
         except Exception:
@@ -314,7 +202,7 @@ class Writer:
             for each in _in_flight(batches):
                 each.fence("an internal error left the outcome of an append unknown; see the broker's log")
 
-    async def _store(self, lane: _Lane, batches: dict[TopicLog, AppendBatch]) -> None:
+    async def _store(self, lane: Lane, batches: dict[TopicLog, AppendBatch]) -> None:
         """Store these batches and settle each one: committed, refused, queued again, or its log fenced.
 
         A batch that follows another and fails before its turn is not stored, and stays as it is.
@@ -322,7 +210,7 @@ class Writer:
         if not batches:
             return
         try:
-            await self._append(await self._connected(lane), batches)
+            await self._append(await lane.connected(), batches)
         except psycopg.Error as error:
             if not _in_flight(batches):
                 logger.warning("append: copying ahead failed (%s)", first_line(error))
@@ -397,7 +285,7 @@ class Writer:
             self.submit(log)
 
     async def _store_one_by_one(
-        self, lane: _Lane, batches: dict[TopicLog, AppendBatch], error: Exception
+        self, lane: Lane, batches: dict[TopicLog, AppendBatch], error: Exception
     ) -> None:
         """Settle batches that are not stored: a failure affects only the topic that causes it."""
         if len(batches) == 1:
@@ -418,7 +306,7 @@ class Writer:
         log.refuse(PersistenceFailed(reason))
 
     async def _not_stored(
-        self, lane: _Lane, batches: dict[TopicLog, AppendBatch]
+        self, lane: Lane, batches: dict[TopicLog, AppendBatch]
     ) -> dict[TopicLog, AppendBatch]:
         """Find out what a statement of unknown outcome stored. Settle the stored batches, and return the others.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.log.topic_limit import BESIDE_LIGHT, STATEMENT, Size, TopicLimit
+from broker.log.scheduling.topic_limit import BESIDE_LIGHT, STATEMENT, Size, TopicLimit
 
 BUSY, ALSO_BUSY, LIGHT = 1, 2, 3
 MUCH, LITTLE = Size(8, 1024 * 1024), Size(1, 1000)

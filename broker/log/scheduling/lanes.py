@@ -1,0 +1,171 @@
+"""The writer's lanes: tasks with a connection each, and the logs that wait for one of them.
+
+Two lanes store at a time. A third may copy rows ahead: those of a log whose rows before them are being committed. When
+their turn to commit comes, this lane stores, and another one may copy ahead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+
+from broker.log.scheduling.ready_logs import ReadyLogs
+from broker.storage.log.entries import COPY_BYTES
+from broker.storage.pool import first_line
+from broker.storage.prepared_connection import PreparedConnection
+from broker.storage.supervised import for_ever
+
+if TYPE_CHECKING:
+    from broker.log.topic_log import TopicLog
+
+__all__ = ["Lane", "Lanes"]
+
+logger = logging.getLogger(__name__)
+
+_LANES: Final = 3
+_MOST_STORING: Final = 2  # more lanes would make smaller commits of the same sends
+_RETRY_S: Final = 0.05
+_RETRY_MOST_S: Final = 1.0
+
+
+class _Job(Enum):
+    NONE = auto()
+    STORING = auto()
+    FOLLOWING = auto()  # copies rows whose turn to commit has not come
+
+
+@dataclass(slots=True)
+class Lane:
+    """The connection of one task, opened when the task first has something to store and again after a loss."""
+
+    name: str
+    conninfo: str
+    connection: PreparedConnection | None = None
+    job: _Job = _Job.NONE
+
+    async def connected(self) -> PreparedConnection:
+        """Return the connection. While the database is unavailable, try again and again."""
+        delay_s = _RETRY_S
+        while self.connection is None or self.connection.closed:
+            try:
+                self.connection = await PreparedConnection.open(self.conninfo, name=self.name)
+            except psycopg.OperationalError as error:
+                logger.warning(
+                    "%s: the database is unavailable (%s); trying again", self.name, first_line(error)
+                )
+                await asyncio.sleep(delay_s)
+                delay_s = min(delay_s * 2, _RETRY_MOST_S)
+        return self.connection
+
+    async def close(self) -> None:
+        """Close the connection. Safe to repeat."""
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            await connection.close()
+
+
+class Lanes:
+    """Gives lanes to logs. `store` and `follow` do the work of a lane: they take logs and settle them."""
+
+    def __init__(
+        self,
+        conninfo: str,
+        *,
+        store: Callable[[Lane], Awaitable[None]],
+        follow: Callable[[Lane, TopicLog], Awaitable[None]],
+    ) -> None:
+        self._store = store
+        self._follow = follow
+        self.ready = ReadyLogs()
+        self._followed: dict[
+            TopicLog, None
+        ] = {}  # logs that may be followed, in the order in which they came
+        self._lanes = [Lane(f"writer {number}", conninfo) for number in range(_LANES)]
+        self._idle: deque[asyncio.Future[None]] = deque()  # one for each lane that waits for work
+        self._tasks: list[asyncio.Task[None]] = []
+        self._drained = asyncio.Event()
+        self._drained.set()
+
+    def start(self) -> None:
+        """Start the lanes; each opens its connection when it first has something to store."""
+        self._tasks = [asyncio.create_task(self._run(lane), name=lane.name) for lane in self._lanes]
+
+    async def drain(self) -> None:
+        """Wait until everything submitted has been answered."""
+        await self._drained.wait()
+
+    async def stop(self) -> None:
+        """End the lanes. Call `drain` first if every send must be answered."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def submit(self, log: TopicLog) -> None:
+        """Queue a log that has sends waiting. No effect if the log is queued, taken by a lane or paused.
+
+        No effect either if the log is in flight, unless the server copies its rows and enough sends wait to copy more.
+        """
+        if log.is_queued or log.is_taken or log.is_paused:
+            return
+        batch = log.in_flight
+        if batch is None:
+            self.ready.add(log)
+            self._drained.clear()
+        elif batch.is_copied and log.following is None and log.queued_bytes >= COPY_BYTES:
+            self._followed[log] = None
+        else:
+            return
+        self._wake()
+
+    def turn_came(self, lane: Lane) -> None:
+        """The rows that this lane copied ahead may commit, so that another lane may copy ahead."""
+        lane.job = _Job.STORING
+        self._wake()
+
+    def _next_job(self) -> _Job:
+        jobs = [lane.job for lane in self._lanes]
+        if self.ready and jobs.count(_Job.STORING) < _MOST_STORING:
+            return _Job.STORING
+        return _Job.FOLLOWING if self._followed and _Job.FOLLOWING not in jobs else _Job.NONE
+
+    def _wake(self) -> None:
+        """Wake a lane if there is work for it."""
+        while self._idle and self._next_job() is not _Job.NONE:
+            waiter = self._idle.popleft()
+            if not waiter.done():  # else its lane was cancelled
+                waiter.set_result(None)
+                return
+
+    async def _turn(self, lane: Lane) -> None:
+        lane.job = self._next_job()
+        if lane.job is _Job.NONE:
+            waiter = asyncio.get_running_loop().create_future()
+            self._idle.append(waiter)
+            await waiter
+            return
+        try:
+            self._wake()
+            if lane.job is _Job.STORING:
+                await self._store(lane)
+            else:
+                log = next(iter(self._followed))
+                del self._followed[log]
+                await self._follow(lane, log)
+        finally:
+            lane.job = _Job.NONE
+            if not self.ready and all(each.job is _Job.NONE for each in self._lanes):
+                self._drained.set()
+
+    async def _run(self, lane: Lane) -> None:
+        try:
+            await for_ever(partial(self._turn, lane), what=lane.name)
+        finally:
+            await lane.close()
