@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import floor
 from typing import Final
 
-from console.diagnosis.pace import SHARED, Connected, are_known, idle_among
+from console.diagnosis.pace import SHARED, Connected, are_known, idle_among, starved_among
 from console.diagnosis.snapshot import STILL_PER_S
 from console.words.numerals import count, rate, span
 from console.words.said import Said, said, said_many
@@ -101,6 +101,10 @@ def what_if(
     if not are_known(consumers, now_ms):
         return said(
             "No estimate yet: a consumer connected less than 20 s ago, and how fast it works is not known."
+        )
+    if starved_among(consumers, type_, now_ms):
+        return said(
+            "No estimate: a consumer asks for messages but got none for 20 s, so more consumers would not help."
         )
     if drain_s:
         # The page also shows `drain_s`, which comes from a longer time than the rates. The estimate must agree with it.

@@ -458,6 +458,22 @@ def test_a_consumer_that_takes_nothing_does_not_count_as_a_slow_one() -> None:
     assert "Failover gives everything to one consumer" in found.cures[0].text
 
 
+@pytest.mark.parametrize(
+    ("type_", "says"), [("Key_Shared", "Spread the messages over more keys"), ("Shared", "Make each consumer faster")]
+)
+def test_more_consumers_are_no_cure_while_one_gets_no_messages(type_: str, says: str) -> None:
+    found = found_by(
+        "too_slow",
+        subscription__state="falling behind",
+        subscription__type=type_,
+        consumers=(a_consumer(), silent(2, **IDLE)),
+    )
+    assert evidence(found)["acked by each consumer"] == HEALTHY.subscription.message_rate_acked
+    assert evidence(found)["consumers that get no messages"] == 1
+    assert [each.text.startswith(says) for each in found.cures] == [True]
+    assert "more consumers would not help" in found.cures[0].text
+
+
 def test_a_consumer_that_stands_by_does_not_halve_the_pace_of_the_active_one() -> None:
     found = found_by(
         "too_slow",
