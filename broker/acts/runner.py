@@ -150,7 +150,7 @@ class ActRunner:
             if isinstance(error, ActConflict) and error.preview is not None:
                 await self._replan(act, error, error.preview)
             else:
-                # A send of unknown outcome may have changed something, which a refusal never does.
+                # A refusal never changes anything, but a send of unknown outcome may have.
                 state = "failed" if isinstance(error, SendOutcomeUnknown | PartlyDone) else "refused"
                 await self._finish(act, state=state, error=str(error), error_code=error.code)
             return error

@@ -21,7 +21,7 @@ __all__ = ["MOST_DRIFT_MESSAGES", "TYPED_ABOVE_MESSAGES", "Drift", "Standing", "
 
 TYPED_ABOVE_MESSAGES: Final = 10_000  # an operator confirms a larger replay by typing a name
 MOST_DRIFT_MESSAGES: Final = 10**15  # the largest drift that a request may allow
-_WITHIN_S: Final = 30  # a plan is expected to be applied in this time
+_WITHIN_S: Final = 30  # a plan is expected to be applied within this time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -166,7 +166,7 @@ def _shown(name: str, value: PolicyValue) -> str:
 
 
 def _kept(names: Sequence[str], after: Policies) -> tuple[str, ...]:
-    """Return a note on how long acked messages stay, if the change names a limit of retention: both limits apply."""
+    """Return a note on how long acked messages stay, if the change names one of the two limits of retention."""
     if not {"retention_ms", "retention_bytes"}.intersection(names):
         return ()
     return (f"retention_ms and retention_bytes both apply: acked messages are {kept(after)}",)
