@@ -77,7 +77,7 @@ class GuardedBroker:
     def recheck(self) -> None:
         """Check again after a change of permissions or revocations.
 
-        Raises AuthenticationFailed if the token was revoked or the password was changed, and NotAuthorized if the
+        Raises AuthenticationFailed if the token was revoked or the password was changed. Raises NotAuthorized if the
         client has an open producer, consumer or topic watch that it is no longer allowed to have.
         """
         if self.principal is not None:

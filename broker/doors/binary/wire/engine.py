@@ -333,7 +333,7 @@ class ServerEngine:
     def send_watch_update(
         self, watcher_id: int, *, added: frozenset[str], removed: frozenset[str], names: frozenset[str]
     ) -> None:
-        """Send WATCH_TOPIC_UPDATE, several if one frame has no room. `names` is the whole list after the change."""
+        """Send WATCH_TOPIC_UPDATE, or several if one frame is too small. `names` is the whole list after the change."""
         frame = answers.watch_update(watcher_id, added=added, removed=removed, topics=names)
         if len(frame) <= self._longest_answer_bytes or len(added) + len(removed) < 2:
             self._write(frame)
