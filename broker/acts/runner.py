@@ -246,7 +246,7 @@ class ActRunner:
             await store.wake_requester(connection, act.act_id)
 
     async def _resume(self) -> None:
-        """Continue the long work of a broker that has stopped or died, and end its clients' commands.
+        """Continue the long work that an earlier broker left, and end the commands that its clients had begun.
 
         Later calls do nothing.
         """

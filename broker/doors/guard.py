@@ -44,7 +44,7 @@ class GuardedBroker:
     def __init__(self, broker: BrokerPort, principal: Principal | None = None) -> None:
         self.principal = principal
         self._broker = broker
-        # Created with the first producer, consumer or watch, which the guard of a pull never opens.
+        # Created with the first producer, consumer or watch. The guard of a pull never opens one.
         self._open: _Open | None = None
 
     @property

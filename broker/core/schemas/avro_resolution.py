@@ -235,7 +235,7 @@ def _same_name(pair: _Pair, reader: Mapping[str, Any], writer: Mapping[str, Any]
 
 
 def _names_of(pair: _Pair, named: Mapping[str, Any]) -> list[str]:
-    """Return the name of a type or field, and its aliases, each of which counts as a comparison."""
+    """Return the name of a type or field, and its aliases. Each alias counts as a comparison."""
     aliases = named.get("aliases")
     if not isinstance(aliases, list):
         return [str(named["name"])]

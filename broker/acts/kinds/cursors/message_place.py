@@ -108,7 +108,7 @@ async def _require_own(pool: ConnectionPool, topic: Topic, text: str, ledger_id:
     if owner is not None and owner != topic.name.full:
         raise NothingToActOn(f"message id {text!r} belongs to {owner}, not to {topic.name}")
     first = next(iter(topic.log.ledgers), None)
-    # Trimmed ledgers leave no row, so an older id without a row may have been this topic's, unless the topic still
+    # Trimmed ledgers leave no row, so an older ledger without a row may have been this topic's, unless the topic still
     # has its first entry.
     if first is None or ledger_id > first.ledger_id or not first.entries_before:
         raise NothingToActOn(f"message id {text!r}: {topic.name} has no ledger {ledger_id}")

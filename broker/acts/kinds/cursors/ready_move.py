@@ -85,7 +85,7 @@ class ReadyMove:
         }
 
     def stored(self, act_id: int, recorded: AckOverlay, *, undo_window_s: int) -> None:
-        """Tell the subscription if the cursor ended inside a batch, and record acks for an undo from now on."""
+        """If the cursor ended inside a batch, tell the subscription. From now on, record acks for an undo."""
         inside = self.change.inside(self.subscription.cursor)
         if inside is not None:
             self.subscription.act_passed(*inside)

@@ -73,7 +73,7 @@ async def send(
 
 
 async def stored(context: ActContext, noted: Mapping[str, Any]) -> Position | None:
-    """Return where an earlier attempt stored the message, None if it did not.
+    """Return where an earlier attempt stored the message; None if it did not.
 
     Raises SendOutcomeUnknown if the topic has trimmed entries that may have included the message, or still has sends
     under way.

@@ -64,7 +64,7 @@ class TopicPolicies(_Change):
 
 
 class _SetPolicies(ActKind[Any]):
-    """A change of policies. The plan records the old and new ones; apply is refused if they have changed since."""
+    """A change of policies. The plan records the old and new ones; apply is refused if the old ones have changed."""
 
     no_undo = "to undo it, set the earlier policies"
 

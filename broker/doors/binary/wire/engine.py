@@ -340,7 +340,8 @@ class ServerEngine:
             return
         added_first, removed_first = _half(added), _half(removed)
         added_later, removed_later = added - added_first, removed - removed_first
-        # Each update has the hash of the list that the client has then: it may lose the connection before the next one.
+        # Each update has the hash of the list that the client then has, because the connection may be lost before the
+        # next update.
         between = (names - added_later) | removed_later
         self.send_watch_update(watcher_id, added=added_first, removed=removed_first, names=between)
         self.send_watch_update(watcher_id, added=added_later, removed=removed_later, names=names)

@@ -111,7 +111,7 @@ class Letters:
         if self._dead_letter is not None:
             given, legacy = self._dead_letter.topic, legacy_dead_letter_name(self._subscription)
             if without_own:
-                # A topic must come before its dead letter topic, whose name is longer.
+                # A topic must come before a dead letter topic that is named after it and so has a longer name.
                 bases.sort(key=lambda base: len(base.full))
             for base in bases:
                 if base.full in own:

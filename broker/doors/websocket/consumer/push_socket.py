@@ -77,8 +77,8 @@ class PushSocket(BrokerSocket):
         """Attach to each topic, or to its partitions. Raises BrokerError.
 
         `request` gets the name of a topic or partition, and the topic's number of partitions. `crypto_failure_action`
-        says what to do with an encrypted entry. A missing topic is created; but if the socket is growing, the broker
-        chose the topics, and one that was deleted meanwhile is passed over.
+        says what to do with an encrypted entry. A missing topic is created. But if the socket is growing, the broker
+        chose the topics: a missing one was deleted meanwhile, and is passed over.
         """
         for text in topics:
             topic = TopicName.parse(text)
