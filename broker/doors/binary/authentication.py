@@ -54,7 +54,7 @@ class ConnectionAuthentication:
         self._can_refresh = False
         self._check: asyncio.Task[None] | None = None  # set while a thread checks credentials
         self._refresh: asyncio.TimerHandle | None = None  # set while the client owes new credentials
-        self._looks = 0  # checks that found that the broker did not read from the peer
+        self._looks = 0  # how many checks found that the broker was not reading from the peer
         self._watch = CredentialsWatch(
             broker, guard, call_later=call_later, on_expired=self._expired, on_refused=self._refused
         )
