@@ -28,7 +28,7 @@ class HandlerInvalid(ValueError):
 class Handler:
     """One subscription of one topic, and the function that gets its messages."""
 
-    name: str  # of the function, with its module
+    name: str  # the function's name, with its module
     function: HandlerFunction
     topic: TopicName
     subscription: str
@@ -72,8 +72,8 @@ def handler(
 
     The worker acks the message when the function returns. If the function raises, the message is delivered again after
     `retry_delay_s`. Delivery is at least once: when a worker dies, its messages are handled again, so write a function
-    that can safely run twice. A plain function runs in a thread with its own database connection, a coroutine function
-    on the worker's event loop. `atomic` runs the function in a transaction, and the ack follows the commit. Raises
+    that can safely run twice. A plain function runs in a thread with its own database connection; a coroutine function
+    runs on the worker's event loop. `atomic` runs the function in a transaction, and the ack follows the commit. Raises
     HandlerInvalid when the module is imported, if the arguments cannot work.
     """
 

@@ -23,12 +23,12 @@ logger = logging.getLogger(__name__)
 class Command(BaseCommand):
     """Serves pulsar:// and WebSocket clients.
 
-    If it cannot start, it says why in one sentence and exits with 78 if the same start will fail again, with 75 if
-    another broker has the lock, else with 1.
+    If the broker cannot start, it says why in one sentence. It exits with 78 if the same start would fail again, with
+    75 if another broker has the lock, and otherwise with 1.
     """
 
     help = "Run the broker: Pulsar's binary protocol, the WebSocket API, /metrics, /healthz and /readyz."
-    requires_system_checks = ()  # `make check` runs them; here they would slow down every start
+    requires_system_checks = ()  # `make check` runs the checks; here they would slow down every start
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         try:
