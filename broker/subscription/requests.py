@@ -124,7 +124,7 @@ class ConsumerSink(Protocol):
         """On Failover, tell the client whether this consumer is now active (gets every message) or not (gets none)."""
 
     async def is_alive(self) -> bool:
-        """Return whether the peer answers a ping within 5 s. Another consumer wants to take this consumer's place."""
+        """Return whether the peer answers a ping within 5 s. Called when another consumer wants its place."""
 
 
 DurableCallback = Callable[["BrokerError | None"], None]

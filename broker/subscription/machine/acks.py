@@ -142,8 +142,8 @@ class Acks:
                     continue
                 position, remaining = self._ledgers.previous_of(position), None
             if cumulative and position.entry_id < 0 and self._ledgers.get(position.ledger_id) is not None:
-                # For a message inside a batch, clients count down to the entry before the batch, also from a ledger's
-                # first entry.
+                # For a cumulative ack inside a batch, clients send the id of the entry before the batch. They do so
+                # even if the batch is the ledger's first entry: that id is -1.
                 position = self._ledgers.previous_of(position)
             if cumulative and story.watches_acks:
                 newly = list(without_acked(cursor, self._ledgers.spans(cursor.mark_delete, position)))

@@ -84,7 +84,7 @@ class Member:
         self.messages_acked = 0
         self.messages_redelivered = 0
         self.entries_out = 0
-        self.first_flow_ms = 0  # of these times, 0 = never
+        self.first_flow_ms = 0  # 0 = never, here and in the next four lines
         self.last_flow_ms = 0
         self.first_delivery_ms = 0
         self.last_delivery_ms = 0
