@@ -34,7 +34,7 @@ class Handler:
     subscription: str
     type: SubscriptionType
     concurrency: int  # messages handled at once by one worker
-    from_earliest: bool  # a new subscription begins with the first message stored, instead of the next one
+    from_earliest: bool  # a new subscription begins at the oldest stored message, not at the next new one
     atomic: bool  # each call runs in its own transaction
     retry_delay_ms: int  # after an exception
     ack_timeout_ms: int  # a message not handled within this time is delivered again; 0 = no limit

@@ -39,8 +39,7 @@ class _StatsPoint(models.Model):
     backlog = models.BigIntegerField(null=True)  # at the end of the bucket
     backlog_most = models.BigIntegerField(null=True)  # the largest seen in the bucket, including both ends
     stored_bytes = models.BigIntegerField(null=True)  # at the end of the bucket; NULL for a subscription
-    # For a subscription, how many messages took how long from delivery to ack: below 1 ms, below 2 ms, 4 ms, 8 ms and
-    # so on.
+    # For a subscription, numbers of messages by their time from delivery to ack: below 1 ms, 2 ms, 4 ms and so on.
     ack_latencies = ArrayField(models.BigIntegerField(), null=True)
 
     class Meta:
@@ -111,7 +110,7 @@ class DeliveryStory(models.Model):
     redelivery_count = models.IntegerField()
     consumer_name = models.TextField()  # "" = the broker itself
     consumer_address = models.TextField()
-    detail = models.TextField()  # the topic of a letter
+    detail = models.TextField()  # the topic to which a letter was written
     expires_ms = models.BigIntegerField()
 
     class Meta:

@@ -159,7 +159,7 @@ class Schemas:
         if await repeat_until_done(
             self._pool, lambda c: store.add(c, topic, version, schema), what="storing a schema"
         ):
-            # This updates the cache, except after a first version: an empty list is not cached, so the next call reads.
+            # This extends the cached list. Before the first version no list was cached: the next call reads the table.
             versions.append(StoredSchema(version=version, schema=schema))
             return version
         # Another process stored that version, or this process did and the answer was lost.

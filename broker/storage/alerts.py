@@ -100,7 +100,7 @@ class Notification:
 
 
 def match_parameters(rules: Iterable[Mapping[str, object]], now_ms: int) -> dict[str, Any]:
-    """Return the parameters of the statement `matches` of alerts.sql, which names the keys that each rule has."""
+    """Return the parameters of the statement `matches` in alerts.sql. That statement lists the keys of a rule."""
     return {
         "rules": json.dumps([dict(rule) for rule in rules]),
         "now_ms": now_ms,

@@ -52,7 +52,7 @@ class SubscribeRequest:
     earliest: bool = False  # True: a new subscription begins at the first entry; False: after the last entry
     start: Position | None = None  # non-durable only: the first entry to send; EARLIEST/LATEST allowed
     start_remaining: int | None = None  # ack set of the entry at `start`; None = send all its messages
-    rollback_s: int = 0  # > 0: start this many seconds back
+    rollback_s: int = 0  # > 0: start with the messages from this many seconds ago
     create_topic: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     subscription_properties: Mapping[str, str] = field(default_factory=dict)

@@ -43,7 +43,7 @@ _MULTI_TOPIC_PATH: Final = "a multi-topic consumer's path is /ws/v3/consumer/{su
 
 
 def socket_routes(broker: BrokerPort, clock: Clock) -> list[URLPattern]:
-    """Return the routes; the first that matches wins. They match undecoded paths, see `RawPath`.
+    """Return the routes; the first that matches wins. They match undecoded paths (see `RawPath`).
 
     The topic of a producer or reader is everything after the namespace, as in Pulsar's releases 3.x and 4.x. Newer
     releases silently drop further segments, so they serve a topic that the client did not name.

@@ -1,4 +1,4 @@
-"""Apply acks of clients. An ack changes cursor and dispatcher at once; the flusher stores the cursor some time later.
+"""Apply acks of clients. An ack changes the cursor and dispatcher at once; the flusher stores the cursor later.
 
 An ack is late when the counts of its entry are not in memory: it waits until they are loaded, and every later ack waits
 behind it. An ack that comes during a move of the cursor, or is late when one begins, is put off until the move is over.

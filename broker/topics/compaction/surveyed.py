@@ -82,6 +82,6 @@ class SurveyedPass:
 
 
 def _hashed(key: Key) -> bytes:
-    """Return the hash that Spark computes. A binary key is hashed behind a byte that no text begins with."""
+    """Return the hash that Spark computes. A binary key is hashed with a prefix byte that no text begins with."""
     data = key.encode() if isinstance(key, str) else b"\xff" + key
     return hashlib.md5(data, usedforsecurity=False).digest()
