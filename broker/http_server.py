@@ -68,7 +68,7 @@ class LimitedConnection(HTTPChannel):
 
     def __init__(self) -> None:
         super().__init__()
-        self._deadline: Any = None  # the timer that refuses the current request
+        self._deadline: Any = None  # the timer that refuses a request that takes too long
         self._abort: Any = None
         self._is_refused = False
 

@@ -36,7 +36,7 @@ class Act(models.Model):
     topic = models.ForeignKey(Topic, models.SET_NULL, null=True)
     subscription = models.ForeignKey(Subscription, models.SET_NULL, null=True)
     topic_name = models.TextField()  # kept after the topic is deleted
-    namespace = models.GeneratedField(  # tenant/namespace: some users see only the acts of some
+    namespace = models.GeneratedField(  # tenant/namespace, which limits what some users see
         expression=_NAMESPACE, output_field=models.TextField(), db_persist=True
     )
     subscription_name = models.TextField()

@@ -39,7 +39,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True)
 class Family(Generic[S]):
-    """One number for each topic or subscription. If its `value` is None, it has no series."""
+    """One number for each topic or subscription. Where `value` returns None, there is no series."""
 
     name: str
     kind: str

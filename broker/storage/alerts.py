@@ -79,7 +79,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAlert:
-    """A stored alert that waits or fires, or that has cleared but is not yet notified as cleared."""
+    """A stored alert that waits or fires, or that has cleared and still needs a notification that says so."""
 
     rule_id: int
     topic_name: str
