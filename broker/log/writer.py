@@ -42,14 +42,14 @@ __all__ = ["Writer"]
 logger = logging.getLogger(__name__)
 
 LANES = 2
-MAX_ROLLS = 1000  # topics whose next ledgers one statement opens
+MAX_ROLLS = 1000  # the number of topics whose next ledgers one statement may open
 _RETRY_S = 0.05
 _RETRY_MOST_S = 1.0
 
 
 @dataclass(slots=True)
 class _Lane:
-    """The connection of one task, opened when the task first has something to store and again after a loss."""
+    """The connection of one task. It opens when the task first has something to store, and again after a loss."""
 
     name: str
     connection: PreparedConnection | None = None
@@ -126,7 +126,7 @@ class Writer:
             await lane.close()
 
     async def _round(self, lane: _Lane) -> None:
-        """Gather the batches of one statement, store them, and answer. Settle every log taken, whatever fails."""
+        """Gather the batches of one statement, store them, and answer producers. Settle every log, whatever fails."""
         log = self._ready.next()
         if not log.is_open or not log.has_sends():
             return
