@@ -40,14 +40,20 @@ def find(snapshot: Snapshot) -> Finding | None:
             fact(said("acked by each consumer"), each_acks, Unit.PER_SECOND),
             fact(said("consumers"), len(snapshot.consumers), Unit.CONSUMERS),
             *((fact(said("consumers that take no messages"), len(idle), Unit.CONSUMERS),) if idle else ()),
-            *((fact(said("consumers that get no messages"), len(starved), Unit.CONSUMERS),) if starved else ()),
+            *(
+                (fact(said("consumers that get no messages"), len(starved), Unit.CONSUMERS),)
+                if starved
+                else ()
+            ),
             *((fact(said("falling behind"), subscription.state_since_ms, Unit.TIME),) if is_judged else ()),
         ),
         cures=(
             *(_cure_of_idle(each) for each in idle[:1]),
             _cure_of_starved(subscription.type)
             if starved
-            else _cure(subscription.type, _missing(snapshot, rate_in - rate_acked, each_acks) if is_judged else 0),
+            else _cure(
+                subscription.type, _missing(snapshot, rate_in - rate_acked, each_acks) if is_judged else 0
+            ),
         ),
     )
 

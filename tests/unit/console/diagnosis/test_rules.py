@@ -459,7 +459,8 @@ def test_a_consumer_that_takes_nothing_does_not_count_as_a_slow_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("type_", "says"), [("Key_Shared", "Spread the messages over more keys"), ("Shared", "Make each consumer faster")]
+    ("type_", "says"),
+    [("Key_Shared", "Spread the messages over more keys"), ("Shared", "Make each consumer faster")],
 )
 def test_more_consumers_are_no_cure_while_one_gets_no_messages(type_: str, says: str) -> None:
     found = found_by(
