@@ -244,7 +244,7 @@ def _keep_running(coroutine: Coroutine[Any, Any, None]) -> None:
 
 
 async def _drop(aio: AioClient) -> None:
-    """Close the connections. After `shutdown`, also fail unanswered sends: threads may wait for their room."""
+    """Close the connections. After `shutdown`, also fail unanswered sends, because threads may wait for room."""
     await (aio.close() if aio.is_closed else aio.pool.close())
 
 

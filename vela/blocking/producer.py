@@ -119,7 +119,7 @@ class Producer(Facade[AioProducer]):
             future.add_done_callback(lambda done: self._answer(callback, done))
             try:
                 self.aio.send_outgoing(message, future)
-            except Exception as error:  # of the application's message_router
+            except Exception as error:  # raised by the application's message_router
                 is_known = isinstance(error, VelaError)
                 future.set_exception(error if is_known else UnknownError(f"message_router failed: {error!r}"))
 

@@ -28,7 +28,7 @@ class TlsFiles:
     """PEM files; "" = none."""
 
     trust: str = ""  # the only authorities to trust
-    certificate: str = ""  # of this client
+    certificate: str = ""  # the certificate of this client
     key: str = ""
 
     def context(self) -> ssl.SSLContext | None:

@@ -82,6 +82,6 @@ class PullListener(Generic[C]):
             return
         loop = asyncio.get_running_loop()
         outcome = await loop.run_in_executor(self._threads, self._function, self._consumer, message)
-        # True for a lambda that returns a coroutine, and for an object whose `__call__` is a coroutine function.
+        # A lambda may return a coroutine, and the `__call__` of an object may be a coroutine function.
         if inspect.isawaitable(outcome):
             await outcome

@@ -47,8 +47,8 @@ class WebSocketTransport(asyncio.Protocol):
         self._address = address
         self._engine = ClientProtocol(parse_uri(address.url), max_size=_MAX_MESSAGE_BYTES)
         self._transport: asyncio.Transport | None = None
-        self._is_heard = False  # a byte arrived
-        self._broken: Exception | None = None  # the broker's violation of the protocol
+        self._is_heard = False  # True: at least one byte arrived
+        self._broken: Exception | None = None  # the error if the broker broke the protocol
         self._closing: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[None] = self._loop.create_future()
