@@ -114,9 +114,9 @@ class AckGrouping:
     ) -> Position | None:
         """Ack everything up to and including one message.
 
-        Returns the last entry that is wholly acked by this call, or None if the call changed nothing. For a message
-        inside a batch, without batch index acks, that is the entry before the batch, but only at the first call for
-        that batch. Raises ValueError like `add`.
+        Returns the last entry that is wholly acked by this call, or None if the call changed nothing. Without batch
+        index acks, a message inside a batch acks only the entries before the batch. After that, calls for the same
+        batch return None until its last message is acked. Raises ValueError like `add`.
         """
         position, remaining = (ledger_id, entry_id), None
         if batch_index >= 0 and (remaining := self._remaining_after(position, batch_index, batch_size)):

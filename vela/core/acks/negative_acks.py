@@ -21,7 +21,7 @@ MIN_NEGATIVE_ACK_DELAY_MS: Final = 100
 
 _PRECISE_TICK_MS: Final = 32
 _TRUNCATED_TICK_MS: Final = 256
-_PERIODS: Final = 3  # in one delay
+_PERIODS: Final = 3  # how many fit in one delay
 
 
 class NegativeAckTimer(StrEnum):
@@ -56,7 +56,7 @@ class NegativeAcks:
         is_periodic = timer is NegativeAckTimer.PERIODIC
         shortest_ms = self._delay_ms if backoff is None else max(MIN_NEGATIVE_ACK_DELAY_MS, backoff.min_ms)
         self._period_ms = shortest_ms // _PERIODS if is_periodic else 0
-        self._next_look_ms: int | None = None  # of the periodic timer, while it runs
+        self._next_look_ms: int | None = None  # when the periodic timer looks next; None = it does not run
         self._timer = timer
         self._wheel: TimingWheel[Position] = TimingWheel(tick_ms=_PRECISE_TICK_MS)
 

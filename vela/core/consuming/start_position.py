@@ -20,11 +20,11 @@ class StartPosition:
     ledger_id: int
     entry_id: int
     batch_index: int  # -1 = the entry as a whole
-    inclusive: bool  # the message itself is wanted
+    inclusive: bool  # whether to deliver the message itself
 
     @classmethod
     def at(cls, message_id: MessageId, *, inclusive: bool) -> Self | None:
-        """Return the start at a message, or None for an end of the topic, before which there is nothing to skip."""
+        """Return the start at a message. None for `earliest` and `latest`, because they leave nothing to skip."""
         if message_id in (MessageId.earliest, MessageId.latest):
             return None
         first = message_id.first_chunk() or message_id

@@ -33,9 +33,9 @@ class Batch(Generic[T]):
     def __init__(self, sequence_id: int, named_by: Outgoing | None = None) -> None:
         self.sequence_id = sequence_id  # of the first message
         self.last_sequence_id = sequence_id
-        self.named_by = named_by  # key-based: the message whose keys the entry also gets
+        self.named_by = named_by  # with key-based batches, a message whose keys the entry also gets
         self.payload = bytearray()  # the groups, uncompressed
-        self.payload_bytes = 0  # of the messages alone
+        self.payload_bytes = 0  # size of the messages' payloads alone
         self.tokens: list[T] = []  # one per message
 
     def add(self, message: Outgoing, sequence_id: int, token: T) -> None:
