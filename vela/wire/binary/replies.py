@@ -162,7 +162,7 @@ class SendError(NamedTuple):
     """SEND_ERROR: that entry is not stored."""
 
     producer_id: int
-    sequence_id: int  # the higher of the SEND's two
+    sequence_id: int  # the higher of the two in the SEND
     code: ServerError
     message: str
 

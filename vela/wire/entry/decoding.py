@@ -102,9 +102,9 @@ def decode_messages(entry: bytes, *, max_message_bytes: int) -> list[Message]:
 def open_entry(entry: bytes, *, max_message_bytes: int) -> OpenedEntry:
     """Check an entry and decompress its payload.
 
-    Checks in the receiver's order: checksum, metadata, sizes, decompression.
-    Raises ChecksumMismatch, MetadataCorrupt, UncompressedSizeExceeded (payload, unpacked, above `max_message_bytes`),
-    DecompressionFailed, CodecUnavailable, EntryEncrypted, EntryIsChunk.
+    Checks in the receiver's order: checksum, metadata, sizes, decompression. Raises ChecksumMismatch, MetadataCorrupt,
+    UncompressedSizeExceeded (the payload would be larger than `max_message_bytes`), DecompressionFailed,
+    CodecUnavailable, EntryEncrypted, EntryIsChunk.
     """
     if not checksum_ok(entry):
         if entry[:2] != MAGIC:

@@ -16,7 +16,7 @@ __all__ = ["PropertyFilter", "parse_property_filter"]
 
 MAX_FILTER_CHARACTERS: Final = 4096
 _MAX_DEPTH: Final = 32
-# A longer property is no number. Trying to read one of 5 MB takes 20 ms, and a filter may try it 600 times.
+# A longer property is not read as a number. Trying to read one of 5 MB takes 20 ms, and a filter may try it 600 times.
 _MAX_NUMBER_CHARACTERS: Final = 400
 
 Properties: TypeAlias = Mapping[str, str]
@@ -162,7 +162,7 @@ class _Parser:
         return found
 
 
-_COMPARISONS: Final[dict[str, Callable[[int], bool]]] = {  # functions of the sign of left minus right
+_COMPARISONS: Final[dict[str, Callable[[int], bool]]] = {  # each gets the sign of left minus right
     "=": lambda sign: sign == 0,
     "<>": lambda sign: sign != 0,
     "<": lambda sign: sign < 0,
