@@ -37,7 +37,7 @@ class LoopThread:
     """
 
     def __init__(self, name: str) -> None:
-        # Reentrant: while a thread holds the lock, Python may collect an abandoned client, whose `stop` takes it again.
+        # Reentrant: Python may collect an abandoned client while a thread holds the lock, and its `stop` locks again.
         self._guard = threading.RLock()
         self._queue: deque[Callable[[], object]] = deque()
         self._is_woken = False

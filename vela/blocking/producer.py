@@ -92,7 +92,7 @@ class Producer(Facade[AioProducer]):
         their receipts, the result is ProducerQueueIsFull; with `block_if_queue_full`, this call waits for room instead.
 
         Raises AlreadyClosed if the client is closed, InvalidConfiguration for a wrong argument, and the schema's
-        TypeError or ValueError for content that the schema does not take.
+        TypeError or ValueError for content that the schema does not accept.
         """
         if callback is not None and not callable(callback):
             raise InvalidConfiguration(

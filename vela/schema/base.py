@@ -87,7 +87,7 @@ class Schema(ABC, Generic[T]):
         self._schema_info = SchemaInfo(
             name=schema_name,
             schema_type=SchemaType(int(schema_type)),
-            # Spaces and "null" as in Apache's Python client: the broker takes only equal bytes for the same version.
+            # Spaces and "null" as in Apache's Python client: the broker sees only equal bytes as the same version.
             definition=json.dumps(schema_definition, indent=1).encode(),
         )
 

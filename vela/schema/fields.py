@@ -251,7 +251,7 @@ class CustomEnum(Field[E]):
         return val.name if avro else val.value
 
     def from_plain(self, val: Any, *, avro: bool) -> Any:
-        """Return the member with this value in JSON, which may be another member's name."""
+        """Return the member that has this value in JSON, even if the value is another member's name."""
         return self._by_text.get(val, val) if isinstance(val, str) and not avro else val
 
 

@@ -87,7 +87,7 @@ class DecompressionFailed(EntryCorrupt):
 
 
 class CodecUnavailable(DecompressionFailed):
-    """This side does not know the codec of the payload, which may be undamaged."""
+    """This side does not know the codec of the payload. The payload may be undamaged."""
 
 
 class UncompressedSizeExceeded(EntryCorrupt):

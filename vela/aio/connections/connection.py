@@ -105,7 +105,7 @@ class Connection:
 
     @property
     def max_message_bytes(self) -> int:
-        """Return the largest entry that the broker takes, in bytes."""
+        """Return the size of the largest entry that the broker accepts, in bytes."""
         return self._engine.max_message_bytes
 
     @property

@@ -119,7 +119,7 @@ class Producer(ABC):
         `block_if_queue_full` the message waits for room instead: await the future, or use `send`, so that the number of
         waiting messages does not grow. Other errors: Timeout, MessageTooBig, ChecksumError, CryptoError,
         TopicTerminated, ProducerFenced, NotAllowedError, AlreadyClosed. The call itself raises InvalidConfiguration for
-        a wrong argument, and the schema's TypeError or ValueError for content that the schema does not take.
+        a wrong argument, and the schema's TypeError or ValueError for content that the schema does not accept.
         """
         future: SendFuture = self._loop.create_future()
         try:

@@ -130,8 +130,8 @@ class WebSocketTransport(asyncio.Protocol):
         """Return what may be wrong when the server closes before it answers the handshake."""
         text = f"{self._address.url} closed the connection instead of upgrading it: is this the HTTP port?"
         if self._address.tls and not self._is_heard:
-            # A server that refuses a client's certificate says so after the client's part of the handshake, and the
-            # client may see the connection close before it has read the refusal.
+            # A server that refuses a client's certificate says so after the client's part of the handshake. The client
+            # may see the connection close before it has read the refusal.
             text += " Or does it require a client certificate?"
         return text
 

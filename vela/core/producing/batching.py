@@ -67,7 +67,7 @@ class Gathering(Protocol[T]):
     def add(self, message: Outgoing, token: T) -> bool:
         """Add a message that fits.
 
-        Return True if the caller must `take()` now: the batch is full or takes no others.
+        Return True if the caller must `take()` now: the batch is full or accepts no other message.
         """
 
     def take(self) -> list[Batch[T]]:
@@ -119,7 +119,7 @@ class Batching(Generic[T]):
     def add(self, message: Outgoing, token: T) -> bool:
         """Add a message that fits.
 
-        Return True if the caller must `take()` now: the batch is full or takes no others.
+        Return True if the caller must `take()` now: the batch is full or accepts no other message.
         """
         explicit, ids = message.sequence_id, self._sequence_ids
         maybe_duplicate = explicit is not None and explicit < ids.next

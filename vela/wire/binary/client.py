@@ -120,7 +120,7 @@ class ClientEngine:
         failure: RemoteProtocolError | None = None
         while True:
             frames: list[Frame] = []
-            # CONNECTED announces a limit for the frames after it, which may be in the same bytes.
+            # CONNECTED announces a limit for later frames, and such frames may be in the same bytes.
             most = 1 if self._state is ConnectionState.CONNECTING else _EVERY_FRAME
             try:
                 self._decoder.feed_into(data, frames, most=most)

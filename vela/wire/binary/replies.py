@@ -90,7 +90,7 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connected:
-    """CONNECTED: the broker takes this client."""
+    """CONNECTED: the broker accepts this client."""
 
     server_version: str
     protocol_version: int  # as the broker announces it
