@@ -195,7 +195,7 @@ class Client(Facade[AioClient]):
 def _listening(
     name: str, listener: Callable[[Any, Message], object] | None, made: Future[R]
 ) -> Listener | None:
-    """Return a listener that waits for `made` and calls the application's listener with it.
+    """Return a listener that waits for `made` and passes its result to the application's listener.
 
     The first message can arrive before `subscribe` or `create_reader` returns.
     """

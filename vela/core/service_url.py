@@ -84,7 +84,7 @@ def parse_broker_url(text: str) -> BrokerAddress:
 
 
 def is_host(text: str) -> bool:
-    """Return whether the text can be looked up as a host. If it cannot, Python does not raise an OSError."""
+    """Return whether the text can be looked up as a host. Looking up other text raises no OSError."""
     try:
         text.encode("idna")
     except UnicodeError:  # a part between dots is empty or too long

@@ -63,7 +63,7 @@ class MalformedFrame(RemoteProtocolError):
 
 
 class MalformedCommand(RemoteProtocolError):
-    """The command is not protobuf, lacks a required field, or a field has an impossible value."""
+    """The command is not protobuf, lacks a required field, or has a field with an impossible value."""
 
 
 class UnexpectedCommand(RemoteProtocolError):

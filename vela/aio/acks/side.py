@@ -79,9 +79,9 @@ class AckSide(AckSender):
             unacked.add((entry.ledger_id, entry.entry_id), entry.redelivery_count)
 
     def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
-        """Have the entry of a message delivered again after the delay. This ends its ack timeout.
+        """Have the entry of a message delivered again after the delay. Ends the message's ack timeout.
 
-        This sends nothing now, and awaiting the result returns at once. Safe to repeat. Raises AlreadyClosed, and
+        Nothing is sent now, and awaiting the result returns at once. Safe to repeat. Raises AlreadyClosed, and
         OperationNotSupported for an id that no message has.
         """
         self._require_open()
@@ -126,7 +126,7 @@ class AckSide(AckSender):
         self.flush()  # so that the broker does not send acked messages again
         link = self._owner.connection()
         if link is None:
-            return  # the broker delivers them again after reconnecting
+            return  # the broker delivers them again on the next connection
         if self._earlier_chunks:
             positions = self._with_earlier_chunks(positions)
         self._acks.asked_again(positions)

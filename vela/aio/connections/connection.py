@@ -161,7 +161,7 @@ class Connection:
         await asyncio.shield(self._lost)
 
     def abort(self, error: VelaError) -> None:
-        """Close at once. Requests fail with `error`, and sinks get it."""
+        """Close at once. Requests fail with `error`, and sinks get the same error."""
         self._lose(error, abort=True)
 
     def _lose(self, error: VelaError, *, abort: bool) -> None:

@@ -29,7 +29,7 @@ _WITHOUT_TLS: Final = re.compile(rb"HTTP/1\.\d (?!400|3)")
 async def other_door(address: BrokerAddress, *, client_version: str) -> str | None:
     """Return what is wrong with this address, or None if its URL is right or the protocol is unknown.
 
-    Waits at most for one answer's time limit. Raises nothing. If it is cancelled, no connection stays open.
+    Waits at most `_ANSWER_S`. Raises nothing. If this call is cancelled, no connection stays open.
     """
     if address.tls:
         return await _without_tls(address, client_version)

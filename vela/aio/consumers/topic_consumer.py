@@ -59,7 +59,7 @@ __all__ = ["TopicConsumer"]
 
 logger = logging.getLogger(__name__)
 
-# Pause between two checks of has_message_available while a message is on its way. It doubles from first to last.
+# Pause between two checks of has_message_available while a message is on its way. It doubles up to _LAST_LOOK_S.
 _FIRST_LOOK_S: Final = 0.1
 _LAST_LOOK_S: Final = 1.0
 

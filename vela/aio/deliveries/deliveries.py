@@ -258,7 +258,7 @@ class Deliveries:
         self.flow.attached()
 
     async def close(self, deadline: Deadline) -> None:
-        """Drop what waits, wake waiting calls, finish the letters and send the collected acks. Safe to repeat."""
+        """Drop waiting messages, wake waiting calls, finish the letters and send the collected acks. Safe to repeat."""
         self._drop()
         self._intake.close()
         self.flow.close()

@@ -137,7 +137,7 @@ class Intake:
         if start is not None and start.ledger_id == ledger_id and start.entry_id == entry_id:
             bodies = self._from_start(start, reply, bodies)
         if batch_size and len(bodies) != batch_size:
-            # Acks of these messages complete the entry; the others are acked or skipped.
+            # Acks of these messages complete the entry. Its other messages are already acked or skipped.
             ack_set = _bits(bodies)
         acked = owner.acks.delivered(ledger_id, entry_id, batch_size, ack_set)
         if acked:  # acks of this consumer that the broker has not processed yet

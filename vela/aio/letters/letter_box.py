@@ -191,7 +191,7 @@ class LetterBox:
         return _Target(topic=topic, suffix="DLQ", initial_subscription=self.policy.initial_subscription)
 
     async def _choose(self, named_after: str, name: str, legacy: str) -> str:
-        """Return `name`, or the name that old clients use if a topic with that name exists."""
+        """Return the name that old clients use, if such a topic exists, else `name`."""
         domain = named_after.partition("://")[0]
         known = f"{domain}://{namespace_of(named_after)}/{legacy}"
         try:
@@ -211,7 +211,7 @@ class LetterBox:
         except _ENDS_A_PRODUCER:
             known = self._producers.get(key)
             if known is not None and known.done() and not known.exception() and known.result() is producer:
-                del self._producers[key]  # the next letter opens another
+                del self._producers[key]  # the next letter opens another producer
             await producer.close()
             raise
 

@@ -57,7 +57,7 @@ class Flushes:
                 flush.error = flush.error or error
 
     def answered(self, sends: int) -> None:
-        """End the flushes that wait for no more than the first `sends` sends."""
+        """End the flushes that wait only for sends among the first `sends`, which are answered."""
         while self._waiting:
             wanted = self._waiting[0].sends
             if wanted is None or wanted > sends:

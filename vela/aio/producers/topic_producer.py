@@ -189,7 +189,7 @@ class TopicProducer(Producer):
     def on_receipt(self, connection: Connection, reply: replies.Receipt) -> None:
         """See `ProducerSink`."""
         if connection is not self._connection:
-            return  # This is for an earlier connection: the send is repeated on the next one.
+            return  # a receipt over an earlier connection: the send is repeated on the next one
         try:
             self._queue.receipt(reply.sequence_id, reply.ledger_id, reply.entry_id)
         except UnexpectedReceipt as error:

@@ -63,14 +63,14 @@ class PullListener(Generic[C]):
         while True:
             try:
                 message = await self._consumer.next_message()
-            except VelaError:  # the consumer is closed, or the broker refuses every pull, which is logged
+            except VelaError:  # the consumer is closed, or the broker refuses every pull (already logged)
                 return
             try:
                 await self._call(message)
             except (Exception, asyncio.CancelledError) as error:
                 task = asyncio.current_task()
                 if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-                    raise  # the event loop ends; otherwise the listener awaited something that was cancelled
+                    raise  # The event loop ends. Otherwise the listener awaited something that was cancelled.
                 logger.exception("the listener failed with %r", message)
                 self._consumer.negative_acknowledge(message)
             else:

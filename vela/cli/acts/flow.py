@@ -103,7 +103,7 @@ def act_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def partitions_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command `--partition`; it receives `partitions`, to add to the act's parameters."""
+    """Give a command `--partition`. The command receives `partitions`, to add to the act's parameters."""
 
     @click.option(
         "--partition",

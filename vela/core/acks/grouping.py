@@ -34,7 +34,7 @@ class PendingAcks(NamedTuple):
 
 
 class AckGrouping:
-    """Acks of one topic between the application's call and the command to the broker. It has no timer.
+    """Acks of one topic between the application's call and the command to the broker. There is no timer.
 
     The caller sends `take()` at once if `is_full`, and otherwise `group_ms` after the first ack of the group. The
     caller takes only what it can send, so acks stay here while there is no connection. Acking a message twice has no
@@ -69,7 +69,7 @@ class AckGrouping:
     def add(self, ledger_id: int, entry_id: int, batch_index: int = -1, batch_size: int = 0) -> bool:
         """Ack one message. Return whether its whole entry is acked now.
 
-        Raises ValueError, and changes nothing, for an id of a message that its batch cannot have.
+        Raises ValueError, and changes nothing, for an id whose batch cannot have such a message.
         """
         position = (ledger_id, entry_id)
         if batch_index >= 0:
@@ -267,7 +267,7 @@ class NoAckGrouping(AckGrouping):
 
 
 def _covers(known: EntryAck, ack: EntryAck) -> bool:
-    """Return whether a cumulative ack of `known` covers that of `ack`. Within a batch, a later message covers more."""
+    """Return whether the cumulative ack `known` covers `ack`. Within a batch, a later message covers more."""
     if known[:2] != ack[:2]:
         return known[:2] > ack[:2]
     return known[2] is None or known[2] == ack[2]

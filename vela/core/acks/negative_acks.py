@@ -33,7 +33,7 @@ class NegativeAckTimer(StrEnum):
 
 
 class NegativeAcks:
-    """Entries of one topic to request again after their delay. It has no timer: see `next_due_ms`.
+    """Entries of one topic to request again after their delay. There is no timer: see `next_due_ms`.
 
     An entry is requested once, even if several of its messages are negatively acked, or one of them several times. The
     first negative ack starts the delay. Delays below 100 ms count as 100 ms. With a `backoff` the delay grows with the

@@ -36,7 +36,7 @@ class StartPosition:
         )
 
     def skips(self, ledger_id: int, entry_id: int, batch_index: int) -> bool:
-        """Return whether a message is before the start in the start's own entry. The broker skips other entries."""
+        """Return whether a message is in the entry of the start, but before it. The broker skips earlier entries."""
         if ledger_id != self.ledger_id or entry_id != self.entry_id:
             return False
         if self.batch_index < 0 or batch_index < 0:

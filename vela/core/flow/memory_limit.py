@@ -49,7 +49,7 @@ class MemoryLimit:
     def when_below(self, resume: Callable[[], None]) -> None:
         """Call `resume` once, when a removal leaves the count below the limit.
 
-        Use it only while the limit is reached.
+        Use this only while the limit is reached.
         """
         self._waiting.append(resume)
 

@@ -83,7 +83,7 @@ class ClientEngine:
         auth_data: bytes | None = None,
         proxy_to_broker_url: str | None = None,
     ) -> bytes:
-        """Return CONNECT, the first frame. `proxy_to_broker_url`: host:port of the broker wanted behind a proxy.
+        """Return CONNECT, the first frame. `proxy_to_broker_url`: host:port of the broker to reach through a proxy.
 
         Raises LocalProtocolError if it is called twice.
         """

@@ -20,7 +20,7 @@ _new: Final = tuple.__new__  # makes a named tuple faster than the tuple's own c
 
 
 def plain_reply(frame: Frame) -> Message | Receipt | None:
-    """Return the reply of a frame in the usual shape, or None: `reply_decoding` must read it."""
+    """Return the reply of a frame in the usual shape. None if `reply_decoding` must read the frame."""
     command, payload = frame
     kind = command[:3]
     try:

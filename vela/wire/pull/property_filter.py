@@ -1,7 +1,7 @@
 """Property filters: the part of SQL-92 that RocketMQ's consumers write, over a message's string properties.
 
-`a > 3 AND (b = 'x' OR c IS NULL)`, with BETWEEN, IN, NOT, TRUE and FALSE. A comparison with a property that is absent,
-or not a number where one is needed, is unknown; unknown is not a match (three-valued logic, as in SQL).
+An example is `a > 3 AND (b = 'x' OR c IS NULL)`. BETWEEN, IN, NOT, TRUE and FALSE work too. A comparison is unknown if
+the property is absent, or is not a number where one is needed. Unknown is not a match (three-valued logic, as in SQL).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WORDS: Final = frozenset({"AND", "OR", "NOT", "BETWEEN", "IN", "IS", "NULL", "T
 
 
 def parse_property_filter(text: str) -> PropertyFilter:
-    """Compile a filter. Raises InvalidPull naming the place that cannot be read."""
+    """Compile a filter. Raises InvalidPull, which names the place that cannot be read."""
     if len(text) > MAX_FILTER_CHARACTERS:
         raise InvalidPull(f"filter has {len(text)} characters; at most {MAX_FILTER_CHARACTERS}")
     parser = _Parser(_tokens(text))
