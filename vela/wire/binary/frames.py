@@ -45,7 +45,7 @@ class FrameDecoder:
 
     @property
     def has_uncut(self) -> bool:
-        """Whether the last call cut `most` frames and left bytes uncut."""
+        """Whether the last `feed_into` cut `most` frames and left bytes uncut."""
         return self._at < len(self._uncut)
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:

@@ -45,7 +45,7 @@ class EncryptionKey:
 class EncryptedEntry:
     """An entry that this client cannot decrypt, with everything that the owner of a key needs to decrypt it."""
 
-    message: Message  # the payload is still encrypted, and inside may be compressed and framed as a batch
+    message: Message  # its payload is still encrypted, and may also be compressed and framed as a batch
     keys: tuple[EncryptionKey, ...]
     param: bytes
     algorithm: str
