@@ -1,6 +1,6 @@
 """`vela.aio.Client`: connections, lookups, and the producers, consumers and readers created with it."""
 
-# Over 400 lines: signatures with their arguments explained; other modules do the work.
+# Over 400 lines, because it has long signatures and explains their arguments. Other modules do the work.
 
 from __future__ import annotations
 

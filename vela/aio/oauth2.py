@@ -20,7 +20,7 @@ __all__ = ["AuthenticationOauth2"]
 _GRANT: Final = "client_credentials"
 _TIMEOUT_S: Final = 10.0
 _DISCOVERY: Final = "/.well-known/openid-configuration"
-_DEFAULT_LIFETIME_S: Final = 300.0  # of a token if the server does not state it
+_DEFAULT_LIFETIME_S: Final = 300.0  # for a token whose lifetime the server does not state
 _LONGEST_MARGIN_S: Final = 60.0  # a token is renewed at most this long before it expires
 _TAKES: Final = "issuer_url, and private_key or client_id and client_secret"
 
@@ -90,7 +90,7 @@ class AuthenticationOauth2(Authentication):
         form |= {name: str(self._fields[name]) for name in ("audience", "scope") if self._fields.get(name)}
         try:
             async with httpx.AsyncClient(timeout=_TIMEOUT_S, verify=self._tls) as client:
-                endpoint, self._endpoint = self._endpoint, ""  # it may have moved if an error follows
+                endpoint, self._endpoint = self._endpoint, ""  # look it up again after an error
                 if not endpoint:
                     found = _document(await client.get(f"{self._issuer}{_DISCOVERY}"))
                     endpoint = _endpoint(self._issuer, found)
