@@ -82,7 +82,7 @@ class ReceiveQueue:
         self.taken = taken
         """Called on the event loop for each message that the application gets."""
         self.is_current = is_current
-        """Tells whether a message is not outdated."""
+        """Tells whether a message is still current."""
         self.listener: Listener | None = None
         """Takes the messages, instead of calls of the application."""
         self.messages: deque[Message] = deque()
