@@ -108,7 +108,10 @@ class Identity(models.Model):
 
 
 class SecondFactor(models.Model):
-    """The authenticator app of one user. VELA_READ_ROLE cannot read the table: its name does not begin with `vela_`."""
+    """The authenticator app of one user.
+
+    VELA_READ_ROLE cannot read the table, because the table's name does not begin with `vela_`.
+    """
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="second_factor"

@@ -131,7 +131,7 @@ def partition_table(kind: str, plan: Mapping[str, Any], result: Mapping[str, Any
     moves_cursors = "current" in plan
     return PartitionTable(
         rows=_rows(plan, result),
-        # A cursor's move closes the same consumers everywhere or none, so this is not a column.
+        # Moving a cursor closes the same consumers on every partition or none at all, so this is not a column.
         changes=tuple(
             name for name in _CHANGES.get(kind, ()) if not moves_cursors or name != "consumers_closed"
         ),
