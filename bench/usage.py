@@ -39,7 +39,7 @@ class CpuTime:
         )
 
     def per(self, messages: int) -> str:
-        """Return both, divided by the messages, in words."""
+        """Return both times, divided by the number of messages, in words."""
         each = 1e6 / max(1, messages)
         return (
             f"CPU a message: broker {self.broker_s * each:.2f} µs, PostgreSQL {self.postgres_s * each:.2f} µs"

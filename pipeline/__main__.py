@@ -162,7 +162,7 @@ def _run(request: JobRequest, reporter: Reporter) -> dict[str, Any]:
 
 
 def _for_job(sentence: str, job: Job) -> str:
-    """Return the sentence with a job's own advice in place of that about options which jobs do not have."""
+    """Return the sentence, with a job's own advice in place of advice about options that jobs do not have."""
     said = sentence.replace(SKIP_CORRUPT, job.corrupt_advice)
     return said.replace(OR_TWICE, "").replace(OR_READ_ON, "run the job again")
 

@@ -55,7 +55,7 @@ class _Run:
 
     @property
     def growth(self) -> float:
-        """The largest size while the second half was written, over the largest while the first half was."""
+        """The largest size during the second half of the writing, divided by the largest size during the first half."""
         half = self.written_bytes / 2
         first = max((size for written, size in self.sizes if written <= half), default=self.sizes[0][1])
         return max(size for written, size in self.sizes if written > half) / first

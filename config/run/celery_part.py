@@ -58,7 +58,8 @@ def _require_usable_broker(app: Celery) -> None:
 
 
 def _run(app: Celery, parts: tuple[str, ...]) -> int:
-    # Celery renames its processes if setproctitle is installed. Prevent that: `ps` then shows them like Vela's others.
+    # Celery renames its processes if setproctitle is installed. Prevent that, so that `ps` shows all of Vela's
+    # processes alike.
     platforms._setproctitle = None  # noqa: SLF001
     app.set_current()
     app.set_default()

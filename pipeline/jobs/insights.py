@@ -134,7 +134,7 @@ def _computed(frame: DataFrame) -> tuple[list[Any], dict[int, list[Any]], dict[i
 
 
 def _top(rows: DataFrame, names: tuple[str, ...], where: str, *, with_bytes: bool = False) -> list[Any]:
-    """Return the most frequent values of each hour with their number of messages, and of bytes."""
+    """Return each hour's most frequent values with their number of messages and, if asked for, of bytes."""
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
 

@@ -58,7 +58,7 @@ class FileStorage:
 
     @contextmanager
     def reading(self, name: str) -> Iterator[Any]:
-        """Open a file. Raises LedgerFileMissing, and LedgerFileDamaged for what Arrow cannot read in the block."""
+        """Open a file. Raises LedgerFileMissing, and LedgerFileDamaged if Arrow cannot read the file in the block."""
         with self._errors("read", name), self._filesystem.open_input_file(self._path(name)) as file:
             yield file
 

@@ -197,7 +197,7 @@ class _Lane:
         self._flushing: asyncio.Task[None] | None = None
 
     async def add(self, row: Row, sequence_id: int) -> None:
-        """See `Lanes.add`."""
+        """Add a row as `Lanes.add` describes, to the entry that is being filled."""
         version = row.schema_version if row.schema_version in self._lanes.options.schemas else None
         opened = self._opened.get(version) or await self._open(version)
         if sequence_id <= opened.stored:
@@ -213,7 +213,7 @@ class _Lane:
             await self._send_entry()
 
     async def finish(self) -> None:
-        """See `Lanes.finish`."""
+        """Wait until every row of the lane is stored, and close its producers."""
         if self._rows:
             await self._send_entry()
         if self._flushing is not None:

@@ -161,8 +161,8 @@ class PostgresServer:
     def stop_leftover(self, timeout_s: float = 10.0) -> None:
         """End a server that still runs on this data folder, and what is left of one that was killed.
 
-        Remove a pid file that names some other process. It stays if a backend cannot be ended in time: then PostgreSQL
-        refuses to start beside it, which it finds by this file.
+        Remove a pid file that names some other process. If a backend cannot be ended in time, the file stays:
+        PostgreSQL finds the backend by this file, and refuses to start beside it.
         """
         pid = self.leftover_pid()
         if pid is None:
