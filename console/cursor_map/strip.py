@@ -102,7 +102,7 @@ def cursor_map(
     acked: Sequence[Run],
     in_flight: Sequence[Flight],
 ) -> CursorMap | None:
-    """Draw the indexes from shortly before `mark_delete` up to `end`, excluded, or all indexes if all are acked.
+    """Draw the indexes from shortly before `mark_delete` to the last one before `end`, or all if all are acked.
 
     Return None if the log is empty. `begin` is the log's first stored index. Everything up to `mark_delete` is acked,
     and `acked` has the acked runs beyond it. Runs and deliveries must be sorted.

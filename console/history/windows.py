@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 __all__ = ["RESOLUTIONS_S", "WINDOWS", "Frame", "Window", "frame_around", "frame_of", "spans", "window_of"]
 
 RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of the buckets that are stored
-_WRITTEN_MS: Final = 2_000  # how long after the end of a bucket the broker has written it
-_MOST_BUCKETS: Final = 1_500  # read in one resolution at most, even if nothing was rolled up for a long time
+_WRITTEN_MS: Final = 2_000  # the broker has written a bucket this long after its end
+_MOST_BUCKETS: Final = 1_500  # the most read in one resolution, even if nothing was rolled up for a long time
 _STEPS_AROUND: Final = 60  # in a frame of `frame_around`, whose moment is in the middle
 
 

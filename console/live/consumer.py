@@ -58,11 +58,11 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         self._user_id: int | None = None  # None until the stream has joined the feed
         self._keys: frozenset[str] = frozenset()
         self._scope = NOTHING
-        self._language = "en"  # of the page
+        self._language = "en"  # the page's language
         self._changed: set[str] = set()
         self._woken = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
-        self._check: asyncio.Task[bool] | None = None  # of the session
+        self._check: asyncio.Task[bool] | None = None  # the running check of the session
 
     async def __call__(
         self,

@@ -76,7 +76,7 @@ class LaneReader:
             first, last = self._spans[0]
             ledger = self.lane.log.ledger_at(last if self._is_backward else first)
             if ledger is None or ledger.store is None:
-                self._spans.popleft()  # trimmed
+                self._spans.popleft()  # the ledger was trimmed
                 continue
             if store not in (None, ledger.store):
                 break

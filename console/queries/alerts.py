@@ -52,7 +52,7 @@ class RuleRow:
     error: str | None
     next_at: datetime | None
     attempts: int | None
-    firing: int  # subscriptions or topics
+    firing: int  # how many subscriptions or topics it fires for
 
     @property
     def condition(self) -> str:

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 PAGE_ROWS: Final = 50
-CONSUMERS_SHOWN: Final = 500  # of one subscription's page
+CONSUMERS_SHOWN: Final = 500  # on one subscription's page
 # The most serious first.
 CONSUMER_FLAGS: Final = (
     "blocked",

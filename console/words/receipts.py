@@ -112,7 +112,7 @@ class PartitionTable:
     """The partitions of an act, and which columns their kind of act has."""
 
     rows: list[PartitionRow]
-    changes: tuple[str, ...]  # counts
+    changes: tuple[str, ...]  # names of the counts
     moves_cursors: bool
 
     @property

@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 5.0  # over which the broker measures rates
+WINDOW_S: Final = 5.0  # the time over which the broker measures rates
 
 
 def find(snapshot: Snapshot) -> Finding | None:
