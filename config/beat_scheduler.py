@@ -1,4 +1,4 @@
-"""Celery beat's scheduler, changed so that it uses no core while it waits, and goes on when the clock is set back."""
+"""Celery beat's scheduler, changed to use no CPU time while it waits, and to go on when the clock is set back."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 
-_INTERRUPTED: Final = 128 + signal.SIGINT  # as shells count it
+_INTERRUPTED: Final = 128 + signal.SIGINT  # the exit code of an interrupted process, as in shells
 _LEAST_HEAP_MB: Final = 512  # Spark refuses to start with less than 450
 _JAVA_ENDED: Final = (
     "Java ended while the job ran: perhaps the system had too little memory; lower VELA_PIPELINE_MEMORY_MB, or give the"

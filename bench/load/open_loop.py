@@ -24,7 +24,7 @@ class Latencies:
 
     values_ms: list[float]
     intended_s: list[float]  # when each was to be sent, by time.perf_counter
-    lateness_ms: list[float]  # how long after its intended time each was sent, which its value includes
+    lateness_ms: list[float]  # how long after its intended time each was sent; values_ms includes it
 
     def at(self, percent: float) -> float:
         """Return a percentile in ms."""

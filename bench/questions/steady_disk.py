@@ -31,7 +31,7 @@ SETTINGS = {  # delete on ack, and tables small enough for many of them to come 
 }
 PAYLOAD_BYTES = 8 * 1024
 TOPICS = 50
-TIMES = 20  # bytes written over bytes on disk at the end, at least
+TIMES = 20  # the least ratio of bytes written to bytes on disk at the end
 _LOOK_EVERY_S = 0.5
 _LONGEST_S = 600.0
 _SETTLE_S = 60.0

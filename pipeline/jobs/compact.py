@@ -1,7 +1,7 @@
 """Compact a topic that has too many keys for the broker's memory.
 
-Spark finds the latest message of each key, which is the part that needs the memory, and stores its position. The
-topic's owner then copies the messages that stay, as it does for its own compactions: this job changes nothing that
+Spark does the part that needs the memory: it finds the latest message of each key and stores the message's position.
+The topic's owner then copies the messages that stay, as it does for its own compactions: this job changes nothing that
 readers see.
 """
 

@@ -51,7 +51,7 @@ class Limits:
     """The choice of ledgers to offload: those that at least one limit names. None = no limit of that kind."""
 
     before_ms: int | None  # names ledgers without an entry since then
-    keep_bytes: int | None  # names ledgers beyond this many newest bytes of the topic in sealed ledgers
+    keep_bytes: int | None  # names sealed ledgers older than the topic's newest ones of this total size
     before_ledger: int | None  # names ledgers with a lower id
 
     def include(self, ledger: ColdLedger) -> bool:

@@ -89,7 +89,7 @@ class Lanes:
         lanes = self._lanes[topic] = [_Lane(self, name) for name in names]
         return lanes
 
-    # --- for lanes
+    # The lanes use the members below.
 
     @property
     def options(self) -> WriteOptions:

@@ -41,7 +41,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
         self._options = options
         self._columns = columns
-        self._target: Offsets | None = None  # with Trigger.AvailableNow
+        self._target: Offsets | None = None  # the end of a query with Trigger.AvailableNow
 
     def initialOffset(self) -> Json:  # noqa: N802
         """Return where a new query starts. Raises PipelineError."""
