@@ -1,8 +1,8 @@
 """Run one job: `python -m pipeline export --topic orders --url postgresql://… --to orders`.
 
-A worker starts `python -m pipeline --supervised` instead, writes the request as one line of JSON to standard input and
-keeps standard input open, so that the job ends when the worker does. The job writes a line of JSON for each report to
-standard output. When the worker has stored a report with `pinned`, it answers with an empty line.
+A worker starts `python -m pipeline --supervised` instead, and writes the request as one line of JSON to standard input.
+It keeps standard input open, so that the job ends when the worker does. The job writes a line of JSON for each report
+to standard output. When the worker has stored a report with `pinned`, it answers with an empty line.
 """
 
 from __future__ import annotations

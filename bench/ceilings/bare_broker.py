@@ -1,8 +1,8 @@
 """Measure the least latency that messages can have: without a broker, while the machine is under the same load.
 
 A bare server commits each message and sends it back. Beside it, a bare client writes as much WAL as the load did
-through Vela, in statements as large as Vela's, and a process uses as much CPU time as Vela's broker did. PostgreSQL and
-the disk are the same. The client of the load itself is missing, so the measured latency is a little too low.
+through Vela, in statements as large as Vela's. A process uses as much CPU time as Vela's broker did. PostgreSQL and the
+disk are the same. The client of the load itself is missing, so the measured latency is a little too low.
 """
 
 from __future__ import annotations

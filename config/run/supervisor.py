@@ -242,7 +242,7 @@ class Supervisor:
             self._wait(min(LOOK_S, left_s))
 
     def _wait(self, timeout_s: float) -> None:
-        """Sleep until a signal comes, such as that of a child's death, or until the timeout."""
+        """Sleep until a signal comes, such as the one for a child's death, or until the timeout."""
         if select([self._waker], [], [], timeout_s)[0]:
             self._waker.recv(4096)
 

@@ -40,7 +40,7 @@ def change_of(name: str) -> Iterator[User]:
 
 @contextmanager
 def keeping_an_admin() -> Iterator[None]:
-    """Run the block, which changes users, in one transaction while no other change of users runs.
+    """Run a block that changes users in one transaction, while no other change of users runs.
 
     Raises ChangeRefused, and undoes the change, if it takes away the last admin of everything.
     """

@@ -44,7 +44,7 @@ def delete_lost_schedules(user: User, *, who: str, origin: str) -> None:
 
 @contextmanager
 def deleting_lost_schedules(*, who: str, origin: str) -> Iterator[None]:
-    """Run the block, which may change any users, then delete the schedules that they lost. Call it in a transaction.
+    """Run a block that may change any users, then delete the schedules that they lost. Call it in a transaction.
 
     A user whom the block deletes or renames loses all schedules, because no user has the name in them any more.
     """
@@ -58,7 +58,7 @@ def deleting_lost_schedules(*, who: str, origin: str) -> Iterator[None]:
 
 
 def _rights_in_this_transaction(user: User) -> Rights:
-    """Return a user's rights after the change, which the connection that `rights_of` reads on does not see yet."""
+    """Return a user's rights after the change. The connection on which `rights_of` reads does not see the change yet."""
     if user.is_superuser:
         return Rights(name=user.username, grants=(OF_A_SUPERUSER,))
     found = Grant.objects.filter(user=user)

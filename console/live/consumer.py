@@ -48,8 +48,8 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
     The browser reads each block with the rights that its user has at that time.
 
     The stream also reports the problems behind the pages, at once when they change and with each heartbeat. It uses no
-    database connection while it waits. It answers 401 without a login, 403 without a role, 405 to other methods than
-    GET, 400 if keys are given and none of them is valid, and 429 to a user's 25th stream.
+    database connection while it waits. It answers 401 without a login, 403 without a role, and 405 to other methods
+    than GET. It answers 400 if keys are given and none of them is valid, and 429 to a user's 25th stream.
     """
 
     def __init__(self, *, feed: Feed) -> None:
@@ -204,7 +204,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
             return None
 
     async def _may_still_look(self) -> bool:
-        """Return whether the stored session is still that of an active user who may see all that the stream follows."""
+        """Return whether the stored session still belongs to an active user who may see all that the stream follows."""
         session = self.scope["session"]
         again = session.__class__(session.session_key)  # reads the session from the store again
         user = await get_user({"session": again})

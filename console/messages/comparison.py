@@ -1,4 +1,4 @@
-"""Two messages side by side: the lines of their bodies, with those that differ."""
+"""Two messages side by side: the lines of their bodies, and which of them differ."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class PartitionRow:
 
 
 def receipt_rows(kind: str, plan: Mapping[str, Any], result: Mapping[str, Any]) -> list[ReceiptRow]:
-    """Return the counts that acts of this kind change, and those of messages acked or published after the preview."""
+    """Return the counts that acts of this kind change, and the counts of messages acked or published meanwhile."""
     rows = [
         ReceiptRow(
             label=_(_LABELS[name]),

@@ -178,8 +178,9 @@ class _Lane:
     """One topic or partition.
 
     An entry is sent when the one before it is stored. So if a row is stored, all earlier rows of the lane are stored
-    too, and the highest sequence id that the broker has stored shows exactly which rows are missing. Until an entry is
-    sent, the lane keeps its rows, because a producer that is closed after a failure still sends every row it was given.
+    too. Therefore the highest sequence id that the broker has stored shows exactly which rows are missing. Until an
+    entry is sent, the lane keeps its rows, because a producer that is closed after a failure still sends every row it
+    was given.
 
     A producer has one schema, so rows of each version have their own, and an entry has rows of one version.
     """

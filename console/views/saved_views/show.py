@@ -25,8 +25,8 @@ __all__ = ["answer_views", "saved_views"]
 def saved_views(request: HttpRequest, rights: Rights) -> HttpResponse:
     """Show the user's views and those that others share, with one query. Or save a view and open it.
 
-    422 if the name or the filters cannot be saved, 404 if the path leads to no list or to the list of a topic that the
-    user may not see, 403 if the user may not share.
+    422 if the name or the filters cannot be saved, 403 if the user may not share. 404 if the path leads to no list, or
+    to the list of a topic that the user may not see.
     """
     if request.method != "POST":
         return answer_views(request, rights)

@@ -24,7 +24,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         fact(said("acked"), rate_acked, Unit.PER_SECOND),
         fact(said("published"), rate_in, Unit.PER_SECOND),
     ]
-    # The rates are those of a few seconds. The broker judges the state over a longer time.
+    # The rates cover a few seconds. The broker judges the state over a longer time.
     match subscription.state:
         case "draining":
             sentence = said("Consumers ack faster than producers publish, so the backlog drains.")
