@@ -63,7 +63,7 @@ class Processes:
 
 @contextmanager
 def peak_rss(pid: int) -> Iterator[list[int]]:
-    """Watch a process while the block runs. Then the list has its largest resident size, in bytes."""
+    """Watch a process while the block runs. Afterwards the yielded list has the largest resident size, in bytes."""
     peak: list[int] = []
     stop = threading.Event()
 

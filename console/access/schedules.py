@@ -58,7 +58,7 @@ def deleting_lost_schedules(*, who: str, origin: str) -> Iterator[None]:
 
 
 def _rights_in_this_transaction(user: User) -> Rights:
-    """Return a user's rights after the change. The connection on which `rights_of` reads does not see the change yet."""
+    """Return a user's rights after the change. The connection that `rights_of` uses does not see the change yet."""
     if user.is_superuser:
         return Rights(name=user.username, grants=(OF_A_SUPERUSER,))
     found = Grant.objects.filter(user=user)

@@ -88,7 +88,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return offsets_to_json(ends)
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
-        """Return the tasks of a micro-batch. They are the same when it is planned again. Raises PipelineError."""
+        """Return the tasks of a micro-batch: the same ones each time it is planned. Raises PipelineError."""
         options = self._options
         begin, ends = _in_checkpoint(start), _in_checkpoint(end)
         with self._planning() as connection:

@@ -1,4 +1,4 @@
-"""This subscription pins the oldest segment: its table cannot be dropped before the oldest unacked message is acked."""
+"""This subscription pins the oldest segment: it cannot be dropped before the oldest unacked message is acked."""
 
 from __future__ import annotations
 
