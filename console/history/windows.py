@@ -86,7 +86,7 @@ def frame_of(window: Window, now_ms: int) -> Frame:
 
 
 def spans(frame: Frame, until_ms: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """Return the time that is read from the points of each resolution: its start, and its end, which is excluded.
+    """Return the range of time to read from the points of each resolution. The end of a range is excluded.
 
     Long buckets come first, as far as points are rolled up (`until_ms`). Shorter ones fill the rest of the frame.
     """
