@@ -187,7 +187,7 @@ class Compactions(_Answer):
 
 
 class _Subscription(_Answer):
-    """The fields of every answer about a subscription. Null: no broker has reported it, or there is no consumer."""
+    """The fields of every answer about a subscription. Null: no broker has reported it yet, or there is no consumer."""
 
     name: str
     type: str

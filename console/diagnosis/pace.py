@@ -7,7 +7,7 @@ from typing import Final, Protocol, TypeVar
 
 __all__ = ["SHARED", "WINDOW_S", "Connected", "are_known", "idle_among", "starved_among"]
 
-WINDOW_S: Final = 20.0  # until rates count, and until a silent consumer counts as idle
+WINDOW_S: Final = 20.0  # after which rates count, and a silent consumer counts as idle
 SHARED: Final = ("Shared", "Key_Shared")  # with other types, only one consumer gets messages
 
 

@@ -242,7 +242,7 @@ class Database:
     longest_transaction_s: float  # of any connection
     transaction_pid: int
     transaction_program: str
-    transaction_state: str  # active, idle in transaction
+    transaction_state: str  # for example active, or idle in transaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,7 @@ class LaneReader:
         self._spans = deque(reversed(lane.spans) if is_backward else lane.spans)
 
     def next_piece(self) -> Piece | None:
-        """Read the next piece; None at the end. One query. A piece has an entry unless all its entries are gone."""
+        """Read the next piece; None at the end. One query. A piece is empty only if all its entries are gone."""
         ranges, store = self._next_ranges()
         if not ranges or store is None:
             return None
@@ -76,7 +76,7 @@ class LaneReader:
             first, last = self._spans[0]
             ledger = self.lane.log.ledger_at(last if self._is_backward else first)
             if ledger is None or ledger.store is None:
-                self._spans.popleft()  # trimmed
+                self._spans.popleft()  # the ledger was trimmed
                 continue
             if store not in (None, ledger.store):
                 break

@@ -99,7 +99,7 @@ def runs_of_bits(bits: bytes, base: int) -> Iterator[Run]:
 
 
 def members_of(column: bytes) -> dict[int, int]:
-    """Read the bitset of each entry id from the column.
+    """Read the column that stores the bitset of each partly acked batch. The keys are entry ids.
 
     The layout is a version byte 1, then for each entry its id (u64), a length (u16) and the bitset, all little-endian.
     An unknown layout gives an empty dictionary, so that the pages still open with a newer broker.

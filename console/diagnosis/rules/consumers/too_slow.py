@@ -14,7 +14,7 @@ from console.words.said import said, said_many
 __all__ = ["RULE"]
 
 _MOST_MORE: Final = 20  # consumers to add; if more are needed, the cure names no number
-_BACKLOG_S: Final = 5.0  # of publishing: a smaller backlog is only messages in transit
+_BACKLOG_S: Final = 5.0  # a backlog smaller than what is published in this time is only messages in transit
 
 
 def find(snapshot: Snapshot) -> Finding | None:
