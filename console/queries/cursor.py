@@ -39,7 +39,12 @@ class AckedBeyond:
     complete: bool  # False: only the first chunks were read
 
     def next_unacked(self, index: int, end: int) -> Iterator[int]:
-        """Yield the indexes from `index` up to `end`, excluded, that are not completely acked."""
+        """Yield the indexes from `index` up to `end`, excluded, that are not completely acked.
+
+        Ends at the last acked entry known if only the first chunks were read: acks may follow that are not known.
+        """
+        if not self.complete:
+            end = min(end, self.runs[-1][0] if self.runs else index)
         for first, last in self.runs:
             yield from range(index, min(first, end))
             index = max(index, last + 1)
