@@ -152,7 +152,7 @@ def get(vela: VelaProcess, path: str, made: str | None, method: str = "GET") -> 
 
 
 class Shown:
-    """Two clients with or without a certificate: Apache's client over `pulsar+ssl://`, and an HTTPS client."""
+    """Apache's client over `pulsar+ssl://` and an HTTPS client. Both show a certificate, or both show none."""
 
     def __init__(self, vela: VelaProcess, authority: Authority, pair: KeyPair | None) -> None:
         self._ports = vela.environment
@@ -535,7 +535,7 @@ def test_a_refused_handshake_asks_for_a_token_or_a_password(vela: VelaProcess) -
 
 
 def test_guessing_passwords_does_not_stop_producers(vela: VelaProcess) -> None:
-    """A producer publishes while eight clients guess at a time. Each guess costs the broker 50 ms of hashing."""
+    """A producer publishes while eight clients guess passwords. Each guess costs the broker 50 ms of hashing."""
     client = client_of(vela, token("app"))
     producer = client.create_producer(ORDERS.full)
     pull = f"{vela.http_url}/pull/v1/public/default/access-orders?queue=0&offset=0"
@@ -550,7 +550,7 @@ def test_guessing_passwords_does_not_stop_producers(vela: VelaProcess) -> None:
             producer.send(b"beside")
             sent += 1
         assert {each.result() for each in guesses} == {401}
-    assert sent > 24  # if the event loop hashed, only one message would pass between two guesses
+    assert sent > 24  # if the event loop did the hashing, only one message would pass between two guesses
     client.close()
 
 

@@ -95,7 +95,7 @@ async def test_the_wrong_one_of_the_two_ports_is_named_in_the_error(
     wrong = shared_vela.websocket_url.replace("ws://", "pulsar://")
     async with Client(
         wrong, operation_timeout_seconds=0.5
-    ) as client:  # an HTTP server waits for the end of a line
+    ) as client:  # the HTTP server stays silent, because it waits for the end of a line
         with pytest.raises(
             errors.Timeout, match="accepted the connection but did not answer; is the port right"
         ):

@@ -69,7 +69,7 @@ async def test_a_hundred_messages_need_four_pulls(shared_vela: VelaProcess, topi
         assert await data(pulling, 100) == numbers(100)
         assert (
             pulls_answered(shared_vela) == before + 5
-        )  # one more: the first pull found the beginning of the queue
+        )  # four pulls for the messages, and before them one that found the beginning of the queue
         publish(shared_vela, topic, b"woken")
         message = await pulling.receive(timeout_millis=20_000)
         assert (message.data(), message.offset(), message.partition_key()) == (b"woken", 100, "k")
@@ -141,7 +141,7 @@ async def test_the_end_of_a_parked_pull_is_not_a_failure(
 async def test_after_silence_the_consumer_pulls_again(
     shared_vela: VelaProcess, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A relay that swallows everything, so that neither side learns that the pull is lost."""
+    """A relay swallows everything, so that neither side learns that the pull is lost."""
     monkeypatch.setattr(pull_queue, "FAILED_MS", 50)
     publish(shared_vela, topic, b"before")
     inner = urlsplit(shared_vela.http_url)

@@ -1,4 +1,4 @@
-"""Messages without an ack are redelivered after the ack timeout, against a whole Vela."""
+"""Ack timeouts against a whole Vela: after the timeout, messages without an ack are redelivered."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ async def test_an_ack_timeout_redelivers_a_message_that_was_not_acked(client: Cl
     acked, forgotten, refused = await take(consumer, 3)
     began = loop.time()
     consumer.acknowledge(acked)
-    consumer.negative_acknowledge(refused)  # redelivered after a minute, not by the timeout
+    consumer.negative_acknowledge(
+        refused
+    )  # its redelivery is due in a minute; the ack timeout does not apply to it
     (again,) = await take(consumer, 1)
     assert loop.time() - began >= 1.0
     assert (again.data(), again.redelivery_count()) == (forgotten.data(), 1)
@@ -104,7 +106,7 @@ async def test_with_a_back_off_the_pause_grows_with_each_redelivery(
         (message,) = await take(consumer, 1)
         assert message.redelivery_count() == count
         pauses_s.append(await asks_after_s(relay, timers, consumer))
-    assert pauses_s == [3, 4, 6, 10, 10]  # the timeout and its tick, then 1, 2, 4, 8 and at most 8
+    assert pauses_s == [3, 4, 6, 10, 10]  # 2 s of timeout and tick, plus 1, 2, 4 and 8 s, and never more
 
 
 @pytest.mark.row("S4.30")

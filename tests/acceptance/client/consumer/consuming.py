@@ -33,7 +33,7 @@ __all__ = [
     "witnessed",
 ]
 
-QUIET_MS = 300  # a message that is sent arrives sooner
+QUIET_MS = 300  # if a message was sent, it arrives sooner than this
 
 
 async def publish_with_apache(
@@ -112,7 +112,7 @@ async def becomes(condition: Callable[[], Awaitable[bool]], what: str) -> None:
 
 
 async def witnessed(client: Client, topic: str, payloads: Sequence[bytes]) -> None:
-    """Publish, and wait until another subscription has everything. By then, other consumers could have got it too."""
+    """Publish, and wait until a witness has all messages. By then, they could have reached other consumers too."""
     witness = await client.subscribe(topic, "witness")
     await publish(client, topic, payloads)
     assert data(await take(witness, len(payloads))) == list(payloads)

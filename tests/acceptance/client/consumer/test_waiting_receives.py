@@ -92,7 +92,7 @@ def test_receives_that_race_with_deliveries_neither_repeat_nor_lose_messages(
             thread.start()
         wait_until(
             lambda: given_up, "a receive to be given up"
-        )  # before publishing, because afterwards every receive may find a message
+        )  # do this before publishing: afterwards, every receive may find a message
         for thread in publishing:
             thread.start()
         for thread in taking + publishing:
