@@ -19,10 +19,7 @@ from tests.support.waiting import wait_until
 from vela import Client
 
 VELA = [sys.executable, "-m", "vela.cli"]
-ENTERS, LEAVES = (
-    "\x1b[?1049h",
-    "\x1b[?1049l",
-)  # the control codes that switch to the terminal's second screen and back
+ENTERS, LEAVES = "\x1b[?1049h", "\x1b[?1049l"  # codes for the terminal's second screen
 
 
 @pytest.fixture

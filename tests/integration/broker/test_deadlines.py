@@ -1,4 +1,4 @@
-"""Deadlines the broker keeps: ack timeout and negative ack with delay, by its timing wheel or by a tick alone."""
+"""Deadlines that the broker keeps, by its timing wheel or by ticks alone: ack timeouts and delayed negative acks."""
 
 from __future__ import annotations
 

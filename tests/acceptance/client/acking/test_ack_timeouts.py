@@ -39,9 +39,7 @@ async def test_an_ack_timeout_redelivers_a_message_that_was_not_acked(client: Cl
     acked, forgotten, refused = await take(consumer, 3)
     began = loop.time()
     consumer.acknowledge(acked)
-    consumer.negative_acknowledge(
-        refused
-    )  # its redelivery is due in a minute; the ack timeout does not apply to it
+    consumer.negative_acknowledge(refused)  # redelivered after a minute; the ack timeout does not count
     (again,) = await take(consumer, 1)
     assert loop.time() - began >= 1.0
     assert (again.data(), again.redelivery_count()) == (forgotten.data(), 1)
