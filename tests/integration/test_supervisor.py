@@ -21,7 +21,7 @@ MakeChild = Callable[[str, str], Child]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[MakeChild]:
-    """Makes children that run a shell script in the test's folder, and are up once a file with their name exists."""
+    """Makes children. A child runs a shell script in the test's folder, and is up once a file with its name exists."""
     made: list[Child] = []
 
     def make_child(name: str, script: str) -> Child:

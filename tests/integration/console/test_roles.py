@@ -139,9 +139,7 @@ def asked(route: str, who: Client, shop: Shop) -> tuple[int, str]:
     address = filled(route, {**GOOD, "spot": f"{shop.sealed.pk}:0"})
     answer = who.get(address)
     page = answer.get("Location", "/")
-    leads_to_form = page != "/" and address.startswith(
-        page
-    )  # the address takes a form, which is on that page
+    leads_to_form = page != "/" and address.startswith(page)  # the address only takes the form of that page
     if answer.status_code == 405 or leads_to_form:
         body = BODIES.get(route) if "/api/" in route else {}
         answer = who.post(address, body, content_type="application/json")

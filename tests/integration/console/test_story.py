@@ -124,7 +124,7 @@ def test_acts_that_passed_a_message_or_brought_it_back_are_in_its_story(operator
     back = act(shop, "reset", result={"before": f"{ledger}:6", "after": f"{ledger}:-1"})
     act(
         shop, "skip", result={"before": f"{ledger}:5", "after": f"{ledger}:6"}
-    )  # does not concern the message
+    )  # this act did not touch the message
     told = billing(operator, f"{ledger}:5")
     assert [(each["event"], each["act"], each["who"]) for each in told["events"]] == [
         ("passed", passed.pk, "alice"),
