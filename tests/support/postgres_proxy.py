@@ -41,7 +41,7 @@ class Trap:
 
     sql: str
     moment: Moment
-    connection: str = ""  # part of the application's name, "" = any
+    connection: str = ""  # a part of the application's name; "" for any application
     caught: asyncio.Event = field(default_factory=asyncio.Event)  # the moment has come
     passed: asyncio.Event = field(default_factory=asyncio.Event)  # the server has answered the statement
     _released: asyncio.Event = field(default_factory=asyncio.Event)

@@ -61,7 +61,7 @@ class Letter:
 
 
 class Post:
-    """Stands in for `LetterBox`: letters wait until the broker stores or refuses them."""
+    """Stands in for `LetterBox`. Letters wait until the broker stores or refuses them."""
 
     def __init__(self, world: World, *, retry: bool) -> None:
         self.policy = DeadLetterPolicy(max_redeliver_count=LIMIT)
@@ -73,17 +73,17 @@ class Post:
         self._world = world
 
     def open(self) -> None:
-        """See `LetterBox`."""
+        """Do nothing."""
 
     async def close(self, within_s: float) -> None:
-        """See `LetterBox`."""
+        """Do nothing."""
 
     async def send_retry(self, letter: Outgoing, *, topic: str, version: bytes, consumer_name: str) -> None:
-        """See `LetterBox`."""
+        """Write the letter, and wait until it is stored."""
         await self.send_dead(letter, topic=topic, version=version, consumer_name=consumer_name)
 
     async def send_dead(self, letter: Outgoing, *, topic: str, version: bytes, consumer_name: str) -> None:
-        """See `LetterBox`."""
+        """Write the letter, and wait until it is stored."""
         parts = [int(part) for part in letter.properties[ORIGIN_MESSAGE_ID].split(":")]
         written = Letter(parts[1], 1 << (parts[3] if len(parts) > 3 else 0), self._world.rounds)
         self._world.is_written(written)
