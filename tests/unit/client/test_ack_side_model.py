@@ -179,7 +179,7 @@ def test_acks_always_arrive_and_no_acked_message_is_requested(
                 world.come_again()
         world.hear()
     world.come_again()
-    for _ in range(10):  # from now on everything is acked
+    for _ in range(10):  # from here on, the application acks everything
         world.hear()
         while world.queue:
             world.take()

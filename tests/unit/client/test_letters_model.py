@@ -39,7 +39,7 @@ LIMIT = 1
 COUNTS = (1, 0, 0, 1)  # redeliveries at the beginning
 DELAY_MS = 300
 TIMEOUT_MS = 1000
-TURNS = 12  # of the loop, after which nothing changes
+TURNS = 12  # turns of the event loop, after which nothing changes
 
 
 def full(entry: int) -> int:
@@ -56,7 +56,7 @@ class Letter:
     def __init__(self, entry: int, bit: int, begun_in: int) -> None:
         self.entry = entry
         self.bit = bit
-        self.begun_in = begun_in  # `World.rounds`
+        self.begun_in = begun_in  # the value of `World.rounds` at its beginning
         self.stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
@@ -122,7 +122,8 @@ class World(FakeConsumer):
         self.seen = [0] * len(SIZES)  # bits that the application was ever given
         self.bypassing = [0] * len(SIZES)  # bits that arrived over the limit
         self.shown_here = [0] * len(SIZES)  # bits that the application was given since the entry came last
-        self.has_second_copy = [False] * len(SIZES)  # a copy was shown although an earlier one had been acked
+        # A copy was shown although an earlier copy had been acked.
+        self.has_second_copy = [False] * len(SIZES)
         self.stored_here = [0] * len(SIZES)  # bits of letters begun and stored in this round
         # Bits that are neither acked nor in a letter since the entry came last.
         self.unhandled = [0] * len(SIZES)
@@ -163,7 +164,7 @@ class World(FakeConsumer):
         self.unhandled[entry] = bits
         if (
             not self.batch_index_acks and count <= LIMIT
-        ):  # the whole batch comes, including the messages put off
+        ):  # the whole batch comes again, with the messages that were put off
             self.stored_here[entry] &= ~bits
         if count > LIMIT:
             self.bypassing[entry] |= bits
@@ -251,7 +252,7 @@ class World(FakeConsumer):
 
     def put_off(self, message: Message) -> None:
         if message.entry is not self.latest[message.entry.entry_id] or not self.is_unhandled(message):
-            return  # an old copy, which says nothing about the new one that is shown
+            return  # an old copy: the application decides about the new copy
         self.held.remove(message)
         putting = asyncio.ensure_future(self.letters.reconsume_later(message, 0, None))
         putting.add_done_callback(lambda done: done.exception())

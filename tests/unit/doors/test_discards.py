@@ -83,7 +83,7 @@ async def test_each_damaged_entry_is_one_ack_with_its_reason(data: bytes, messag
     assert pushed == ["Z29vZA=="]
     assert acked == {0}
     assert consumer.validation_errors == [reason]
-    assert consumer.permits == 9  # ten, less one for the good message, which nobody acked
+    assert consumer.permits == 9  # ten, minus one for the good message, which is not acked
 
 
 @pytest.mark.row("S0.11")
