@@ -519,10 +519,8 @@ def test_both_clients_connect_with_a_password(vela: VelaProcess) -> None:
     "path", ["/metrics", "/admin/v2/tenants", "/pull/v1/public/default/access-orders?queue=0&offset=0"]
 )
 def test_an_answer_without_credentials_asks_for_a_token_or_a_password(vela: VelaProcess, path: str) -> None:
-    for headers in (
-        {},
-        {"X-Pulsar-Auth-Method-Name": "none"},
-    ):  # with this header, a pull passes through ASGI
+    # With a header for authentication, a pull passes through ASGI.
+    for headers in ({}, {"X-Pulsar-Auth-Method-Name": "none"}):
         answer = httpx.get(f"{vela.http_url}{path}", headers=headers, timeout=20)
         assert answer.status_code == 401
         assert answer.headers.get_list("WWW-Authenticate") == CHALLENGES

@@ -32,9 +32,8 @@ PULL = "/pull/v1/public/default/doors?queue=0&offset=0"
 ROLES = ("app", "ready", "pulling", "opening", "listing", "sending", "calm", "issued")
 REQUESTS, BYTES = "VELA_HTTP_REQUEST_RATE_PER_ROLE", "VELA_WEBSOCKET_BYTE_RATE_PER_ROLE"
 AT_ONCE = 20  # requests at the same time; one after the other, they could be too slow to reach the limit
-NO_TLS = (
-    ssl.create_default_context()
-)  # without this context, httpx would read all CA certificates again for each request
+# Without this context, httpx would read all CA certificates again for each request.
+NO_TLS = ssl.create_default_context()
 
 
 @pytest.fixture(scope="module")

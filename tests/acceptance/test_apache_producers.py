@@ -157,9 +157,8 @@ class OrderV1(pulsar.schema.Record):  # type: ignore[misc]  # the client has no 
 
 class OrderV2(pulsar.schema.Record):  # type: ignore[misc]
     number = pulsar.schema.Integer()
-    note = pulsar.schema.String(
-        required_default=True
-    )  # without this, the field would have no default in the schema
+    # Without this, the field would have no default in the schema.
+    note = pulsar.schema.String(required_default=True)
 
 
 class OrderV3(pulsar.schema.Record):  # type: ignore[misc]

@@ -32,9 +32,8 @@ from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
 MIB = 1024 * 1024
 LARGEST_MESSAGE = 5 * MIB
-COST_BYTES = (
-    4 * LARGEST_MESSAGE
-)  # the memory that one bad client may cost when messages of this size are allowed
+# The memory that one bad client may cost when messages of this size are allowed.
+COST_BYTES = 4 * LARGEST_MESSAGE
 TAIL_CACHE_BYTES = 16 * MIB
 
 

@@ -130,9 +130,8 @@ def test_after_the_first_cure_of_a_hoarder_the_other_consumer_works(
 ) -> None:
     with ExitStack() as stack:
         place = Place(vela=shared_vela, topic=f"cure-{type_.name}-{act}", stack=stack)
-        place.subscribe(
-            "greedy", type_=type_, queue=greedy_queue
-        )  # the application never receives from this consumer
+        # The application never receives from this consumer.
+        place.subscribe("greedy", type_=type_, queue=greedy_queue)
         place.publish(faults.numbered(100), keys=10)
         place.has_in_flight(100)
         idle = place.subscribe("idle", type_=type_, queue=idle_queue)

@@ -105,9 +105,8 @@ def test_browsers_that_leave_slow_pages_give_every_connection_back(
 def test_error_pages_give_every_connection_back(
     shared_vela: VelaProcess, session: ConsoleSession, path: str
 ) -> None:
-    with ThreadPoolExecutor(
-        CONNECTIONS
-    ) as people:  # all at once, because the console may answer each in a separate thread
+    # Request all pages at once, because the console may answer each in a separate thread.
+    with ThreadPoolExecutor(CONNECTIONS) as people:
         statuses = {page.status for page in people.map(session.get, [path] * WRONG)}
     assert statuses <= {400, 404}
     check_that_every_connection_serves(shared_vela, session)

@@ -44,10 +44,8 @@ class Target(StrEnum):
     EXECUTOR_PYTHON = "a Python of an executor"
 
 
-_ARGUMENTS: Final = {
-    Target.JAVA: "deploy.SparkSubmit ",
-    Target.PYTHON: " -m pyspark.",
-}  # a part of the command line of each such process
+# A part of the command line of each such process.
+_ARGUMENTS: Final = {Target.JAVA: "deploy.SparkSubmit ", Target.PYTHON: " -m pyspark."}
 
 
 class Run(Protocol):

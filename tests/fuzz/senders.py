@@ -173,9 +173,8 @@ def _send_json(vela: VelaProcess, chance: Random, most: int, answers: Counter[st
 
 def _send_pulls(vela: VelaProcess, chance: Random, most: int, answers: Counter[str]) -> int:
     def request() -> tuple[str, str, bytes]:
-        address = pull_address(chance).replace(
-            b"suspend", b"suspended"
-        )  # so that no pull is parked and waits
+        # Rename the parameters of waiting, so that no pull is parked.
+        address = pull_address(chance).replace(b"suspend", b"suspended")
         return "GET", "/" + quote_from_bytes(address, safe="/?&=%'()+:|").lstrip("/"), b""
 
     return _ask(vela, request, most, answers)

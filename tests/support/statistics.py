@@ -12,9 +12,8 @@ from tests.support.waiting import wait_until
 
 __all__ = ["RECORDED", "Shape", "documents_of", "shape_of"]
 
-Shape = (
-    str | list[Any] | dict[str, Any]
-)  # a word for a value's kind, an array with its first element's shape, or an object's fields
+# A word for a value's kind, an array with its first element's shape, or an object's fields.
+Shape = str | list[Any] | dict[str, Any]
 
 RECORDED: Final = "statistics.ndjson"  # in tests/data/apache
 _NAMESPACE: Final = "public/default"

@@ -67,9 +67,8 @@ async def test_a_hundred_messages_need_four_pulls(shared_vela: VelaProcess, topi
         shared_vela.http_url, topic, "g", initial_position=InitialPosition.Earliest
     ) as pulling:
         assert await data(pulling, 100) == numbers(100)
-        assert (
-            pulls_answered(shared_vela) == before + 5
-        )  # four pulls for the messages, and before them one that found the beginning of the queue
+        # Four pulls for the messages, and before them one that found the beginning of the queue.
+        assert pulls_answered(shared_vela) == before + 5
         publish(shared_vela, topic, b"woken")
         message = await pulling.receive(timeout_millis=20_000)
         assert (message.data(), message.offset(), message.partition_key()) == (b"woken", 100, "k")

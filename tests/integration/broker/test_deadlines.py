@@ -144,9 +144,8 @@ async def test_a_redelivery_of_all_on_exclusive_restarts_every_timeout(broker_ur
         await producer.publish(2)
         await consumer.has(4)
         clock.advance(500)
-        assert (
-            run.broker.deadlines.run_due() == 2
-        )  # all must be redelivered, but there are no permits left for them
+        # All must be redelivered, but there are no permits left for them.
+        assert run.broker.deadlines.run_due() == 2
         clock.advance(500)
         assert run.broker.deadlines.run_due() == 0
         consumer.flow(10)

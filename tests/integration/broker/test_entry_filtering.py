@@ -31,9 +31,8 @@ from vela.wire.entry import with_checksum
 
 EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
 NO_CACHE: dict[str, Any] = {"tail_cache_bytes": 0}
-BAD_METADATA = with_checksum(
-    b"\x00\x00\x00\x02\xff\xff"
-)  # the checksum is right, but these bytes are not metadata
+# The checksum is right, but these bytes are not metadata.
+BAD_METADATA = with_checksum(b"\x00\x00\x00\x02\xff\xff")
 FILTER = ("tests.support.plugins.ByPayload",)
 
 

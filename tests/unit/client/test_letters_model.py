@@ -162,9 +162,8 @@ class World(FakeConsumer):
         bits = sum(map(bit, shown))
         self.shown_here[entry] &= ~bits
         self.unhandled[entry] = bits
-        if (
-            not self.batch_index_acks and count <= LIMIT
-        ):  # the whole batch comes again, with the messages that were put off
+        # In this case, the whole batch comes again, with the messages that were put off.
+        if not self.batch_index_acks and count <= LIMIT:
             self.stored_here[entry] &= ~bits
         if count > LIMIT:
             self.bypassing[entry] |= bits

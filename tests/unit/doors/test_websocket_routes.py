@@ -147,9 +147,8 @@ async def test_sockets_above_the_limit_are_refused_until_one_leaves(broker: Fake
     status, reason = await Peer(limited, "/ws/pingpong").refused()
     assert (status, "the most that VELA_MAX_WEBSOCKETS allows" in reason) == (503, True)
     await first.leave()
-    assert (await Peer(limited, "/ws/nothing").refused())[
-        0
-    ] == 404  # a refused handshake does not count as a connection
+    # A refused handshake does not count as a connection.
+    assert (await Peer(limited, "/ws/nothing").refused())[0] == 404
     await Peer(limited, "/ws/pingpong").opened()
     assert (await Peer(limited, "/ws/pingpong").refused())[0] == 503
     assert broker.connections.times_reached == {"VELA_MAX_WEBSOCKETS": 2}

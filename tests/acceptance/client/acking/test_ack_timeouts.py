@@ -122,10 +122,8 @@ async def test_an_ack_timeout_that_is_too_short_is_refused(
 ) -> None:
     with pytest.raises(errors.InvalidConfiguration, match=named):
         await subscribed(client, topic, **options)
-    for timeout_ms in (
-        0,
-        1000,
-    ):  # a refused consumer must not prevent the next one from subscribing
+    # A refused consumer must not prevent the next one from subscribing.
+    for timeout_ms in (0, 1000):
         await (await subscribed(client, topic, unacked_messages_timeout_ms=timeout_ms)).close()
 
 

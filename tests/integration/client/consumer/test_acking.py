@@ -202,9 +202,8 @@ async def test_closing_waits_once_for_a_broker_that_answers_nothing() -> None:
             await consumer.close()
         with pytest.raises(errors.Timeout):
             await acked
-        await until(
-            lambda: desk.peer.count(events.CloseConsumer) == 1, "the close"
-        )  # close() may have returned before the request arrived
+        # close() may have returned before the request arrived.
+        await until(lambda: desk.peer.count(events.CloseConsumer) == 1, "the close")
 
 
 @pytest.mark.row("S4.16")

@@ -398,19 +398,11 @@ def test_a_hoarder_s_sentence_says_how_many_the_others_have() -> None:
     ("type_", "permits", "room", "act"),
     [
         ("Shared", 0, 1000, "disconnect"),  # the other consumer has room for everything
-        (
-            "Shared",
-            0,
-            100,
-            "redeliver",
-        ),  # the hoarder has no permits, so the other consumer gets the messages bit by bit
+        # The hoarder has no permits, so the other consumer gets the messages bit by bit.
+        ("Shared", 0, 100, "redeliver"),
         ("Shared", 890, 100, "disconnect"),  # a redelivery would give the hoarder half of it again
-        (
-            "Key_Shared",
-            0,
-            100,
-            "disconnect",
-        ),  # a redelivery follows the keys, which still belong to the hoarder
+        # A redelivery follows the keys, which still belong to the hoarder.
+        ("Key_Shared", 0, 100, "disconnect"),
     ],
 )
 def test_the_first_cure_of_a_hoarder_makes_the_others_work(
@@ -428,9 +420,8 @@ def test_the_first_cure_of_a_hoarder_makes_the_others_work(
 def test_the_finding_says_how_many_consumers_are_missing_once_their_pace_is_known() -> None:
     behind: Changes = {"subscription__state": "falling behind", "topic__message_rate_in": 130.0}
     text = "Add at least 3 consumers as"
-    assert (
-        text in found_by("too_slow", **behind).cures[0].text
-    )  # one consumer acks 40 a second, and 90 a second are not acked
+    # One consumer acks 40 a second, and 90 a second are not acked.
+    assert text in found_by("too_slow", **behind).cures[0].text
     no_number = "Make each consumer faster, or add consumers."
     for unknown in (
         {"subscription__state": "watching", "subscription__backlog_messages": 9000},
