@@ -185,7 +185,7 @@ def now_ms() -> int:
 
 
 def renewing() -> tuple[Callable[[], str], threading.Event]:
-    """A function whose first token lasts two seconds and later ones an hour, and an event that the second call sets."""
+    """A function that makes tokens, and an event. The first token lasts two seconds. The second call sets the event."""
     made = iter([token("app", expires_ms=now_ms() + 2_000)])
     asked_again = threading.Event()
 
@@ -519,7 +519,7 @@ def test_both_clients_connect_with_a_password(vela: VelaProcess) -> None:
     "path", ["/metrics", "/admin/v2/tenants", "/pull/v1/public/default/access-orders?queue=0&offset=0"]
 )
 def test_an_answer_without_credentials_asks_for_a_token_or_a_password(vela: VelaProcess, path: str) -> None:
-    # With a header for authentication, a pull passes through ASGI.
+    # With the header X-Pulsar-Auth-Method-Name, a pull passes through ASGI.
     for headers in ({}, {"X-Pulsar-Auth-Method-Name": "none"}):
         answer = httpx.get(f"{vela.http_url}{path}", headers=headers, timeout=20)
         assert answer.status_code == 401

@@ -1,4 +1,4 @@
-"""Lookups and refused requests create nothing, and every door refuses names that are not legal."""
+"""Lookups and refused requests create nothing, and every door refuses illegal names."""
 
 from __future__ import annotations
 

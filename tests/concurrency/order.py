@@ -36,7 +36,7 @@ class NoOrder:
         return ""
 
     def begins_again(self, consumer: CheckingConsumer) -> None:
-        """Do nothing: no last delivery is kept."""
+        """Do nothing: any order is right."""
 
 
 class LogOrder:

@@ -14,7 +14,7 @@ from config.run.children.child import Backoff, Child
 from config.run.errors import StartRefused
 from config.run.supervisor import Supervisor
 
-NEVER_S = 600.0  # a test that waited for it would fail by its own time limit
+NEVER_S = 600.0  # a test that waited this long would reach its own time limit first
 
 MakeChild = Callable[[str, str], Child]
 

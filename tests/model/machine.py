@@ -212,7 +212,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     @rule(really=st.sampled_from([False, False, False, True]))
     def crash(self, really: bool) -> None:
-        """Crash as with kill -9: acks that were not flushed are lost, the others are not."""
+        """Crash as with kill -9: flushed acks are kept, and all other acks are lost."""
         if not really:
             return
         self.do(self.run.crash())
@@ -431,8 +431,8 @@ class SubscriptionMachine(RuleBasedStateMachine):
     def apply_act(self, allowed: int = 0) -> None:
         """Apply the plan. It must have the effect that it showed, or be refused.
 
-        The plan is refused if the cursor has moved since, if acks were lost in a crash, or if the act would now skip or
-        redeliver more messages than allowed.
+        The plan is refused if the cursor has moved since or if acks were lost in a crash. It is also refused if the act
+        would now skip or redeliver more messages than allowed.
         """
         self.do(self.settle())
         planned, self.planned = self.planned, None
@@ -566,7 +566,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             assert permits.balance > -MAX_BATCH
 
     def check_nothing_waits(self) -> None:
-        """Check that no message waits that could be delivered now (I21)."""
+        """Check that every message that could be delivered now was delivered (I21)."""
         if any(self.could_take(client) for client in self.clients):
             waiting = [p for p in self.sizes() if self.unacked_of(p) and not self.is_delivered(p)]
             assert not waiting, "deliverable, and not delivered"

@@ -284,7 +284,7 @@ class PartitionedMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.planned is not None)
     @rule(allowed=ALLOWED)
     def apply(self, allowed: int) -> None:
-        """Apply the plan. Each partition must change as was shown, or none may change."""
+        """Apply the plan. Each partition must change as the plan showed, or none may change."""
         assert self.planned is not None
         (planned, changes), self.planned = self.planned, None
         act = self.storage.acts[planned.act_id]

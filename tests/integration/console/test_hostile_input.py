@@ -1,7 +1,7 @@
 """Every address of the console with hostile values: an answer below 500 and no traceback in the log.
 
-The addresses come from Django's resolver, and the names in query strings and forms are those that the views read, so
-new addresses and names are tried too. Django's own admin is left out, because its views are Django's.
+The addresses come from Django's resolver. The names in query strings and forms are those that the views read. So new
+addresses and names are tried too. Django's own admin is left out, because its views are Django's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The message browser: what it finds, how it says how far it looked, and what it refuses."""
+"""The message browser: what it finds, what it refuses, and how it says how far it has looked."""
 
 from __future__ import annotations
 

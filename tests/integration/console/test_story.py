@@ -1,4 +1,4 @@
-"""The delivery story of a message: on its page, in `/api/v1`, and what it says where nothing is recorded."""
+"""The delivery story of a message: on the message's page, in `/api/v1`, and if nothing is recorded."""
 
 from __future__ import annotations
 

@@ -305,7 +305,7 @@ def test_nothing_is_kept_of_segments_that_were_dropped() -> None:
 
 
 async def test_a_topic_that_could_not_be_loaded_is_closed() -> None:
-    """Its delayed messages would wait for their time in memory, once for each client that tried."""
+    """Otherwise its delayed messages would stay in memory until they are due, once for each client that tried."""
     storage = MemoryStorage()
     loaded: list[Topic] = []
 

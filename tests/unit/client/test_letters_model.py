@@ -1,7 +1,7 @@
 """Batches at the dead-letter limit: an application, its letters, a consumer's queue and a broker, in any interleaving.
 
-Whatever happens, each message is acked by the application or stored as a letter, and a message that was not shown
-becomes a letter only if its entry arrived over the limit (I16).
+Whatever happens, each message is acked by the application or stored as a letter. A message that was not shown becomes
+a letter only if its entry arrived over the limit (I16).
 
 Over 400 lines: one model; every rule changes the same few sets.
 """
@@ -240,7 +240,7 @@ class World(FakeConsumer):
             self.held.remove(message)
 
     def refuse(self, message: Message) -> bool:
-        """Nack a message unless it is acked, since a nack would bring it again. Return whether it was nacked."""
+        """Nack a message, unless it is acked: a nack would bring it back. Return whether the message was nacked."""
         if not self.is_unhandled(message):
             return False
         self.acks.negative_acknowledge(message.message_id())

@@ -276,7 +276,7 @@ def test_entries_without_a_key_are_spread() -> None:
 
 
 def test_the_rest_of_a_chunked_message_follows_its_beginning() -> None:
-    """The consumer can ack nothing before it has all chunks, so the chunks must not wait until it has drained."""
+    """The consumer cannot ack anything before it has all chunks, so the last chunks must not wait for its acks."""
     first, second = consumer(1, 10), consumer(2, 10)
     for each in (first, second):
         each.key_shared = KeySharedPolicy()

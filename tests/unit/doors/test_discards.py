@@ -48,7 +48,7 @@ BAD_CODEC_BATCH = entry(b"\xff" * 40, compression=Compression.LZ4, size=100, bat
 
 
 async def discarded(*entries: tuple[bytes, int], queue: int = 10) -> tuple[FakeConsumer, list[str], set[int]]:
-    """Deliver entries, each given as its bytes and its number of messages, and a good one after them.
+    """Deliver entries, each a pair of bytes and a number of messages, and then a good entry.
 
     Return the consumer, the payloads that were pushed, and the entries that were acked.
     """

@@ -254,7 +254,7 @@ def test_a_flood_behind_a_parked_pull_is_not_read() -> None:
 
 
 def test_a_client_that_does_not_read_answers_gets_no_more() -> None:
-    """The transport says that it is full while an answer is written; the requests after it wait until it has room."""
+    """While an answer is written, the transport says that it is full. Later requests wait until it has room again."""
     peer = Peer()
     original = peer.transport.write
 

@@ -74,7 +74,7 @@ def data(messages: Sequence[Message]) -> list[bytes]:
 
 
 async def broker_has_permits(vela: VelaProcess, consumer: Consumer, size: int) -> None:
-    """Wait until the broker's permits plus those that the consumer still has to grant equal the queue's size."""
+    """Wait until the broker's permits and those that the consumer still owes add up to the queue's size."""
 
     def found() -> list[tuple[Any, ...]]:
         return rows(

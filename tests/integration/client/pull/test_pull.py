@@ -1,4 +1,4 @@
-"""The pull consumer against a scripted HTTP peer: what it asks for, when, and what it makes of the answers."""
+"""The pull consumer against a scripted HTTP peer: what it asks for, when it asks, and how it handles the answers."""
 
 from __future__ import annotations
 
