@@ -143,7 +143,7 @@ async def test_a_refused_cursor_delays_no_other_and_recovers_by_itself(run: Brok
 
 
 async def test_a_refused_cursor_leaves_the_common_flush(run: BrokerRun) -> None:
-    """One statement again stores all other cursors, and a flush that waits for all cursors ends."""
+    """After that, one statement again stores all other cursors, and a flush that waits for all cursors ends."""
     producer = await run.producer()
     names = ["bad", *(f"good {number}" for number in range(8))]
     consumers = [await run.consumer(subscription=name, permits=10) for name in names]

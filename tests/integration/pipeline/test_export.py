@@ -171,7 +171,7 @@ def test_a_damaged_entry_ends_the_job_or_is_counted(job: JobRunner, log_url: str
 def test_the_manifest_has_the_schemas_of_the_files_and_no_others(
     job: JobRunner, log_url: str, tmp_path: Path, format_: str
 ) -> None:
-    """An import adds all schemas of the manifest to its topic, which could refuse one that was deleted long ago."""
+    """An import adds all schemas of the manifest to its topic. The topic could refuse one that was deleted long ago."""
     topic = create_topic(log_url, f"versions-{format_}")
     topic.open_ledger(1)
     with psycopg.connect(log_url) as connection:

@@ -174,7 +174,8 @@ def test_a_run_that_is_killed_half_way_leaves_correct_sums(url: str, table: str)
     try:
         with pytest.raises(psycopg.OperationalError):
             complete(now_ms)
-        assert table == "vela_stats_point_600s" or dump(url) == before  # else the minutes were already done
+        # When 600 s begin, the minutes are done.
+        assert table == "vela_stats_point_600s" or dump(url) == before
     finally:
         rows(url, NOT_KILLING)
     complete(now_ms)

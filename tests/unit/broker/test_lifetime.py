@@ -270,7 +270,7 @@ async def _move(run: MemoryRun, world: World, kind: str, name: str, at: int) -> 
 
 
 def _trimmed(run: MemoryRun, world: World, time_ms: int) -> None:
-    """Check that every subscription durably acked each trimmed entry, and that retention did not require the entry."""
+    """Check that each trimmed entry was durably acked by every subscription, and that its retention time was over."""
     ledgers = run.topic().log.ledgers
     before, world.gone = world.gone, sum(not ledgers.contains(each.position) for each in world.log)
     assert all(not ledgers.contains(each.position) for each in world.log[: world.gone]), "from the oldest on"

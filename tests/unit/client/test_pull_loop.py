@@ -128,7 +128,7 @@ def test_defaults_equal_those_of_rocketmq() -> None:
 
 @dataclass
 class Queue:
-    """A queue as a broker keeps it: it grows at its end and is trimmed at its beginning. Each third message matches."""
+    """A broker's queue. It grows at its end and is trimmed at its beginning. Every third message matches."""
 
     low: int = 0
     end: int = 0

@@ -133,7 +133,7 @@ class FakeProducer:
         async with self._flushing:
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-        # Like the client, which has sent all entries before an answer comes.
+        # A real client, too, has sent all entries before an answer comes.
         failures = [self._store(entry) for entry in entries]
         for error in filter(None, failures):
             raise error
