@@ -39,7 +39,8 @@ async def test_after_a_lost_notification_the_lists_are_read_again_once_the_broke
         "public/default", TopicPattern("public/default/.*"), lambda added, removed: None
     )
     async with broker.pool.use() as connection:
-        await connection.execute("UPDATE vela_topic SET name = name")  # notifies nobody
+        # Unlike the statements that create or delete topics, this one notifies nobody.
+        await connection.execute("UPDATE vela_topic SET name = name")
     broker._resumed()
     await run.producer(BASE)
     await until(lambda: watch.names == {BASE}, "the list, read again")
