@@ -348,7 +348,7 @@ class ExclusiveMachine(DispatchMachine):
     kind = SubscriptionType.EXCLUSIVE
 
     @invariant()
-    def in_order_from_mark_delete(self) -> None:
+    def replays_nothing(self) -> None:
         """Check that no entry waits for a replay: a redelivery moves the read position back instead."""
         for client in getattr(self, "clients", []):
             assert client.consumer.unacked_messages >= 0
