@@ -1,4 +1,4 @@
-"""The series of the disk of the embedded PostgreSQL."""
+"""Metrics of the disk of the embedded PostgreSQL."""
 
 from __future__ import annotations
 

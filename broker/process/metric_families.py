@@ -1,4 +1,4 @@
-"""The series of topics, subscriptions and namespaces. The name of a series that Pulsar lacks begins with `vela_`."""
+"""Metrics of topics, subscriptions and namespaces. The name of a series that Pulsar lacks begins with `vela_`."""
 
 from __future__ import annotations
 

@@ -450,7 +450,7 @@ class PoliciesInForce(_Answer):
 
 
 class Namespace(_Answer):
-    """A namespace, with the sums of its topics."""
+    """A namespace, with totals over its topics."""
 
     name: str = Field(description="tenant/namespace")
     protected: bool = Field(description="every act in it needs a reason")

@@ -193,7 +193,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetters:
-    """The dead-letter topic with the usual name, with the sums of its partitions."""
+    """The dead-letter topic with the usual name, with totals over its partitions."""
 
     topic: str  # full name
     messages: int  # published to it so far

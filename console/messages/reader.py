@@ -15,11 +15,11 @@ from console.queries.topics.log import Place
 
 __all__ = ["MOST_ENTRY_BYTES", "LaneReader", "Piece"]
 
-MOST_ENTRY_BYTES: Final = 8 * 1024 * 1024  # of a larger entry only the beginning is read, with its metadata
+MOST_ENTRY_BYTES: Final = 8 * 1024 * 1024  # a larger entry is read only up to `_HEAD_BYTES`
 PIECE_ENTRIES: Final = 100
 PIECE_BYTES: Final = 4 * 1024 * 1024
 _HEAD_BYTES: Final = 64 * 1024
-_RANGES: Final = 100  # of one piece
+_RANGES: Final = 100  # most ranges of entries in one piece
 _NARROWED_ENTRIES: Final = 20_000  # entries that one piece covers if key hashes leave most of them out
 
 
@@ -49,7 +49,7 @@ class _Range:
 
 
 class LaneReader:
-    """Reads one lane. `shares` lanes are read together and share the limits of a piece."""
+    """Reads one lane. `shares` is the number of lanes that are read together and divide the limits of a piece."""
 
     def __init__(self, lane: Lane, *, is_backward: bool, slots: Sequence[int] | None, shares: int) -> None:
         self.lane = lane

@@ -36,8 +36,9 @@ class AuthenticationOauth2(Authentication):
 
     The argument is JSON, as in Apache's client. `private_key` is the path, or a `file:` or `data:` URL, of a JSON file
     with `client_id` and `client_secret`. You may also put `client_id` and `client_secret` into the argument instead of
-    `private_key`. Add `audience` and `scope` if the server needs them. The client gets a new token before the old one
-    expires, and when the broker asks for one.
+    `private_key`. Add `audience` and `scope` if the server needs them. The client keeps the token, and
+    gets a new one for its next connection or request once the token is about to expire or was refused, and when the
+    broker asks for one.
     """
 
     method = "token"
@@ -70,7 +71,7 @@ class AuthenticationOauth2(Authentication):
         self._endpoint = ""
 
     async def data(self) -> bytes:
-        """Return a token that stays valid for a while. Raises ErrorGettingAuthenticationData."""
+        """Return the token, or a new one if it is about to expire. Raises ErrorGettingAuthenticationData."""
         if not self._token or self._now_s() >= self._renew_s:
             self._token, lifetime_s = await self._new_token()
             self._renew_s = self._now_s() + lifetime_s - min(_LONGEST_MARGIN_S, lifetime_s / 10)
