@@ -89,7 +89,8 @@ class Issuers:
     def verify_blocking(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal:
         """Do what `verify` does, outside an event loop.
 
-        Reads the keys only if it is time, or if the token's key is not among them. Raises AuthenticationFailed if the token is not valid.
+        Reads the keys only if it is time, or if the token's key is missing. Raises AuthenticationFailed if the token is
+        not valid.
         """
         self._issuers[origin.issuer].refresh_for(origin)
         return self._verified(token, origin, now_ms)
