@@ -39,7 +39,7 @@ class CpuTime:
         )
 
     def per(self, messages: int) -> str:
-        """Return both, divided by the messages, in words."""
+        """Return both times, divided by the number of messages, in words."""
         each = 1e6 / max(1, messages)
         return (
             f"CPU a message: broker {self.broker_s * each:.2f} µs, PostgreSQL {self.postgres_s * each:.2f} µs"
@@ -63,7 +63,7 @@ class Processes:
 
 @contextmanager
 def peak_rss(pid: int) -> Iterator[list[int]]:
-    """Watch a process while the block runs. Then the list has its largest resident size, in bytes."""
+    """Watch a process while the block runs. Afterwards the yielded list has the largest resident size, in bytes."""
     peak: list[int] = []
     stop = threading.Event()
 

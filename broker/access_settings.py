@@ -206,7 +206,7 @@ class AccessSettings(DoorSettings):
             )
 
     def check_exposure(self, bind: str) -> bool:
-        """Return whether other machines can reach `bind` and VELA_AUTHENTICATION is `none`.
+        """Return whether other machines can reach `bind` although VELA_AUTHENTICATION is `none`.
 
         Raises SettingInvalid if other machines can reach it and VELA_AUTHENTICATION is not set.
         """

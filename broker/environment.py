@@ -23,7 +23,7 @@ _MOST = 2**62  # fits PostgreSQL's bigint, with room for sums
 
 
 class SettingInvalid(ValueError):
-    """Settings have bad values. The message has one line for each, with the values that its variable accepts."""
+    """Settings have bad values. The message has one line per bad value, and says what the variable accepts instead."""
 
 
 @dataclass(frozen=True, slots=True)

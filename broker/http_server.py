@@ -39,7 +39,7 @@ __all__ = ["MAX_BODY_BYTES", "LimitedConnection", "LimitedServer"]
 
 MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_UNFINISHED_REQUESTS: Final = 500  # on both ports of a server; with one more, the oldest is refused
-# RFC 9112: clients that take this server for a proxy send such a target, and some proxies pass it on.
+# RFC 9112: a client that takes this server for a proxy sends an absolute target, and some proxies pass it on.
 _ABSOLUTE_TARGET: Final = re.compile(rb"(?i:https?)://([^/?]*)(.*)", re.DOTALL)
 _SPELLED: Final = b"X-Pulsar-PROPERTY"  # Java's admin client ignores any other spelling
 # The time to read and ignore bytes after a refusal. Closing immediately could lose the answer.
@@ -68,7 +68,7 @@ class LimitedConnection(HTTPChannel):
 
     def __init__(self) -> None:
         super().__init__()
-        self._deadline: Any = None  # by which the current request must have arrived
+        self._deadline: Any = None  # the timer that refuses a request that takes too long
         self._abort: Any = None
         self._is_refused = False
 
@@ -215,17 +215,17 @@ class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
     _body_bytes = 0
 
     def __init__(self, *args: Any) -> None:
-        # Twisted would parse forms, which nobody asks it for, and answer a broken one with 400 and no reason.
+        # Twisted would parse forms, which nothing here needs, and answer a broken form with 400 and no reason.
         super().__init__(*args, parsePOSTFormSubmission=False)
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Take the path and the host from a target such as `http://host/path`, whose host replaces the header's."""
+        """If the target is a URL such as `http://host/path`, take the path and the Host header from the URL."""
         absolute = _ABSOLUTE_TARGET.fullmatch(path)
         if absolute is not None:
             host, path = absolute.groups()
             path = path if path.startswith(b"/") else b"/" + path
             named = len(self.requestHeaders.getRawHeaders(b"Host", ()))
-            # The gate refuses a request with two Host headers, and one of HTTP/1.1 without any.
+            # The gate refuses a request with two Host headers, and an HTTP/1.1 request without any.
             if named == 1 or (named == 0 and version == b"HTTP/1.0"):
                 self.requestHeaders.setRawHeaders(b"Host", [host])
         super().requestReceived(command, path, version)
@@ -309,7 +309,7 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
             self._port.startListening()
         except CannotListenError as error:
             self._port = None
-            raise cast(OSError, error.socketError) from None  # with its errno, which the exit code depends on
+            raise cast(OSError, error.socketError) from None  # keeps the errno, which decides the exit code
 
     async def listen_tls(self, host: str, port: int, certificates: TlsCertificates) -> int:
         """Start to listen with TLS, and return the port. Raises OSError as `listen` does."""

@@ -1,7 +1,7 @@
 """Histograms of how long publishes, deliveries and acks take.
 
-Each histogram gets one observation for a group, such as the publishes of one statement or a write to one subscription's
-consumers, and not one for each message.
+Each histogram gets one observation per group, not one per message. A group is, for example, what one statement stores
+in one topic, or one write to a subscription's consumers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The settings for logging in to the console. They are part of BrokerSettings, so an embedding project has them too."""
+"""The settings for logging in to the console. They are part of BrokerSettings, so embedding projects have them too."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRole:
-    """A role in this console that the members of a group at the login server have."""
+    """A role in this console for the members of a group at the login server."""
 
     group: str
     role: str  # one of ROLES

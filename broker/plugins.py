@@ -76,7 +76,7 @@ class DispatchInterceptor(Protocol):
     """Observes each entry as it is sent, and changes nothing (S1.19 in docs/reference/behaviour.md)."""
 
     def sending(self, entry: SentEntry) -> None:
-        """Observe an entry before it is written to the consumer. The broker only logs an exception, and only once."""
+        """Observe an entry before it is written to the consumer. An exception stops nothing; the first is logged."""
 
 
 def load_plugins(setting: str, paths: Sequence[str], method: str) -> tuple[Any, ...]:

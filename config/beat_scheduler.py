@@ -1,4 +1,4 @@
-"""Celery beat's scheduler, changed so that it uses no core while it waits, and goes on when the clock is set back."""
+"""Celery beat's scheduler, changed to use no CPU time while it waits, and to go on when the clock is set back."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ class Scheduler(PersistentScheduler):  # type: ignore[misc]
             now = each.default_now()
             if maybe_make_aware(each.last_run_at) > now:
                 each.last_run_at = now
-                self._heap = None  # it has times of the old clock
+                self._heap = None  # the heap has times of the old clock
         return super().tick(*arguments, **kwargs)

@@ -1,8 +1,8 @@
 """Topic and subscription names in addresses: readable for usual names, exact for all.
 
 persistent://public/default/orders is /t/persistent/public/default/orders. A server decodes %2F before it routes, and
-browsers resolve dot segments, so a slash or tilde inside a name and a name made of dots are written with `~` and two
-hexadecimal digits.
+browsers resolve dot segments. So an address writes a slash or tilde inside a name, and a name made of dots, with `~`
+and two hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def topic_act_url(topic: str, name: str) -> str:
 
 
 def dead_letters_url(topic: str) -> str:
-    """Return the address of the letters of a dead-letter topic."""
+    """Return the address of the page that lists the messages of a dead-letter topic."""
     return reverse("console:dead_letter_topic", args=[topic])
 
 
@@ -175,7 +175,7 @@ def history_url(topic: str, subscription: str = "") -> str:
 
 
 def short_name(topic: str) -> str:
-    """Return the local part of a full topic name, and the whole of tenant/namespace."""
+    """Return the local part of a full topic name. Return tenant/namespace unchanged."""
     return topic.split("/", 4)[-1] if "://" in topic else topic
 
 

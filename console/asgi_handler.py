@@ -19,7 +19,7 @@ Application = Callable[
 
 
 def readable_types(inner: Application) -> Application:
-    """Return `inner` behind a filter that leaves of each Content-Type only the type and the boundary of a form.
+    """Return `inner` behind a filter that reduces each Content-Type to its type and, for a form, its boundary.
 
     All text is UTF-8. Django fails at some charsets, and at parameters in a charset that it does not know.
     """
@@ -53,7 +53,7 @@ class PagesHandler(ASGIHandler):
 
     def __init__(self) -> None:
         super().__init__()
-        self._requests: set[asyncio.Task[None]] = set()  # asyncio itself keeps weak references only
+        self._requests: set[asyncio.Task[None]] = set()  # asyncio itself keeps only weak references
 
     async def __call__(
         self,

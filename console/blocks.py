@@ -45,7 +45,7 @@ THEMES = ("auto", "light", "dark")
 THEME_COOKIE = "vela_theme"
 STREAM = "/live"
 _SOURCE_LANGUAGE = "en"
-KEYS_PER_STREAM: Final = 200  # a live stream follows no more
+KEYS_PER_STREAM: Final = 200  # a live stream follows no more keys than this
 TOGETHER_MS = 20  # several changes within this time cause one read
 # A block that shows more than its page's stream follows is read again after this time.
 UNFOLLOWED_EVERY_S: Final = 10
@@ -79,7 +79,7 @@ class Block:
 
     @property
     def trigger(self) -> str:
-        """The hx-trigger value: htmx reads the block again after an event with one of its keys, and every `every_s`."""
+        """The hx-trigger value: htmx reads the block again on events with its keys, and every `every_s` seconds."""
         events = [f"sse:{key} delay:{TOGETHER_MS}ms" for key in self.live]
         polls = [f"every {self.every_s}s"] if self.every_s else []
         return ", ".join([*events, *polls, "refresh"])
@@ -128,7 +128,7 @@ def answer(
 
 
 def _followed(sources: Sequence[Source]) -> Sequence[Source]:
-    """Return the sources with the keys that one stream can follow. Those with other keys are read regularly."""
+    """Return the sources with only keys that one stream can follow. Sources that lose keys are read at intervals."""
     keys = sorted({key for source in sources for key in source.live})
     if len(keys) <= KEYS_PER_STREAM:
         return sources

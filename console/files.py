@@ -31,7 +31,7 @@ __all__ = [
 
 Form = Literal["ndjson", "csv"]
 
-MOST_EXPORTS: Final = 2  # at a time in one process
+MOST_EXPORTS: Final = 2  # exports that one process sends at a time
 TOO_MANY: Final = (
     f"This console is sending {MOST_EXPORTS} exports already. Try again when one of them has ended."
 )
@@ -49,7 +49,7 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 def line(document: Mapping[str, Any], form: Form) -> bytes:
     """Return one line of a file. In CSV a text that a spreadsheet would run gets an apostrophe in front.
 
-    UTF-8 has no lone surrogates, which JSON payloads can contain. They are written as JSON escapes them.
+    JSON payloads can contain lone surrogates, and UTF-8 cannot. Lone surrogates are written as JSON escapes.
     """
     if form == "ndjson":
         return json.dumps(document, ensure_ascii=False).encode(errors="backslashreplace") + b"\n"
@@ -83,7 +83,7 @@ def take_place() -> FilePlace | None:
 def sent(
     request: HttpRequest, pieces: Iterator[bytes], place: FilePlace, *, name: str, form: Form
 ) -> StreamingHttpResponse:
-    """Return the response that sends these pieces as a file, and frees the place when the file ends.
+    """Return the response that sends these pieces as a file. The response frees the place when the file ends.
 
     An empty piece sends what has been gathered, and lets the server stop if the browser has left.
     """

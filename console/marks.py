@@ -1,8 +1,8 @@
 """Marks for characters that are invisible or that reverse the text around them, and for half characters.
 
 Clients choose names, keys, properties and payloads. A text direction character in one of them can make a page show the
-name of another topic, and a control character is invisible. JSON can contain half of a character (a lone surrogate),
-which no page can.
+name of another topic, and a control character is invisible. JSON can contain half of a character (a lone surrogate); a
+page cannot.
 """
 
 from __future__ import annotations

@@ -95,8 +95,8 @@ class ReadableRequests:
 class StaticFiles:
     """WhiteNoise for synchronous and asynchronous servers.
 
-    WhiteNoise itself is only synchronous: every request would occupy a thread that waits for the event loop, and a
-    request in progress at SIGTERM would keep the process alive, because Python waits for its threads.
+    WhiteNoise itself is only synchronous: every request would occupy a thread that waits for the event loop. A request
+    in progress at SIGTERM would then keep the process alive, because Python waits for its threads.
     """
 
     sync_capable = True

@@ -60,9 +60,9 @@ class Preferences(models.Model):
 
 
 class SavedView(models.Model):
-    """The filters of a list under a name. It gives no rights: the list leaves out rows that the user may not see."""
+    """The filters of a list under a name. A view gives no rights: the list leaves out rows that a user may not see."""
 
-    # The first constraint below serves as its index.
+    # The first constraint below serves as this column's index.
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, db_index=False)
     path = models.TextField()  # of the list
     name = models.TextField()
@@ -108,7 +108,10 @@ class Identity(models.Model):
 
 
 class SecondFactor(models.Model):
-    """The authenticator app of one user. VELA_READ_ROLE cannot read the table: its name does not begin with `vela_`."""
+    """The authenticator app of one user.
+
+    VELA_READ_ROLE cannot read the table, because the table's name does not begin with `vela_`.
+    """
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="second_factor"

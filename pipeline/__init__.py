@@ -1,4 +1,4 @@
-"""Vela's data pipeline on Spark: the data source and sink `vela`, sessions to run them in, jobs."""
+"""Vela's data pipeline on Spark: the data source and sink `vela`, sessions to run them in, and jobs."""
 
 from __future__ import annotations
 

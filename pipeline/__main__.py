@@ -1,8 +1,8 @@
 """Run one job: `python -m pipeline export --topic orders --url postgresql://… --to orders`.
 
-A worker starts `python -m pipeline --supervised` instead, writes the request as one line of JSON to standard input and
-keeps standard input open, so that the job ends when the worker does. The job writes a line of JSON for each report to
-standard output. When the worker has stored a report with `pinned`, it answers with an empty line.
+A worker starts `python -m pipeline --supervised` instead, and writes the request as one line of JSON to standard input.
+It keeps standard input open, so that the job ends when the worker does. The job writes a line of JSON for each report
+to standard output. When the worker has stored a report with `pinned`, it answers with an empty line.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 
-_INTERRUPTED: Final = 128 + signal.SIGINT  # as shells count it
+_INTERRUPTED: Final = 128 + signal.SIGINT  # the exit code of an interrupted process, as in shells
 _LEAST_HEAP_MB: Final = 512  # Spark refuses to start with less than 450
 _JAVA_ENDED: Final = (
     "Java ended while the job ran: perhaps the system had too little memory; lower VELA_PIPELINE_MEMORY_MB, or give the"
@@ -162,7 +162,7 @@ def _run(request: JobRequest, reporter: Reporter) -> dict[str, Any]:
 
 
 def _for_job(sentence: str, job: Job) -> str:
-    """Return the sentence with a job's own advice in place of that about options which jobs do not have."""
+    """Return the sentence, with a job's own advice in place of advice about options that jobs do not have."""
     said = sentence.replace(SKIP_CORRUPT, job.corrupt_advice)
     return said.replace(OR_TWICE, "").replace(OR_READ_ON, "run the job again")
 

@@ -34,7 +34,7 @@ def send_code(spark: SparkSession) -> None:
 
 
 def write_code_archive(path: Path) -> None:
-    """Write the code that this process runs, so that executors run no other version. Other packages are not in it."""
+    """Write the code that this process runs, so that executors run the same. The archive contains no other packages."""
     with ZipFile(path, "w", ZIP_DEFLATED) as archive:
         for package in _PACKAGES:
             for name, file in _files_in(files(package), package):

@@ -120,7 +120,7 @@ def counted(number: int, one: str, many: str) -> str:
 
 
 _DISK_FULL: Final = "No space left on device"  # in Linux's words, which Java and Python pass on
-_NO_PYTHON: Final = "Python worker failed to connect back"  # in Spark's words: it waits for ten seconds
+_NO_PYTHON: Final = "Python worker failed to connect back"  # Spark's words after a wait of ten seconds
 _PYTHON_ENDED: Final = "from pyspark.daemon's stdout and terminated with code: 137"  # 128 + SIGKILL
 _SAID: Final = re.compile(r"^pipeline\.errors\.\w+: (?P<sentence>.+)$", re.MULTILINE)
 

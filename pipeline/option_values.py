@@ -13,7 +13,7 @@ from vela.wire.topic_name import TopicName
 
 __all__ = ["OptionValues", "full_topic_name"]
 
-_DATABASE_URL: Final = re.compile(r"postgres(ql)?://|\w+ *=")  # or libpq's keywords and values
+_DATABASE_URL: Final = re.compile(r"postgres(ql)?://|\w+ *=")  # a URL, or libpq's keywords and values
 _DIGITS: Final = re.compile(r"[0-9]+")
 _MOST_DIGITS: Final = 100  # a number with more is too large for every option
 _LEAST_TIME_MS: Final = 10**11  # in 1973; below it, the user has probably given seconds or a year

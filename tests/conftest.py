@@ -43,7 +43,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Freeze the modules and the thousands of tests, which live until the end: the garbage collector skips them."""
+    """Freeze the modules and the thousands of tests: they live until the end, so garbage collection can skip them."""
     gc.collect()
     gc.freeze()
 
@@ -124,7 +124,7 @@ def durable_postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(postgres: PostgresServer) -> None:
-    """Put pytest-django's database on the session's server, without a pool: its connections would prevent the drop."""
+    """Put pytest-django's database on the session's server. A pool's open connections would prevent dropping it."""
     from django.conf import settings
     from django.db import connections
 

@@ -1,8 +1,8 @@
 """make mutate: change modules of `core` packages, one small change at a time, and see whether their unit tests notice.
 
-mutmut makes its changes in a copy of the tree. For the modules drawn, it tries every change that it knows, until the
-time is up. The same seed draws the same modules. Not every survivor is a fault of the tests: some changes break
-nothing.
+mutmut makes its changes in a copy of the tree. It tries every change that it knows on the modules that were drawn,
+until the time is up. The same seed draws the same modules. Not every survivor is a fault of the tests: some changes
+break nothing.
 """
 
 from __future__ import annotations

@@ -238,7 +238,7 @@ _ELSEWHERE: Final = {
 }
 
 
-if not TYPE_CHECKING:  # a type checker uses the imports above and reports other names
+if not TYPE_CHECKING:  # a type checker uses the imports above, and reports every other name
 
     def __getattr__(name: str) -> Any:
         if name not in __all__:
@@ -251,7 +251,7 @@ if not TYPE_CHECKING:  # a type checker uses the imports above and reports other
         else:
             options, errors = (importlib.import_module(module) for module in ("vela.options", "vela.errors"))
             value = getattr(options if name in options.__all__ else errors, name)
-        globals()[name] = value  # from now on, an ordinary name of the module
+        globals()[name] = value  # later uses find the name without this function
         return value
 
 

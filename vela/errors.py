@@ -4,7 +4,7 @@ Names and codes are those of Apache's Python client, so that existing `except` c
 whether the same call may succeed later, unchanged.
 """
 
-# Over 400 lines: one small class for each of Apache's result codes.
+# Over 400 lines, because it has one small class for each of Apache's result codes.
 
 from __future__ import annotations
 

@@ -340,7 +340,7 @@ class Message:
         return self.entry.topic
 
     def redelivery_count(self) -> int:
-        """Return how often the message was redelivered to the subscription before, as the broker counts."""
+        """Return how often the message was redelivered to the subscription before, by the broker's count."""
         return self.entry.redelivery_count
 
     def schema_version(self) -> bytes:

@@ -174,8 +174,8 @@ class ConsumerDeadLetterPolicy:
         """The default topics are `<topic>-<subscription>-DLQ` and `<topic>-<subscription>-RETRY`.
 
         `initial_subscription_name`: a subscription created together with the dead-letter topic, so that its messages
-        are kept. `rule`: whether the application gets a message max + 1 times (as with Apache's Java, C++ and Python
-        clients) or max times (as with its Go client) before it becomes a dead letter. Raises ValueError if
+        are kept. `rule`: how often the application gets a message before it becomes a dead letter: max + 1 times, as
+        with Apache's Java, C++ and Python clients, or max times, as with its Go client. Raises ValueError if
         `max_redeliver_count` is below 1.
         """
         if not isinstance(max_redeliver_count, int) or max_redeliver_count < 1:

@@ -1,4 +1,4 @@
-"""The version. In a separate module, so that the build can read it without importing the client."""
+"""The version, in a separate module so that the build can read it without importing the client."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Measure the floor of messages' latency: without a broker, while the machine is under the strain of a load.
+"""Measure the least latency that messages can have: without a broker, while the machine is under the same load.
 
 A bare server commits each message and sends it back. Beside it, a bare client writes as much WAL as the load did
-through Vela, in statements as large as Vela's, and a process uses as much CPU time as Vela's broker did. PostgreSQL
-and the disk are the same. The client of the load itself is missing, so the floor is a little too low.
+through Vela, in statements as large as Vela's. A process uses as much CPU time as Vela's broker did. PostgreSQL and the
+disk are the same. The client of the load itself is missing, so the measured latency is a little too low.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from broker.log.scheduling.topic_limit import BESIDE_LIGHT
 
 __all__ = ["Strain", "bare_latency", "wal_bytes"]
 
-_ROW_WAL_BYTES = 200  # of a row and its index entry, beside the data
+_ROW_WAL_BYTES = 200  # the WAL of a row and its index entry, beside the data
 _SLICE_S = 0.002
 
 
@@ -54,7 +54,7 @@ def bare_latency(
     """Measure messages through the bare server while bare clients put the same strain on the machine."""
     with ceiling_tables(database_url), ExitStack() as running:
         port = running.enter_context(committed_echo_server(database_url, payload_bytes))
-        # The bare server writes the other rows.
+        # The bare server itself writes the rows of the measured messages.
         rows_per_s = strain.wal_bytes / (payload_bytes + _ROW_WAL_BYTES) - per_s
         if rows_per_s > 0:
             writes = partial(_writing, database_url, payload_bytes, rows_per_s)
@@ -74,7 +74,7 @@ def _writing(database_url: str, payload_bytes: int, rows_per_s: float) -> Iterat
 
 @contextmanager
 def _burning(cores: float) -> Iterator[None]:
-    """Use this many cores' time, at most one, in slices."""
+    """Use this many cores' CPU time, in slices. More than one core counts as one."""
     stop = threading.Event()
 
     def burn() -> None:

@@ -20,7 +20,7 @@ from bench.ceilings.serving import served
 
 __all__ = ["committed_echo_server"]
 
-_LEDGER_ID = 1_000_000  # no ledger of the load that writes into the table has this id
+_LEDGER_ID = 1_000_000  # no ledger of the load, which writes into the same table, has this id
 _INSERT = (
     "INSERT INTO bench_ceiling (ledger_id, entry_id, append_ms, deliver_at_ms, cumulative_messages, cumulative_bytes,"
     " messages, flags, data)"

@@ -1,7 +1,7 @@
 """A program that calls the admin API at a fixed rate, in a separate process. Half of its calls read, half change.
 
 `python -m bench.load.admin_caller PORT PER_S` calls until its input ends. Then it prints how many calls it made, how
-long they took, and how late they began: each call waits for the answer to the one before, on which it depends.
+long they took, and how late they began. A call may begin late, because it waits for the answer to the call before it.
 """
 
 from __future__ import annotations

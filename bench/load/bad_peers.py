@@ -85,8 +85,7 @@ def websocket_flood(
 
 @contextmanager
 def refused_requests(port: int, *, connections: int) -> Iterator[None]:
-    """Run connections that send requests as fast as the broker takes them. The broker refuses each; they read the
-    refusals."""
+    """Run connections that send wrong requests as fast as they can, and read the broker's refusals."""
     requests = [
         commands.partition_metadata("persistent://no/such name", request_id=1),
         commands.lookup("persistent://public/default/a/b", request_id=2),
@@ -106,8 +105,7 @@ def refused_requests(port: int, *, connections: int) -> Iterator[None]:
 
 @contextmanager
 def websocket_refused(port: int, topic: str, *, connections: int) -> Iterator[None]:
-    """Run JSON producers that send messages as fast as the broker takes them. The broker refuses each; they read the
-    refusals."""
+    """Run JSON producers that send wrong messages as fast as they can, and read the broker's refusals."""
     with contextlib.ExitStack() as open_peers:
         for _ in range(connections):
             peer = open_peers.enter_context(_connected(port))

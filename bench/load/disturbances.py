@@ -63,7 +63,7 @@ class Disturbances:
 def happening(database_url: str, plan: Sequence[Disturbance]) -> Iterator[Disturbances]:
     """Carry out the plan, each part at its time, and watch what PostgreSQL and the broker do by themselves.
 
-    Raises at the end the first error of a part, and PeerFailed if a part did not begin in time.
+    At the end, raises the first error of a part, and PeerFailed if a part did not begin in time.
     """
     found = Disturbances()
     is_over = threading.Event()
@@ -118,7 +118,7 @@ def _drain(port: int, topic: str, subscription: str, entries: int) -> None:
 
 
 def _give_way() -> None:
-    os.setsid()  # Linux divides the processor among sessions first
+    os.setsid()  # `give_way` lowers a session only if this process leads it
     give_way(_GIVES_WAY)
 
 

@@ -24,7 +24,7 @@ class Latencies:
 
     values_ms: list[float]
     intended_s: list[float]  # when each was to be sent, by time.perf_counter
-    lateness_ms: list[float]  # how long after its intended time each was sent, which its value includes
+    lateness_ms: list[float]  # how long after its intended time each was sent; values_ms includes it
 
     def at(self, percent: float) -> float:
         """Return a percentile in ms."""
@@ -86,7 +86,7 @@ class OpenLoop:
 
 
 def run_exactly(work: Coroutine[Any, Any, _Result]) -> _Result:
-    """Run in a loop over `select`, whose timers are exact to the microsecond; those of `epoll` have whole
+    """Run in a loop over `select`, whose timers are exact to the microsecond; the timers of `epoll` count whole
     milliseconds."""
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())) as runner:
         return runner.run(work)

@@ -61,7 +61,7 @@ class Work:
     figures: tuple[str, ...] = ("per_s",)
     prepare: Callable[[Task], None] = lambda _: None  # before each run; its CPU does not count
     needs_websocket: bool = False
-    needs_batches: bool = False  # that the server's client makes batches
+    needs_batches: bool = False  # the server's client must make batches
     is_for_jobs: bool = False  # a job queue can do it
 
 

@@ -26,9 +26,9 @@ _Load = Callable[[], AbstractContextManager[None]]
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Measure the pair alone before and after each load, and compare it with the mean of these two.
+    """Measure the pair beside each load, and compare it with the mean of the pair alone before and after the load.
 
-    The p99 of the pair alone is that of a commit, which differs from minute to minute as the disk does. After each
+    The p99 of the pair alone is the p99 of a commit, which differs from minute to minute as the disk does. After each
     load, measure its floor: the same strain on the machine, without a broker between the pair and PostgreSQL.
     """
     loads = {name: load for name, load in _loads(setting).items() if setting.part in name}

@@ -31,7 +31,7 @@ SETTINGS = {  # delete on ack, and tables small enough for many of them to come 
 }
 PAYLOAD_BYTES = 8 * 1024
 TOPICS = 50
-TIMES = 20  # bytes written over bytes on disk at the end, at least
+TIMES = 20  # the least ratio of bytes written to bytes on disk at the end
 _LOOK_EVERY_S = 0.5
 _LONGEST_S = 600.0
 _SETTLE_S = 60.0
@@ -55,7 +55,7 @@ class _Run:
 
     @property
     def growth(self) -> float:
-        """The largest size while the second half was written, over the largest while the first half was."""
+        """The largest size during the second half of the writing, divided by the largest size during the first half."""
         half = self.written_bytes / 2
         first = max((size for written, size in self.sizes if written <= half), default=self.sizes[0][1])
         return max(size for written, size in self.sizes if written > half) / first

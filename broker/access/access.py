@@ -28,7 +28,7 @@ __all__ = ["Access"]
 
 logger = logging.getLogger(__name__)
 
-# One turn a second. If a notification is lost, the change takes effect within this many turns.
+# There is one turn a second. If a notification is lost, the change takes effect within this many turns.
 RELOAD_TURNS: Final = 30
 RECHECKED_AT_ONCE: Final = 100  # connections; each takes a few µs, and messages wait meanwhile
 METHODS: Final = (TOKEN_METHOD, BASIC_METHOD, TLS_METHOD)
@@ -61,8 +61,8 @@ class Access:
     def authenticate_now(self, credentials: Credentials, now_ms: int) -> Principal | None:
         """Return the authenticated client; None if only `authenticate` can check the credentials.
 
-        Raises AuthenticationFailed if the credentials are wrong; NotAuthorized for a proxy that names no client or
-        another proxy, and for a client that names another role but is not a proxy.
+        Raises AuthenticationFailed if the credentials are wrong. Raises NotAuthorized if a proxy names no client or
+        another proxy, or if a client that is not a proxy names another role.
         """
         if not self.is_on:
             return ANONYMOUS

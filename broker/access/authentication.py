@@ -22,7 +22,7 @@ __all__ = ["TLS_METHOD", "Authentication"]
 TLS_METHOD: Final = "tls"
 # The number of tokens to remember. Each pull sends its token again, and verifying a token is slow.
 VERIFIED_TOKENS: Final = 1024
-# A longer token is refused before the broker reads its JSON, which takes long.
+# A longer token is refused before the broker reads its JSON, because reading that much JSON takes long.
 MAX_TOKEN_BYTES: Final = 64 * 1024
 
 

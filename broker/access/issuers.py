@@ -87,9 +87,10 @@ class Issuers:
         return self._verified(token, origin, now_ms)
 
     def verify_blocking(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal:
-        """Do what `verify` does, outside an event loop. Read the keys only if they are due or lack the token's key.
+        """Do what `verify` does, outside an event loop.
 
-        Raises AuthenticationFailed if the token is not valid.
+        Reads the keys only if it is time, or if the token's key is missing. Raises AuthenticationFailed if the token is
+        not valid.
         """
         self._issuers[origin.issuer].refresh_for(origin)
         return self._verified(token, origin, now_ms)
@@ -192,7 +193,7 @@ class _Issuer:
             self._refresh()
 
     def refresh_for(self, origin: TokenOrigin) -> None:
-        """Read the keys if they are due or lack a token's key. Waits if another thread is reading them."""
+        """Read the keys if it is time, or if the token's key is missing. Waits if another thread is reading them."""
         if self.key(origin) is not None and not self.is_due():
             return
         with self._lock:

@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_Stamp = tuple[int, int, int]  # of a file: inode, bytes, when it or its permissions changed in nanoseconds
+_Stamp = tuple[int, int, int]  # a file's inode, its size in bytes, and when it last changed in any way (ns)
 
 
 class WatchedFile(Generic[T]):

@@ -127,8 +127,8 @@ def revoke_token(token_id: str, *, who: str, origin: str) -> bool:
 def role_of_token(settings: AccessSettings, token: str) -> str:
     """Return the role that a token proves. Raises TokenRefused if the token is not valid.
 
-    Runs one query, and reads the issuer's keys if they are due or lack the token's key. Raises SettingInvalid if a key
-    of the settings cannot be used.
+    Runs one query. Reads the issuer's keys if it is time to read them again, or if the token's key is not among them.
+    Raises SettingInvalid if a key of the settings cannot be used.
     """
     now_ms = SystemClock().now_ms()
     issuers = _issuers(settings)
@@ -176,7 +176,7 @@ def tokens() -> list[AccessToken]:
 def set_permissions(
     subject: Subject, role: str, permissions: Collection[str], *, who: str, origin: str
 ) -> None:
-    """Replace the permissions of a role on a tenant (ADMIN), a namespace, a topic or a subscription.
+    """Replace the permissions of a role on a tenant (only ADMIN), a namespace, a topic or a subscription.
 
     An empty `permissions` revokes all. Safe to repeat. Raises ValueError for a permission that such a subject does not
     have, and NotAllowed for a name that cannot be stored.

@@ -113,8 +113,8 @@ def condition(
 def value_words(measure: str, value: int, *, say: _Say = str) -> str:
     """Return a value with its unit.
 
-    A length of time of at least 1 s is cut to whole seconds, of at least ten minutes to minutes, and of at least two
-    days to hours.
+    A length of time is cut to whole seconds if it is at least 1 s, to minutes if it is at least ten minutes, and to
+    hours if it is at least two days.
     """
     unit = Measure(measure).unit
     if unit == "bytes":

@@ -48,9 +48,11 @@ class OwnRequests:
 
         `topic` is a full name, tenant/namespace, or tenant/*. The caller gets no preview, so messages published between
         plan and apply do not stop the act. If another act changes the same thing in between, this act is planned again,
-        at most twice. Raises NothingToActOn if there is no such topic, subscription or namespace, ReasonMissing if the
-        namespace is protected and `reason` is empty, SecondPersonNeeded if the namespace asks for two users, ActExpired
-        if the request waited too long, and the BrokerError with which the act was refused.
+        at most twice.
+
+        Raises NothingToActOn if there is no such topic, subscription or namespace. Raises ReasonMissing if the
+        namespace is protected and `reason` is empty, and SecondPersonNeeded if the namespace asks for two users. Raises
+        ActExpired if the request waited too long. If the act is refused, raises the BrokerError that says why.
         """
         asked = find_kind(kind)
         given = dict(parameters or {})

@@ -1,7 +1,7 @@
 """Requests for acts: plan → apply → receipt → undo, for the console, commands and the API.
 
-Synchronous. The broker answers plan and apply. A call waits at most `wait_s` for the answer. Without an answer, it
-returns the act in its waiting state; a broker answers the act later, or lets it expire.
+The functions are synchronous. The broker answers plan and apply. A call waits at most `wait_s` for the answer. Without
+an answer, it returns the act in its waiting state; a broker answers the act later, or lets it expire.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class ActView:
 
     @property
     def new_plan(self) -> int | None:
-        """Return the id of the act with the new preview, if this apply was refused for doing more than planned."""
+        """Return the id of the act with the new preview, if this apply would have done more than planned."""
         return (self.result or {}).get("new_plan")
 
     @property
@@ -154,8 +154,10 @@ def plan(
     """Plan an act: return what it would do, and change nothing.
 
     `topic` is a full name, or tenant/namespace for an act on a namespace. `subscription` is only for acts on a
-    subscription. Raises ActRefused if the kind is unknown, a parameter is wrong, the topic, subscription or namespace
-    does not exist, or the namespace asks for two users and the request does not come from a user.
+    subscription.
+
+    Raises ActRefused if the kind is unknown, a parameter is wrong, or the topic, subscription or namespace does not
+    exist. Also raises it if the namespace asks for two users and the request does not come from a user.
     """
     try:
         asked = find_kind(kind)
@@ -206,9 +208,10 @@ def apply(
 
     `allowed_drift_messages` is the number of messages beyond the plan that may be delivered again, or lost by a delete.
     None means as many as the plan allows, 0 means none. If there would be more, the act is refused, and its `new_plan`
-    is the id of the act with the new preview. Raises ActRefused if the act is not planned, the number is out of range,
-    the namespace asks for a second person and `who` is not a second person, or the namespace is protected and neither
-    the plan nor this call has a reason.
+    is the id of the act with the new preview.
+
+    Raises ActRefused if the act is not planned or the number is out of range. Also raises it if the namespace asks for
+    a second person and `who` is not one, or if it is protected and neither the plan nor this call has a reason.
     """
     if allowed_drift_messages is not None and not 0 <= allowed_drift_messages <= MOST_DRIFT_MESSAGES:
         raise ActRefused(

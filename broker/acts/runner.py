@@ -150,7 +150,7 @@ class ActRunner:
             if isinstance(error, ActConflict) and error.preview is not None:
                 await self._replan(act, error, error.preview)
             else:
-                # A send of unknown outcome may have changed something, which a refusal never does.
+                # A refusal never changes anything, but a send of unknown outcome may have.
                 state = "failed" if isinstance(error, SendOutcomeUnknown | PartlyDone) else "refused"
                 await self._finish(act, state=state, error=str(error), error_code=error.code)
             return error
@@ -246,7 +246,7 @@ class ActRunner:
             await store.wake_requester(connection, act.act_id)
 
     async def _resume(self) -> None:
-        """Continue the long work of a broker that has stopped or died, and end its clients' commands.
+        """Continue the long work that an earlier broker left, and end the commands that its clients had begun.
 
         Later calls do nothing.
         """

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 SUBJECTS_MOST: Final = 200  # subscriptions or topics that one rule watches at a time, the worst first
-ATTEMPTS_MOST: Final = 8  # to send one notification, over about half an hour
+ATTEMPTS_MOST: Final = 8  # attempts to send one notification, over about half an hour
 _LONGEST_GAP_MS: Final = 60_000  # between two rounds; what happened in a longer gap is unknown
 _NOTIFY_EVERY_MS: Final = 15_000
 _FIRST_RETRY_S: Final = 15

@@ -73,7 +73,7 @@ class ParkedRequests(Generic[H]):
 
         Look for new messages before this call, without an await in between.
         """
-        if not self._queues:  # nothing can have missed a notification before now
+        if not self._queues:  # nothing was parked, so no notification was missed
             self._last_full_check_ms = parked.parked_ms
         self._queues.setdefault(parked.key, {})[parked] = None
         self._due.schedule(parked, parked.due_ms)

@@ -44,7 +44,7 @@ class GuardedBroker:
     def __init__(self, broker: BrokerPort, principal: Principal | None = None) -> None:
         self.principal = principal
         self._broker = broker
-        # Created with the first producer, consumer or watch, which the guard of a pull never opens.
+        # Created with the first producer, consumer or watch. The guard of a pull never opens one.
         self._open: _Open | None = None
 
     @property
@@ -77,7 +77,7 @@ class GuardedBroker:
     def recheck(self) -> None:
         """Check again after a change of permissions or revocations.
 
-        Raises AuthenticationFailed if the token was revoked or the password was changed, and NotAuthorized if the
+        Raises AuthenticationFailed if the token was revoked or the password was changed. Raises NotAuthorized if the
         client has an open producer, consumer or topic watch that it is no longer allowed to have.
         """
         if self.principal is not None:

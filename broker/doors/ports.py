@@ -156,7 +156,8 @@ class ConsumerPort(Protocol):
         """Acknowledge. Safe to repeat.
 
         `on_durable` is called once: when the ack is stored, or with an error. `validation_error` says why the client
-        discards the entries. `permits_settled`: the door itself grants the permits of discarded entries again.
+        discards the entries. `permits_settled` says whether the door itself grants the permits of discarded entries
+        again.
         """
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:

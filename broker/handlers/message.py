@@ -24,14 +24,14 @@ class Message:
     payload: bytes
     key: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
-    # Both times are None too if no datetime can have the number that the producer sent.
+    # Both times are also None if the producer's number is outside the range of a datetime.
     publish_time: datetime | None = None
     event_time: datetime | None = None  # when the event happened, if the producer said so
     redelivery_count: int = 0  # redeliveries that the broker counted; always 0 on Exclusive and Failover
 
     @property
     def text(self) -> str:
-        """The payload as UTF-8. Raises UnicodeDecodeError."""
+        """The payload, decoded as UTF-8. Raises UnicodeDecodeError."""
         return self.payload.decode()
 
     def json(self) -> Any:
@@ -40,7 +40,7 @@ class Message:
 
     @classmethod
     def from_received(cls, topic: str, received: ReceivedMessage) -> Message:
-        """Return the message that Vela's client received, in the form that a handler gets."""
+        """Convert a message that Vela's client received into the form that a handler gets."""
         return cls(
             topic=topic,
             message_id=base64.b64encode(received.message_id().serialize()).decode(),
@@ -54,7 +54,7 @@ class Message:
 
 
 def moment(at_ms: int) -> datetime | None:
-    """Return a time in ms since 1970 as a datetime; None if it is 0, or if no datetime can have it."""
+    """Return a time in ms since 1970 as a datetime; None if it is 0 or outside the range of a datetime."""
     try:
         return datetime.fromtimestamp(at_ms / 1000, UTC) if at_ms else None
     except (ValueError, OverflowError, OSError):  # a producer may send any number

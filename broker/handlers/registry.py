@@ -28,13 +28,13 @@ class HandlerInvalid(ValueError):
 class Handler:
     """One subscription of one topic, and the function that gets its messages."""
 
-    name: str  # of the function, with its module
+    name: str  # the function's name, with its module
     function: HandlerFunction
     topic: TopicName
     subscription: str
     type: SubscriptionType
     concurrency: int  # messages handled at once by one worker
-    from_earliest: bool  # a new subscription begins with the first message stored, instead of the next one
+    from_earliest: bool  # a new subscription begins at the oldest stored message, not at the next new one
     atomic: bool  # each call runs in its own transaction
     retry_delay_ms: int  # after an exception
     ack_timeout_ms: int  # a message not handled within this time is delivered again; 0 = no limit
@@ -72,8 +72,8 @@ def handler(
 
     The worker acks the message when the function returns. If the function raises, the message is delivered again after
     `retry_delay_s`. Delivery is at least once: when a worker dies, its messages are handled again, so write a function
-    that can safely run twice. A plain function runs in a thread with its own database connection, a coroutine function
-    on the worker's event loop. `atomic` runs the function in a transaction, and the ack follows the commit. Raises
+    that can safely run twice. A plain function runs in a thread with its own database connection; a coroutine function
+    runs on the worker's event loop. `atomic` runs the function in a transaction, and the ack follows the commit. Raises
     HandlerInvalid when the module is imported, if the arguments cannot work.
     """
 

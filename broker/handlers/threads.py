@@ -32,7 +32,7 @@ class CallThreads:
             threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True).start()
 
     async def run(self, call: Callable[[], object]) -> None:
-        """Run `call` in a free thread, in the order of requests. Raises the exception of the call.
+        """Run `call` in a free thread. Calls start in the order of the requests. Raises the exception of the call.
 
         Cancelling stops the waiting, not the call. A BaseException such as SystemExit is raised as a RuntimeError,
         because it would end the event loop and with it all other calls.

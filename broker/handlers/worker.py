@@ -145,7 +145,7 @@ class _Runner:
             initial_position=InitialPosition.Earliest if handler.from_earliest else InitialPosition.Latest,
             dead_letter_policy=dead_letter_policy,
             batch_index_ack_enabled=True,
-            ack_group_time_ms=0,  # if a worker is killed, only its unfinished calls are repeated
+            ack_group_time_ms=0,  # at once: if a worker is killed, only its unfinished calls are repeated
         )
 
     async def _consume(self, consumer: Consumer) -> None:
@@ -191,7 +191,7 @@ class _Runner:
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-                raise  # the worker ends; otherwise the function awaited something that was cancelled
+                raise  # the worker is stopping; else the function awaited something that was cancelled
             logger.exception(
                 "%s: the call failed, and message %s will be delivered again",
                 handler.name,

@@ -34,7 +34,7 @@ class _Limit(NamedTuple):
 
 
 class ClientRates:
-    """Counts the requests, messages and bytes of clients on all ports of a process. A limit of 0 costs nothing."""
+    """Counts the requests, messages and bytes of clients on all ports of a process. A limit of 0 is off."""
 
     def __init__(
         self,

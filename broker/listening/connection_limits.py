@@ -1,4 +1,4 @@
-"""Limits on the connections of one process, and how often each limit on connections was reached."""
+"""Limits on the connections of one process, and counts of how often clients reached each limit."""
 
 from __future__ import annotations
 

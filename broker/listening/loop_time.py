@@ -26,7 +26,7 @@ TURN_NS: Final = 250_000
 
 
 class LoopTime:
-    """Runs the turns on the event loop that uses it. One object serves all ports of a process."""
+    """Runs the connections' turns on the event loop. One object serves all ports of a process."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class LoopTime:
         return TimeShare(self)
 
     def worked_ns(self, time_ns: int) -> int:
-        """Return how much of the time of a piece of work to charge to its connection.
+        """Return how much of `time_ns`, which a piece of work took, to charge to its connection.
 
         On a busy machine the system may stop the thread in the middle of a piece and run something else. The connection
         does not pay for that time: it pays at most the CPU time that the thread has used since the turn began. Reading
@@ -114,7 +114,7 @@ class TimeShare(Share):
         return False
 
     def may_go_on(self) -> bool:
-        """Charge the work so far. If the part or the turn is over, return False: then wait for the next `turn`."""
+        """Charge the work so far. If the part or the turn is over, return False: the caller then awaits `turn`."""
         if self._began_ns is not None:
             now_ns = self._time.now_ns()
             self._time.fair.worked(self, self._time.worked_ns(now_ns - self._began_ns))
@@ -179,7 +179,7 @@ class TimeShare(Share):
             each()
 
     def close(self) -> None:
-        """Leave the line because the connection is closed. None of its tasks may still wait in `turn`.
+        """Stop waiting for turns, because the connection is closed. None of its tasks may still wait in `turn`.
 
         Safe to repeat.
         """

@@ -34,7 +34,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         on_failed: Callable[[str, str], None],
         on_lost: Callable[[], None],
     ) -> None:
-        """`on_failed` gets address and reason of a failed handshake; `on_lost` is called when the socket is closed."""
+        """`on_failed` gets the address and reason of a failed handshake; `on_lost` is called when the socket closes."""
         super().__init__()
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
@@ -67,7 +67,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
             self._read()
 
     def pause_writing(self) -> None:
-        """Tell the protocol above that the peer does not receive the written bytes."""
+        """Tell the protocol above that the peer receives more slowly than the protocol writes."""
         if self._protocol is not None:
             self._protocol.pause_writing()
 
@@ -189,7 +189,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         return self._transport.get_write_buffer_size()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Set when the protocol above is paused, in encrypted bytes."""
+        """Set how many encrypted bytes may wait before the protocol above is paused, and when it is resumed."""
         self._transport.set_write_buffer_limits(high, low)
 
     def is_reading(self) -> bool:

@@ -78,7 +78,7 @@ class TwistedTransport(asyncio.Protocol):
     # -- for Twisted ---------------------------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
-        """Send."""
+        """Send the data."""
         self._transport.write(data)
 
     def writeSequence(self, data: Iterable[bytes]) -> None:  # noqa: N802 - Twisted's name

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["appends_paused"]
 
-_LOOK_EVERY_S = 0.002  # polled, so that the path of every append need not signal an event for a rare pause
+_LOOK_EVERY_S = 0.002  # polled: pauses are rare, and otherwise every append would have to signal an event
 
 
 @asynccontextmanager

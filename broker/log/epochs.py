@@ -93,7 +93,7 @@ class Epochs:
     async def write(
         self, log: TopicLog, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str
     ) -> T | None:
-        """Run one write guarded by the log's epoch, `call(connection, epoch)`, until its outcome is known.
+        """Run `call(connection, epoch)`, one write guarded by the log's epoch, until its outcome is known.
 
         `call` returns None if the write was fenced. This method returns None if the log is closed, usually because
         another broker has it. Errors, repetition and cancellation are as in `write_all`.

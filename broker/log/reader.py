@@ -1,7 +1,7 @@
 """Read one topic's log from segments and files: ranges of entries, chosen entries, and counts for the message index.
 
 A short read never means the end of the log. Ids have no gaps, so a missing entry below the last known one is a fault,
-unless its ledger was trimmed or moved to another place during the read. The ledger map shows which.
+unless its ledger was trimmed or moved to another place during the read. The ledger map shows whether it was.
 """
 
 from __future__ import annotations

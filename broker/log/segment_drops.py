@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 PIECE_BYTES = 512 * 1024  # not counting the first entry of a piece
 PIECE_ENTRIES = 1000
-_REST = 3  # the pause after a piece, in multiples of the time it took
+_REST = 3  # the pause after a piece, in multiples of the time that the piece took
 
 
 class SegmentDrops:
@@ -43,7 +43,7 @@ class SegmentDrops:
         self._segments = segments
         self._epochs = epochs
         self._open_log = open_log
-        self._damaged: set[int] = set()  # segments that lack entries of a ledger and are kept
+        self._damaged: set[int] = set()  # segments that are kept because they lack entries of a ledger
         self.segments = 0
         self.dropped = 0
         self.copied_entries = 0

@@ -21,7 +21,7 @@ __all__ = ["Segments"]
 logger = logging.getLogger(__name__)
 
 VIEW_LOCK_TIMEOUT_MS = 200
-_EMPTY_BYTES = 32 * 1024  # two tables without rows: each has an index, and its TOAST table has another
+_EMPTY_BYTES = 32 * 1024  # two tables without rows: for each, a page of its index and one of its TOAST index
 
 
 class Segments:

@@ -39,7 +39,7 @@ __all__ = ["Writer"]
 
 logger = logging.getLogger(__name__)
 
-MAX_ROLLS = 1000  # topics whose next ledgers one statement opens
+MAX_ROLLS = 1000  # the number of topics whose next ledgers one statement may open
 
 
 class Writer:
@@ -75,7 +75,7 @@ class Writer:
         self._lanes.submit(log)
 
     async def _round(self, lane: Lane) -> None:
-        """Gather the batches of one statement, store them, and answer. Settle every log taken, whatever fails."""
+        """Gather the batches of one statement, store them, and answer producers. Settle every log, whatever fails."""
         log = self._ready.next()
         if not log.is_open or not log.has_sends():
             return

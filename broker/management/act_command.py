@@ -18,9 +18,9 @@ __all__ = ["ActCommand"]
 
 
 class ActCommand(BaseCommand):
-    """Plan → apply → receipt. The exit code is 1 if the act is refused or no broker answers."""
+    """Plans and applies an act, and prints the receipt. Exits with 1 if the act is refused or no broker answers."""
 
-    requires_system_checks = ()  # `make check` runs them; here every call would pay for them
+    requires_system_checks = ()  # `make check` runs the checks; here every call would pay for them
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("topic", help="orders, or persistent://tenant/namespace/orders")

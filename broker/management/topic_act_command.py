@@ -18,7 +18,7 @@ def is_namespace(text: str) -> bool:
 
 
 class TopicActCommand(ActCommand):
-    """Plan → apply → receipt, without a subscription."""
+    """Plans and applies an act on a topic or namespace, without a subscription."""
 
     def run_on(
         self, name: str, kind: str, parameters: Mapping[str, object], options: Mapping[str, Any]

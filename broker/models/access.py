@@ -14,7 +14,7 @@ class GrantedPermission(models.Model):
     tenant = models.TextField()
     namespace = models.TextField(db_default="")  # without its tenant
     topic = models.TextField(db_default="")  # full name, without a partition
-    subscription = models.TextField(db_default="")  # of any topic in the namespace
+    subscription = models.TextField(db_default="")  # its name, on any topic in the namespace
     role = models.TextField()
     permission = models.CharField(max_length=16)  # broker.core.access.permissions, or admin of a tenant
 

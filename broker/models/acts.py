@@ -36,7 +36,7 @@ class Act(models.Model):
     topic = models.ForeignKey(Topic, models.SET_NULL, null=True)
     subscription = models.ForeignKey(Subscription, models.SET_NULL, null=True)
     topic_name = models.TextField()  # kept after the topic is deleted
-    namespace = models.GeneratedField(  # tenant/namespace, for users who may not see all of them
+    namespace = models.GeneratedField(  # tenant/namespace, which limits what some users see
         expression=_NAMESPACE, output_field=models.TextField(), db_persist=True
     )
     subscription_name = models.TextField()
@@ -45,17 +45,17 @@ class Act(models.Model):
     result = models.JSONField(null=True)
     error = models.TextField(default="")
     error_code = models.CharField(max_length=64, db_default="")  # the same codes that clients get
-    progress = models.JSONField(null=True)  # of long work; for a publish, the end of the log before it
+    progress = models.JSONField(null=True)  # of long work, or the end of the log before a publish
     message = models.BinaryField(null=True)  # the entry that a publish stores, until it is stored or refused
     who = models.TextField()
     origin = models.TextField()  # "console 127.0.0.1", "command line", "client 127.0.0.1:5123"
     reason = models.TextField(default="")
     cursor_version = models.BigIntegerField(null=True)  # the plan is valid only for this version
     cursor_before = models.BinaryField(null=True)  # snapshot for undo
-    acked_since = models.BinaryField(null=True)  # while the act can be undone: acks of entries that it passed
+    acked_since = models.BinaryField(null=True)  # acks of entries that the act passed, while it can be undone
     undo_of = models.ForeignKey("self", models.SET_NULL, null=True)
-    # If this is one partition's part of an act on several partitions, the whole act. The unique constraint serves as
-    # the index.
+    # The act on several partitions of which this act is one partition's part. The unique constraint serves as the
+    # index.
     part_of = models.ForeignKey("self", models.SET_NULL, null=True, related_name="parts", db_index=False)
     undo_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -107,7 +107,7 @@ class CompactionKey(models.Model):
     ledger_id = models.BigIntegerField()
     entry_id = models.BigIntegerField()
     batch_index = models.IntegerField()
-    is_deleted = models.BooleanField()  # the message is empty
+    is_deleted = models.BooleanField()  # the message is empty, which deletes the key
 
     class Meta:
         db_table = "vela_compaction_key"

@@ -1,4 +1,4 @@
-"""The history of topics and subscriptions: points, in one table for each length of a bucket, and delivery stories."""
+"""The history of topics and subscriptions: points, in one table for each bucket length, and delivery stories."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class _StatsPoint(models.Model):
     messages_acked = models.BigIntegerField()
     messages_redelivered = models.BigIntegerField()
     # For a topic, the backlog of its worst subscription; for all topics, the sum over subscriptions. NULL = unknown.
-    backlog_before = models.BigIntegerField(null=True)  # when the bucket began
-    backlog = models.BigIntegerField(null=True)  # when it ended
-    backlog_most = models.BigIntegerField(null=True)  # the largest seen in it, start and end included
-    stored_bytes = models.BigIntegerField(null=True)  # when it ended; NULL for a subscription
-    # For a subscription, messages by the time from delivery to ack: below 1 ms, below 2 ms, 4 ms, 8 ms and so on.
+    backlog_before = models.BigIntegerField(null=True)  # at the beginning of the bucket
+    backlog = models.BigIntegerField(null=True)  # at the end of the bucket
+    backlog_most = models.BigIntegerField(null=True)  # the largest seen in the bucket, including both ends
+    stored_bytes = models.BigIntegerField(null=True)  # at the end of the bucket; NULL for a subscription
+    # For a subscription, numbers of messages by their time from delivery to ack: below 1 ms, 2 ms, 4 ms and so on.
     ack_latencies = ArrayField(models.BigIntegerField(), null=True)
 
     class Meta:
@@ -78,7 +78,7 @@ class StatsPoint3600s(_StatsPoint):
 
 
 class StatsProgress(models.Model):
-    """The progress of the points of one resolution. Points before `until_ms` do not change any more."""
+    """How far the points of one resolution are complete. Points before `until_ms` do not change any more."""
 
     resolution_s = models.IntegerField(primary_key=True)  # the length of a bucket: 10, 60, 600 or 3600
     until_ms = models.BigIntegerField()
@@ -94,7 +94,7 @@ class DeliveryStory(models.Model):
     """Events of one kind for a run of entries on one subscription, from `at_ms` to `until_ms`.
 
     A policy decides which events are kept. A run has at most 1,024 entries, so a row about an entry begins at most
-    1,023 entries before that entry. Only rows that count events which were left out have longer runs; they have a
+    1,023 entries before that entry. Only rows that count left-out events have longer runs, so those rows have a
     separate index. There are no foreign keys: rows of deleted subscriptions expire like the others.
     """
 
@@ -110,7 +110,7 @@ class DeliveryStory(models.Model):
     redelivery_count = models.IntegerField()
     consumer_name = models.TextField()  # "" = the broker itself
     consumer_address = models.TextField()
-    detail = models.TextField()  # the topic of a letter
+    detail = models.TextField()  # the topic to which a letter was written
     expires_ms = models.BigIntegerField()
 
     class Meta:

@@ -1,4 +1,4 @@
-"""Runs of the pipeline's jobs, their schedules, and the results of the job insights."""
+"""Runs of the pipeline's jobs, their schedules, and the results of the job `insights`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PipelineSchedule(models.Model):
 
 
 class PipelineRun(models.Model):
-    """One run of a job. After the request, its worker writes the progress and the end.
+    """One run of a job. A request creates the row; then the run's worker writes the progress and the end.
 
     A cancellation ends a run that waits, and one of Celery's tasks ends a run whose worker is silent.
     """
@@ -83,7 +83,7 @@ class PipelineRun(models.Model):
 
 
 class InsightHour(models.Model):
-    """Statistics of the messages that were stored in a topic in one hour. The job insights writes them."""
+    """Statistics of the messages that were stored in a topic in one hour. The job `insights` writes them."""
 
     pk = models.CompositePrimaryKey("topic_id", "hour_ms")
     topic_id = models.BigIntegerField()  # for a partitioned topic, this covers all its partitions
@@ -94,7 +94,7 @@ class InsightHour(models.Model):
     size_p95 = models.BigIntegerField(null=True)
     size_p99 = models.BigIntegerField(null=True)
     size_most = models.BigIntegerField(null=True)
-    delay_p50_ms = models.BigIntegerField(null=True)  # from publish time to append time, by two clocks
+    delay_p50_ms = models.BigIntegerField(null=True)  # from publish to append time, read from two clocks
     delay_p95_ms = models.BigIntegerField(null=True)
     delay_p99_ms = models.BigIntegerField(null=True)
     keyed_messages = models.BigIntegerField()  # messages that have a key

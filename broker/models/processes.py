@@ -14,7 +14,7 @@ class BrokerProcess(models.Model):
     host = models.TextField()
     pid = models.IntegerField()
     started_at = models.DateTimeField()
-    seen_at = models.DateTimeField()  # once a second while it runs
+    seen_at = models.DateTimeField()  # written once a second while the broker runs
     stopped_at = models.DateTimeField(null=True)  # a clean stop; NULL while it runs, and after a crash
     http_url = models.TextField()
     pulsar_url = models.TextField()

@@ -32,7 +32,7 @@ class ProducerSession(models.Model):
     last_send_ms = models.BigIntegerField()  # 0 = never
     updated_ms = models.BigIntegerField()
     properties = models.JSONField(default=dict)  # as the client sent them; long ones are cut
-    # Of Pulsar's binary protocol; 21 through other doors.
+    # The client's version of Pulsar's binary protocol; 21 for clients of the other doors.
     protocol_version = models.IntegerField(db_default=21)
     access_mode = models.CharField(max_length=32, db_default="")
     deduplicated = models.BooleanField(db_default=False)  # the broker drops repeated messages
@@ -73,7 +73,7 @@ class ConsumerSession(models.Model):
     connected_ms = models.BigIntegerField()
     permits = models.BigIntegerField()
     unacked_messages = models.BigIntegerField()
-    blocked = models.BooleanField()  # by its limit of unacked messages
+    blocked = models.BooleanField()  # stopped by its limit of unacked messages
     writable = models.BooleanField()
     messages_out = models.BigIntegerField()
     bytes_out = models.BigIntegerField()
@@ -89,7 +89,7 @@ class ConsumerSession(models.Model):
     oldest_delivered_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
     properties = models.JSONField(default=dict)  # as the client sent them; long ones are cut
-    # Of Pulsar's binary protocol; 21 through other doors.
+    # The client's version of Pulsar's binary protocol; 21 for clients of the other doors.
     protocol_version = models.IntegerField(db_default=21)
 
     class Meta:

@@ -76,7 +76,7 @@ class PendingAck(models.Model):
     ledger_id = models.BigIntegerField()
     first_entry = models.BigIntegerField()
     last_entry = models.BigIntegerField()
-    messages = models.IntegerField()  # not yet acked, over the range
+    messages = models.IntegerField()  # messages of the range that are not acked yet
     delivered_ms = models.BigIntegerField()
     redelivery_count = models.IntegerField()
     # When the broker takes the delivery back; NULL = the client decides when.

@@ -55,15 +55,15 @@ class TopicSummary(models.Model):
 class ListedTopic(models.Model):
     """The numbers by which lists of topics sort and filter: one small row for each topic, none for its partitions.
 
-    The values are those of TopicSummary, summed over the partitions. Triggers write the row with the topic and with its
-    summaries (broker/storage/sql/functions.sql), and delete it with the topic, so that it needs no foreign key. Values
-    that change all the time have no index, so that their updates stay HOT: a list that sorts by them reads the whole
-    table, which takes 20 ms for 100,000 topics.
+    The values are those of TopicSummary, summed over the partitions. Triggers add the row when the topic is created,
+    update it when a summary is written, and delete it with the topic (broker/storage/sql/functions.sql), so it needs no
+    foreign key. Values that change all the time have no index, so that their updates stay HOT: a list that sorts by
+    them reads the whole table, which takes 20 ms for 100,000 topics.
     """
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True, db_constraint=False)
     namespace = models.ForeignKey(Namespace, models.CASCADE, db_index=False, db_constraint=False)
-    name = models.TextField()  # the topic's, which never changes
+    name = models.TextField()  # of the topic; a name never changes
     subscriptions = models.IntegerField(db_default=0)  # summed over the partitions
     # -1 = never reported: such topics come last.
     backlog_messages = models.BigIntegerField(db_default=-1)
@@ -90,7 +90,7 @@ class SubscriptionSummary(models.Model):
     """A subscription's numbers for lists, and their age. The owner writes them as it writes TopicSummary."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
-    # Cumulative, and as old as messages_in and bytes_in of the topic: the difference is the backlog.
+    # Cumulative, and as old as the topic's messages_in and bytes_in, so that the difference is the backlog.
     acked_messages = models.BigIntegerField(db_default=0)
     acked_bytes = models.BigIntegerField(db_default=0)
     read_ledger = models.BigIntegerField()
@@ -154,7 +154,7 @@ class SubscriptionObstacles(models.Model):
 
 
 class ConsumerDeparture(models.Model):
-    """The consumer of a subscription that left last, and why."""
+    """The consumer that left a subscription last, and why it left."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
     name = models.TextField()

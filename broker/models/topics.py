@@ -11,7 +11,7 @@ class Tenant(models.Model):
     """The first part of a topic's name."""
 
     name = models.CharField(max_length=255, unique=True)
-    # Whether the tenant was created on request, and not along with a namespace. It then stays even without a namespace.
+    # True if the tenant was created on request, not along with a namespace. It then stays even without a namespace.
     is_kept = models.BooleanField(db_default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -39,7 +39,7 @@ class Namespace(models.Model):
 
 
 class Topic(models.Model):
-    """A topic, a partition of one, or a partitioned parent, which only has the number of partitions.
+    """A topic, a partition, or a partitioned topic: the parent of its partitions, which has no messages of its own.
 
     An append updates no row here: a row that changes all the time gets slow while a transaction keeps an old snapshot
     open.
@@ -90,7 +90,7 @@ class Schema(models.Model):
     """One version of a topic's schema. Partitions use the schemas of their parent."""
 
     pk = models.CompositePrimaryKey("topic_name", "version")
-    topic_name = models.TextField()  # full, of the base topic
+    topic_name = models.TextField()  # full name; for a partition, its parent's
     version = models.BigIntegerField()  # 0 is the first
     type = models.SmallIntegerField()  # the protocol's Schema.Type
     name = models.TextField()

@@ -1,4 +1,4 @@
-"""The series of authentication: how many clients were let in and refused, and whether issuers answer."""
+"""Metrics of authentication: how many clients were let in and refused, and whether issuers answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class AccessMetrics(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every series of authentication."""
+        """Yield the metrics of authentication."""
         for name, text, counts in (
             ("pulsar_authentication_success_total", "clients that were let in", self._access.successes),
             ("pulsar_authentication_failures_total", "clients that were refused", self._access.failures),

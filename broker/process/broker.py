@@ -388,7 +388,7 @@ class Broker:
     async def stop(self) -> None:
         """Write the receipts, detach producers and consumers, then store the cursors and the last report.
 
-        Gives up after 3 s for the receipts, 3 s for the cursors and 2 s for the report.
+        Waits at most 3 s for the receipts, 3 s for the cursors and 2 s for the report.
         """
         self._is_stopping = True
         await self._housekeeping.stop()

@@ -1,4 +1,4 @@
-"""The series of connections: how many there are, which limits they reach, and when the TLS certificate expires."""
+"""Metrics of connections: how many are open, how often they reach limits, and when the TLS certificate expires."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class ConnectionMetrics(Collector):
         self.certificates: TlsCertificates | None = None  # set once the ports with TLS are open
 
     def describe(self) -> list[Metric]:
-        """Return nothing: the registry learns the names when it makes the page."""
+        """Return nothing, so that registering this collector does not call `collect`."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the series."""
+        """Yield the metrics."""
         yield GaugeMetricFamily(
             "vela_connections", "open connections of clients, over all ports", value=self._limits.open
         )

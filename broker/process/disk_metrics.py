@@ -1,4 +1,4 @@
-"""The series of the disk of the embedded PostgreSQL."""
+"""Metrics of the disk of the embedded PostgreSQL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["DiskMetrics"]
 
 
 class DiskMetrics(Collector):
-    """Reads size and free space of a folder's disk. There are no series without a folder, or if reading fails."""
+    """Reads the size and free space of a folder's disk. There are no series without a folder, or if reading fails."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder

@@ -1,4 +1,7 @@
-"""Series of offloaded ledgers and of compactions, under Pulsar's names. Topics that have neither get no series."""
+"""Metrics of offloaded ledgers and of compaction, under Pulsar's names.
+
+A topic has the series of each only if it has offloaded ledgers, or was compacted.
+"""
 
 from __future__ import annotations
 

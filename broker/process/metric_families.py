@@ -1,4 +1,4 @@
-"""The series of topics, subscriptions and namespaces. The name of a series that Pulsar lacks begins with `vela_`."""
+"""Metrics of topics, subscriptions and namespaces. The name of a series that Pulsar lacks begins with `vela_`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True)
 class Family(Generic[S]):
-    """One number for each topic or subscription; None = no series."""
+    """One number for each topic or subscription. Where `value` returns None, there is no series."""
 
     name: str
     kind: str
@@ -72,7 +72,7 @@ def state_family(standings: Standings) -> Family[Subscription]:
 
 
 def states_family(standings: Standings) -> SplitFamily[Subscription]:
-    """Return the series that counts a namespace's subscriptions in each state. Readers do not count."""
+    """Return the series that counts a namespace's subscriptions in each state, without readers."""
 
     def one(subscription: Subscription) -> Iterable[tuple[str, float]]:
         return [(standings.state(subscription).words, 1)] if subscription.is_durable else []

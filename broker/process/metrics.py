@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["Metrics"]
 
 _AnyFamily: TypeAlias = "Family[Any] | SplitFamily[Any]"
-_Put: TypeAlias = Callable[[str, float], None]  # called with labels without the closing brace, and the value
+_Put: TypeAlias = Callable[[str, float], None]  # gets labels without the closing brace, and the value
 
 SLICE_S: Final = 0.001
 _LOOK_EVERY: Final = 8  # topics or subscriptions between two readings of the clock
@@ -187,7 +187,7 @@ class _Page:
 
 
 def _adder(family: _AnyFamily, put: _Put) -> Callable[[str, Any], None]:
-    """Return the function that puts the values of one topic or subscription."""
+    """Return a function that passes the values of one topic or subscription to `put`."""
     if isinstance(family, SplitFamily):
         label, values_of = family.label, family.values
 

@@ -1,4 +1,4 @@
-"""The series of the process as a whole, read for each request for /metrics."""
+"""Metrics of the process as a whole, read for each request for /metrics."""
 
 from __future__ import annotations
 

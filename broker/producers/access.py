@@ -193,7 +193,7 @@ class ProducerAccess:
             await self._take(producer)
         except BrokerError as error:
             producer.closed_by_broker(error)
-        except Exception as error:  # nobody else tells the client, which would wait for ever
+        except Exception as error:  # otherwise the client would wait for ever
             logger.exception(
                 "%s: producer %s waited for exclusive access and cannot get it",
                 self._topic_name,

@@ -133,7 +133,7 @@ class DeduplicationKeeper:
                     ],
                 )
         finally:
-            # This includes topics whose epoch this process has advanced meanwhile: the next round uses the new epoch.
+            # Also for topics whose epoch this process has advanced meanwhile: the next round uses the new epoch.
             for topic_id, (_, deduplication, changed) in taken.items():
                 if topic_id not in stored:
                     deduplication.put_back(changed)

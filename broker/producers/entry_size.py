@@ -9,7 +9,7 @@ from vela.wire.entry import FRAME_PADDING_BYTES
 
 __all__ = ["check_entry_size"]
 
-_DELIVERY_BYTES: Final = 128  # more than a frame has that delivers an entry, besides the entry
+_DELIVERY_BYTES: Final = 128  # more than a frame adds to the entry that it delivers
 
 
 def check_entry_size(size_bytes: int, *, max_message_bytes: int) -> None:

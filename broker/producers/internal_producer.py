@@ -302,5 +302,5 @@ class _Lane(AwaitedSends):
         self._give_up(error)
 
     async def is_alive(self) -> bool:
-        """Return whether the name is still in use, because another producer wants it."""
+        """Return whether this producer still uses its name. Called when another producer wants the name."""
         return not self._is_closed

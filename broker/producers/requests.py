@@ -28,7 +28,7 @@ class ProducerRequest:
     user_provided_name: bool = True
     create_topic: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
-    initial_subscription: str | None = None  # created at Earliest with the topic (dead-letter producers)
+    initial_subscription: str | None = None  # created with the topic, at its beginning
     access_mode: AccessMode = AccessMode.SHARED
     topic_epoch: int | None = None  # the epoch an exclusive producer had before it connected again
     schema: SchemaDefinition | None = None
@@ -38,7 +38,7 @@ class ProducerRequest:
     def require_deduplication(self, *, is_on: bool) -> None:
         """Raise NotAllowed if the topic does not deduplicate and the producer's property `vela.requires` asks for it.
 
-        So a producer knows before its first message that repeats would be stored twice.
+        The producer then knows before its first message that repeats would be stored twice.
         """
         if not is_on and self.properties.get("vela.requires") == "deduplication":
             raise NotAllowed(
@@ -59,4 +59,4 @@ class ProducerSink(Protocol):
         """Tell the client that the broker closed the producer, so that it reconnects. No further call follows."""
 
     async def is_alive(self) -> bool:
-        """Ping the peer, for 5 s at most. Return whether it answered. Called when another producer wants the place."""
+        """Ping the peer, for 5 s at most. Return whether it answered. Called when a producer wants its place."""

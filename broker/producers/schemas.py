@@ -66,7 +66,7 @@ async def _compare(
     schema: SchemaDefinition,
     strategy: SchemaCompatibility,
 ) -> None:
-    """Run a check with one version at a time. Other connections get turns: a transitive strategy compares with all."""
+    """Run a check with one version at a time, so that other connections get turns while there are many versions."""
     for number, each in enumerate([[version] for version in compared_versions(versions, strategy)] or [[]]):
         if number:
             await asyncio.sleep(0)
@@ -144,7 +144,7 @@ class Schemas:
                     return version
 
     async def _append(self, topic: str, schema: SchemaDefinition) -> int | None:
-        """Store the next version. Return None if this number is taken already: read the versions again."""
+        """Store the next version. Return None if its number is taken: the caller then reads the versions again."""
         versions = await self._versions(topic)
         if len(versions) >= MAX_VERSIONS:
             raise IncompatibleSchema(f"{topic} has {len(versions)} schema versions, the limit")
@@ -159,7 +159,7 @@ class Schemas:
         if await repeat_until_done(
             self._pool, lambda c: store.add(c, topic, version, schema), what="storing a schema"
         ):
-            # This updates the cache. A first version is not cached yet: the next call reads it.
+            # This extends the cached list. Before the first version no list was cached: the next call reads the table.
             versions.append(StoredSchema(version=version, schema=schema))
             return version
         # Another process stored that version, or this process did and the answer was lost.

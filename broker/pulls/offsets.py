@@ -85,7 +85,7 @@ class GroupOffsets:
                 await self._record(topic, subscription, None if is_new else kept, max(kept, offset), peer)
             if is_move:
                 await self._ack_before(topic, subscription, offset)
-            if not subscription.is_stored:  # an earlier commit or ack may still wait, or may be refused
+            if not subscription.is_stored:  # an earlier commit or ack may still wait, or be refused
                 await self._stored(subscription)
         return await _offset_of(topic, subscription)
 

@@ -119,7 +119,7 @@ class ParkedPulls:
         """Answer the parked pulls whose offset and filter these durable entries match."""
         end = topic.log.ledgers.total_messages
         undecoded = self._properties_of(entries)
-        decoded: list[tuple[int, Mapping[str, str]]] = []  # once, however many pulls have a filter
+        decoded: list[tuple[int, Mapping[str, str]]] = []  # decoded once for all pulls
 
         def properties_from(offset: int) -> Iterator[Mapping[str, str]]:
             yield from (properties for at, properties in decoded if at >= offset)

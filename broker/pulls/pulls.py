@@ -40,7 +40,7 @@ class Pulls:
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
         """Do what `pull` does, without a query. Do nothing and return None if the topic or messages are not in memory.
 
-        For clients that wait for new messages, topic and messages usually are in memory.
+        When clients wait for new messages, the topic and the messages usually are in memory.
         """
         topic = self._queue_in_memory(ask.topic, ask.queue)
         return None if topic is None else self._parked.pull_now(topic, ask)
@@ -77,6 +77,6 @@ class Pulls:
         known = self._topics.loaded.get(topic.full)
         if known is None:
             known = self._topics.loaded.get(f"{topic.full}-partition-{queue}")
-        elif queue:  # the topic has no partitions, so a topic with the name of one is none of its queues
+        elif queue:  # the topic has no partitions: another topic that is named like one is not its queue
             return None
         return known if known is not None and known.is_open and self._is_ready() else None

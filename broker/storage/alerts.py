@@ -79,7 +79,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAlert:
-    """A stored alert that waits or fires, or that has cleared and still needs a notification of this."""
+    """A stored alert that waits or fires, or that has cleared and still needs a notification that says so."""
 
     rule_id: int
     topic_name: str
@@ -100,7 +100,7 @@ class Notification:
 
 
 def match_parameters(rules: Iterable[Mapping[str, object]], now_ms: int) -> dict[str, Any]:
-    """Return the parameters of the statement `matches` of alerts.sql, which names the keys that each rule has."""
+    """Return the parameters of the statement `matches` in alerts.sql. That statement lists the keys of a rule."""
     return {
         "rules": json.dumps([dict(rule) for rule in rules]),
         "now_ms": now_ms,

@@ -48,7 +48,7 @@ class _Connection(AsyncConnection[TupleRow]):
 
 
 async def connect(conninfo: str, *, name: str, options: str = "") -> Connection:
-    """Open one connection, which pg_stat_activity shows as `name`, with the server's `options`.
+    """Open one connection with these server `options`. pg_stat_activity shows the connection as `name`.
 
     Raises psycopg.OperationalError.
     """

@@ -1,4 +1,4 @@
-"""The database's address for psycopg. It comes from Django's settings: ORM and broker use the same database."""
+"""The database's address for psycopg. It comes from Django's settings: the ORM and the broker use the same database."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ from broker.storage.connection import Connection, connect
 __all__ = ["PreparedConnection"]
 
 # Options of the session. Without them PostgreSQL plans an append again each time, because a plan for any values assumes
-# longer arrays than an append has. Planning was more than half of PostgreSQL's CPU time for a small commit (decision
-# 0049).
+# longer arrays than an append has. Planning was more than half of PostgreSQL's CPU time for a small commit, see
+# docs/decisions/0049-appends-planned-once.md.
 _PLANNED_ONCE: Final = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
 
 # Small appends have three statements for each segment, and most appends go into the newest segment.

@@ -45,7 +45,7 @@ def rest_table(segment_id: int) -> sql.Identifier:
     return sql.Identifier(f"vela_entry_{segment_id}_rest")
 
 
-@lru_cache(maxsize=1024)  # more than all queries of all segments at a time; segments come and go for years
+@lru_cache(maxsize=1024)  # enough for all present segments; over the years, many more come and go
 def for_segment(name: str, segment_id: int) -> bytes:
     """Return a query of entries.sql, with the tables of one segment in place of `{entries}` and `{rest}`."""
     template = sql.SQL(query("entries", name).decode())

@@ -15,7 +15,7 @@ ShortConnection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
 
 def short_connection(name: str, *, statement_timeout_ms: int = 0) -> ShortConnection:
-    """Open a connection in autocommit mode, which pg_stat_activity shows as `name`. A `with` block closes it.
+    """Open a connection in autocommit mode. pg_stat_activity shows it as `name`, and a `with` block closes it.
 
     The server ends a statement after `statement_timeout_ms`; 0 = never. Raises psycopg.OperationalError.
     """

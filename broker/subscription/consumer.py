@@ -226,7 +226,7 @@ class Consumer(Member):
         return self._subscription.has_pending(self, position)
 
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
-        """Read an entry once more, from memory or the log, with the bitset of its unacked members (None = all).
+        """Read an entry once more, from memory or the log, with the bitset of its unacked messages (None = all).
 
         Raises BrokerError if the entry is no longer stored, or already acked.
         """

@@ -52,7 +52,7 @@ class SubscribeRequest:
     earliest: bool = False  # True: a new subscription begins at the first entry; False: after the last entry
     start: Position | None = None  # non-durable only: the first entry to send; EARLIEST/LATEST allowed
     start_remaining: int | None = None  # ack set of the entry at `start`; None = send all its messages
-    rollback_s: int = 0  # > 0: start this many seconds back
+    rollback_s: int = 0  # > 0: start with the messages from this many seconds ago
     create_topic: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     subscription_properties: Mapping[str, str] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class ConsumerSink(Protocol):
         """On Failover, tell the client whether this consumer is now active (gets every message) or not (gets none)."""
 
     async def is_alive(self) -> bool:
-        """Return whether the peer answers a ping within 5 s. Another consumer wants to take this consumer's place."""
+        """Return whether the peer answers a ping within 5 s. Called when another consumer wants its place."""
 
 
 DurableCallback = Callable[["BrokerError | None"], None]

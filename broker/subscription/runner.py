@@ -3,8 +3,8 @@
 This file, reads.py and acks_without_counts.py handle faults of I/O and of the machine. A failed read is repeated
 (reads.py). A failed ack is answered, and its consumer is closed (acks_without_counts.py). A failed dispatch closes
 every consumer. consumer.py handles the faults of a consumer's sink. `pump` is synchronous: only entries that are not in
-memory are read in a task, which pumps again when it has them. This file has over 400 lines because each method of the
-machine and each effect needs a few lines here.
+memory are read in a task, which pumps again when it has read them. This file has over 400 lines because each method of
+the machine and each effect needs a few lines here.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class SubscriptionRunner:
         for key, deliveries in batch.deliveries:
             consumer = self.consumers.get(key)
             if consumer is None:
-                continue  # it left during the write to another consumer; its entries are delivered again
+                continue  # this one left during the write to another; its entries are delivered again
             if interception is not None:
                 interception.sending(self.log.name.full, self.name, consumer.name, deliveries)
             if limit is not None:
@@ -311,7 +311,7 @@ class SubscriptionRunner:
         # An ack that waits, for counts or for a move, has not changed the cursor.
         if self._traced is not None and not self._state.is_moving and self._machine.acks.first_late is None:
             self._traced.acked(consumer.name, acks, cumulative=cumulative)
-        if effects is ACKED:  # nearly always
+        if effects is ACKED:  # nearly every ack
             self._acks_wait()
             self._report()
             self.pump()

@@ -32,7 +32,7 @@ class SubscriptionSettings:
 
     batch_index_acks: bool
     counts_every_send: bool
-    failover_by_hash: bool  # whether a hash ring of consumer names chooses the active one, even on partitions
+    failover_by_hash: bool  # whether a hash ring of names chooses the active consumer, even on partitions
     failover_delay_ms: int
     filter_delay_ms: int  # after this delay a filter is asked again about an entry that it rescheduled
     max_unacked: UnackedLimits  # used where the policies set no limit

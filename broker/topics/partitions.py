@@ -72,8 +72,8 @@ async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth
 def close_json_sockets(topics: Iterable[Topic | NonPersistentTopic], reason: str) -> None:
     """Close the JSON WebSockets of these partitions, so that their clients connect again, and to all partitions.
 
-    A client of the binary protocol asks for the number of partitions itself. Behind a JSON WebSocket only the broker
-    knows it, and uses the partitions that there were when the socket was opened.
+    A client of the binary protocol asks for the number of partitions itself. For a JSON WebSocket, the broker attaches
+    to the partitions that exist when the socket is opened, and the client does not know their number.
     """
     for topic in topics:
         for producer in list(topic.producers.values()):

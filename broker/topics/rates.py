@@ -229,7 +229,7 @@ def _update(flows: _Flows, counts: _Counts, now_ms: int) -> list[float]:
 
 
 def _look_again(due_ms: dict[T, int], of: T, flows: _Flows) -> None:
-    """Plan the next report for when the first of these rates may be 0. An earlier plan for `of` stays."""
+    """Plan the next report of `of` for the earliest time that one of these flows asks for. An earlier plan stays."""
     for flow in flows:
         if (look_ms := flow.look_again_ms) is not None:
             due_ms[of] = min(look_ms, due_ms.get(of, look_ms))

@@ -282,7 +282,7 @@ class Topic:
         return producer
 
     async def _learn_last_sequence_id(self, producer: Producer) -> None:
-        """Learn where a producer continues. Before, another connection of this name could still send."""
+        """Learn where a producer continues, now that no other connection can send under its name."""
         if self.deduplication is not None and self.deduplication.is_enabled and producer.is_deduplicated:
             producer.last_sequence_id = await self.deduplication.last_sequence_id(producer.name)
 

@@ -199,7 +199,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
                 await self._topic.reader.load_index(missing.ranges)
 
     async def _stored(self, name: str) -> tuple[int, CursorState]:
-        """Return the existing row of this name, which an earlier try wrote whose answer was lost."""
+        """Return the existing row of this name: an earlier try wrote it, but the answer was lost."""
         rows = await repeat_until_done(
             self._pool,
             lambda c: store.subscriptions_of(c, self._topic.log.topic_id),

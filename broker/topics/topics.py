@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Topics"]
 
-_Load: TypeAlias = tuple["asyncio.Task[Topic]", bool]  # and whether it creates the topic if it is missing
+_Load: TypeAlias = tuple["asyncio.Task[Topic]", bool]  # the load, and whether it may create the topic
 
 
 class Topics:

@@ -41,7 +41,7 @@ class CompactionDuty:
         self._pool = pool
         self._clock = clock
         self._tasks = tasks
-        self._under_way: set[int] = set()  # surveys
+        self._under_way: set[int] = set()  # ids of surveys
 
     def start_if_due(self, topic: Topic) -> None:
         """Start to compact a topic if it is due. Each failed run in a row lengthens the wait before the next run."""

@@ -167,7 +167,7 @@ class Lifetime:
         is_own_clock = self._settings.wheel_enabled
         while True:
             await asyncio.sleep(_INTERVAL_S)
-            # There may be nothing to wait for in memory, and yet topics to visit.
+            # Without topics in memory `_waiting` is empty, but there may be other topics to visit.
             if self._may_store() and (is_own_clock or self._waiting or self._is_asked):
                 self._is_asked = False
                 await self._guarded(self.look_at_topics(share=min(1.0, share)), "topics")

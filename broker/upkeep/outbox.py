@@ -5,8 +5,9 @@ two transactions if the second began to publish after the first had committed. A
 only its own rows.
 
 One statement stores the entry and deletes its row, so each row is moved once, even after a crash. A row is read again
-only after its topic was opened again, or after every send of the producer that the topic has closed was answered.
-Opening a topic waits for the end of every statement that may have moved the row.
+only when its earlier send can no longer be stored: after the topic was opened again, or after the topic has answered
+every send of the producer that it closed. Opening a topic waits for the end of every statement that may have moved the
+row.
 """
 
 from __future__ import annotations
@@ -209,7 +210,7 @@ class _Lane:
         self._mover = mover
         self._taken = taken
         self._producer: _Producer | None = None
-        self._closed: _Producer | None = None  # by the topic, perhaps with rows on their way
+        self._closed: _Producer | None = None  # closed by the topic, perhaps with rows on their way
         self._rows: dict[int, int] = {}  # sequence id → row
         self._next_sequence_id = 0
 

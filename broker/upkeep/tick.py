@@ -17,10 +17,10 @@ __all__ = ["run_tick"]
 
 
 def run_tick(payload: str, topics: Iterable[Topic], deadlines: Deadlines) -> None:
-    """Run due work, and the subscriptions and delayed messages that a notification on `vela_tick` names by id.
+    """Run all due work, including that of the subscriptions and topics whose ids are in a notification on `vela_tick`.
 
-    Topics that are not in memory are left out: they have no consumers. Raises ValueError for a payload that is not a
-    JSON object.
+    Topics that are not in memory are left out, because they have no consumers. Raises ValueError for a payload that is
+    not a JSON object.
     """
     deadlines.run_due(_named_in(payload, topics))
 

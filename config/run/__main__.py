@@ -26,7 +26,7 @@ from config.run.supervisor import Supervisor
 def main() -> int:
     """Run until SIGINT or SIGTERM. Return 0 after a stop.
 
-    If Vela does not start, standard error says why, and the exit code is the broker's for the same cause: 78 if the
+    If Vela does not start, standard error says why. The exit code is then the broker's for the same cause: 78 if the
     same start would fail again, 75 if another broker has the lock, else 1.
     """
     try:

@@ -60,7 +60,7 @@ def _pip(requirements: Path, *, quietly: bool = False) -> subprocess.CompletedPr
 
 
 def _install_with_uv(requirements: Path) -> bool:
-    """Return False if uv is missing or fails. The caller then runs pip, whose output names the fault."""
+    """Install with uv. Return False if uv is missing or fails. The caller then runs pip, whose output says why."""
     if _pip(PROJECT / "requirements" / "uv.txt", quietly=True).returncode != 0:
         return False
     command = [

@@ -3,7 +3,7 @@
 `make run` starts `work pipeline`: one process for both queues, with one more thread for each job that may run.
 
 These processes do the same as `celery -A config worker -Q tick -P solo`, `… worker -Q work -P threads -c 2` and
-`… beat`, but start a third of a second sooner, because Celery's command line imports a shell with completion.
+`… beat`. They start a third of a second sooner, because Celery's command line imports a shell with completion.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def _require_usable_broker(app: Celery) -> None:
 
 
 def _run(app: Celery, parts: tuple[str, ...]) -> int:
-    # Celery renames its processes if setproctitle is installed. Prevent that: `ps` then shows them like Vela's others.
+    # Celery renames its processes if setproctitle is installed. Prevent that, so that `ps` shows all of Vela's
+    # processes alike.
     platforms._setproctitle = None  # noqa: SLF001
     app.set_current()
     app.set_default()

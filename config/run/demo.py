@@ -7,8 +7,8 @@ There are three subscriptions:
 - `invoices` of the orders has poison messages: one order in 2,000 fails each time and is delivered again after three
   seconds;
 - `reports` is slow in a way that is hard to see: its first consumer has all 500 messages in its queue and needs two
-  seconds for each, while a second consumer, forty times as fast, has nothing to do. If an operator disconnects the
-  first consumer, the second gets its messages.
+  seconds for each. A second consumer, forty times as fast, has nothing to do. If an operator disconnects the first
+  consumer, the second gets its messages.
 
 Ctrl-C ends the demo; the topics and their backlogs stay.
 """
@@ -33,7 +33,7 @@ REPORTS = "persistent://public/default/demo-reports"
 RATE_PER_S = 20
 BATCH = 500  # reports
 BATCH_EVERY_S = 600.0
-QUEUE = 1000  # has room for a whole batch
+QUEUE = 1000  # messages, so that a whole batch has room
 SLOW_S = 2.0
 FAST_S = 0.05
 POISON_EVERY = 2000  # orders

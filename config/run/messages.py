@@ -97,7 +97,7 @@ def _add(catalogue: Catalog, path: Path, source: str) -> None:
 
 
 def _python_of(template: str) -> str:
-    """Return calls of gettext for the tags of a template. Its indentation would be an error in Python."""
+    """Return calls of gettext for the tags of a template, without indentation, which would be an error in Python."""
     return "\n".join(line.strip() for line in templatize(template).splitlines())
 
 

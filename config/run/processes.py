@@ -36,7 +36,7 @@ def child_environment(options: Options, database_url: str) -> dict[str, str]:
 
 
 def stages(options: Options, environment: Mapping[str, str]) -> list[list[Child]]:
-    """Return the children in the order of stopping: those that send work, then the broker, which does the work."""
+    """Return the children in the order in which they stop: first those that send work, then the broker that does it."""
     folder = options.data_dir
     ready = folder / "ready"
     ready.mkdir(exist_ok=True)

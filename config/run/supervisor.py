@@ -125,7 +125,7 @@ class Supervisor:
             self._wait(CALM_LOOK_S if self._is_calm() else LOOK_S)
 
     def trim_logs(self) -> None:
-        """Keep every log short, that of PostgreSQL too: it has two lines for each statement that the server refuses."""
+        """Keep every log short, also PostgreSQL's: the server logs two lines for each statement that it refuses."""
         for stage in self._stages:
             for child in stage:
                 trim_log(child.log)
@@ -242,7 +242,7 @@ class Supervisor:
             self._wait(min(LOOK_S, left_s))
 
     def _wait(self, timeout_s: float) -> None:
-        """Sleep until a signal comes, such as that of a child's death, or until the timeout."""
+        """Sleep until a signal comes, such as the one for a child's death, or until the timeout."""
         if select([self._waker], [], [], timeout_s)[0]:
             self._waker.recv(4096)
 

@@ -1,4 +1,4 @@
-"""Plan acts for a user. First check the user's rights on every topic and namespace that the act names."""
+"""Plan an act for a user, after checking the user's rights on every topic and namespace that the act names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Change users: one change at a time. An admin of everything remains, and the act log records each change."""
+"""Change users, one change at a time. At least one admin of everything remains, and the act log records each change."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ChangeRefused(Exception):
 
 @contextmanager
 def change_of(name: str) -> Iterator[User]:
-    """Yield a user to change, in one transaction, while no other change of users runs.
+    """Yield a user for the block to change, in one transaction, while no other change of users runs.
 
     Raises ChangeRefused for an unknown user, and if the change takes away the last admin of everything.
     """
@@ -40,7 +40,7 @@ def change_of(name: str) -> Iterator[User]:
 
 @contextmanager
 def keeping_an_admin() -> Iterator[None]:
-    """Change users in one transaction, while no other change of users runs.
+    """Run a block that changes users in one transaction, while no other change of users runs.
 
     Raises ChangeRefused, and undoes the change, if it takes away the last admin of everything.
     """

@@ -37,7 +37,7 @@ def set_role(name: str, pattern: str, role: Role | None, *, who: str, origin: st
 
 
 def set_login_roles(user: User, roles: Mapping[str, Role], *, who: str, origin: str) -> None:
-    """Give a user these roles, by pattern, and replace those of the last login. The act log has each change.
+    """Give a user these roles, by pattern, in place of those from the last login. The act log records each change.
 
     Deletes the schedules that the user may no longer make. Call it in a transaction.
     """

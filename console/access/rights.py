@@ -20,7 +20,7 @@ __all__ = ["OF_A_SUPERUSER", "Rights", "rights_of"]
 class Rights:
     """The roles of one user, and the place that the request is about."""
 
-    name: str  # as the act log writes it
+    name: str  # the user's name, as the act log writes it
     grants: tuple[GrantRow, ...]
     is_superuser: bool = False
     is_read_only: bool = False  # the console changes nothing, for any user
@@ -96,7 +96,7 @@ class Rights:
 
     @cached_property
     def scope(self) -> Scope:
-        """The part of all data that lists may show."""
+        """What lists may show: the namespaces in which the user has a role."""
         return Scope.of(self.grants)
 
 

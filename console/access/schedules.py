@@ -23,8 +23,8 @@ _KIND = "schedule_job"
 def delete_lost_schedules(user: User, *, who: str, origin: str) -> None:
     """Delete the schedules that this user made but could not make now.
 
-    Otherwise they would run for ever with a role that the user has lost. Call the function
-    after the change, in the same transaction. Each deletion is in the act log.
+    Otherwise they would run for ever with a role that the user has lost. Call the function after the change, in the
+    same transaction. The act log records each deletion.
     """
     rights = _rights_in_this_transaction(user)
     for schedule in PipelineSchedule.objects.filter(who=user.username):
@@ -44,9 +44,9 @@ def delete_lost_schedules(user: User, *, who: str, origin: str) -> None:
 
 @contextmanager
 def deleting_lost_schedules(*, who: str, origin: str) -> Iterator[None]:
-    """Do the same for all users after any changes of users in the block. Call it in a transaction.
+    """Run a block that may change any users, then delete the schedules that they lost. Call it in a transaction.
 
-    A user who was deleted or renamed loses all schedules, because nobody could find them by the user's name any more.
+    A user whom the block deletes or renames loses all schedules, because no user has the name in them any more.
     """
     owners = list(User.objects.filter(username__in=PipelineSchedule.objects.values("who")))
     yield
@@ -58,7 +58,7 @@ def deleting_lost_schedules(*, who: str, origin: str) -> Iterator[None]:
 
 
 def _rights_in_this_transaction(user: User) -> Rights:
-    """Return the rights of a user after the change. `rights_of` reads on a connection that does not see it yet."""
+    """Return a user's rights after the change. The connection that `rights_of` uses does not see the change yet."""
     if user.is_superuser:
         return Rights(name=user.username, grants=(OF_A_SUPERUSER,))
     found = Grant.objects.filter(user=user)

@@ -1,6 +1,6 @@
 """The pages of users in `/django-admin/`. They refuse to take away the last admin of everything.
 
-A user who is deactivated or deleted there loses schedules, as on the console's own pages.
+A user who is deactivated or deleted there loses their schedules, as on the console's own pages.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["KeepingUserAdmin"]
 
 
 class KeepingUserAdmin(UserAdmin):  # type: ignore[type-arg]  # the class is generic in the type stubs only
-    """Django's pages of users. They undo a change after which nobody could give roles."""
+    """Django's pages of users. They undo a change that would leave nobody who can give roles."""
 
     def changeform_view(self, request: HttpRequest, *args: Any, **more: Any) -> HttpResponse:
         """Add or change a user, unless no admin would remain."""
@@ -30,7 +30,7 @@ class KeepingUserAdmin(UserAdmin):  # type: ignore[type-arg]  # the class is gen
         )
 
     def changelist_view(self, request: HttpRequest, *args: Any, **more: Any) -> HttpResponse:
-        """List users, or delete the marked ones, unless no admin would remain."""
+        """List users, or delete the selected ones, unless no admin would remain."""
         return self._kept(
             request, lambda: super(KeepingUserAdmin, self).changelist_view(request, *args, **more)
         )

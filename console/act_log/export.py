@@ -110,7 +110,7 @@ def _role(kind: str) -> str:
 
 
 def _numbers(document: Mapping[str, Any] | None) -> dict[str, int | float]:
-    """Return the numbers of a plan or a result. Words, places and rows of partitions are only on the act's page."""
+    """Return only the numbers of a plan or a result. The act's page also shows its words, places and partitions."""
     return {
         name: value
         for name, value in (document or {}).items()

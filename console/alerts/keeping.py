@@ -131,7 +131,7 @@ def _stored(rule: AlertRule) -> AlertRule | None:
 
 
 def _locked(rule: AlertRule) -> AlertRule:
-    """Do the same as `_stored`. Raises RuleRefused if the rule was deleted."""
+    """Return the rule as `_stored` does, but raise RuleRefused if it was deleted."""
     found = _stored(rule)
     if found is None:
         raise RuleRefused(_("somebody deleted this rule meanwhile: create it again"))
@@ -147,7 +147,7 @@ def _close(rule_id: int) -> None:
 
 
 def _log(rule: AlertRule, kind: str, parameters: Mapping[str, Any], *, who: str, origin: str) -> None:
-    """Write the act log, without the address of a webhook, which may contain a secret."""
+    """Write a change into the act log, without the address of a webhook, which may contain a secret."""
     now = timezone.now()
     Act.objects.create(
         kind=kind,

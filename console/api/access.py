@@ -35,8 +35,9 @@ class AuthorizedRequest(HttpRequest):
 class Caller:
     """Ninja's `auth` of an operation. It returns the caller's rights at the namespace in the address.
 
-    Raises Problem if the credentials are wrong (401), the rights do not suffice (403, or 404 for a name that the caller
-    may not see), the CSRF token is missing (403), the body is not JSON (415), or the caller asks too often (429).
+    Raises Problem with 401 for wrong credentials, 403 for missing rights or a missing CSRF token, and 404 for a name
+    that the caller may not see. Also raises it with 415 for a body that is not JSON, and with 429 if the caller asks
+    too often.
     """
 
     acts: bool = False  # needs the role operator

@@ -153,8 +153,8 @@ def act_list(request: AuthorizedRequest, asked: Query[LoggedActs]) -> dict[str, 
 def export_log(request: AuthorizedRequest, asked: Query[ExportedActs]) -> HttpResponseBase:
     """Export the log of acts as NDJSON or CSV, newest first, at most 256 MiB.
 
-    The last line says why the file ends (stopped_by: end or size). Pass the before of that line to continue. 503 while
-    two exports are being sent.
+    The last line says why the file ends (stopped_by: end or size). To continue, pass that line's before. 503 while two
+    exports are being sent.
     """
     # One query for 500 acts.
     place = take_place()
@@ -208,8 +208,8 @@ def apply_act(
 
     403, SecondPersonNeeded: the namespace has the policy second_person, and another user must apply the plan.
 
-    409: something else has moved the cursor since the plan, so plan again; or the act would do more than was planned,
-    and new_plan is the act with the new preview.
+    409: something else has moved the cursor since the plan, so plan again. Also 409 if the act would do more than was
+    planned: new_plan is then the act with the new preview.
     """
     found = _found(request, act_id)
     _check_may_do(request, found)

@@ -187,7 +187,7 @@ class Compactions(_Answer):
 
 
 class _Subscription(_Answer):
-    """The fields of every answer about a subscription. Null: no broker has reported it, or there is no consumer."""
+    """The fields of every answer about a subscription. Null: no broker has reported it yet, or there is no consumer."""
 
     name: str
     type: str
@@ -450,7 +450,7 @@ class PoliciesInForce(_Answer):
 
 
 class Namespace(_Answer):
-    """A namespace, with the sums of its topics."""
+    """A namespace, with totals over its topics."""
 
     name: str = Field(description="tenant/namespace")
     protected: bool = Field(description="every act in it needs a reason")

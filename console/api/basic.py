@@ -4,7 +4,7 @@ Checking a password takes half a second of CPU time, on purpose. A program that 
 processor busy. So after a correct password this process remembers, for a minute, a keyed digest of the password and of
 the stored hash. A changed password or a deactivated user is still noticed at once.
 
-A user with a second factor is refused: the password alone is not enough, and HTTP Basic has nothing else.
+A user with a second factor is refused: the password alone is not enough, and HTTP Basic carries nothing else.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NEEDS_MORE: Final = (
 )
 _LONGEST_NAME: Final = 150  # as in Django's table of users
 
-_key: Final = secrets.token_bytes(32)  # of this process
+_key: Final = secrets.token_bytes(32)  # this process's own
 _remembered: Final[dict[object, tuple[bytes, float]]] = {}  # user's key: digest, until (monotonic seconds)
 
 

@@ -47,7 +47,7 @@ def found_head(name: str) -> TopicHead:
     """Return a topic with its numbers. One query. Raises Problem if there is none, or if no topic can have the name."""
     head = topic_head(name)
     if head is None:
-        found_topic(name)  # says what is wrong with the name
+        found_topic(name)  # raises the problem that says what is wrong
         raise Problem(404, "TopicNotFound", f"{name} was just deleted")
     return head
 

@@ -1,4 +1,4 @@
-"""The description of `/api/v1`, OpenAPI 3.1, which ninja makes from the operations."""
+"""The OpenAPI 3.1 description of `/api/v1`. Ninja makes it from the operations."""
 
 from __future__ import annotations
 

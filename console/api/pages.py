@@ -19,10 +19,10 @@ def next_token(*key: str | float) -> str:
 
 
 def read_token(token: str, *first: str | float) -> tuple[Any, ...]:
-    """Return the values in a token. They have the types of `first`.
+    """Return the values in a token, or `first` if the token is empty.
 
-    `first` is the key before every row: it is returned for an empty token. Raises Problem (400) if the token has other
-    types, because then it is not from this list.
+    `first` is a key that sorts before every row. Raises Problem (400) if the token's values have other types than
+    `first`, because such a token is not from this list.
     """
     if not token:
         return first

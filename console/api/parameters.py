@@ -1,4 +1,4 @@
-"""The parameters of operations: names in the path, values in the query string, and checks that several share."""
+"""The parameters of operations: names in the path, values in the query string, and checks that operations share."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ __all__ = ["Problem", "database_problem", "is_database_away", "no_such_address"]
 
 
 class Problem(Exception):
-    """An error to answer with. `more` are further members of the document."""
+    """An error to answer with. `more` holds further members of the document."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ class Flight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The entries in flight at one consumer, or with colour 0 at all consumers without a colour of their own."""
+    """The entries in flight at one consumer or, with colour 0, at all consumers without a colour of their own."""
 
     consumer: str
     colour: int  # 1 to 6, or 0

@@ -14,7 +14,7 @@ __all__ = ["HEIGHT", "WIDTH", "Bar", "Column", "CursorMap", "Part", "PartShare",
 WIDTH: Final = 1000
 HEIGHT: Final = 56
 COLUMNS: Final = 200
-PARTS: Final = 20  # that a user can click; each is wide enough to hit
+PARTS: Final = 20  # parts that a user can click, each wide enough to hit
 BEFORE_SHARE: Final = 0.06
 
 
@@ -102,10 +102,10 @@ def cursor_map(
     acked: Sequence[Run],
     in_flight: Sequence[Flight],
 ) -> CursorMap | None:
-    """Draw the indexes from shortly before `mark_delete` up to `end`, excluded, or all indexes if all are acked.
+    """Draw the indexes from shortly before `mark_delete` to the last one before `end`, or all if all are acked.
 
-    None if the log is empty: `begin` is its first stored index. Everything up to `mark_delete` is acked, and `acked`
-    has the runs beyond it. Runs and deliveries must be sorted.
+    Return None if the log is empty. `begin` is the log's first stored index. Everything up to `mark_delete` is acked,
+    and `acked` has the acked runs beyond it. Runs and deliveries must be sorted.
     """
     if end <= begin:
         return None

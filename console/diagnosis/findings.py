@@ -12,7 +12,7 @@ __all__ = ["Cure", "Evidence", "Finding", "Rule", "Severity", "Unit", "fact"]
 
 
 class Severity(StrEnum):
-    """The effect on the backlog of the problem that a finding describes."""
+    """How badly a problem affects the backlog."""
 
     STOPPED = "stopped"  # nothing drains
     SLOW = "slow"  # the backlog drains too slowly, or a part of it is blocked
@@ -21,7 +21,7 @@ class Severity(StrEnum):
 
 
 class Unit(StrEnum):
-    """The unit of the value of a piece of evidence, or its format."""
+    """The unit or the format of a value in the evidence."""
 
     MESSAGES = "messages"
     ENTRIES = "entries"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol, TypeVar
 
-__all__ = ["SHARED", "WINDOW_S", "Connected", "are_known", "idle_among"]
+__all__ = ["SHARED", "WINDOW_S", "Connected", "are_known", "idle_among", "starved_among"]
 
-WINDOW_S: Final = 20.0  # until rates count, and until a silent consumer counts as idle
+WINDOW_S: Final = 20.0  # after which rates count, and a silent consumer counts as idle
 SHARED: Final = ("Shared", "Key_Shared")  # with other types, only one consumer gets messages
 
 
@@ -18,6 +18,8 @@ class Connected(Protocol):
     def connected_ms(self) -> int: ...
     @property
     def permits(self) -> int: ...
+    @property
+    def unacked_messages(self) -> int: ...
     @property
     def last_flow_ms(self) -> int: ...
     @property
@@ -37,6 +39,21 @@ def idle_among(consumers: Sequence[C], type_: str, now_ms: int) -> list[C]:
     """
     idle = [each for each in consumers if each.permits <= 0 and _silent_s(each, now_ms) >= WINDOW_S]
     return [] if len(idle) == len(consumers) or type_ not in SHARED else idle
+
+
+def starved_among(consumers: Sequence[C], type_: str, now_ms: int) -> list[C]:
+    """Return the consumers that ask for messages and get none. Another consumer would get none either.
+
+    Every message that waits is in the queue of another consumer, has another consumer's key, or is not due. Empty for
+    types whose standbys are idle by design.
+    """
+    if type_ not in SHARED:
+        return []
+    return [
+        each
+        for each in consumers
+        if each.permits > 0 and each.unacked_messages <= 0 and _silent_s(each, now_ms) >= WINDOW_S
+    ]
 
 
 def are_known(consumers: Sequence[Connected], now_ms: int) -> bool:

@@ -25,10 +25,10 @@ class SharedFinding:
 
 
 def shared_findings(found: Mapping[int, Sequence[Finding]]) -> list[SharedFinding]:
-    """Return the finding of each rule with its partitions: the worst severity first, then the causes in their order.
+    """Return each rule's finding with its partitions, sorted by severity (worst first), then in the order of causes.
 
     `found` has the diagnosis of each partition, in the order in which to prefer their numbers. If anything is wrong on
-    any partition, leave out findings that nothing is wrong.
+    any partition, leave out the findings that say that nothing is wrong.
     """
     by_rule: dict[str, dict[int, Finding]] = {}
     for partition, findings in found.items():

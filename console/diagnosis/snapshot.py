@@ -193,7 +193,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetters:
-    """The dead-letter topic with the usual name, with the sums of its partitions."""
+    """The dead-letter topic with the usual name, with totals over its partitions."""
 
     topic: str  # full name
     messages: int  # published to it so far
@@ -242,7 +242,7 @@ class Database:
     longest_transaction_s: float  # of any connection
     transaction_pid: int
     transaction_program: str
-    transaction_state: str  # active, idle in transaction
+    transaction_state: str  # for example active, or idle in transaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

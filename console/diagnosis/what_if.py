@@ -1,4 +1,4 @@
-"""Estimate how long a backlog takes to drain with another number of consumers. Pure arithmetic on rates of a page."""
+"""Estimate how long a backlog takes to drain with another number of consumers. Pure arithmetic, without I/O."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import floor
 from typing import Final
 
-from console.diagnosis.pace import SHARED, Connected, are_known, idle_among
+from console.diagnosis.pace import SHARED, Connected, are_known, idle_among, starved_among
 from console.diagnosis.snapshot import STILL_PER_S
 from console.words.numerals import count, rate, span
 from console.words.said import Said, said, said_many
@@ -17,7 +17,7 @@ __all__ = ["Choice", "WhatIf", "what_if"]
 _LEAST_CHOICES: Final = 10
 _MOST_CHOICES: Final = 40
 _FEWER: Final = 9  # choices below the present number
-_NOISE: Final = 0.01  # of the rates: a smaller difference neither drains nor grows a backlog
+_NOISE: Final = 0.01  # as a share of the rates: a smaller difference neither drains nor grows a backlog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ def what_if(
     """Estimate when the backlog drains with other numbers of consumers, at most 40 of them around the present number.
 
     Assumes that each consumer is as fast as those that work now, and that messages keep arriving as now. `connected` is
-    the number of consumers; `consumers` may have only the first of them. Rates are per second, None if the broker has
+    the number of consumers; `consumers` may list only the first of them. Rates are per second, None if the broker has
     not reported them. `drain_s` is the broker's estimate for the present number of consumers, or None. If there is no
     estimate, return a sentence that says why.
     """
@@ -102,8 +102,13 @@ def what_if(
         return said(
             "No estimate yet: a consumer connected less than 20 s ago, and how fast it works is not known."
         )
+    if starved_among(consumers, type_, now_ms):
+        return said(
+            "No estimate: a consumer asks for messages but got none for 20 s, so more consumers would not help."
+        )
     if drain_s:
-        # The page also shows `drain_s`, which comes from a longer time than the rates. The estimate must agree with it.
+        # The page also shows `drain_s`, which is measured over a longer time than the rates. The estimate must agree
+        # with it.
         rate_acked = rate_in + backlog_messages / drain_s
     working = max(connected, len(consumers)) - len(idle_among(consumers, type_, now_ms))
     each = rate_acked / working

@@ -10,8 +10,8 @@ __all__ = ["BARS_HEIGHT", "BARS_WIDTH", "Bars", "bars"]
 
 BARS_WIDTH: Final = 960
 BARS_HEIGHT: Final = 96
-_GAP: Final = 0.2  # share of a bar's place
-_LEAST: Final = 1.0  # drawing units, so that one message is visible beside millions
+_GAP: Final = 0.2  # the gap's share of a bar's place
+_LEAST: Final = 1.0  # the least height in drawing units, so that one message is visible beside millions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Compute the steps of a chart from stored points. Nothing changed in a time without a point."""
+"""Compute the steps of a chart from stored points. A time without a point is a time in which nothing changed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Step:
     """The numbers of one step. Rates are per second; None = unknown."""
 
     at_ms: int  # when the step begins
-    seconds: float | None  # that its rates cover: less than the step's length if it has not ended
+    seconds: float | None  # the time that its rates cover: less than the step's length if it has not ended
     message_rate_in: float | None
     byte_rate_in: float | None
     message_rate_out: float | None
@@ -87,9 +87,9 @@ def steps(
 
     Incoming rates come from the points of `topic`, because a subscription's own points (`own`) have none. A step
     without a point keeps the backlog and size of the step before, and its rates are 0. But steps that begin at
-    `known_until_ms` or later are unknown, and the rates of a step that contains this time are those until then. Steps
-    without a point that end at or before `known_from_ms` are unknown too: the topic or subscription did not exist, or
-    the points are deleted.
+    `known_until_ms` or later are unknown, and a step that contains this time has only the rates up to it. Steps without
+    a point that end at or before `known_from_ms` are unknown too: the topic or subscription did not exist, or the
+    points are deleted.
     """
     by_step = _by_step(frame, own)
     ins = _by_step(frame, topic)

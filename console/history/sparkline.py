@@ -16,9 +16,10 @@ _EDGE: Final = 1.5  # so that the line's width is inside the drawing
 
 
 class BacklogPoint(NamedTuple):
-    """The backlog of a topic (`subscription_id` 0) or of a subscription in one minute. A list of topics reads 3,000.
+    """The backlog of a topic (`subscription_id` 0) or of a subscription in one minute.
 
-    None = unknown. A point without numbers marks the minute in which the topic or subscription was created.
+    None = unknown. A point without numbers marks the minute in which the topic or subscription was created. This is a
+    tuple because a list of topics reads 3,000 of them.
     """
 
     at_ms: int

@@ -66,7 +66,7 @@ def _tile(words: StrOrPromise, unit: Unit, values: Sequence[float | None]) -> Ti
 
 
 def _points(known: Sequence[tuple[int, float]], most: float) -> Iterable[tuple[float, float]]:
-    """Return the values' coordinates in the drawing. Its left edge is the first known step, its right edge the last."""
+    """Return the values' coordinates in the drawing. The left edge is the first known step, the right edge the last."""
     first, last = known[0][0], known[-1][0]
     unit = (HEIGHT - 2 * _EDGE) / most if most else 0.0
     for number, value in known:

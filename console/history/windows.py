@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 __all__ = ["RESOLUTIONS_S", "WINDOWS", "Frame", "Window", "frame_around", "frame_of", "spans", "window_of"]
 
 RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of the buckets that are stored
-_WRITTEN_MS: Final = 2_000  # from the end of a bucket until the broker has written it
-_MOST_BUCKETS: Final = 1_500  # to read in one resolution, even if nothing was rolled up for a long time
-_STEPS_AROUND: Final = 60  # the moment of `frame_around` is in the middle
+_WRITTEN_MS: Final = 2_000  # the broker has written a bucket this long after its end
+_MOST_BUCKETS: Final = 1_500  # the most read in one resolution, even if nothing was rolled up for a long time
+_STEPS_AROUND: Final = 60  # in a frame of `frame_around`, whose moment is in the middle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ def frame_of(window: Window, now_ms: int) -> Frame:
 
 
 def spans(frame: Frame, until_ms: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """Return for each resolution the time that is read from its points: start and end, end excluded.
+    """Return the range of time to read from the points of each resolution. The end of a range is excluded.
 
     Long buckets come first, as far as points are rolled up (`until_ms`). Shorter ones fill the rest of the frame.
     """

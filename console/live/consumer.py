@@ -48,8 +48,8 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
     The browser reads each block with the rights that its user has at that time.
 
     The stream also reports the problems behind the pages, at once when they change and with each heartbeat. It uses no
-    database connection while it waits. It answers 401 without a login, 403 without a role, 405 to other methods than
-    GET, 400 if keys are given and none of them is valid, and 429 to a user's 25th stream.
+    database connection while it waits. The answer is 401 without a login, 403 without a role, and 405 to other methods
+    than GET. It is 400 if keys are given and none of them is valid, and 429 for a user's 25th stream.
     """
 
     def __init__(self, *, feed: Feed) -> None:
@@ -58,11 +58,11 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         self._user_id: int | None = None  # None until the stream has joined the feed
         self._keys: frozenset[str] = frozenset()
         self._scope = NOTHING
-        self._language = "en"  # of the page
+        self._language = "en"  # the page's language
         self._changed: set[str] = set()
         self._woken = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
-        self._check: asyncio.Task[bool] | None = None  # of the session
+        self._check: asyncio.Task[bool] | None = None  # the running check of the session
 
     async def __call__(
         self,
@@ -204,7 +204,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
             return None
 
     async def _may_still_look(self) -> bool:
-        """Return whether the stored session is still that of an active user who may see all that the stream follows."""
+        """Return whether the stored session still belongs to an active user who may see all that the stream follows."""
         session = self.scope["session"]
         again = session.__class__(session.session_key)  # reads the session from the store again
         user = await get_user({"session": again})

@@ -22,7 +22,7 @@ __all__ = ["Watch"]
 
 INTERVAL_S: Final = 1.0
 ANSWER_S: Final = 2.0  # a database that takes longer counts as not answering
-SETTLE_S: Final = 2.5  # when the database answers again, the processes need this long to write a heartbeat
+SETTLE_S: Final = 2.5  # once the database answers again, the processes need this long to write a heartbeat
 _JUST_AFTER_S: Final = 0.05
 
 # A query to a host that has vanished fails after 15 s, and the next one opens a new connection.
@@ -47,8 +47,8 @@ class Watch:
         self._settled_s = 0.0  # by the loop's clock
         self._found: object = None  # the content of the latest event
         self._has_found = False
-        self._state: Chrome | None = None  # of the latest finding; None: the database does not answer
-        self._events: dict[tuple[str, int], str] = {}  # of the latest finding, by language and waiting acts
+        self._state: Chrome | None = None  # the latest signs of life; None: the database does not answer
+        self._events: dict[tuple[str, int], str] = {}  # by language and waiting acts
         self.is_answering = True  # whether the database answered the last query in time
 
     def event(self, language: str, scope: Scope) -> str:
@@ -139,7 +139,7 @@ class Watch:
 
 
 def _pause_s(state: Chrome | None) -> float:
-    """Return how long to wait before the next look: until a sign of life may be too old, at most a second."""
+    """Return the seconds until the next look, at most 1. By then, a sign of life may be too old."""
     signs = [] if state is None else [state.seen_ms, state.beat_ms, state.worker_ms]
     now_ms = 0 if state is None else state.now_ms
     left_s = [(sign + SILENT_AFTER_MS - now_ms) / 1000 for sign in signs if sign is not None]

@@ -53,7 +53,7 @@ class BacklogAnalysis:
     oldest_append_ms: int = 0  # 0 = none
     newest_append_ms: int = 0
     is_whole: bool = True  # False: the analysis stopped before the end of the backlog
-    stopped_by: str = ""  # "entries" or "time"; "" = it reached the end
+    stopped_by: str = ""  # "entries", "time" or "holes" (more than it reads); "" = it reached the end
 
 
 @dataclass(slots=True, kw_only=True)
@@ -113,6 +113,8 @@ def analyse(head: SubscriptionHead, *, entries: int, seconds: float) -> BacklogA
             tally.add(entry, acked.ack_sets.get(log.index_of(entry.ledger_id, entry.entry_id)))
     else:
         stopped_by = "entries" if next(indexes, None) is not None else ""
+    if not stopped_by and not acked.complete:
+        stopped_by = "holes"
     return BacklogAnalysis(
         **tally.counts,
         keys=tuple(

@@ -1,4 +1,4 @@
-"""Two messages side by side: the lines of their bodies, with those that differ."""
+"""Two messages side by side: the lines of their bodies, and which of them differ."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Comparison", "Line", "compare_bodies", "compare_lines"]
 
 BodyForm = Literal["JSON", "text", "hex"]
 
-# On each side, between the equal beginning and end. The time grows with the square of their number.
+# How many lines of each side are compared, between the equal beginning and end. The time grows with the square of this.
 _MOST_LINES: Final = 1000
 _CONTEXT: Final = 3  # equal lines that are shown before and after a difference
 

@@ -13,7 +13,7 @@ from vela.wire.key_hash import murmur3_32
 
 __all__ = ["Filters", "matches", "slots_of_key"]
 
-_SLOTS: Final = 65_536  # of Key_Shared
+_SLOTS: Final = 65_536  # hash slots of Key_Shared
 _NO_DOCUMENT: Final = object()
 
 

@@ -32,7 +32,7 @@ def _operator_word(operator: str) -> StrOrPromise:
 
 
 class ColumnsField(forms.Field):
-    """The chosen columns. The query string has the name of the field once for each."""
+    """The chosen columns. The query string repeats the field's name for each column."""
 
     widget = forms.MultipleHiddenInput
 

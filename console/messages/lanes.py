@@ -184,7 +184,7 @@ def _cut_at(lane: Lane, index: int, *, is_backward: bool) -> Lane:
 
 
 def _first_after(lanes: Sequence[Lane], time_ms: int) -> list[int]:
-    """Return for each lane the index of the first entry stored at or after a time, or the lane's end. One query."""
+    """Return each lane's index of the first entry stored at or after a time, or the lane's end. One query."""
     asked = {}
     for lane in lanes:
         for ledger in lane.log.ledgers:

@@ -15,11 +15,11 @@ from console.queries.topics.log import Place
 
 __all__ = ["MOST_ENTRY_BYTES", "LaneReader", "Piece"]
 
-MOST_ENTRY_BYTES: Final = 8 * 1024 * 1024  # of a larger entry only the beginning is read, with its metadata
+MOST_ENTRY_BYTES: Final = 8 * 1024 * 1024  # a larger entry is read only up to `_HEAD_BYTES`
 PIECE_ENTRIES: Final = 100
 PIECE_BYTES: Final = 4 * 1024 * 1024
 _HEAD_BYTES: Final = 64 * 1024
-_RANGES: Final = 100  # of one piece
+_RANGES: Final = 100  # most ranges of entries in one piece
 _NARROWED_ENTRIES: Final = 20_000  # entries that one piece covers if key hashes leave most of them out
 
 
@@ -49,7 +49,7 @@ class _Range:
 
 
 class LaneReader:
-    """Reads one lane. `shares` lanes are read together and share the limits of a piece."""
+    """Reads one lane. `shares` is the number of lanes that are read together and divide the limits of a piece."""
 
     def __init__(self, lane: Lane, *, is_backward: bool, slots: Sequence[int] | None, shares: int) -> None:
         self.lane = lane
@@ -61,7 +61,7 @@ class LaneReader:
         self._spans = deque(reversed(lane.spans) if is_backward else lane.spans)
 
     def next_piece(self) -> Piece | None:
-        """Read the next piece; None at the end. One query. A piece has an entry unless all its entries are gone."""
+        """Read the next piece; None at the end. One query. A piece is empty only if all its entries are gone."""
         ranges, store = self._next_ranges()
         if not ranges or store is None:
             return None
@@ -76,7 +76,7 @@ class LaneReader:
             first, last = self._spans[0]
             ledger = self.lane.log.ledger_at(last if self._is_backward else first)
             if ledger is None or ledger.store is None:
-                self._spans.popleft()  # trimmed
+                self._spans.popleft()  # the ledger was trimmed
                 continue
             if store not in (None, ledger.store):
                 break

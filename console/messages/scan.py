@@ -94,7 +94,7 @@ class Scan:
         return (hit for hit in self.steps() if hit is not None)
 
     def steps(self) -> Iterator[Hit | None]:
-        """Yield the hits, and about once a second None, so that the caller can stop in between."""
+        """Yield the hits, and None about once a second, so that the caller can stop in between."""
         begun_s = time.monotonic()
         self._until_s, pause_s = begun_s + self._bounds.seconds, begun_s + PAUSE_S
         try:

@@ -1,4 +1,4 @@
-"""Let django-axes count wrong codes and passwords like failed logins. If it is not installed, nothing is counted."""
+"""Let django-axes count wrong codes and passwords like failed logins. Without django-axes, nothing is counted."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Users(ModelBackend):
         password: str | None = None,
         **more: Any,
     ) -> User | None:
-        """Return the user with this name and password, or None. With VELA_LOCAL_LOGIN=0, only a superuser."""
+        """Return the user with this name and password, or None. With VELA_LOCAL_LOGIN=0, accept only superusers."""
         user = super().authenticate(request, username, password, **more)
         if user is None or broker_settings().local_login or user.is_superuser:
             return user

@@ -42,7 +42,7 @@ class OwnPreferences:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         if request.path.startswith(_API):
-            translation.activate("en")  # here, so that an unknown address is answered in English too
+            translation.activate("en")  # here, so that errors about unknown addresses are in English too
         if self._async:
             return self.get_response(request)  # zone and language end with the context of the request
         try:

@@ -40,7 +40,7 @@ class PolicyForm(forms.Form):
             yield heading, [(each, self[each.name]) for each in members]
 
     def clean(self) -> None:
-        """Check every value, that nobody changed the policies meanwhile, and that the form would change something."""
+        """Check the values. Refuse a form that changes nothing, and one whose policies have changed meanwhile."""
         if self.cleaned_data.get("version", "") not in ("", self.current):
             raise ValidationError(
                 _("Somebody changed these policies after you opened this page. Open it again to see them.")

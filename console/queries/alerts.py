@@ -52,7 +52,7 @@ class RuleRow:
     error: str | None
     next_at: datetime | None
     attempts: int | None
-    firing: int  # subscriptions or topics
+    firing: int  # how many subscriptions or topics it fires for
 
     @property
     def condition(self) -> str:
@@ -84,7 +84,7 @@ class FiringRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchRow:
-    """A subscription, a topic or the broker, over a rule's limit now."""
+    """A subscription, a topic or the broker that is over a rule's limit now."""
 
     rule_id: int
     topic_id: int
@@ -121,5 +121,5 @@ def cleared_alerts(
 
 
 def matches(rule: Mapping[str, object], now_ms: int) -> list[MatchRow]:
-    """Return the subscriptions, topics or the broker over a rule's limit. The rule need not be stored. One query."""
+    """Return all that is over a rule's limit now. The rule need not be stored. One query."""
     return fetch_text(MatchRow, matches_statement(), matches_parameters(rule, now_ms))

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 PAGE_ROWS: Final = 50
-CONSUMERS_SHOWN: Final = 500  # of one subscription's page
+CONSUMERS_SHOWN: Final = 500  # on one subscription's page
 # The most serious first.
 CONSUMER_FLAGS: Final = (
     "blocked",
@@ -87,7 +87,7 @@ def _filled_in(query: str, order: _Order, flags: Sequence[str], flag: str) -> st
 
 
 def _only(flag: str) -> str:
-    """Return the condition that leaves only clients with this flag."""
+    """Return the condition that only clients with this flag meet."""
     narrowed = f"{statement('clients', 'may_be_hoarding')} AND " if flag == "hoarding" else ""
     return f"{narrowed}({_condition(flag)})"
 

@@ -39,7 +39,12 @@ class AckedBeyond:
     complete: bool  # False: only the first chunks were read
 
     def next_unacked(self, index: int, end: int) -> Iterator[int]:
-        """Yield the indexes from `index` up to `end`, excluded, that are not completely acked."""
+        """Yield the indexes from `index` up to `end`, excluded, that are not completely acked.
+
+        Ends at the last acked entry known if only the first chunks were read: acks may follow that are not known.
+        """
+        if not self.complete:
+            end = min(end, self.runs[-1][0] if self.runs else index)
         for first, last in self.runs:
             yield from range(index, min(first, end))
             index = max(index, last + 1)
@@ -99,7 +104,7 @@ def runs_of_bits(bits: bytes, base: int) -> Iterator[Run]:
 
 
 def members_of(column: bytes) -> dict[int, int]:
-    """Read the bitset of each entry id from the column.
+    """Read the column that stores the bitset of each partly acked batch. The keys are entry ids.
 
     The layout is a version byte 1, then for each entry its id (u64), a length (u16) and the bitset, all little-endian.
     An unknown layout gives an empty dictionary, so that the pages still open with a newer broker.

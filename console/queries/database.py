@@ -84,7 +84,7 @@ def fetch_text(row_type: type[T], text: str, parameters: Mapping[str, Any]) -> l
 def fetch_entries(
     row_type: type[T], name: str, stores: Collection[Store], parameters: Mapping[str, Any]
 ) -> list[T]:
-    """Run a query of log.sql over segments, in one statement, and over files. Empty without stores.
+    """Run a query of log.sql over segments, in one statement, and over files. If there are no stores, return no rows.
 
     Leaves out the rows of a file that retention has deleted since its ledger was read, and those of a segment whose
     table was dropped since then. Raises pipeline.errors.OffloadUnavailable if a file cannot be read or was lost.
@@ -100,7 +100,7 @@ def _in_file(name: str, store: FileStore, parameters: Mapping[str, Any]) -> list
         return rows_in_file(name, store, parameters)
     except LedgerFileMissing:
         if fetch(_Ledger, "log", "of_file", {"file_name": store.name}):
-            raise  # lost, and not trimmed
+            raise  # the ledger still names the file: it was lost, not trimmed
         return []
 
 
@@ -123,7 +123,7 @@ def _in_segments(
             raise
         left = [row.segment_id for row in fetch(_Table, "log", "tables", {"segments": list(segments)})]
         if len(left) == len(segments):
-            raise  # every table is there, so the next try would fail too
+            raise  # every table exists, so the next try would fail too
     return _in_segments(row_type, name, left, parameters) if left else []
 
 

@@ -182,7 +182,7 @@ def _history(
 
 
 def rolled_up_until() -> dict[int, int]:
-    """Return for each resolution the time until which its points are complete, in milliseconds. One query."""
+    """Return the time up to which the points of each resolution are complete, in milliseconds. One query."""
     return {row.resolution_s: row.until_ms for row in fetch(_Progress, "history", "progress", {})}
 
 
@@ -206,7 +206,7 @@ def readings_of(
 
 
 def ends_of(frame: Frame, until_ms: Mapping[int, int]) -> dict[str, int]:
-    """Return the query parameters for the part of a frame that is read from the points of each resolution."""
+    """Return the query parameters that say which part of a frame is read from the points of each resolution."""
     ends: dict[str, int] = {}
     for resolution_s, (from_ms, to_ms) in spans(frame, until_ms).items():
         ends |= {f"from_{resolution_s}": from_ms, f"to_{resolution_s}": to_ms}
@@ -225,7 +225,7 @@ def acts_in(
 
     `topic_id` 0 means all topics, and `subscription_id` 0 all subscriptions of the topic. If `subscription` is given,
     only subscriptions with this name count. Without `until_ms` the time lasts until now. Leaves out acts of the kind
-    commit, and all but the newest 200 acts before the end of the time.
+    commit, and considers only the newest 200 acts before the end of the time.
     """
     return tuple(
         fetch(

@@ -22,7 +22,7 @@ __all__ = [
     "keys_in",
 ]
 
-NAMESPACES_MOST: Final = 5000  # covered by one `tenant/*`, in lists
+NAMESPACES_MOST: Final = 5000  # the most that one `tenant/*` covers in lists
 _TOO_LARGE: Final = 1 << 63
 
 

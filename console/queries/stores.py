@@ -21,10 +21,10 @@ __all__ = ["FileStore", "Store", "rows_in_file", "store_of"]
 
 _PAUSE_S: Final = 5.0
 _CACHE_BYTES: Final = 16 * 1024 * 1024
-_MAY_HAVE_OTHER_KEYS: Final = 33  # a batch, or an ordering key; see the query `piece`
+_MAY_HAVE_OTHER_KEYS: Final = 33  # the flags of a batch and of an ordering key; see the query `piece`
 
 Row = dict[str, Any]
-# Storages that did not answer: the time (monotonic, s) until which they are not asked again, and the error.
+# Storages that did not answer, each with the time (monotonic, s) until which nobody asks it again, and the error.
 _away: WeakKeyDictionary[LedgerFiles, tuple[float, str]] = WeakKeyDictionary()
 
 

@@ -74,7 +74,7 @@ def rename_view(view: SavedView, name: str) -> None:
 
 
 def set_default(view: SavedView, *, is_default: bool) -> None:
-    """Make this view open when the user opens the list without filters, or no view if `is_default` is False."""
+    """Choose what opens when the owner opens the list without filters: this view, or none if `is_default` is False."""
     with _alone(view.user_id):
         SavedView.objects.filter(user_id=view.user_id, path=view.path).update(is_default=False)
         SavedView.objects.filter(pk=view.pk).update(is_default=is_default)

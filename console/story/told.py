@@ -82,7 +82,7 @@ def _story(rows: Sequence[StoryRow], acts: Sequence[ActOnMessage], found: FoundM
     recorded = [row for row in rows if row.event != StoryEvent.UNRECORDED]
     left_out = next((row for row in rows if row.event == StoryEvent.UNRECORDED), None)
     dated = [(moment_of(row), _line(row)) for row in in_order(recorded)]
-    for act in sorted(acts, key=attrgetter("id")):  # the order within a millisecond
+    for act in sorted(acts, key=attrgetter("id")):  # acts of one millisecond stay in this order
         effect = effect_of(act, found.opened.stored.place, found.spot.batch_index)
         if effect is not None:
             dated.append(((act.finished_ms, True, act.id), _act_line(act, effect)))

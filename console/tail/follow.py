@@ -25,7 +25,7 @@ from console.tail.since import Since
 __all__ = ["FIRST_ROWS", "LOOK_BOUNDS", "MOST_FOLLOWED", "Followed", "follow"]
 
 MOST_FOLLOWED: Final = 200  # rows
-FIRST_ROWS: Final = 20  # that the first look returns
+FIRST_ROWS: Final = 20  # rows that the first look returns
 LOOK_BOUNDS: Final = Bounds(entries=1000, bytes=8 * 1024 * 1024, seconds=0.3)
 _EVERY_MATCH: Final = 1_000_000  # more messages than the entries of one look can contain
 

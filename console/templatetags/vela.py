@@ -206,15 +206,15 @@ def subscription_state(state: int | None) -> SafeString:
 
 @register.simple_tag
 def severity(severity: Severity) -> SafeString:
-    """Render the severity of a finding as a badge. It is a fact: the diagnosis considers whether a broker runs."""
+    """Render the severity of a finding as a badge, also without a broker: the diagnosis considers whether one runs."""
     return _badge(*severity_word(severity), is_fact=True)
 
 
 def _badge(word: str, tone: str, *, is_fact: bool) -> SafeString:
     """Render a word with an icon, so that colour is never the only sign.
 
-    Without a broker the page shows “unknown” instead, unless it is a stored fact. This is not a template because lists
-    have a badge in each row, and a template takes three times as long.
+    Without a broker the page shows “unknown” instead, unless the word is a stored fact. This is not a template because
+    lists have a badge in each row, and a template takes three times as long.
     """
     return format_html(
         '<span class="badge {}"><span class="badge-icon" aria-hidden="true">{}</span><span>{}</span></span>',

@@ -52,7 +52,7 @@ def _has_subject(act: ActView) -> bool:
 
 
 def _form_of(act: ActView) -> tuple[str, type[ActForm] | None]:
-    """Return the form of the act's kind and its name in addresses, or "" and None."""
+    """Return the name in addresses and the class of the form for the act's kind, or "" and None."""
     forms = act_forms if act.subscription else topic_forms
     fitting = {name: form for name, form in forms.items() if form.kind == act.kind}
     if act.kind == "reset" and act.parameters.get("to") not in _HOW_FAR:

@@ -31,9 +31,10 @@ _FOREIGN: Final = ("Origin checking failed", "Referer checking failed")  # how D
 
 @contextmanager
 def _returning_connections() -> Iterator[None]:
-    """Return the connections that this thread opens meanwhile to the pool.
+    """Run the block, then give the connections that this thread opened in it back to the pool.
 
-    Django's ASGI handler answers errors in a thread that other requests use too, so no end of a request returns them.
+    Django's ASGI handler answers errors in a thread that other requests use too, so no request gives them back when it
+    ends.
     """
     kept = [each for each in connections.all(initialized_only=True) if each.connection is not None]
     try:

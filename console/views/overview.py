@@ -49,8 +49,8 @@ __all__ = ["overview"]
 _Diagnosed: TypeAlias = tuple[WorstRow, SubscriptionHead | None, list[Finding]]
 
 _HOUR = "1h"
-_SAID_APART = (no_broker.RULE.id, backlog_quota.RULE.id)  # not as the cause in a row
-UNREAD = 3  # dead-letter topics
+_SAID_APART = (no_broker.RULE.id, backlog_quota.RULE.id)  # not shown as a row's cause, but apart from it
+UNREAD = 3  # dead-letter topics that the page shows
 EVERY_S = 10  # a subscription that becomes stuck is not on the page yet, so its events do not reach the page
 
 

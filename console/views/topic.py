@@ -176,6 +176,6 @@ def _insights(topic_id: int) -> Mapping[str, Any]:
         "width": BARS_WIDTH,
         "height": BARS_HEIGHT,
         "latest": rows[0] if rows else None,
-        # The figures of subscriptions are known once an hour is over, so the latest hour often lacks them.
+        # An hour's figures of subscriptions are known only when the hour is over, so the latest hour often lacks them.
         "active": next((row for row in rows if row.subscriptions), None),
     }

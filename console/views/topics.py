@@ -98,7 +98,7 @@ def changed_query(query: QueryDict, **changes: str) -> str:
 def headings(
     query: QueryDict, orders: Collection[str], order: str, *, clear: Collection[str]
 ) -> dict[str, dict[str, object]]:
-    """Return for each order the query string that selects it and whether it is selected.
+    """Return the orders by name, each with the query string that selects it, and whether it is selected.
 
     `clear` names the values that say where a page begins: another order starts at its first page.
     """

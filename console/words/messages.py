@@ -67,7 +67,7 @@ def looked_at(
     unjudged: Mapping[str, int],
     gone: int,
 ) -> str:
-    """Return sentences: how much the search looked at and how, how much matches, and how much it could not read."""
+    """Return sentences that say how much the search looked at, how much matches, and how much it could not read."""
     look = (
         _("By key hash: looked at {number} of {entries}")
         if is_narrowed

@@ -74,7 +74,7 @@ class PartitionRow:
 
 
 def receipt_rows(kind: str, plan: Mapping[str, Any], result: Mapping[str, Any]) -> list[ReceiptRow]:
-    """Return the counts that acts of this kind change, and those of messages acked or published after the preview."""
+    """Return the counts that acts of this kind change, and the counts of messages acked or published meanwhile."""
     rows = [
         ReceiptRow(
             label=_(_LABELS[name]),
@@ -112,7 +112,7 @@ class PartitionTable:
     """The partitions of an act, and which columns their kind of act has."""
 
     rows: list[PartitionRow]
-    changes: tuple[str, ...]  # counts
+    changes: tuple[str, ...]  # names of the counts
     moves_cursors: bool
 
     @property
@@ -131,7 +131,7 @@ def partition_table(kind: str, plan: Mapping[str, Any], result: Mapping[str, Any
     moves_cursors = "current" in plan
     return PartitionTable(
         rows=_rows(plan, result),
-        # A cursor's move closes the same consumers everywhere or none, so this is not a column.
+        # Moving a cursor closes the same consumers on every partition or none at all, so this is not a column.
         changes=tuple(
             name for name in _CHANGES.get(kind, ()) if not moves_cursors or name != "consumers_closed"
         ),

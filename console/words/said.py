@@ -19,7 +19,7 @@ class Said(str):
 
     message: str  # with `{name}` for each value
     many: str | None  # the message for several things; None if the text counts nothing
-    number: int  # of the things that the text counts
+    number: int  # how many things the text counts
     values: Mapping[str, object]  # a value may be Said too
 
 

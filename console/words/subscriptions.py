@@ -162,7 +162,7 @@ def standing(
         tone=_TONES[word],
         sentence=_(sentence),
         since_ms=since_ms or None,
-        # A stuck partition makes the whole stuck, however soon another one is done.
+        # One stuck partition makes the whole subscription stuck, however soon another partition is done.
         drain_s=drain_s if word == "draining" else None,
     )
 
@@ -175,7 +175,7 @@ def verdict(counts: Mapping[int, tuple[int, str]]) -> Verdict:
     bad = [(state, words) for state, words in _NEEDING_ATTENTION if counts.get(state, (0, ""))[0]]
     if not bad:
         watched, number = counts.get(SubscriptionState.WATCHING, (0, ""))
-        if watched:  # for half a minute after a restart that is all of them, and nothing is known
+        if watched:  # for half a minute after a restart these are all subscriptions, and nothing is known
             words = _("No subscription is known to be stuck: the broker has not judged {number} of them yet.")
             return Verdict(text=words.format(number=number), tone="calm")
         return Verdict(text=_("No subscription is stuck."), tone="good")

@@ -58,7 +58,7 @@ class Signs:
 class TroubleWords:
     """A trouble's title, its meaning for an operator, and its effects on the page.
 
-    The effect `unsure`: states are unknown and reported numbers are old. `unread`: every number on the page is old.
+    `unsure` means that states are unknown and reported numbers are old, and `unread` that every number is old.
     """
 
     title: str

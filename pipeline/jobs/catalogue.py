@@ -26,7 +26,7 @@ class Option:
     default: str = ""
     is_required: bool = False
     choices: tuple[str, ...] = ()  # the first is the default
-    least: int = 0  # for a number
+    least: int = 0  # the least value of a number
     most: int = 0
     is_new_file: bool = False  # the job fails if a file or folder of this name exists
 

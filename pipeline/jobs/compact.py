@@ -1,7 +1,7 @@
 """Compact a topic that has too many keys for the broker's memory.
 
-Spark finds the latest message of each key, which is the part that needs the memory, and stores its position. The
-topic's owner then copies the messages that stay, as it does for its own compactions: this job changes nothing that
+Spark does the part that needs the memory: it finds the latest message of each key and stores the message's position.
+The topic's owner then copies the messages that stay, as it does for its own compactions: this job changes nothing that
 readers see.
 """
 
@@ -40,7 +40,7 @@ _COLUMNS: Final = (
     "value BINARY, __key BINARY, __topic STRING, __ledgerId BIGINT, __entryId BIGINT, __batchIndex INT,"
     " __keyIsBinary BOOLEAN"
 )
-# No text begins with the byte FF, so a text key and a binary key are never equal: as for the broker.
+# No text begins with the byte FF, so a text key and a binary key are never equal. The broker treats them the same way.
 _KEY_MD5: Final = "md5(CASE WHEN __keyIsBinary THEN concat(unhex('FF'), __key) ELSE __key END) AS key_md5"
 _PLACE: Final = (
     "struct(__ledgerId AS ledger_id, __entryId AS entry_id, greatest(__batchIndex, 0) AS batch_index,"
@@ -105,7 +105,7 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
 
 
 def _starts(logs: Sequence[_Log]) -> dict[str, Any]:
-    """Return the option startingOffsets. A partition that was added a moment ago is left to the next compaction.
+    """Return the option startingOffsets. Leave a partition that was added a moment ago to the next compaction.
 
     The offsets have their counts of messages, because retention may have trimmed the entry at an offset: the counts
     show that nothing after it is gone.
@@ -116,7 +116,7 @@ def _starts(logs: Sequence[_Log]) -> dict[str, Any]:
 
 
 def _has_news(log: _Log, end: Offset) -> bool:
-    """Return whether entries are stored after the last compaction. The end of an empty log is in no entry."""
+    """Return whether entries are stored after the last compaction. The end of an empty log has entry id -1."""
     return end.entry_id >= 0 and end.position > log.begin.position
 
 
@@ -138,7 +138,7 @@ def _begin(connection: Connection, log: _Log, end: Offset, write_id: str) -> int
 
 
 def _survey(frame: DataFrame, request: JobRequest, surveys: dict[str, int]) -> None:
-    """Store the latest message of each key of each topic. Executors do it, with their own address of the database."""
+    """Let executors store the position of each key's latest message, by topic. They use their own database address."""
     theirs = request.on_executors()
 
     def store(rows: Iterable[Row]) -> None:

@@ -74,8 +74,8 @@ def matching(
 ) -> tuple[DataFrame, Observation | None]:
     """Return the rows that match a condition over COLUMNS, and an observation that the first query of the rows fills.
 
-    The observation has one number, UNREADABLE. It is None if the condition does not use payloads. Raises InvalidOption
-    for a condition that is not allowed.
+    The observation has one number, UNREADABLE. There is no observation (None) if the condition does not use payloads.
+    Raises InvalidOption for a condition that is not allowed.
 
     `value` is a struct if the topic has a JSON or Avro schema, else a variant: `value:pieces::int`.
     """

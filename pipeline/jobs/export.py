@@ -158,7 +158,7 @@ def _after_earlier_exports(request: JobRequest) -> dict[str, str]:
 
 
 def _still_there(request: JobRequest, found: Offsets, newest: Offsets) -> Offsets:
-    """Return the offsets without those of topics and partitions that do not exist now.
+    """Return the offsets, except for topics and partitions that do not exist now.
 
     Raises DataLost if the newest export had one of them, unless on_lost is skip.
     """

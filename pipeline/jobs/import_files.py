@@ -103,7 +103,10 @@ def _checked(spark: SparkSession, files: list[Path], format_: str, reporter: Rep
 
 
 def _compare_with_manifest(place: Path, found: Checksum) -> str:
-    """Return the sink's option `schemas`, which the export has kept in the manifest."""
+    """Return the sink's option `schemas`, which the export has kept in the manifest; "" without a manifest.
+
+    Raises PipelineError if the manifest is damaged, or says that the files have other messages.
+    """
     try:
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
         checksum, messages = manifest["checksum"], manifest["messages"]

@@ -52,7 +52,7 @@ _OF_HOUR: Final = (
 def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSession]) -> dict[str, Any]:
     """Compute every hour that has messages, and store each in one statement. Safe to repeat.
 
-    If retention has trimmed messages of an hour, the hour keeps its earlier values, except those of subscriptions.
+    If retention has trimmed messages of an hour, the hour keeps its earlier values, except the values of subscriptions.
     Raises PipelineError.
     """
     now_ms = time.time_ns() // 1_000_000
@@ -134,7 +134,7 @@ def _computed(frame: DataFrame) -> tuple[list[Any], dict[int, list[Any]], dict[i
 
 
 def _top(rows: DataFrame, names: tuple[str, ...], where: str, *, with_bytes: bool = False) -> list[Any]:
-    """Return the most frequent values of each hour with their number of messages, and of bytes."""
+    """Return each hour's most frequent values with their number of messages and, if asked for, of bytes."""
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
 

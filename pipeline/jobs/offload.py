@@ -28,7 +28,7 @@ __all__ = ["ColdLedger", "Limits", "run"]
 _WINDOW_ENTRIES: Final = 5_000
 _WINDOW_BYTES: Final = 4 << 20
 _TYPES: Final = ("int8", "int4", "int2", "int4", "int8", "int8", "int8", "int8", "bytea")
-_HANDOVER_S: Final = 60.0  # without progress
+_HANDOVER_S: Final = 60.0  # the longest wait without progress
 _POLL_S: Final = 0.2
 _DAY_MINUTES: Final = "1440"
 
@@ -43,7 +43,7 @@ class ColdLedger:
     messages: int
     size_bytes: int
     last_append_ms: int
-    bytes_from_here: int  # of the topic in PostgreSQL, this ledger and all later sealed ones
+    bytes_from_here: int  # the size of this ledger and all later sealed ones of the topic in PostgreSQL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Limits:
     """The choice of ledgers to offload: those that at least one limit names. None = no limit of that kind."""
 
     before_ms: int | None  # names ledgers without an entry since then
-    keep_bytes: int | None  # names ledgers beyond this many newest bytes of the topic in sealed ledgers
+    keep_bytes: int | None  # names sealed ledgers older than the topic's newest ones of this total size
     before_ledger: int | None  # names ledgers with a lower id
 
     def include(self, ledger: ColdLedger) -> bool:

@@ -100,9 +100,9 @@ _REPLAYS: Final = f"greatest(coalesce(try_cast(__messageProperties['{REPLAYS_PRO
 def _counted(
     chosen: DataFrame, fresh: DataFrame, is_fresh: str
 ) -> tuple[int, int, list[int], list[dict[str, Any]]]:
-    """Return how many messages are fresh and how many are left out, the fresh ones' schema versions, and some of them.
+    """Return the number of fresh messages, the number left out, the fresh ones' schema versions, and samples of them.
 
-    Counts all in one query: each query reads the whole range from the database again.
+    Counts everything in one query, because each query reads the whole range from the database again.
     """
     try:
         ((all_messages, messages, versions),) = chosen.selectExpr(

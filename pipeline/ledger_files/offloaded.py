@@ -58,6 +58,6 @@ class OffloadedEntries:
         except LedgerFileMissing:
             row = self._connection.execute(query("file"), (ledger_id,)).fetchone()
             if row is not None and row[0] == name:
-                raise  # lost, and not trimmed
+                raise  # the ledger still has this file: it was lost, not trimmed
             del self._names[ledger_id]
             return None

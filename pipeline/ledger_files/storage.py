@@ -47,7 +47,7 @@ class FileStorage:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Any]:
-        """Open a new file for writing. It is durable after the block; a block that fails may leave a part of it."""
+        """Open a new file for writing. The file is durable after the block; a block that fails may leave a part."""
         path = self._path(name)
         with self._errors("write", name):
             with self._new_file(path) as stream:
@@ -58,7 +58,7 @@ class FileStorage:
 
     @contextmanager
     def reading(self, name: str) -> Iterator[Any]:
-        """Open a file. Raises LedgerFileMissing, and LedgerFileDamaged for what Arrow cannot read in the block."""
+        """Open a file. Raises LedgerFileMissing, and LedgerFileDamaged if Arrow cannot read the file in the block."""
         with self._errors("read", name), self._filesystem.open_input_file(self._path(name)) as file:
             yield file
 

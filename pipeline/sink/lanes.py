@@ -89,7 +89,7 @@ class Lanes:
         lanes = self._lanes[topic] = [_Lane(self, name) for name in names]
         return lanes
 
-    # --- for lanes
+    # The lanes use the members below.
 
     @property
     def options(self) -> WriteOptions:
@@ -178,8 +178,9 @@ class _Lane:
     """One topic or partition.
 
     An entry is sent when the one before it is stored. So if a row is stored, all earlier rows of the lane are stored
-    too, and the highest sequence id that the broker has stored shows exactly which rows are missing. Until an entry is
-    sent, the lane keeps its rows, because a producer that is closed after a failure still sends every row it was given.
+    too. Therefore the highest sequence id that the broker has stored shows exactly which rows are missing. Until an
+    entry is sent, the lane keeps its rows, because a producer that is closed after a failure still sends every row it
+    was given.
 
     A producer has one schema, so rows of each version have their own, and an entry has rows of one version.
     """
@@ -197,7 +198,7 @@ class _Lane:
         self._flushing: asyncio.Task[None] | None = None
 
     async def add(self, row: Row, sequence_id: int) -> None:
-        """See `Lanes.add`."""
+        """Add a row as `Lanes.add` describes, to the entry that is being filled."""
         version = row.schema_version if row.schema_version in self._lanes.options.schemas else None
         opened = self._opened.get(version) or await self._open(version)
         if sequence_id <= opened.stored:
@@ -213,7 +214,7 @@ class _Lane:
             await self._send_entry()
 
     async def finish(self) -> None:
-        """See `Lanes.finish`."""
+        """Wait until every row of the lane is stored, and close its producers."""
         if self._rows:
             await self._send_entry()
         if self._flushing is not None:

@@ -39,7 +39,7 @@ class BatchReader(DataSourceReader):
                 most=options.partitions,
                 part_bytes=options.partition_bytes,
             )
-        return [EntryPartition(part) for part in parts or [[]]]  # Spark needs a partition
+        return [EntryPartition(part) for part in parts or [[]]]  # Spark needs at least one partition
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the partition's messages. Raises DatabaseUnavailable, EntriesMissing, EntryUnreadable."""

@@ -19,7 +19,7 @@ BATCH_BYTES: Final = 8 << 20  # size after which a RecordBatch is complete, howe
 class BatchBuilder:
     """Collects runs. A batch has at most `max_rows` rows, and exceeds `max_bytes` by at most one entry.
 
-    Its size is about that of its payloads, keys and properties.
+    A batch's size is about the size of its payloads, keys and properties.
     """
 
     def __init__(

@@ -95,7 +95,7 @@ def _problem(log: TopicLog, offset: Offset) -> str | None:
         if following.ledger_id == offset.ledger_id and offset.entry_id < 0 and not following.is_trimmed:
             return None
         return f"entry {offset} is not stored any more; retention trims ledgers"
-    # Retention removes old ledgers, but of a topic's last ledger it removes only the entries.
+    # Retention removes old ledgers, but it removes only the entries of a topic's last ledger.
     lost = following.messages_before - offset.messages
     if lost < 0:
         return "it is not the topic that was read: it was deleted and created again, or restored"

@@ -89,7 +89,7 @@ class AskedOffsets:
     def parse(cls, option: str, text: str, *, others: Named) -> AskedOffsets:
         """Read earliest, latest, or JSON with one of them or "ledger:entry" by topic. Raises InvalidOption.
 
-        In the JSON, OTHERS is every topic that is not named; without it, these have `others`.
+        In the JSON, the name OTHERS stands for every topic that is not named. Without it, those topics get `others`.
         """
         word = _named(text.strip().lower())
         if word is not None:

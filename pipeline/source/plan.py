@@ -23,7 +23,7 @@ class ReadPlan:
     starts: Offsets
     ends: Offsets
     ranges: tuple[EntryRange, ...]  # in log order, topic by topic
-    messages: int  # in the ranges; too many if a filter left out some of a topic's ledgers
+    messages: int  # messages in the ranges; too many if a filter left out some ledgers
 
 
 def plan_read(connection: Connection, options: ReadOptions, wanted: ReadFilter = EVERYTHING) -> ReadPlan:

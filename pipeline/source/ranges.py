@@ -99,7 +99,7 @@ def _cut(
     while True:
         begin_bytes = before_bytes + rest.bytes_before - part.bytes_before
         number = begin_bytes * parts // max(1, total_bytes)
-        # The part ends before the first byte whose part has a larger number.
+        # The part ends before the first byte that belongs to a later part.
         end_bytes = -(-(number + 1) * total_bytes // parts)
         limit_bytes = part.bytes_before + end_bytes - before_bytes
         if number >= parts - 1 or rest.bytes_through <= limit_bytes:

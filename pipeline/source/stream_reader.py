@@ -41,7 +41,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
         self._options = options
         self._columns = columns
-        self._target: Offsets | None = None  # with Trigger.AvailableNow
+        self._target: Offsets | None = None  # the end of a query with Trigger.AvailableNow
 
     def initialOffset(self) -> Json:  # noqa: N802
         """Return where a new query starts. Raises PipelineError."""
@@ -88,7 +88,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return offsets_to_json(ends)
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
-        """Return the tasks of a micro-batch. They are the same when it is planned again. Raises PipelineError."""
+        """Return the tasks of a micro-batch: the same ones each time it is planned. Raises PipelineError."""
         options = self._options
         begin, ends = _in_checkpoint(start), _in_checkpoint(end)
         with self._planning() as connection:

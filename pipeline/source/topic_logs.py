@@ -113,7 +113,7 @@ def find_topics(
 def read_logs(
     connection: Connection, topics: Iterable[StoredTopic], *, after: Mapping[str, Offset] | None = None
 ) -> list[TopicLog]:
-    """Return the logs of the topics, without the ledgers before that of a topic's offset in `after`."""
+    """Return the logs of the topics. If `after` has an offset of a topic, leave out the ledgers before it."""
     listed = list(topics)
     after = after or {}
     rows = connection.execute(

@@ -152,7 +152,7 @@ def get(vela: VelaProcess, path: str, made: str | None, method: str = "GET") -> 
 
 
 class Shown:
-    """Two clients with or without a certificate: Apache's client over `pulsar+ssl://`, and an HTTPS client."""
+    """Apache's client over `pulsar+ssl://` and an HTTPS client. Both show a certificate, or both show none."""
 
     def __init__(self, vela: VelaProcess, authority: Authority, pair: KeyPair | None) -> None:
         self._ports = vela.environment
@@ -185,7 +185,7 @@ def now_ms() -> int:
 
 
 def renewing() -> tuple[Callable[[], str], threading.Event]:
-    """A function whose first token lasts two seconds and later ones an hour, and an event that the second call sets."""
+    """A function that makes tokens, and an event. The first token lasts two seconds. The second call sets the event."""
     made = iter([token("app", expires_ms=now_ms() + 2_000)])
     asked_again = threading.Event()
 
@@ -519,10 +519,8 @@ def test_both_clients_connect_with_a_password(vela: VelaProcess) -> None:
     "path", ["/metrics", "/admin/v2/tenants", "/pull/v1/public/default/access-orders?queue=0&offset=0"]
 )
 def test_an_answer_without_credentials_asks_for_a_token_or_a_password(vela: VelaProcess, path: str) -> None:
-    for headers in (
-        {},
-        {"X-Pulsar-Auth-Method-Name": "none"},
-    ):  # with this header, a pull passes through ASGI
+    # With the header X-Pulsar-Auth-Method-Name, a pull passes through ASGI.
+    for headers in ({}, {"X-Pulsar-Auth-Method-Name": "none"}):
         answer = httpx.get(f"{vela.http_url}{path}", headers=headers, timeout=20)
         assert answer.status_code == 401
         assert answer.headers.get_list("WWW-Authenticate") == CHALLENGES
@@ -535,7 +533,7 @@ def test_a_refused_handshake_asks_for_a_token_or_a_password(vela: VelaProcess) -
 
 
 def test_guessing_passwords_does_not_stop_producers(vela: VelaProcess) -> None:
-    """A producer publishes while eight clients guess at a time. Each guess costs the broker 50 ms of hashing."""
+    """A producer publishes while eight clients guess passwords. Each guess costs the broker 50 ms of hashing."""
     client = client_of(vela, token("app"))
     producer = client.create_producer(ORDERS.full)
     pull = f"{vela.http_url}/pull/v1/public/default/access-orders?queue=0&offset=0"
@@ -550,7 +548,7 @@ def test_guessing_passwords_does_not_stop_producers(vela: VelaProcess) -> None:
             producer.send(b"beside")
             sent += 1
         assert {each.result() for each in guesses} == {401}
-    assert sent > 24  # if the event loop hashed, only one message would pass between two guesses
+    assert sent > 24  # if the event loop did the hashing, only one message would pass between two guesses
     client.close()
 
 

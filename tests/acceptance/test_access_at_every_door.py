@@ -31,10 +31,9 @@ from vela.wire.pb import vela_pulsar_pb2 as pb
 PULL = "/pull/v1/public/default/doors?queue=0&offset=0"
 ROLES = ("app", "ready", "pulling", "opening", "listing", "sending", "calm", "issued")
 REQUESTS, BYTES = "VELA_HTTP_REQUEST_RATE_PER_ROLE", "VELA_WEBSOCKET_BYTE_RATE_PER_ROLE"
-AT_ONCE = 20  # requests; one after the other, they could be too slow for the limit
-NO_TLS = (
-    ssl.create_default_context()
-)  # without it, httpx reads the certificates of authorities for each request
+AT_ONCE = 20  # requests at the same time; single requests could be too slow to reach the limit
+# Without this context, httpx would read all CA certificates again for each request.
+NO_TLS = ssl.create_default_context()
 
 
 @pytest.fixture(scope="module")

@@ -27,11 +27,11 @@ VENDOR = "application/vnd.partitioned-topic-metadata+json"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer."""
+    """The broker's answer to one request."""
 
     status: int
     headers: dict[str, str]  # names in lower case
-    names: frozenset[str]  # of the headers, spelled as the broker sent them
+    names: frozenset[str]  # the headers' names, spelled as the broker sent them
     body: bytes
 
     @property
@@ -105,7 +105,7 @@ def apache(shared_vela: VelaProcess) -> Iterator[pulsar.Client]:
 
 
 def publish(apache: pulsar.Client, topic: str, *payloads: bytes, **properties: str) -> None:
-    """Publish messages, an entry each."""
+    """Publish messages, each in a separate entry."""
     producer = apache.create_producer(f"persistent://acme/shop/{topic}", batching_enabled=False)
     for payload in payloads:
         producer.send(payload, properties=properties)
@@ -422,7 +422,7 @@ def test_messages_are_read_by_their_place(admin: Admin, apache: pulsar.Client) -
     first = admin("GET", f"{sub}/position/1")
     assert (first.status, first.body) == (200, b"first")
     assert first.headers["x-pulsar-is-encrypted"] == "false"
-    assert "X-Pulsar-PROPERTY" in first.names  # Java's client takes no other spelling
+    assert "X-Pulsar-PROPERTY" in first.names  # Java's client accepts no other spelling
     assert json.loads(first.headers["x-pulsar-property"]) == {"colour": "gr\u00fcn"}
     assert "x-pulsar-num-batch-message" not in first.headers
     batch = admin("GET", f"{sub}/position/3")
@@ -521,7 +521,7 @@ def test_the_schema_strategy_of_a_namespace_is_undefined_unless_it_is_set(admin:
     admin.done("DELETE", path)
     assert admin.get(path) == "UNDEFINED"
     admin.done("PUT", path, "FULL")
-    admin.done("PUT", path, "UNDEFINED")  # how pulsar-admin removes it
+    admin.done("PUT", path, "UNDEFINED")  # pulsar-admin removes the strategy like this
     assert admin.get(path) == "UNDEFINED"
     assert admin("PUT", path, "NONE").status == 412
 

@@ -18,7 +18,7 @@ KEYS = 20
 
 @pytest.fixture(scope="module")
 def documents(shared_vela: VelaProcess) -> dict[str, Any]:
-    """What Vela answers, by path."""
+    """Vela's answers, by path."""
     return documents_of(shared_vela.pulsar_url, shared_vela.http_url)
 
 

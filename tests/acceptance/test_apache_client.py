@@ -205,7 +205,7 @@ def test_without_a_queue_a_busy_consumer_has_one_message_and_others_get_the_rest
         free.acknowledge(message)
         rest.append(message.data())
     assert sorted([held.data(), *rest]) == [b"%d" % number for number in range(10)]
-    busy.close()  # only the message that this consumer held goes to the other one
+    busy.close()  # only the message that this consumer held goes to the other consumer
     assert within(free.receive).data() == held.data()
 
 
@@ -226,7 +226,7 @@ def test_without_a_queue_messages_come_one_by_one_on_every_type(
 def test_a_lower_priority_gets_entries_when_the_higher_one_has_no_permits(
     shared_vela: VelaProcess, client: pulsar.Client, topic: str
 ) -> None:
-    """Apache's client always has the best priority level, 0, and no option for another. `peer` has level 1."""
+    """Apache's client always has the best priority level, 0, and no option to change it. `peer` has level 1."""
     with RawPulsar(shared_vela.pulsar_url) as peer:
         peer.subscribe(topic, priority=1)
         peer.tell(commands.flow(1, 100))

@@ -1,4 +1,4 @@
-"""Apache's own client on a topic with three partitions whose cursors one act moves."""
+"""Apache's own client on a topic with three partitions. One act moves the cursors of all three."""
 
 from __future__ import annotations
 

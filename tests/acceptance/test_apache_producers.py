@@ -76,7 +76,7 @@ def test_messages_that_a_program_repeats_after_its_restart_are_stored_once(
     client.close()
 
 
-SEND_TIMEOUT_MS = 3000  # the client of a fenced producer ends a send only by its timeout, 30 s by default
+SEND_TIMEOUT_MS = 3000  # after fencing, only this timeout ends a send; the client's default is 30 s
 
 
 def test_exclusive_producers_keep_others_out_until_they_leave(
@@ -157,7 +157,8 @@ class OrderV1(pulsar.schema.Record):  # type: ignore[misc]  # the client has no 
 
 class OrderV2(pulsar.schema.Record):  # type: ignore[misc]
     number = pulsar.schema.Integer()
-    note = pulsar.schema.String(required_default=True)  # otherwise its schema has no default
+    # Without this, the field would have no default in the schema.
+    note = pulsar.schema.String(required_default=True)
 
 
 class OrderV3(pulsar.schema.Record):  # type: ignore[misc]

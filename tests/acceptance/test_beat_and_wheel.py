@@ -29,8 +29,8 @@ DELAY_MS = 1500
 PULL_MS = 1500  # how long a pull asks to wait
 TICK_S = 1.0
 LONGEST_S = max(ACK_TIMEOUT_MS, DELAY_MS, PULL_MS) / 1000
-BEAT_LIMIT_S = LONGEST_S + 2 * TICK_S + 3.0  # two ticks, and a busy machine
-ROUND_LIMIT_S = 5.0 + 10.0  # beat's period, and a busy machine
+BEAT_LIMIT_S = LONGEST_S + 2 * TICK_S + 3.0  # two ticks, plus time for a busy machine
+ROUND_LIMIT_S = 5.0 + 10.0  # beat's period, plus time for a busy machine
 WHEEL_LIMIT_S = LONGEST_S + 3.0
 
 
@@ -99,7 +99,7 @@ def assert_letters_are_written(url: str, limit_s: float) -> None:
 def assert_a_parked_pull_is_answered(url: str, limit_s: float) -> None:
     """Check that a pull to which no message arrives gets an empty answer, neither early nor late."""
     with connect(f"{url}/ws/v2/producer/persistent/public/default/quiet"):
-        pass  # the topic exists now
+        pass  # connecting a producer creates the topic
     path = f"/pull/v1/public/default/quiet?offset=0&suspend=true&suspend_timeout_ms={PULL_MS}"
     parked_s = time.monotonic()
     with urllib.request.urlopen(url.replace("ws://", "http://") + path, timeout=limit_s) as answer:

@@ -15,7 +15,7 @@ from tests.support.browser import chromium as chromium
 from tests.support.vela import ADMIN_PASSWORD, VelaProcess, children_of
 from tests.support.waiting import wait_until
 
-SOON_MS = 15_000  # 5 s are promised; the rest is for a busy machine
+SOON_MS = 15_000  # Vela promises 5 s; the rest is for a busy machine
 SUBSCRIPTION = "/t/persistent/public/default/frozen/s/billing"
 BADGE = "getComputedStyle(document.querySelector('.badge.judged'), '::before').content"
 
@@ -35,7 +35,7 @@ def topic(shared_vela: VelaProcess) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def opened(chromium: Browser, shared_vela: VelaProcess, topic: None) -> Iterator[tuple[Page, Page]]:
-    """The list of topics, which other tests may have filled, and a subscription's page."""
+    """Two open pages: the list of topics, which other tests may have filled, and a subscription's page."""
     context: BrowserContext = chromium.new_context(base_url=shared_vela.console_url)
     context.set_default_timeout(30_000)
     listed, shown = context.new_page(), context.new_page()

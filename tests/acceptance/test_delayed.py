@@ -72,7 +72,7 @@ def test_a_delayed_message_survives_a_kill_of_the_broker(shared_vela: VelaProces
 
 
 def outlives_kill_9(vela: VelaProcess, delay_ms: int) -> bool:
-    """Return False if the message was due before the broker was back."""
+    """Check that the message comes when it is due. Return False if it was due before the broker was back."""
     client = connected(vela)
     topic = f"delayed-over-death-{delay_ms}"
     shared = subscribed(client, topic, pulsar.ConsumerType.Shared)

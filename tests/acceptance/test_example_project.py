@@ -23,7 +23,7 @@ SHOP = PROJECT_DIR / "docs" / "examples" / "shop"
 
 @pytest.fixture(scope="module")
 def migrated_shop(postgres: PostgresServer) -> Iterator[str]:
-    """The name of a database with the shop's tables in it, to copy."""
+    """The name of a database with the shop's tables, which each test copies."""
     name = "migrated_shop"
     with fresh_database(postgres.url, name) as url:
         run(environment_with(url), "migrate", "--verbosity", "0")
@@ -32,7 +32,7 @@ def migrated_shop(postgres: PostgresServer) -> Iterator[str]:
 
 @pytest.fixture
 def shop(postgres: PostgresServer, migrated_shop: str) -> Iterator[dict[str, str]]:
-    """The environment of the shop's commands, its database migrated."""
+    """The environment variables of the shop's commands. They name a migrated database."""
     with fresh_database(postgres.url, "shop", template=migrated_shop) as url:
         http_port, pulsar_port = free_ports(2)
         yield {

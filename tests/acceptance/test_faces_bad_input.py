@@ -32,7 +32,8 @@ from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
 MIB = 1024 * 1024
 LARGEST_MESSAGE = 5 * MIB
-COST_BYTES = 4 * LARGEST_MESSAGE  # what one bad client may cost when messages of this size are allowed
+# The memory that one bad client may cost when messages of this size are allowed.
+COST_BYTES = 4 * LARGEST_MESSAGE
 TAIL_CACHE_BYTES = 16 * MIB
 
 
@@ -45,7 +46,7 @@ def vela(vela_data: Path) -> Iterator[VelaProcess]:
 
 @pytest.fixture(autouse=True)
 def nothing_else_happened(vela: VelaProcess) -> Iterator[None]:
-    """Check after the block that the broker is the same process and has logged no traceback."""
+    """Check after each test that the broker is the same process and has logged no traceback."""
     before = vela.pids()["broker"]
     log = vela.data_dir / "log" / "broker.log"
     seen = log.stat().st_size

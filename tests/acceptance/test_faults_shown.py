@@ -1,6 +1,6 @@
 """Faults of consumption as the console shows them: their causes, and the flags of their clients in the lists.
 
-All faults start before the first test, each on a separate topic, so that the windows of the rules pass together.
+All faults start before the first test, each on a separate topic. So all rules wait for their windows at the same time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.support.vela import VelaProcess
 from tests.support.waiting import wait_until
 
 FAULTS = (faults.no_permits, faults.hoarder, faults.poison, faults.no_consumer, faults.paused)
-SHOWN_WITHIN_S = 40.0  # the longest window is 20 s; the machine may be busy
+SHOWN_WITHIN_S = 40.0  # the longest window of a rule is 20 s; the machine may be busy
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -97,7 +97,7 @@ def test_the_hoarder_is_found_closed_from_its_row_and_told_why(
         "consumer greedy is closed; 100 messages that it has not acked are delivered again"
     ]
     assert console.apply(planned).state == "applied"
-    # The hoarder's messages go to the consumer that was idle.
+    # The hoarder's messages must go to the consumer that was idle.
     (idle,) = wait_until(
         lambda: [
             each
@@ -130,7 +130,8 @@ def test_after_the_first_cure_of_a_hoarder_the_other_consumer_works(
 ) -> None:
     with ExitStack() as stack:
         place = Place(vela=shared_vela, topic=f"cure-{type_.name}-{act}", stack=stack)
-        place.subscribe("greedy", type_=type_, queue=greedy_queue)  # its application receives nothing
+        # The application never receives from this consumer.
+        place.subscribe("greedy", type_=type_, queue=greedy_queue)
         place.publish(faults.numbered(100), keys=10)
         place.has_in_flight(100)
         idle = place.subscribe("idle", type_=type_, queue=idle_queue)

@@ -1,5 +1,5 @@
 """Dead letters and retry letters in a whole Vela. The broker writes them for WebSocket clients, and
-Apache's client writes its own.
+Apache's client writes its own letters.
 """
 
 from __future__ import annotations

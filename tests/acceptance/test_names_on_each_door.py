@@ -1,4 +1,4 @@
-"""Lookups and refused requests create nothing, and every door refuses names that are not legal."""
+"""Lookups and refused requests create nothing, and every door refuses illegal names."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def topics_of_tenant(vela: VelaProcess, tenant: str) -> list[str]:
 
 
 def read(vela: VelaProcess, path: str) -> tuple[int, str]:
-    """Status and body of a read under /api/v1."""
+    """Return the status and the body of a GET under /api/v1."""
     request = urllib.request.Request(f"{vela.console_url}/api/v1/{path}")
     who = base64.b64encode(f"admin:{ADMIN_PASSWORD}".encode()).decode()
     request.add_header("Authorization", f"Basic {who}")

@@ -26,7 +26,7 @@ from tests.support.vela import ADMIN_PASSWORD, VelaProcess, started_vela
 from tests.support.waiting import wait_until
 
 PATH = "persistent/public/default"
-MESSAGES = 220  # four full ledgers and one that is open
+MESSAGES = 220  # they fill four ledgers, and a fifth stays open
 KEYS = 30
 RECEIVE_MS = 20_000
 QUIET_MS = 300
@@ -44,7 +44,7 @@ def server() -> Iterator[S3Server]:
 
 @pytest.fixture(scope="module")
 def stored(vela_data: Path, server: S3Server) -> Iterator[VelaProcess]:
-    """A Vela that offloads to the bucket, and caches nothing that it has read."""
+    """A Vela that offloads to the bucket and caches nothing."""
     settings = {
         **CREDENTIALS,
         "VELA_OFFLOAD_URL": server.url,

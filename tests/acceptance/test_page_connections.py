@@ -1,4 +1,4 @@
-"""No page of the console keeps its connection to the database: no error page, and none whose browser leaves."""
+"""No page of the console keeps its database connection, even if it fails or its browser leaves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CANCELLED = "took too long to shut down and was killed"  # Daphne logs it a seco
 class Bookmarks:
     """The table of bookmarks, locked, so that each page of bookmarks waits and keeps its connection.
 
-    PostgreSQL ends the query of a page after five seconds, and the page answers with an error.
+    PostgreSQL ends the page's query after five seconds, and the page answers with an error.
     """
 
     def __init__(self, database: psycopg.Connection) -> None:
@@ -43,11 +43,11 @@ class Bookmarks:
             holder.rollback()
 
     def now(self) -> object:
-        """Return the time of the database."""
+        """Return the current time of the database."""
         return self._database.execute("SELECT clock_timestamp()").fetchall()[0][0]
 
     def waiting(self, since: object) -> int:
-        """Return how many pages wait now whose query began at this time or later."""
+        """Return how many pages wait now. Count only pages whose query began at this time or later."""
         return int(self._database.execute(WAITING, (since,)).fetchall()[0][0])
 
 
@@ -57,7 +57,7 @@ def session(shared_vela: VelaProcess) -> ConsoleSession:
 
 
 def every_connection_serves(vela: VelaProcess, session: ConsoleSession) -> bool:
-    """Load as many pages at once as the pool has connections, and return whether each got one."""
+    """Load as many pages at once as the pool has connections. Return whether each page got a connection."""
     with ThreadPoolExecutor(CONNECTIONS) as people:
         with Bookmarks.locked(vela) as bookmarks:
             began = bookmarks.now()
@@ -71,7 +71,7 @@ def every_connection_serves(vela: VelaProcess, session: ConsoleSession) -> bool:
 
 
 def check_that_every_connection_serves(vela: VelaProcess, session: ConsoleSession) -> None:
-    """On a busy machine, the first pages may be given up before the last ones wait. So try again."""
+    """Try until every connection serves: on a busy machine, the first pages may time out before the last ones wait."""
     wait_until(lambda: every_connection_serves(vela, session), "pages on all connections", timeout_s=60)
 
 
@@ -105,9 +105,8 @@ def test_browsers_that_leave_slow_pages_give_every_connection_back(
 def test_error_pages_give_every_connection_back(
     shared_vela: VelaProcess, session: ConsoleSession, path: str
 ) -> None:
-    with ThreadPoolExecutor(
-        CONNECTIONS
-    ) as people:  # at once, because each may be answered in a thread of its own
+    # Request all pages at once, because the console may answer each in a separate thread.
+    with ThreadPoolExecutor(CONNECTIONS) as people:
         statuses = {page.status for page in people.map(session.get, [path] * WRONG)}
     assert statuses <= {400, 404}
     check_that_every_connection_serves(shared_vela, session)

@@ -31,7 +31,7 @@ def stored_entries(vela: VelaProcess) -> int:
 
 
 def set_by_page(session: ConsoleSession, **policies: str) -> str:
-    """Fill in the form, and apply its plan. Returns the page of the plan."""
+    """Fill in the form, and apply its plan. Return the plan's page."""
     form = session.get(f"/n/{NAMESPACE}/policies")
     version = re.search(r'name="version" value="(\w+)"', form.text)
     assert version, form.text

@@ -33,7 +33,7 @@ def test_each_client_receives_its_first_message(shared_vela: VelaProcess) -> Non
     assert re.search(r"^stored as \d+:0$", said, re.MULTILINE)
     assert "received: my first message" in said
     assert run(shared_vela, "hello_websocket.py") == "stored: ok\nreceived: my second message\n"
-    assert "received: my second message" in run(shared_vela, "hello_pulsar.py")  # the backlog comes first
+    assert "received: my second message" in run(shared_vela, "hello_pulsar.py")  # from the backlog
 
 
 def test_the_library_is_published_consumed_and_consumed_again_after_a_rewind(

@@ -44,10 +44,8 @@ class Target(StrEnum):
     EXECUTOR_PYTHON = "a Python of an executor"
 
 
-_ARGUMENTS: Final = {
-    Target.JAVA: "deploy.SparkSubmit ",
-    Target.PYTHON: " -m pyspark.",
-}  # a part of their command lines
+# A part of the command line of each such process.
+_ARGUMENTS: Final = {Target.JAVA: "deploy.SparkSubmit ", Target.PYTHON: " -m pyspark."}
 
 
 class Run(Protocol):
@@ -74,7 +72,7 @@ class _InTheWorker:
     def __init__(self, situation: Situation, number: int) -> None:
         self.number = number
         self._situation = situation
-        self._seen: set[int] = set()  # processes of the job
+        self._seen: set[int] = set()  # all processes of the job so far
 
     @property
     def stage(self) -> str:
@@ -89,7 +87,7 @@ class _InTheWorker:
         vela = self._situation.vela
         assert vela.process is not None
         if target in (Target.WORKER, Target.BROKER):
-            # Only while the job runs: killing a worker that runs no job would show nothing.
+            # Return no process before the job runs: killing a worker without a job would show nothing.
             name = "worker" if target is Target.WORKER else "broker"
             return [vela.pids()[name]] if self.processes(Target.DRIVER) and name in vela.pids() else []
         below = descendants_of(vela.process.pid)

@@ -26,8 +26,8 @@ WITHOUT_SPARK: Final = {"offload": (Target.WORKER, Target.DRIVER, Target.BROKER)
 MUST_END_WELL: Final = (Target.EXECUTOR, Target.EXECUTOR_PYTHON)
 MOST_MISSES: Final = 20  # in a row
 MOST_S: Final = 1800.0  # the longest wait for anything
-LOOK_S: Final = 0.3  # between two looks at the processes, each of which takes 30 ms of CPU time
-EARLIER: Final = 0.8  # if a job ended before its kill, later kills come earlier by this factor
+LOOK_S: Final = 0.3  # between two looks at the processes; a look takes 30 ms of CPU time
+EARLIER: Final = 0.8  # if a job ends before its kill, the expected duration is multiplied by this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ __all__ = ["FORMATS", "LEDGER_ENTRIES", "WORKS", "Job", "Situation", "Work"]
 FORMATS: Final = ("parquet", "ndjson", "csv")
 LEDGER_ENTRIES: Final = 500
 _PUBLISHING_S: Final = 4  # how long a job should publish, so that kills find it at work
-_LEDGERS: Final = 8  # of a topic that is offloaded
+_LEDGERS: Final = 8  # ledgers of each topic that is offloaded
 _SWEPT_S: Final = 60.0
 _OF_HOURS: Final = (
     "SELECT coalesce(sum(h.messages), 0), coalesce(sum(h.size_bytes), 0) FROM vela_insight_hour h"
@@ -49,7 +49,7 @@ class Situation:
     database: psycopg.Connection[tuple[object, ...]]  # commits every statement
     source: str
     published: Checksum  # in `source`
-    size_bytes: int  # of its payloads
+    size_bytes: int  # of all payloads in `source`
     folder: Path
     format: str
     exported: str  # the folder of a successful export of `source`
@@ -85,7 +85,7 @@ class _Export:
         return Job(name="export", topic=self._situation.source, options=options)
 
     def check(self, job: Job, *, is_done: bool) -> None:
-        """If the export's folder exists, it is complete; if the job is done, no temporary files are left."""
+        """Check that the export's folder is complete if it exists, and that a done job has left no temporary files."""
         folder = self._situation.folder / job.options["to"]
         assert folder.exists() or not is_done, f"there is no {folder}"
         if folder.exists():
@@ -114,7 +114,7 @@ class _Publishing:
         return Job(name="replay", topic=situation.source, options=options)
 
     def check(self, job: Job, *, is_done: bool) -> None:
-        """There are no more messages than were published; if the job is done, they are the same."""
+        """Check that there are at most the messages that were published, and after a done job, exactly these."""
         target = job.options.get("to", job.topic)
         found, published = checksum_of(self._situation.client, target), self._situation.published
         assert found.messages <= published.messages
@@ -130,7 +130,7 @@ class _Insights:
         return Job(name="insights", topic=self._situation.source, options={"hours": "100"})
 
     def check(self, job: Job, *, is_done: bool) -> None:
-        """A stored hour counts each message once; if the job is done, all hours are stored."""
+        """Check that the stored hours count no message twice, and after a done job, that all hours are stored."""
         row = self._situation.database.execute(_OF_HOURS, (job.topic,)).fetchone()
         whole = (self._situation.published.messages, self._situation.size_bytes)
         assert row is not None
@@ -154,7 +154,7 @@ class _Compact:
         return Job(name="compact", topic=self._topic, options={})
 
     def check(self, job: Job, *, is_done: bool) -> None:
-        """Readers get each key's latest value; if the job is done, they get nothing else, and no survey is left."""
+        """Check that readers get each key's latest value. After a done job, that is all, and no survey is left."""
         read = stored(self._situation.client, self._topic, is_compacted=True)
         assert {str(each.partition_key()): each.data() for each in read} == self._latest
         if is_done:
@@ -187,7 +187,7 @@ class _Offload:
         return Job(name="offload", topic=topic, options={"keep_bytes": "0"})
 
     def check(self, job: Job, *, is_done: bool) -> None:
-        """All messages can be read, in order; if the job is done, each file belongs to a ledger."""
+        """Check that all messages can be read in order, and after a done job, that each file belongs to a ledger."""
         if is_done:
             wait_until(
                 lambda: self._has_only_files_of_ledgers(job.topic),

@@ -34,8 +34,8 @@ __all__ = ["table_of"]
 
 SOURCE = "persistent://public/soak/from"
 EXPORTED = "exported"
-START_S = 600.0  # a soak may have to share the machine
-# Most jobs last some seconds, in which Java would compile more than it runs.
+START_S = 600.0  # long, because other work may run on the machine
+# Most jobs last a few seconds. With its default options, Java would spend much of that time compiling.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -107,7 +107,7 @@ def main() -> int:
             "VELA_LEDGER_MAX_ENTRIES": str(LEDGER_ENTRIES),
             "VELA_LEDGER_MIN_AGE_S": "0",
             "VELA_PIPELINE_MEMORY_MB": "512",
-            "VELA_PIPELINE_NICE": "0",  # at low priority, jobs would not end in time beside other work
+            "VELA_PIPELINE_NICE": "0",  # at low priority, jobs on a busy machine would not end in time
             "TMPDIR": scratch,
         }
         os.environ["JAVA_TOOL_OPTIONS"] = JAVA

@@ -28,7 +28,7 @@ def publish(client: client_of_vela.Client, topic: str, numbers: range) -> dict[s
 
 
 def checksum_of(client: client_of_vela.Client, topic: str) -> Checksum:
-    """Return the checksum of a topic as clients read it, without what a replay adds to its messages."""
+    """Return the checksum of a topic's messages as clients read them, without the properties that a replay adds."""
     return Checksum.of_digests(
         message_digest(each.data(), str(each.partition_key()).encode(), _own_properties(each), 0)
         for each in stored(client, topic)

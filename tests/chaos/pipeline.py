@@ -33,7 +33,7 @@ __all__ = ["run_pipeline_soak"]
 SOURCE = "persistent://public/soak/from"
 TARGET = "persistent://public/soak/to"
 BATCH_TARGET = "persistent://public/soak/to-in-a-batch"
-PROGRESS_S = 600.0  # for a started driver to copy something; the driver starts Java first
+PROGRESS_S = 600.0  # for a new driver, which starts Java first, to copy anything
 END_S = 1800.0
 
 
@@ -68,7 +68,7 @@ def run_pipeline_soak(
                         vela, driver, _stored(vela, TARGET) + rng.randrange(messages // (kills + 2))
                     )
                     target = rng.choice(list(done))
-                    # The cluster replaces an executor and repeats its tasks. `_driver` kills the driver at its end.
+                    # The cluster replaces a killed executor and repeats its tasks. `_driver` kills the driver itself.
                     if target == "executor":
                         kill(rng.choice(cluster.executors()))
                     elif target == "python worker":

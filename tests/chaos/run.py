@@ -39,10 +39,10 @@ class Findings:
     sent: int = 0
     receipted: int = 0
     delivered_again: int = 0  # deliveries beyond the first
-    delivered_again_limit: int = 0  # as many as unflushed acks and prefetched messages explain
-    # Messages in two entries: a client resends those that a killed broker did not confirm.
+    delivered_again_limit: int = 0  # the number that unflushed acks and prefetched messages explain
+    # Messages that are in two entries, because a client resends each message that a killed broker did not confirm.
     stored_twice: int = 0
-    stored_twice_limit: int = 0  # sends without receipt at the broker's kills
+    stored_twice_limit: int = 0  # the sends that had no receipt when the broker was killed
     unknown_outcomes: int = 0
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind of workload. With `deduplicated`, the topic has the policy, so resent messages are not stored again."""
+    """A kind of workload. With `deduplicated`, the topic's policy is that resent messages are not stored again."""
 
     shared: bool = True
     batching: bool = True
@@ -127,7 +127,8 @@ def _kill(vela: VelaProcess, trials: Sequence[_Trial], target: str, chance: rand
     # A commit is under way about half of the time, so a random moment will often interrupt one.
     moment = time.monotonic() + chance.uniform(0.05, 1.0)
     wait_until(lambda: time.monotonic() >= moment, "a random moment")
-    unknown_outcomes = _metric(vela, UNKNOWN) if target == "broker" else 0  # a new broker counts from 0
+    # The next broker counts from 0 again.
+    unknown_outcomes = _metric(vela, UNKNOWN) if target == "broker" else 0
     records = [trial.workload.record for trial in trials]
     unanswered = [
         trial.workload.sent - len(record.receipts) - len(record.failed)

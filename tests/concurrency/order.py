@@ -22,7 +22,7 @@ class Order(Protocol):
     """The order that one subscription must keep, across restarts of the broker."""
 
     def complaint(self, consumer: CheckingConsumer, entry: StoredEntry, position: Position) -> str:
-        """Return what is wrong with this delivery, "" if nothing is."""
+        """Return what is wrong with this delivery, or "" if nothing is wrong."""
 
     def begins_again(self, consumer: CheckingConsumer) -> None:
         """Forget the consumer's last delivery: the next one need not follow it."""
@@ -36,7 +36,7 @@ class NoOrder:
         return ""
 
     def begins_again(self, consumer: CheckingConsumer) -> None:
-        """Do nothing: no last delivery is kept."""
+        """Do nothing: any order is right."""
 
 
 class LogOrder:
@@ -108,7 +108,7 @@ class KeyOrder:
         return f"it overtakes {waiting[0]} of its key" if waiting else ""
 
     def begins_again(self, consumer: CheckingConsumer) -> None:
-        """Do nothing: the order is that of the subscription's keys."""
+        """Do nothing: the order belongs to the keys, and not to a consumer."""
 
 
 def order_of(model: SubscriptionModel) -> Order:

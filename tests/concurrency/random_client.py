@@ -27,9 +27,8 @@ class SubscriptionModel:
     left: dict[Position, int] = field(default_factory=dict)
     done: set[Position] = field(default_factory=set)  # wholly acked with a receipt
     hoped: set[Position] = field(default_factory=set)  # wholly acked, without a receipt so far
-    hoped_left: dict[Position, int] = field(
-        default_factory=dict
-    )  # like `left`, but also counts acks without a receipt
+    # Like `left`, but also counts acks without a receipt.
+    hoped_left: dict[Position, int] = field(default_factory=dict)
     consumers: list[CheckingConsumer] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     order: Order = field(init=False)

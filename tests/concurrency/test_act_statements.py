@@ -1,4 +1,4 @@
-"""Pauses, bookmarks and acks kept for an undo, whose statements are lost, repeated or late (storage/sql/README.md)."""
+"""Lost, repeated or late statements of pauses, of bookmarks, and of acks kept for an undo (storage/sql/README.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Appends of delayed messages or from the outbox, and deletions of due times, that are lost, late or fenced
+"""Lost, late or fenced statements that append delayed messages, append from the outbox, or delete due times
 (storage/sql/README.md).
 """
 

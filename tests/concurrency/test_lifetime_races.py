@@ -157,7 +157,7 @@ async def test_a_reader_whose_ledger_is_trimmed_during_its_read_continues_after_
 
 
 async def closed_segment(run: BrokerRun) -> int:
-    """Close the open segment after everything stored so far, and return its id."""
+    """Close the open segment, so that later entries go to the next one. Return the closed segment's id."""
     segments = run.broker.segments
     closing = segments.open_id
     await segments._open_next()
@@ -167,7 +167,7 @@ async def closed_segment(run: BrokerRun) -> int:
 
 
 async def straggling(run: BrokerRun) -> tuple[int, list[Position]]:
-    """A closed segment in which only one topic's ledgers live, behind a subscription that never acks."""
+    """Return a closed segment, and the positions in it that a subscription without acks keeps alive."""
     producer = await run.producer("slow")
     await run.consumer("slow", "never")
     positions = await publish_ledgers(producer, 2)

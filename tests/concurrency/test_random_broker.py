@@ -34,8 +34,8 @@ from tests.support.postgres_proxy import Moment
 SOAK_SEEDS = int(os.environ.get("VELA_SOAK_SEEDS", "0"))
 STEPS = 600 if SOAK_SEEDS else 250
 PATIENCE_S = 15.0
-LONGEST_DELAY_MS = 400  # of the one message in four that is delayed
-SLOTS = (None, 300, 9_000, 21_000, 33_000, 47_000, 61_000)  # of six keys; None for messages without a key
+LONGEST_DELAY_MS = 400  # of each delayed message; one in four is delayed
+SLOTS = (None, 300, 9_000, 21_000, 33_000, 47_000, 61_000)  # six keys, and no key
 T = TypeVar("T")
 STATEMENTS = (
     'INSERT INTO "vela_entry_',
@@ -181,7 +181,7 @@ class World:
         self.run.proxy.cut(self.chance.choice(("", "writer", "flusher", "work", "lock")))
 
     async def do_lose(self) -> None:
-        """Make the next statement of a random kind get lost or come late."""
+        """Lose or delay the next statement of a random kind."""
         moment = self.chance.choice(LOSSES)
         trap = self.run.proxy.trap(self.chance.choice(STATEMENTS), moment)
         if moment is Moment.LATE_REQUEST:
@@ -260,7 +260,7 @@ def has_something(consumer: CheckingConsumer, subscription: Subscription) -> boo
 async def test_random_clients_lost_connections_and_crashes_break_no_promise(
     broker_url: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # About six of these entries, so that both kinds of append are used.
+    # About six entries reach this size. So the broker uses both COPY and INSERT.
     monkeypatch.setattr(entries, "COPY_BYTES", 300)
     world = World(broker_url, random.Random(seed))
     await world.begin()

@@ -1,4 +1,4 @@
-"""Each fault is caused by real clients on a real Vela, and the console names its cause first, within its window.
+"""Real clients on a real Vela cause each fault. Within the rule's window, the console names the cause first.
 
 Two rules have no fault here: `stalled` would need a broker that is broken inside, and the window of `oldest_segment` is
 an hour.
@@ -23,7 +23,7 @@ from tests.support.raw_pulsar import RawPulsar
 from vela.wire.binary import commands
 
 WINDOWS_S = {rule.id: rule.window_s for rule in RULES}
-SHOWN_AFTER_S = 5.0  # the window
+SHOWN_AFTER_S = 5.0  # after the end of the rule's window
 KEY_SHARED, FAILOVER = pulsar.ConsumerType.KeyShared, pulsar.ConsumerType.Failover
 
 

@@ -1,4 +1,4 @@
-"""Two of Apache's clients that do nothing wrong, while others do."""
+"""Two of Apache's clients that do nothing wrong, while other clients send hostile inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Let schemathesis send requests to a started Vela, made from the descriptions of `/api/v1` and the admin REST API.
+"""Let schemathesis test a started Vela with requests made from the descriptions of `/api/v1` and the admin REST API.
 
 python -m tests.fuzz.rest --seconds 60 [--seed N] [--api NAME …]
 """

@@ -12,7 +12,7 @@ from tests.fuzz.faces import Face
 
 __all__ = ["Finding", "Run", "run_face"]
 
-# For one input. Milliseconds are usual, and a parser that backtracks would take minutes.
+# The limit for one input. Milliseconds are usual, and a parser that backtracks would take minutes.
 MOST_CPU_S: Final = 2.0
 MOST_GROWTH_BYTES: Final = 128 << 20  # of this process, over all inputs
 
@@ -43,7 +43,7 @@ class Run:
 
 
 def run_face(face: Face, *, inputs: int, seed: int) -> Run:
-    """Feed the face with `inputs` generated inputs; the same seed generates the same. Raises Finding."""
+    """Feed the face with this many generated inputs. The same seed generates the same inputs. Raises Finding."""
     chance = random.Random(f"{face.name} {seed}")
     began_s, slowest_s, before_bytes = time.perf_counter(), 0.0, _peak_bytes()
     for number in range(inputs):

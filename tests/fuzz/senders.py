@@ -35,7 +35,7 @@ COMMANDS_AT_ONCE: Final = 32
 ENTRIES_AT_ONCE: Final = 100
 MOST_SILENCE_S: Final = 0.5  # a frame whose size was changed swallows the PINGs after it
 CLOSE_S: Final = 0.2  # a client that leaves messages unread does not see the answer to its close frame
-LONGEST_FRAME_BYTES: Final = 4096  # larger ones are arrays of a thousand messages
+LONGEST_FRAME_BYTES: Final = 4096  # larger frames are arrays of a thousand messages
 _PING: Final = commands.ping()
 _SESSIONS: Final = (  # path; a frame that is always answered; a part of the answer
     (
@@ -119,7 +119,7 @@ def _tell(peer: RawPulsar, frames: list[bytes], pings: int, answers: Counter[str
 
 @contextmanager
 def _drained(vela: VelaProcess) -> Iterator[None]:
-    """Keep a JSON consumer, for which the broker decodes entries. It reads everything, acks nothing and reconnects."""
+    """Keep a JSON consumer connected, so that the broker decodes entries. It reads everything and acks nothing."""
     url = (
         f"{vela.websocket_url}/ws/v2/consumer/persistent/{NAMESPACE}/entries/json?cryptoFailureAction=CONSUME"
     )
@@ -173,9 +173,8 @@ def _send_json(vela: VelaProcess, chance: Random, most: int, answers: Counter[st
 
 def _send_pulls(vela: VelaProcess, chance: Random, most: int, answers: Counter[str]) -> int:
     def request() -> tuple[str, str, bytes]:
-        address = pull_address(chance).replace(
-            b"suspend", b"suspended"
-        )  # so that no pull is parked, which would wait
+        # Rename the parameters of waiting, so that no pull is parked.
+        address = pull_address(chance).replace(b"suspend", b"suspended")
         return "GET", "/" + quote_from_bytes(address, safe="/?&=%'()+:|").lstrip("/"), b""
 
     return _ask(vela, request, most, answers)

@@ -40,7 +40,7 @@ def kombu_connection(database_url: str) -> Connection:
 
 @contextmanager
 def consumer(database_url: str, taken: list[Any], *, at_once: int = 0) -> Iterator[Any]:
-    """Open a connection that appends the messages of the queue `work` to `taken`. It has found the queue empty once."""
+    """Open a connection that appends messages of the queue `work` to `taken`. It has found the queue empty once."""
     with kombu_connection(database_url) as celery:
         queue = celery.SimpleQueue("work")
         channel = queue.consumer.channel
@@ -98,7 +98,7 @@ def test_a_channel_whose_messages_cannot_be_put_back_closes_its_connection(
 
 
 def test_a_message_wakes_a_worker_that_waits(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the notification can wake the worker, which does not poll here and would wait longer than the test."""
+    """Only the notification can wake the worker: it does not poll here, and it would wait longer than the test."""
     monkeypatch.setattr(celery_transport, "_LOOK_EVERY_S", math.inf)
     monkeypatch.setattr(celery_transport.Transport, "patience_s", 2 * PATIENCE_S)
     taken: list[Any] = []
@@ -117,7 +117,7 @@ def test_a_message_wakes_a_worker_that_waits(database_url: str, monkeypatch: pyt
 def test_messages_that_come_together_are_all_taken(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker that looks for messages also reads the notifications of later ones, which then cannot wake it."""
+    """A worker that looks for messages also reads notifications of later messages. These cannot wake it any more."""
     monkeypatch.setattr(celery_transport, "_LOOK_EVERY_S", math.inf)
     taken: list[Any] = []
     with kombu_connection(database_url) as sender, consumer(database_url, taken) as celery:
@@ -147,7 +147,7 @@ def test_a_message_without_a_notification_is_found(
         sender.SimpleQueue("work").put({"number": 1})
         assert killed.execute(query("celery", "take"), {"queue": "work"}).fetchone() is not None
         with pytest.raises(TimeoutError):
-            celery.drain_events(timeout=0)  # notified, and the message is locked
+            celery.drain_events(timeout=0)  # the worker is notified, but the message is still locked
         killed.close()
         with pytest.raises(TimeoutError):
             celery.drain_events(timeout=0)  # no notification says that the message is back

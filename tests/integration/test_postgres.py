@@ -75,7 +75,7 @@ def test_a_pid_file_that_names_another_process_does_not_prevent_a_start() -> Non
 def test_a_backend_of_a_killed_server_ends_before_the_next_server_starts() -> None:
     with started_postgres() as server, closing(psycopg.connect(server.url, autocommit=True)) as connection:
         backend = Path(f"/proc/{connection.info.backend_pid}")
-        # It never waits, so it does not notice that its server has ended.
+        # A backend that never waits does not notice that its server has ended.
         connection.pgconn.send_query(b"SELECT sum(1) FROM (SELECT generate_series(1, 1000000000000)) numbers")
         with psycopg.connect(server.url, autocommit=True) as other:
             active = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND state = 'active'"

@@ -14,14 +14,14 @@ from config.run.children.child import Backoff, Child
 from config.run.errors import StartRefused
 from config.run.supervisor import Supervisor
 
-NEVER_S = 600.0  # a test that waited for it would fail by its own time limit
+NEVER_S = 600.0  # a test that waited this long would reach its own time limit first
 
 MakeChild = Callable[[str, str], Child]
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[MakeChild]:
-    """Makes children that run a shell script in the test's folder, and are up once a file with their name exists."""
+    """Makes children. A child runs a shell script in the test's folder, and is up once a file with its name exists."""
     made: list[Child] = []
 
     def make_child(name: str, script: str) -> Child:

@@ -1,7 +1,7 @@
 """Ask clients and tools the same questions of a started Vela, and write the answers as tables.
 
-`make interop` runs it; it needs Go, a JDK with Maven, and Node.js with npm. Each client connects with a token, over TCP
-and over TLS; the broker is killed with SIGKILL while each sends.
+`make interop` runs this module. It needs Go, a JDK with Maven, and Node.js with npm. Each client connects with a token,
+over TCP and over TLS. The broker is killed with SIGKILL while each client sends.
 """
 
 from __future__ import annotations

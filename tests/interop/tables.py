@@ -1,4 +1,4 @@
-"""What is asked of whom: a table has questions, and the programs that answer them."""
+"""Which program is asked which questions: a table has questions, and the programs that answer them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """make matrix: print the rows of docs/reference/behaviour.md with the tests that show them and their results.
 
-A row has a broker's half, a client library's half, or both. A test marked with the row shows one half; tests in
-tests/*/client show the client's. The exit code is 1 if a half has no test that passed, if the client's half was not
-shown against a whole Vela over each transport, or if any test failed.
+A row has a broker's half, a client library's half, or both. A test marked with the row shows one half. Tests in
+tests/*/client show the client's half. The exit code is 1 if any test failed or if a half has no test that passed. It
+is also 1 if the client's half was not shown against a whole Vela over each transport.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def is_whole_client_test(test: str) -> bool:
 
 
 def report(rows: Mapping[str, Row], results: Mapping[str, Mapping[str, Outcome]]) -> Report:
-    """Report all rows with the broker's tests, the client's and their results."""
+    """Report all rows with the tests of the broker's half, the tests of the client's half, and their results."""
     lines: list[str] = []
     wrong: list[str] = []
     for row in rows.values():

@@ -22,7 +22,7 @@ class Client(ConsumerProbe):
     def __init__(self, name: str, on_delivery: Callable[[Client, Delivery, Position], None]) -> None:
         super().__init__()
         self.name = name
-        self.granted = 0  # messages, since the client came
+        self.granted = 0  # messages since the client connected
         self.received = 0  # messages
         # The delivered and unacked members of each entry that the client has not given back.
         self.held: dict[Position, frozenset[int]] = {}

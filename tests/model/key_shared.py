@@ -42,7 +42,7 @@ class KeySharedMachine(SharedMachine):
         return any(self.slot_of(position) == slot for position in client.held)
 
     def check_nothing_waits(self) -> None:
-        """Check that no entry waits that could be delivered.
+        """Check that every entry that could be delivered was delivered.
 
         The model does not know the owner of a slot, so it checks only entries that every consumer could take.
         """

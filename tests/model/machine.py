@@ -212,7 +212,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     @rule(really=st.sampled_from([False, False, False, True]))
     def crash(self, really: bool) -> None:
-        """Crash as with kill -9: acks that were not flushed are lost, the others are not."""
+        """Crash as with kill -9: flushed acks are kept, and all other acks are lost."""
         if not really:
             return
         self.do(self.run.crash())
@@ -268,7 +268,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             self.now(client.read_again)
 
     def now(self, call: Callable[[], object]) -> None:
-        """Call something that needs a running loop, before any task of the loop continues."""
+        """Call a function that needs a running loop, before any task of the loop continues."""
         asyncio._set_running_loop(self.loop)
         try:
             call()
@@ -276,7 +276,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             asyncio._set_running_loop(None)
 
     def delivered(self, client: Client, delivery: Delivery, position: Position) -> None:
-        """Check a delivery and record what is wrong: the broker would only log an error that is raised here."""
+        """Check a delivery and record what is wrong. An error raised here would reach only the broker's log."""
         try:
             self.check_delivery(client, delivery, position)
         except AssertionError as error:
@@ -303,7 +303,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
     @precondition(can_ack)
     @rule(data=st.data(), part=st.none() | st.integers(0, ALL), others=st.booleans())
     def ack(self, data: st.DataObject, part: int | None, others: bool) -> None:
-        """Ack an entry pending at the client, or any entry: a client may ack entries that it did not get."""
+        """Ack an entry that is pending at the client, or any other: a client may ack entries that it did not get."""
         client = self.someone(data)
         some = sorted(self.sizes() if others or not client.held else client.held)
         positions = data.draw(st.lists(st.sampled_from(some), min_size=1, max_size=3), label="acked")
@@ -429,10 +429,10 @@ class SubscriptionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.planned is not None and self.can_act())
     @rule(allowed=st.sampled_from([0, 0, 3, 1000]))
     def apply_act(self, allowed: int = 0) -> None:
-        """Apply the plan. Its effect must be the one that was shown, or it must be refused.
+        """Apply the plan. It must have the effect that it showed, or be refused.
 
-        It is refused if the cursor was moved since, if it would skip more messages, if more than allowed would be
-        delivered again, or if acks were lost in a crash.
+        The plan is refused if the cursor has moved since or if acks were lost in a crash. It is also refused if the act
+        would now skip or redeliver more messages than allowed.
         """
         self.do(self.settle())
         planned, self.planned = self.planned, None
@@ -474,7 +474,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         )
 
     def check_sums(self, plan: dict[str, Any], result: dict[str, Any], *, acked: int) -> None:
-        """Check that the numbers of the plan, of the time since and of the result add up."""
+        """Check that the plan's numbers and those of later deliveries and acks add up to the result's numbers."""
         come_again = max(0, result["replayed_messages"] - plan["replayed_messages"])
         not_repeated = max(0, plan["replayed_messages"] - result["replayed_messages"])
         not_skipped = plan["skipped_messages"] - result["skipped_messages"]
@@ -491,7 +491,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         )
 
     def drop_held_below(self, after: set[Member]) -> None:
-        """Skip and clear close no consumers, but consumers lose what they hold up to the new mark-delete."""
+        """Remove what clients hold up to the new mark-delete: skip and clear take it back without closing consumers."""
         mark_delete = Position(-1, -1)
         for position in sorted(self.sizes()):
             if not self.members_of(position) <= after:
@@ -566,7 +566,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             assert permits.balance > -MAX_BATCH
 
     def check_nothing_waits(self) -> None:
-        """Check that no message waits that could be delivered now (I21)."""
+        """Check that every message that could be delivered now was delivered (I21)."""
         if any(self.could_take(client) for client in self.clients):
             waiting = [p for p in self.sizes() if self.unacked_of(p) and not self.is_delivered(p)]
             assert not waiting, "deliverable, and not delivered"

@@ -29,7 +29,7 @@ class PlannedAct:
 
 
 class Operator:
-    """Requests acts of the broker as the console does, but without notifications."""
+    """Requests acts from the broker as the console does, but without notifications."""
 
     def __init__(self, topic: str, subscription: str) -> None:
         self._topic = TopicName.parse(topic).full  # may be partitioned

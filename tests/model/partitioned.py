@@ -55,8 +55,8 @@ class PartitionedMachine(RuleBasedStateMachine):
         self.whole = Operator("p", "s")
         self.acked: list[set[Member]] = [set() for _ in NAMES]
         self.durable: list[set[Member]] = [set() for _ in NAMES]
-        self.undos: list[OpenUndo | None] = [None for _ in NAMES]  # of the latest act on each cursor
-        self.applied: list[tuple[int, dict[int, int]]] = []  # acts, and the parts of each
+        self.undos: list[OpenUndo | None] = [None for _ in NAMES]  # the undo of the latest act on each cursor
+        self.applied: list[tuple[int, dict[int, int]]] = []  # acts, and the part of each partition
         self.planned: tuple[PlannedAct, dict[int, Change]] | None = None
         self.run: MemoryRun
         self.producers: list[ProducerProbe] = []
@@ -173,7 +173,7 @@ class PartitionedMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), acts=st.lists(ACT, min_size=2, max_size=5))
     def act(self, data: st.DataObject, acts: list[tuple[str, set[int] | None, str, int]]) -> None:
-        """Plan and apply several acts, so that runs get deep. Before some are applied, something else happens."""
+        """Plan and apply several acts, so that runs get deep. Before some acts are applied, other things happen."""
         for kind, chosen, meanwhile, allowed in acts:
             if self.plan_undo(data) if kind == "undo" else self.plan_act(data, kind, chosen):
                 self.go_on(data, meanwhile, allowed)
@@ -220,7 +220,7 @@ class PartitionedMachine(RuleBasedStateMachine):
     def on_one(
         self, data: st.DataObject, kind: str, partition: int
     ) -> tuple[str, dict[str, Any], Change] | None:
-        """Return an act that needs one partition, and what it does, or None if there is no message for it."""
+        """Return an act on one partition and its effect, or None if there is no message for such an act."""
         everything = sorted(self.everything(partition))
         unacked = sorted(set(everything) - self.acked[partition])
         if kind == "skip":
@@ -284,7 +284,7 @@ class PartitionedMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.planned is not None)
     @rule(allowed=ALLOWED)
     def apply(self, allowed: int) -> None:
-        """Apply the plan. Each partition must change as was shown, or none may change."""
+        """Apply the plan. Each partition must change as the plan showed, or none may change."""
         assert self.planned is not None
         (planned, changes), self.planned = self.planned, None
         act = self.storage.acts[planned.act_id]

@@ -16,13 +16,13 @@ class OpenUndo:
 
     act_id: int
     mark_delete: Position  # right after the act
-    restored: set[Member]  # acked after its undo: what was acked before the act, and acks since
+    restored: set[Member]  # acked after the undo: all acks from before the act, and later ones
     durable: set[Member]  # the part of `restored` that survives a crash
     passed: set[Member]  # acked right after the act
     passed_wholly: set[Position]  # entries that were wholly acked right after the act
 
     def ack(self, new: set[Member]) -> None:
-        """Add acks. If the act passed a part of a batch, that part was not delivered, and acks of it do not count."""
+        """Add acks. If the act passed a part of a batch, that part was not delivered, and its acks do not count."""
         self.restored |= {
             m for m in new if m[0] <= self.mark_delete or m not in self.passed or m[0] in self.passed_wholly
         }

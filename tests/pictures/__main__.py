@@ -1,7 +1,7 @@
 """`make pictures`: let a company work on a Vela in an empty folder, and take pictures of the console's pages.
 
-Without `--into` it takes the pictures of the documentation. With it, it takes every page in four ways: light, dark, in
-Chinese, and on a phone.
+Without `--into`, the command takes the pictures of the documentation. With `--into`, it takes every page in four ways:
+light, dark, in Chinese, and on a phone.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ REPORTS: Final = "persistent://shop/office/reports"
 POSITIONS: Final = "persistent://fleet/telemetry/positions"
 EVENTS: Final = "persistent://fleet/telemetry/events"
 SHARED: Final = pulsar.ConsumerType.Shared
-_TAKEN_S: Final = 2.0  # by then, the slow consumer has every report
+_TAKEN_S: Final = 2.0  # the slow consumer takes every report in less time
 _REPORTS: Final = 600
 _LETTERS: Final = 11
 _REASONS: Final = (
@@ -59,7 +59,7 @@ class Position(Record):  # type: ignore[misc]
 
 
 class Company:
-    """The company's applications. In `with` they run; at the end they stop."""
+    """The company's applications. They run inside a `with` block."""
 
     def __init__(self, url: str, *, seed: int = 7) -> None:
         self._client = pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))

@@ -15,7 +15,7 @@ __all__ = ["remember_an_hour"]
 _STEPS_S: Final = (10, 60)
 _HOUR_S: Final = 3600
 _EVERYTHING: Final = 0
-_BUMP_S: Final = (1500, 2100)  # between 2,100 and 1,500 s ago, a deployment stopped the consumers
+_BUMP_S: Final = (1500, 2100)  # a deployment stopped the consumers 2,100 s ago and started them 1,500 s ago
 _COLUMNS: Final = (
     "at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked, messages_redelivered,"
     " backlog_before, backlog, backlog_most, stored_bytes, ack_latencies"

@@ -128,9 +128,8 @@ def rows(url: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
     """Return the rows of a query, over a separate connection that bypasses the proxy."""
     try:
         return _rows(url, sql, parameters)
-    except (
-        psycopg.errors.AdminShutdown
-    ):  # a test ended all connections, including this one, so nothing was committed
+    # A test ended all connections, including this one, so nothing was committed.
+    except psycopg.errors.AdminShutdown:
         return _rows(url, sql, parameters)
 
 

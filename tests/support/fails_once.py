@@ -16,7 +16,7 @@ class FailsOnce(deque[_Item]):
     has_failed = False
 
     def popleft(self) -> _Item:
-        """See `deque`."""
+        """Raise RuntimeError at the first call. Later, remove and return the first item."""
         if not self.has_failed:
             self.has_failed = True
             raise RuntimeError("injected")

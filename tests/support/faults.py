@@ -36,7 +36,7 @@ class Place:
 
     @property
     def full_name(self) -> str:
-        """persistent://public/default/…"""
+        """The topic's full name, persistent://public/default/…"""
         return f"persistent://public/default/{self.topic}"
 
     @property
@@ -63,7 +63,7 @@ class Place:
         )
 
     def publish(self, payloads: list[bytes], *, topic: str = "", keys: int = 0, **more: Any) -> None:
-        """Publish the payloads, an entry each. With `keys`, use that many different keys."""
+        """Publish the payloads, each in a separate entry. With `keys`, use that many different keys."""
         producer = self.client.create_producer(topic or self.full_name, batching_enabled=False)
         for number, payload in enumerate(payloads):
             producer.send(payload, partition_key=f"k{number % keys}" if keys else None, **more)

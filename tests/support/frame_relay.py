@@ -167,22 +167,22 @@ class TcpEnd:
         self._writer = writer
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """See `End`."""
+        """Yield the bytes until the connection closes. Raises OSError if it breaks."""
         while piece := await self._reader.read(1 << 18):
             yield piece
 
     async def send(self, data: bytes) -> None:
-        """See `End`."""
+        """Send bytes. Raises OSError when the connection has ended."""
         self._writer.write(data)
         await self._writer.drain()
 
     async def close(self) -> None:
-        """See `End`."""
+        """Send everything that is buffered, then close the connection."""
         self._writer.close()
         await self._writer.wait_closed()
 
     def abort(self) -> None:
-        """See `End`."""
+        """Break the connection at once."""
         self._writer.transport.abort()
 
 
@@ -193,21 +193,21 @@ class WebSocketEnd:
         self._socket = socket
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """See `End`."""
+        """Yield the content of binary messages until the connection closes or breaks."""
         async for piece in self._socket:
             assert isinstance(piece, bytes), "the protocol is binary"
             yield piece
 
     async def send(self, data: bytes) -> None:
-        """See `End`."""
+        """Send bytes as one binary message. Raises ConnectionClosed when the connection has ended."""
         await self._socket.send(data)
 
     async def close(self) -> None:
-        """See `End`."""
+        """Send everything that is buffered, then close the connection."""
         await self._socket.close()
 
     def abort(self) -> None:
-        """See `End`."""
+        """Break the connection at once."""
         self._socket.transport.abort()
 
 

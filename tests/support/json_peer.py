@@ -91,7 +91,7 @@ def texts_of(pushes: Iterable[dict[str, Any]]) -> list[str]:
 
 
 async def publish(run: BrokerRun, *payloads: str, topic: str = "t", **fields: Any) -> None:
-    """Publish messages, an entry each."""
+    """Publish messages, each in a separate entry."""
     entries = [
         encode_single(
             producer_name="p",

@@ -47,7 +47,7 @@ class LoginServer:
         self.algorithm = algorithm
 
     def access_token(self, claims: dict[str, Any], *, key_id: str | None) -> str:
-        """Return a token with these claims. It names the key that signs it, or `key_id`."""
+        """Return a token with these claims. Its header names the key that signs it, or `key_id` if that is given."""
         header = {"alg": self.algorithm, "kid": key_id or self.signs_with.kid}
         full = {"iss": self.issuer, "exp": int(time.time()) + self.lifetime_s, **claims}
         return jwt.encode(header, full, self.signs_with, algorithms=[self.algorithm])

@@ -32,11 +32,11 @@ class ManualTimers:
         return sum(timer.callback is not None for _, _, timer in self._waiting)
 
     def now_ms(self) -> int:
-        """See `Timers`."""
+        """Return the time that the test has set."""
         return self._now_ms
 
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> _Timer:
-        """See `Timers`."""
+        """Call `callback` once, when the test has advanced the time by `delay_ms`."""
         timer = _Timer(callback)
         heappush(self._waiting, (self._now_ms + delay_ms, next(self._numbers), timer))
         return timer

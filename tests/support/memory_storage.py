@@ -122,7 +122,7 @@ class MemoryStorage:
         self.entries: dict[Position, StoredEntry] = {}
         self.topics: dict[str, int] = {}
         self.partitions: dict[str, int] = {}  # number of partitions by topic name
-        self.policies: dict[str, object] = {}  # every topic has these when it is loaded
+        self.policies: dict[str, object] = {}  # the policies that every topic gets when it is loaded
         self.ledgers: dict[int, tuple[int, topics.LedgerRow]] = {}  # ledger → topic, row
         self.cursors: dict[int, tuple[int, StoredCursor]] = {}  # subscription → topic, rows
         self.acts: dict[int, _Act] = {}

@@ -28,7 +28,7 @@ _untried = _shuffled()
 
 
 def free_ports(count: int) -> list[int]:
-    """Return different ports on which nothing listens, none of which was returned before."""
+    """Return different ports on which nothing listens. No port is returned twice."""
     found: list[int] = []
     while len(found) < count:
         port = _untried.pop()

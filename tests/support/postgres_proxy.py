@@ -1,7 +1,7 @@
 """A TCP proxy in front of PostgreSQL that loses or holds a connection at a chosen moment of a chosen statement.
 
-It reads just enough of the protocol to know which SQL a message runs: Parse names a statement, Bind runs it, CopyData
-has its rows, and the answer ends with ReadyForQuery, which the server sends after COMMIT.
+It reads just enough of the protocol to know which SQL a message runs. Parse names a statement, Bind runs the statement,
+and CopyData has its rows. The answer ends with ReadyForQuery, which the server sends after COMMIT.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Trap:
 
     sql: str
     moment: Moment
-    connection: str = ""  # part of the application's name, "" = any
+    connection: str = ""  # a part of the application's name; "" for any application
     caught: asyncio.Event = field(default_factory=asyncio.Event)  # the moment has come
     passed: asyncio.Event = field(default_factory=asyncio.Event)  # the server has answered the statement
     _released: asyncio.Event = field(default_factory=asyncio.Event)

@@ -43,7 +43,7 @@ def watch_topic_list_close(watcher_id: int, *, request_id: int) -> bytes:
 
 
 class RawPulsar:
-    """A TCP connection, after CONNECT unless `connect` is False. Use it in `with`."""
+    """A TCP connection, after CONNECT unless `connect` is False. Use it in a `with` block."""
 
     def __init__(self, url: str, *, connect: bool = True, timeout_s: float = 20.0) -> None:
         parts = urlsplit(url)

@@ -12,9 +12,8 @@ from tests.support.waiting import wait_until
 
 __all__ = ["RECORDED", "Shape", "documents_of", "shape_of"]
 
-Shape = (
-    str | list[Any] | dict[str, Any]
-)  # a word for a value, the shape of an array's first element, or the fields
+# A word for a value's kind, an array with its first element's shape, or an object's fields.
+Shape = str | list[Any] | dict[str, Any]
 
 RECORDED: Final = "statistics.ndjson"  # in tests/data/apache
 _NAMESPACE: Final = "public/default"
@@ -44,7 +43,7 @@ def _documents(client: pulsar.Client, admin: httpx.Client) -> dict[str, Any]:
     consumers = [client.subscribe(passing, name, consumer_type=kind) for name, kind in _TYPES.items()]
     producer = client.create_producer(passing, producer_name="pam", properties={"team": "a"})
     producer.send(b"passing", partition_key="k")
-    kept.append((producer, *consumers))  # a client that is garbage would leave
+    kept.append((producer, *consumers))  # Python would close clients that nothing refers to
     paths = [
         f"/persistent/{_NAMESPACE}/shape/stats?getPreciseBacklog=true&getEarliestTimeInBacklog=true",
         f"/persistent/{_NAMESPACE}/shape/internalStats",

@@ -51,7 +51,7 @@ class StorageFaults:
         times: int = 1,
         error: type[Exception] = Fault,
     ) -> None:
-        """Make `times` calls of `call`, such as "entries.append", fail, starting with the `first` call from now."""
+        """Let `times` calls of `call`, such as "entries.append", fail, beginning with the `first` one from now."""
         first += self.calls[call]
         self._plan[call] = moment, range(first, first + times), error
 

@@ -22,8 +22,8 @@ class StoringPeer:
         self.entries: list[bytes] = []
         self.on_send: Behaviour = self.accept
         self._deduplicates = deduplicates
-        self._names: dict[tuple[int, int], str] = {}  # of producers, by link and producer id
-        self._highest: dict[str, int] = {}  # sequence ids stored, by producer name
+        self._names: dict[tuple[int, int], str] = {}  # producers' names, by link and producer id
+        self._highest: dict[str, int] = {}  # the highest stored sequence id, by producer name
         peer.on(events.OpenProducer, self._open)
         peer.on(events.Send, lambda link, event: self.on_send(link, event))
 
@@ -73,7 +73,7 @@ class StoringPeer:
         """Neither store nor answer."""
 
     def break_after(self, sends: int, *, stores: bool) -> None:
-        """Accept this many sends, then drop the link once, at the next send, which is stored if `stores`."""
+        """Accept this many sends, then drop the link once, at the next send. With `stores`, that send is stored."""
         left = sends
 
         def behave(link: Link, event: events.Send) -> None:

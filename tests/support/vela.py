@@ -83,9 +83,7 @@ class VelaProcess:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                preexec_fn=dies_with_parent(
-                    signal.SIGTERM
-                ),  # so that killed tests leave no supervisor behind
+                preexec_fn=dies_with_parent(signal.SIGTERM),  # so that no supervisor outlives killed tests
             )
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:

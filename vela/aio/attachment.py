@@ -78,7 +78,7 @@ class Attachment:
         self._attaching: Connection | None = None
         self._lost_meanwhile: VelaError | None = None  # set if the connection is lost during `attach`
         self._task: asyncio.Task[None] | None = None
-        self._deadline: asyncio.Timeout | None = None  # of `open`
+        self._deadline: asyncio.Timeout | None = None  # the time limit of `open`
         self._is_closed = False
 
     @property
@@ -113,7 +113,7 @@ class Attachment:
         task.result()
 
     def wait_without_limit(self) -> None:
-        """Disable the timeout of `open`. For `attach`, if the broker lets the producer wait for exclusive access."""
+        """Disable the timeout of `open`. `attach` does this if the broker lets a producer wait for exclusive access."""
         if self._deadline is not None and not self._deadline.expired():
             self._deadline.reschedule(None)
 
@@ -128,7 +128,7 @@ class Attachment:
             self.connection = None
             if not self._is_closed:
                 self._task = asyncio.get_running_loop().create_task(self._reattach())
-                # Not before: a seek may still wait for its answer over this connection.
+                # Release the connection only after reattaching: a seek may still wait for its answer over it.
                 self._task.add_done_callback(lambda _: self._client.release(connection))
 
     async def _reattach(self) -> None:

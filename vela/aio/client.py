@@ -1,6 +1,6 @@
 """`vela.aio.Client`: connections, lookups, and the producers, consumers and readers created with it."""
 
-# Over 400 lines: signatures with their arguments explained; other modules do the work.
+# Over 400 lines, because it has long signatures and explains their arguments. Other modules do the work.
 
 from __future__ import annotations
 
@@ -521,7 +521,10 @@ class Client:
         return view
 
     async def get_schema(self, topic: str, version: bytes | None = None) -> replies.SchemaFound:
-        """Return a topic's schema: the latest one, or the one with `version`. Raises TopicNotFound if there is none."""
+        """Return a topic's schema: the latest one, or the one with `version`.
+
+        Raises TopicNotFound if the topic has no such schema.
+        """
         self.require_open()
         require_kind("version", version, bytes)
         return await self._lookups.schema(full_name(topic), version=version)

@@ -65,7 +65,7 @@ class ClientPorts(Protocol):
     async def get_schema(self, topic: str, version: bytes | None = None) -> replies.SchemaFound:
         """Return a topic's schema: the one with `version`, or the latest if `version` is None.
 
-        Raises TopicNotFound if there is none.
+        Raises TopicNotFound if the topic has no such schema.
         """
 
     def new_consumer_id(self) -> int:
@@ -78,4 +78,4 @@ class ClientPorts(Protocol):
         """Remember `made`, so that the client closes it."""
 
     def forget(self, made: Closes) -> None:
-        """Forget `made`, which is closed."""
+        """Forget `made`, so that the client does not close it."""

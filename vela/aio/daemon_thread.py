@@ -1,4 +1,4 @@
-"""Threads for callbacks of the application, which may therefore call methods that wait."""
+"""Threads for the application's callbacks, so that a callback may call methods that wait."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ __all__ = ["AuthenticationOauth2"]
 _GRANT: Final = "client_credentials"
 _TIMEOUT_S: Final = 10.0
 _DISCOVERY: Final = "/.well-known/openid-configuration"
-_DEFAULT_LIFETIME_S: Final = 300.0  # of a token if the server does not state it
+_DEFAULT_LIFETIME_S: Final = 300.0  # for a token whose lifetime the server does not state
 _LONGEST_MARGIN_S: Final = 60.0  # a token is renewed at most this long before it expires
 _TAKES: Final = "issuer_url, and private_key or client_id and client_secret"
 
@@ -36,8 +36,9 @@ class AuthenticationOauth2(Authentication):
 
     The argument is JSON, as in Apache's client. `private_key` is the path, or a `file:` or `data:` URL, of a JSON file
     with `client_id` and `client_secret`. You may also put `client_id` and `client_secret` into the argument instead of
-    `private_key`. Add `audience` and `scope` if the server needs them. The client gets a new token before the old one
-    expires, and when the broker asks for one.
+    `private_key`. Add `audience` and `scope` if the server needs them. The client keeps the token, and
+    gets a new one for its next connection or request once the token is about to expire or was refused, and when the
+    broker asks for one.
     """
 
     method = "token"
@@ -70,7 +71,7 @@ class AuthenticationOauth2(Authentication):
         self._endpoint = ""
 
     async def data(self) -> bytes:
-        """Return a token that stays valid for a while. Raises ErrorGettingAuthenticationData."""
+        """Return the token, or a new one if it is about to expire. Raises ErrorGettingAuthenticationData."""
         if not self._token or self._now_s() >= self._renew_s:
             self._token, lifetime_s = await self._new_token()
             self._renew_s = self._now_s() + lifetime_s - min(_LONGEST_MARGIN_S, lifetime_s / 10)
@@ -90,7 +91,7 @@ class AuthenticationOauth2(Authentication):
         form |= {name: str(self._fields[name]) for name in ("audience", "scope") if self._fields.get(name)}
         try:
             async with httpx.AsyncClient(timeout=_TIMEOUT_S, verify=self._tls) as client:
-                endpoint, self._endpoint = self._endpoint, ""  # it may have moved if an error follows
+                endpoint, self._endpoint = self._endpoint, ""  # look it up again after an error
                 if not endpoint:
                     found = _document(await client.get(f"{self._issuer}{_DISCOVERY}"))
                     endpoint = _endpoint(self._issuer, found)

@@ -195,7 +195,7 @@ class Client(Facade[AioClient]):
 def _listening(
     name: str, listener: Callable[[Any, Message], object] | None, made: Future[R]
 ) -> Listener | None:
-    """Return a listener that waits for `made` and calls the application's listener with it.
+    """Return a listener that waits for `made` and passes its result to the application's listener.
 
     The first message can arrive before `subscribe` or `create_reader` returns.
     """
@@ -244,7 +244,7 @@ def _keep_running(coroutine: Coroutine[Any, Any, None]) -> None:
 
 
 async def _drop(aio: AioClient) -> None:
-    """Close the connections. After `shutdown`, also fail unanswered sends: threads may wait for their room."""
+    """Close the connections. After `shutdown`, also fail unanswered sends, because threads may wait for room."""
     await (aio.close() if aio.is_closed else aio.pool.close())
 
 

@@ -157,7 +157,7 @@ class Consumer(Facade[AioConsumer]):
             yield message
 
     def _put_back(self, message: Message) -> None:
-        """Put back a message that an interrupted call has taken. The next call returns it, before those taken ahead.
+        """Put back a message that an interrupted call has taken. The next call returns this message first.
 
         If calls wait on other threads, one of them gets it.
         """
@@ -315,7 +315,7 @@ class Consumer(Facade[AioConsumer]):
         self._thread.run(lambda: self._seek(messageid))
 
     async def _seek(self, messageid: MessageId | int | Callable[[str], MessageId | int]) -> None:
-        # Not after the seek: another thread may have taken new messages ahead by then.
+        # Do this before the seek. After it, another thread may already have taken new messages ahead.
         self._return(self._ahead.clear())
         await self.aio.seek(messageid)
 

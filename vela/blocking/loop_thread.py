@@ -37,11 +37,11 @@ class LoopThread:
     """
 
     def __init__(self, name: str) -> None:
-        # Reentrant: while a thread holds the lock, Python may collect an abandoned client, whose `stop` takes it again.
+        # Reentrant: Python may collect an abandoned client while a thread holds the lock, and its `stop` locks again.
         self._guard = threading.RLock()
         self._queue: deque[Callable[[], object]] = deque()
         self._is_woken = False
-        self._refusal: str | None = None  # why `post` refuses calls, once stopped
+        self._refusal: str | None = None  # why `post` refuses calls; None = the loop runs
         self._close: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._drop: Callable[[], Coroutine[Any, Any, None]] | None = None
         self.is_forked = False
@@ -103,7 +103,7 @@ class LoopThread:
         def begin() -> None:
             try:
                 coroutine = make()
-            except BaseException as error:  # such as an unexpected argument
+            except BaseException as error:  # for example, `make` got an unexpected argument
                 waiter.fail(error)
             else:
                 tasks.append(self.start(coroutine, waiter))
@@ -125,7 +125,7 @@ class LoopThread:
                 pass
             except Interrupted:
                 if self._refusal is None:
-                    raise  # else another thread stopped the loop meanwhile
+                    raise  # Otherwise another thread has stopped the loop.
 
     def stop(self, refusal: str, *, wait_s: float = _STOP_S) -> None:
         """Stop the loop after the posted calls, and cancel remaining tasks. Wait at most `wait_s`. Safe to repeat."""
@@ -143,7 +143,7 @@ class LoopThread:
         close: Callable[[], Coroutine[Any, Any, None]],
         drop: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
-        """Set what to run when the loop stops (`drop`), and before `drop` if the interpreter exits (`close`)."""
+        """Set `drop`, which runs when the loop stops, and `close`, which runs first if the interpreter exits."""
         self._close, self._drop = close, drop
 
     def _require_other_thread(self) -> None:
@@ -161,7 +161,7 @@ class LoopThread:
             self._loop.run_forever()
             if self._drop is not None:
                 self._loop.run_until_complete(self._drop())
-            _cancel_all(self._loop)  # also tasks that have begun to reconnect
+            _cancel_all(self._loop)  # including tasks that have begun to reconnect
         finally:
             self._loop.close()
 

@@ -87,12 +87,12 @@ class Producer(Facade[AioProducer]):
         to learn whether an earlier message has failed. After a failure the id is `MessageId()`.
 
         The client has one thread for callbacks, so callbacks run one at a time. A callback may call methods that wait.
-        Callbacks run in the order of the sends to a partition (with key-based batches: of the sends with one key). Only
-        a message that the client refuses before sending it is answered at once. If `max_pending_messages` wait for
-        their receipts, the result is ProducerQueueIsFull; with `block_if_queue_full`, this call waits for room instead.
+        Callbacks for one partition, or for one key with key-based batches, run in the order of the sends. Only a
+        message that the client refuses before sending it is answered at once. If `max_pending_messages` wait for their
+        receipts, the result is ProducerQueueIsFull; with `block_if_queue_full`, this call waits for room instead.
 
         Raises AlreadyClosed if the client is closed, InvalidConfiguration for a wrong argument, and the schema's
-        TypeError or ValueError for content that the schema does not take.
+        TypeError or ValueError for content that the schema does not accept.
         """
         if callback is not None and not callable(callback):
             raise InvalidConfiguration(
@@ -119,7 +119,7 @@ class Producer(Facade[AioProducer]):
             future.add_done_callback(lambda done: self._answer(callback, done))
             try:
                 self.aio.send_outgoing(message, future)
-            except Exception as error:  # of the application's message_router
+            except Exception as error:  # raised by the application's message_router
                 is_known = isinstance(error, VelaError)
                 future.set_exception(error if is_known else UnknownError(f"message_router failed: {error!r}"))
 

@@ -54,7 +54,7 @@ class BlockingOffsetStore(Protocol):
         """Return the offset saved last for a queue; None = nothing was saved yet."""
 
     def save(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """Store offsets by queue. The offsets must be durable when it returns."""
+        """Store offsets by queue. The offsets must be durable when this returns."""
 
 
 class PullConsumer(Facade[AioPullConsumer]):

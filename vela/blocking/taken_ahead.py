@@ -29,7 +29,7 @@ class TakenAhead:
         """Remove and return the first message, or return None if there is none.
 
         If an exception such as KeyboardInterrupt is thrown into the thread, the message stays in this object. Python
-        raises such an exception when a call ends, and after the last call inside the `try` only the `return` follows.
+        raises such an exception only when a call ends, and the last call ends inside the `try`.
         """
         message: Message | None = None
         try:

@@ -16,7 +16,7 @@ def main() -> None:
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open as long as the process runs
     if sys.stdin is None:
-        os.open(os.devnull, os.O_RDONLY)  # takes descriptor 0, which a connection would get otherwise
+        os.open(os.devnull, os.O_RDONLY)  # otherwise a connection would get descriptor 0
     if sys.stdout is None:
         _fail("standard output is closed")
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -26,7 +26,7 @@ def main() -> None:
         from vela.cli.root import cli
 
         cli(prog_name="vela")
-    except KeyboardInterrupt:  # while modules are still being imported
+    except KeyboardInterrupt:  # Ctrl-C during the imports
         sys.exit(130)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
@@ -43,7 +43,7 @@ def _fail(text: str) -> NoReturn:
     else:
         sentence = f"vela: {sentence}"
     sys.stderr.write(f"{sentence}\n")
-    if sys.stdout is not None:  # Python flushes it again at exit, which would fail
+    if sys.stdout is not None:  # Python flushes standard output at exit, which would fail
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(1)
 

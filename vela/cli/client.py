@@ -32,7 +32,7 @@ _AWAY: Final = frozenset(
         errno.ETIMEDOUT,
     )
 )
-_WEBSOCKETS: Final = {"http": "ws", "https": "wss"}  # VELA_URL may have http: `runhandlers` accepts it too
+_WEBSOCKETS: Final = {"http": "ws", "https": "wss"}  # `runhandlers` also accepts http in VELA_URL
 
 
 def run_with_client(topic: str, work: Callable[[Client], Awaitable[R]]) -> R:

@@ -91,7 +91,7 @@ class LazyGroup(click.Group):
         except KeyboardInterrupt:
             sys.exit(Exit.INTERRUPTED)
         except UnicodeEncodeError as error:
-            if error.encoding != "utf-8":  # the output's encoding; that error says enough
+            if error.encoding != "utf-8":  # the output has another encoding, and the error says enough
                 raise
             near = error.object[max(0, error.start - 20) : error.end + 20]
             raise CliError(

@@ -28,7 +28,7 @@ class TlsFiles:
     """PEM files; "" = none."""
 
     trust: str = ""  # the only authorities to trust
-    certificate: str = ""  # of this client
+    certificate: str = ""  # the certificate of this client
     key: str = ""
 
     def context(self) -> ssl.SSLContext | None:
@@ -182,7 +182,7 @@ def _options_of(root: click.Context) -> tuple[dict[str, str], dict[str, _Source]
     options: dict[str, str] = {}
     sources: dict[str, _Source] = {}
     for source, layer in (typed, profiles, environment) if chosen else (typed, environment, profiles):
-        has_credentials = not _CREDENTIALS.isdisjoint(options)  # credentials of two layers do not mix
+        has_credentials = not _CREDENTIALS.isdisjoint(options)  # credentials from two sources do not mix
         for name, value in layer.items():
             if name not in options and not (has_credentials and name in _CREDENTIALS):
                 options[name], sources[name] = value, source

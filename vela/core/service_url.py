@@ -84,7 +84,10 @@ def parse_broker_url(text: str) -> BrokerAddress:
 
 
 def is_host(text: str) -> bool:
-    """Return whether the text can be looked up as a host. Python raises other errors than OSError if it cannot."""
+    """Return whether the text can be looked up as a host.
+
+    For any other text, a lookup in Python raises an error that is not an OSError.
+    """
     try:
         text.encode("idna")
     except UnicodeError:  # a part between dots is empty or too long

@@ -1,4 +1,4 @@
-"""Complete and take apart topic names as the client's callers write them."""
+"""Complete topic names as applications write them, and split them into their parts."""
 
 from __future__ import annotations
 

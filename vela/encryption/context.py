@@ -63,7 +63,7 @@ class EncryptionContext:
         return self._param
 
     def algorithm(self) -> str:
-        """Return the cipher's name from the producer; often empty."""
+        """Return the cipher's name as the producer gave it; often empty."""
         return self._algorithm
 
     def compression_type(self) -> CompressionType:

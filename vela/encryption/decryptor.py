@@ -54,7 +54,7 @@ class Decryptor:
                 reason = CryptoError(
                     "the payload was changed, or was encrypted with a key other than the one it names"
                 )
-            except Exception as error:  # the key reader is the application's: another copy may have its key
+            except Exception as error:  # the application's reader may still have the key of another copy
                 reason = CryptoError(f"the key reader failed for {key.key!r}: {error!r}")
         raise reason or CryptoError("the message names no key")
 

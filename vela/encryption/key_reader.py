@@ -34,7 +34,7 @@ class AbstractCryptoKeyReader(ABC):
 
     @abstractmethod
     def get_private_key(self, key_name: str, metadata: Mapping[str, str]) -> EncryptionKeyInfo:
-        """Return the key to decrypt with; `metadata` is the public key's. Raises CryptoError if there is none."""
+        """Return the key to decrypt with. `metadata` came with the public key. Raises CryptoError if there is none."""
 
 
 class CryptoKeyReader(AbstractCryptoKeyReader):

@@ -122,7 +122,7 @@ class AvroSchema(Schema[R]):
 
 
 def named_like(writer: Any, reader: Mapping[str, Any]) -> Any:
-    """Return a writer's definition with the name of the reader's.
+    """Return a writer's definition, with the name from the reader's definition.
 
     Avro resolves only records of the same name, but the producer's class may have another name.
     """

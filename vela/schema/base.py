@@ -48,7 +48,7 @@ class SchemaInfo:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def to_wire(self) -> WireSchema | None:
-        """Return the schema as PRODUCER and SUBSCRIBE carry it; None for bytes, which are not sent."""
+        """Return the schema as PRODUCER and SUBSCRIBE carry it; None for BytesSchema, which is not sent."""
         if self.schema_type < 0:
             return None
         return WireSchema(
@@ -87,7 +87,7 @@ class Schema(ABC, Generic[T]):
         self._schema_info = SchemaInfo(
             name=schema_name,
             schema_type=SchemaType(int(schema_type)),
-            # Spaces and "null" as in Apache's Python client: the broker takes only equal bytes for the same version.
+            # Write spaces and "null" as Apache's Python client does: the broker finds a version by its exact bytes.
             definition=json.dumps(schema_definition, indent=1).encode(),
         )
 

@@ -60,7 +60,7 @@ class FieldType(Described):
 
     @abstractmethod
     def schema_info(self, defined_names: set[str]) -> Any:
-        """Return its Avro definition, or only the name of a type that is already in `defined_names`."""
+        """Return the field's Avro definition, or only the name of a type that is already in `defined_names`."""
 
     @abstractmethod
     def validate_type(self, name: str, val: Any) -> Any:
@@ -108,11 +108,11 @@ class Field(FieldType, Generic[T]):
         def __set__(self, instance: object, value: T | None) -> None: ...
 
     def schema(self) -> Any:
-        """Return its Avro definition by itself."""
+        """Return the field's Avro definition by itself."""
         return self.schema_info(set())
 
     def schema_info(self, defined_names: set[str]) -> Any:
-        """Return its Avro definition."""
+        """Return the field's Avro definition."""
         return self.avro_type
 
     def validate_type(self, name: str, val: Any) -> Any:
@@ -223,7 +223,7 @@ class CustomEnum(Field[E]):
         super().__init__(default, required, required_default)
 
     def schema_info(self, defined_names: set[str]) -> Any:
-        """Return its Avro definition. The symbols are the members' names."""
+        """Return the field's Avro definition. The symbols are the members' names."""
         name = self.enum_type.__name__
         if name in defined_names:
             return name
@@ -251,7 +251,7 @@ class CustomEnum(Field[E]):
         return val.name if avro else val.value
 
     def from_plain(self, val: Any, *, avro: bool) -> Any:
-        """Return the member with this value in JSON, which may be another member's name."""
+        """Return the member that has this value in JSON, even if the value is another member's name."""
         return self._by_text.get(val, val) if isinstance(val, str) and not avro else val
 
 
@@ -273,7 +273,7 @@ class Array(Field[list[Any]]):
         super().__init__(default, required, required_default)
 
     def schema_info(self, defined_names: set[str]) -> Any:
-        """Return its Avro definition."""
+        """Return the field's Avro definition."""
         return {"type": "array", "items": self.array_type.schema_info(defined_names)}
 
     def validate_type(self, name: str, val: Any) -> Any:
@@ -314,7 +314,7 @@ class Map(Field[dict[str, Any]]):
         super().__init__(default, required, required_default)
 
     def schema_info(self, defined_names: set[str]) -> Any:
-        """Return its Avro definition."""
+        """Return the field's Avro definition."""
         return {"type": "map", "values": self.value_type.schema_info(defined_names)}
 
     def validate_type(self, name: str, val: Any) -> Any:

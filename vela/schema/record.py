@@ -43,8 +43,8 @@ class Record(Described, metaclass=RecordMeta):
             number = Long(required=True)
             lines = Array(String())
 
-    `Order(number=7)` creates a value. Assigning a value of another type raises TypeError, and assigning an unknown name
-    AttributeError. Inside another record, use the class or an instance as a field: `Order(required=True)`.
+    `Order(number=7)` creates a value. Assigning a value of another type raises TypeError. Assigning to an unknown name
+    raises AttributeError. Inside another record, use the class or an instance as a field: `Order(required=True)`.
     """
 
     __record_fields__: ClassVar[dict[str, FieldType]] = {}

@@ -29,7 +29,7 @@ def from_words(words: Sequence[int]) -> int | None:
     if len(words) == 1:
         return words[0] & UINT64_MASK
     packed = struct.pack(f"<{len(words)}Q", *[word & UINT64_MASK for word in words])
-    return int.from_bytes(packed, "little")  # shifts would take time in the square of the length
+    return int.from_bytes(packed, "little")  # shifting in word after word would take quadratic time
 
 
 def to_words(ack_set: int) -> list[int]:

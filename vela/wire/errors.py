@@ -63,7 +63,7 @@ class MalformedFrame(RemoteProtocolError):
 
 
 class MalformedCommand(RemoteProtocolError):
-    """The command is not protobuf, lacks a required field, or a field has an impossible value."""
+    """The command is not protobuf, lacks a required field, or has a field with an impossible value."""
 
 
 class UnexpectedCommand(RemoteProtocolError):
@@ -87,7 +87,7 @@ class DecompressionFailed(EntryCorrupt):
 
 
 class CodecUnavailable(DecompressionFailed):
-    """This side does not know the codec of the payload, which may be undamaged."""
+    """This side does not know the codec of the payload. The payload may be undamaged."""
 
 
 class UncompressedSizeExceeded(EntryCorrupt):

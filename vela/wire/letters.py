@@ -36,16 +36,16 @@ RECONSUME_TIMES: Final = "RECONSUMETIMES"
 DELAY_TIME: Final = "DELAY_TIME"
 REAL_SUBSCRIPTION: Final = "REAL_SUBSCRIPTION"
 
-DEFAULT_MAX_REDELIVERIES: Final = 16  # if retry letters are on and the application sets no limit
+DEFAULT_MAX_REDELIVERIES: Final = 16  # the limit if retry letters are on and the application sets none
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
-_MOST_NAME_BYTES: Final = 1024  # of a topic's name; the broker refuses a longer one
+_MOST_NAME_BYTES: Final = 1024  # the broker refuses a topic with a longer name
 
 
 class DeadLetterRule(StrEnum):
     """At which redelivery count a message becomes a dead letter."""
 
     JAVA = "java"  # the application gets max + 1 deliveries; a negative ack or timeout of the last makes the letter
-    GO = "go"  # the application gets max deliveries; the next delivery becomes a letter unseen
+    GO = "go"  # the application gets max deliveries; the next one becomes a letter instead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

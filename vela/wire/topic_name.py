@@ -29,9 +29,9 @@ class TopicName:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a full name, `tenant/namespace/name` or `name` (persistent://public/default/name).
+        """Read a topic's full or short name: `a/b/c` is persistent://a/b/c, and `c` is persistent://public/default/c.
 
-        Raises InvalidTopicName; cluster names of Pulsar 1.x (four parts) are refused.
+        Raises InvalidTopicName, also for a name of four parts, as Pulsar 1.x had.
         """
         domain, separator, rest = text.partition("://")
         if not separator:
@@ -83,7 +83,7 @@ def parse_namespace(text: str) -> tuple[str, str]:
 
 
 def _check_namespace(what: str, tenant: str, namespace: str) -> None:
-    """Check Pulsar's rule for names, and refuse names of dots only, which URLs and file systems read as steps."""
+    """Check Pulsar's rule for names, and refuse names of dots only: in a URL they mean another folder."""
     for word, value in (("tenant", tenant), ("namespace", namespace)):
         if not _ENTITY.fullmatch(value):
             raise InvalidTopicName(

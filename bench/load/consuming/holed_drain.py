@@ -81,8 +81,8 @@ async def holed_drain(
     """Receive the topic's first `holed` messages and ack every second one, or all; then time the rest.
 
     The rest is acked one by one as it comes. Return its messages per second, from the first permit to the last message,
-    and their CPU time in words. Raises PeerFailed if a message is missing or out of order, or if not exactly the right
-    ones are left unacked.
+    and their CPU time in words. Raises PeerFailed if a message is missing or out of order, or if the messages left
+    unacked are not the intended ones.
     """
     peer = await BinaryPeer.connect(port)
     try:

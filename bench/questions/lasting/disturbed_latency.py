@@ -101,7 +101,7 @@ async def _stored(setting: Setting, topic: str, count: int) -> None:
 
 
 def _charged(latencies: Latencies, disturbances: Disturbances) -> list[frozenset[str]]:
-    """Return for each message what happened while it was on its way."""
+    """Return what happened while each message was on its way."""
     return [
         disturbances.what_at(intended_s, intended_s + value_ms / 1000) or frozenset((_QUIET,))
         for intended_s, value_ms in zip(latencies.intended_s, latencies.values_ms, strict=True)

@@ -165,7 +165,7 @@ class ActContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One partition of an act on several partitions. `context` is as for an act on this partition alone."""
+    """One partition of an act on several partitions. `context` is the same as for an act on this partition alone."""
 
     partition: int
     context: ActContext
@@ -198,7 +198,7 @@ class ActKind(ABC, Generic[P]):
     # If planning raises one of these errors on a partition, an act on several partitions leaves this partition out.
     leaves_out: ClassVar[tuple[type[ActInvalid], ...]] = (NoSubscription,)
     parameters: type[P]
-    # Parameters that make up a message. The act stores the message apart from its parameters, until it is published.
+    # Parameters that make up a message. Until the message is published, the act stores it apart from its parameters.
     of_message: ClassVar[frozenset[str]] = frozenset()
 
     def message_of(self, given: P) -> bytes | None:

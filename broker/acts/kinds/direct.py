@@ -203,7 +203,7 @@ class _Measured(NamedTuple):
 
     part: Part
     effect: Effect
-    is_done: bool  # by a broker that died
+    is_done: bool  # an earlier broker did this part and died
 
     @property
     def planned(self) -> Mapping[str, Any]:
@@ -215,7 +215,7 @@ class _Measured(NamedTuple):
 
     @property
     def published(self) -> int:
-        """Return how many messages published since the plan would be lost."""
+        """Return how many of the messages that would be lost were published after the plan."""
         return self.meanwhile.get("published_meanwhile_messages", 0)
 
 

@@ -21,7 +21,7 @@ __all__ = ["MOST_DRIFT_MESSAGES", "TYPED_ABOVE_MESSAGES", "Drift", "Standing", "
 
 TYPED_ABOVE_MESSAGES: Final = 10_000  # an operator confirms a larger replay by typing a name
 MOST_DRIFT_MESSAGES: Final = 10**15  # the largest drift that a request may allow
-_WITHIN_S: Final = 30  # a plan is expected to be applied in this time
+_WITHIN_S: Final = 30  # a plan is expected to be applied within this time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +39,9 @@ class Drift:
     def allowed_messages(self, replayed: int) -> int:
         """Return how many more messages than planned an apply accepts by default.
 
-        For acks, this is the expected number. If the planned replay needs no confirmation by typing a name, the number
-        is small enough that the replay with the drift needs none either. For messages that a delete would lose, it is
-        0, because no preview has shown them.
+        For acks, this is the expected number. But if the planned replay needs no typed confirmation, the number is
+        limited, so that the replay with the drift needs none either. For messages that a delete would lose, the number
+        is 0, because no preview has shown them.
         """
         if self.cause == "published":
             return 0

@@ -16,7 +16,7 @@ from typing import Final
 __all__ = ["PasswordFileInvalid", "StoredPassword", "fits", "read_passwords"]
 
 MAX_BCRYPT_COST: Final = 14  # one check takes about a second
-MAX_PASSWORD_BYTES: Final = 1024  # apr1 hashes all of it 1,000 times
+MAX_PASSWORD_BYTES: Final = 1024  # apr1 hashes the whole password 1,000 times
 MAX_BCRYPT_BYTES: Final = 72  # bcrypt hashes no more than this
 # A salt of 16 bytes leaves four bits of its 22nd character unused. bcrypt raises ValueError if they are not 0.
 _BCRYPT: Final = re.compile(r"\$2[aby]\$([0-9]{2})\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")

@@ -39,7 +39,7 @@ class AckChunk:
 
     ledger_id: int
     chunk: int  # entry_id >> 15
-    bits: bytes  # entry i of the chunk is bit i & 7 of byte i >> 3; 1 = wholly acked; trailing zero bytes cut
+    bits: bytes  # entry i of the chunk is bit i & 7 of byte i >> 3; 1 = wholly acked; no trailing zero bytes
     ack_sets: Mapping[int, int] = field(default_factory=dict)  # entry_id -> unacked members
 
 

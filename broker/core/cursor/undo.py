@@ -12,7 +12,7 @@ from vela.wire.ack_set import full
 
 
 class OverlayRecorder:
-    """A recorder of acks of entries that an act has acked, while the act can be undone. The cursor ignores these acks.
+    """Records acks of entries that an act has acked before, while the act can be undone. The cursor ignores these acks.
 
     A cumulative ack beyond the act's mark-delete does not cover the messages that the act passed: the client never
     received them.

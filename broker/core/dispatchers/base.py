@@ -1,9 +1,9 @@
 """The interface of all dispatchers, and the parts that they share.
 
-The dispatch loop calls `next_read()`, reads the entries of the plan, removes those that were acked meanwhile or that a
-filter rejects, calls `assign(…, plan)` in the same step, and writes. Everything here is synchronous. Only the read
-comes between plan and assign. A plan that was overtaken during the read (`is_current` is False) assigns nothing and
-loses nothing. The loop must then leave the read position alone: the call that overtook the plan has set it.
+The dispatch loop calls `next_read()` and reads the entries of the plan. Then, in one step, it removes those that were
+acked meanwhile or that a filter rejects, calls `assign(…, plan)`, and writes. Everything here is synchronous. Only
+the read comes between plan and assign. A plan that was overtaken during the read (`is_current` is False) assigns
+nothing and loses nothing. The loop must then leave the read position alone: the call that overtook the plan has set it.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class DispatchOptions:
     """Options for the dispatchers of one subscription. Each type uses the options that apply to it."""
 
     topic_name: str = ""  # decides which consumer is active on Failover if `partition` is None
-    partition: int | None = None  # of a Failover topic; None = not partitioned, or a hash ring chooses
+    partition: int | None = None  # of a Failover topic; None = a hash ring chooses
     failover_delay_ms: int = 0
     max_unacked: int = 0  # messages of the subscription; 0 = no limit
     max_read_entries: int = 100

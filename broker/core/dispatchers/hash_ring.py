@@ -20,8 +20,8 @@ DEFAULT_POINTS: Final = 100  # per owner
 def ring_choice(names: Mapping[str, DispatchConsumer], key: str) -> DispatchConsumer:
     """Return the consumer whose stretch of the ring `key` falls on. The same names always give the same answer.
 
-    Looks at each name once, because a choice is made for each of the consumers when their connection ends. Raises
-    ValueError if `names` is empty.
+    Looks at each name only once: when a connection with many consumers ends, there is a choice after each consumer that
+    leaves. Raises ValueError if `names` is empty.
     """
     if not names:
         raise ValueError("a hash ring needs at least one consumer")
@@ -30,7 +30,7 @@ def ring_choice(names: Mapping[str, DispatchConsumer], key: str) -> DispatchCons
     def first_point(name: str) -> tuple[bool, int, str]:
         points = _points_of_name(name)
         at = bisect_left(points, start)
-        return at == len(points), points[at % len(points)], name  # behind all others if it is round the ring
+        return at == len(points), points[at % len(points)], name  # last if the search goes round the ring
 
     return names[min(map(first_point, names))[-1]]
 
@@ -100,7 +100,7 @@ class HashRing:
         owned = [at for at in places if self._owners[at] is consumer]
         stretches = [(points[at - 1] + 1 if at else 0, points[at]) for at in owned]
         if owned and not owned[0] and points[-1] < SLOTS - 1:
-            stretches.append((points[-1] + 1, SLOTS - 1))  # round the ring
+            stretches.append((points[-1] + 1, SLOTS - 1))  # its first stretch goes round the ring
         found: list[SlotRange] = []
         for first, last in stretches:
             if found and found[-1].last == first - 1:

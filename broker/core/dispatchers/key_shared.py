@@ -212,7 +212,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- replay --------------------------------------------------------------------------------------------------
 
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
-        """Limit ANYBODY as if reading ahead: its entries may belong to a consumer that cannot take entries now."""
+        """Apply the look-ahead limit to ANYBODY: its entries may belong to a consumer that cannot take entries now."""
         return [
             (ANYBODY, min(limit, self._look_ahead_left())),
             *(
@@ -298,7 +298,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- pending entries by slot ----------------------------------------------------------------------------------
 
     def _add_pending(self, consumer: DispatchConsumer, slot: int) -> None:
-        self._pending_at[slot] = consumer  # with allow_out_of_order, one of several, and not used
+        self._pending_at[slot] = consumer  # not used with allow_out_of_order: there may be several
         self._pending_entries[slot] = self._pending_entries.get(slot, 0) + 1
 
     def _released(self, position: Position) -> None:

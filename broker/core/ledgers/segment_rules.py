@@ -27,7 +27,7 @@ class SegmentUse:
 
 
 def closing_factor(segments: int) -> int:
-    """Return the factor for the usual limits of size and age when there are this many segments; 0 = close none."""
+    """Return the factor by which this many segments raise the usual limits of size and age; 0 = close no segment."""
     if segments >= MAX_SEGMENTS:
         return 0
     if segments < _CROWDED:

@@ -8,7 +8,7 @@ from typing import Final
 __all__ = ["TokenBucket", "TokenBuckets"]
 
 _LOOKED_AT: Final = 3  # old buckets to check when a new one is made
-_SET_BACK_MS: Final = 1000  # callers' times differ by less, unless the clock was set
+_SET_BACK_MS: Final = 1000  # the callers' times differ by less, unless the clock was set
 
 
 class TokenBucket:

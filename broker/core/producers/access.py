@@ -13,7 +13,7 @@ __all__ = ["OUTBOX_PRODUCER", "AccessMode", "Admission", "admission", "next_epoc
 OUTBOX_PRODUCER: Final = "vela-outbox"  # the producer that moves the outbox; no client may use this name
 
 _HIGHEST_EPOCH: Final = 2**63 - 1  # the highest that PostgreSQL can store
-_EPOCH_AFTER_HIGHEST: Final = 2**62  # counting from 0 never gets near it
+_EPOCH_AFTER_HIGHEST: Final = 2**62  # a count that begins at 0 never gets near it
 
 
 class AccessMode(Enum):

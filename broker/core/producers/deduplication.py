@@ -25,8 +25,8 @@ class Mark(NamedTuple):
     """The messages of a producer that are in one entry, by sequence id."""
 
     lowest: int  # sequence id of the first message
-    highest: int  # of the last one; the same for a single message
-    chunk_id: int | None = None  # of a chunk that does not complete its message
+    highest: int  # sequence id of the last message; for a single message the same as `lowest`
+    chunk_id: int | None = None  # only for a chunk that does not complete its message
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class DuplicateFilter:
         pushed = self._pushed.get(name)
         if pushed is None:
             pushed = self._pushed[name] = Progress()
-        # Both use the same rule, so that they are equal when everything pushed is stored.
+        # The same rule applies to both, so they are equal when everything that was pushed is stored.
         for each in (stored, pushed):
             if not each.covers(mark):
                 each.take(mark)

@@ -23,8 +23,8 @@ _PROMOTIONS: Final = {  # written → also readable as
 _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 _COMPLEX: Final = _NAMED | {"array", "map"}
 _MOST_NESTED: Final = 100
-_MOST_COMPARISONS: Final = 50_000  # of types and fields of two definitions, in about 0.3 s
-_MOST_NAME: Final = 100  # characters of a field in a reason; every type inside it gets a copy
+_MOST_COMPARISONS: Final = 50_000  # of types and fields of two definitions; they take about 0.3 s
+_MOST_NAME: Final = 100  # characters of a field's name in a reason; each type inside the field repeats them
 _SYMBOLS_OF_A_COMPARISON: Final = 100  # comparing this many symbols takes as long as comparing two types
 _TOO_LARGE: Final = "the schemas have too many types to compare them"
 
@@ -235,7 +235,7 @@ def _same_name(pair: _Pair, reader: Mapping[str, Any], writer: Mapping[str, Any]
 
 
 def _names_of(pair: _Pair, named: Mapping[str, Any]) -> list[str]:
-    """Return the name of a type or field, and its aliases, each of which counts as a comparison."""
+    """Return the name of a type or field, and its aliases. Each alias counts as a comparison."""
     aliases = named.get("aliases")
     if not isinstance(aliases, list):
         return [str(named["name"])]

@@ -25,10 +25,10 @@ _SIZES: Final = {
     SchemaType.TIMESTAMP: 8,
 }
 _MOST_DEPTH: Final = 100
-# Of a value and its parts with types, in at most 0.25 s. Without a limit, recursive unions could need any number.
+# Comparisons of a value and its parts with types; they take at most 0.25 s. Recursive unions could need any number.
 _MOST_COMPARISONS: Final = 30_000
 _SYMBOLS_OF_A_COMPARISON: Final = 100  # looking through this many symbols takes as long as a comparison
-_MOST_NAME: Final = 100  # characters of a field in an error; every value inside it gets a copy
+_MOST_NAME: Final = 100  # characters of a field's name in an error; each value inside the field repeats them
 _INT_BITS: Final = {"int": 31, "long": 63}
 
 
@@ -40,8 +40,8 @@ def is_readable(schema: SchemaDefinition) -> bool:
 def check_payload(schema: SchemaDefinition, data: bytes) -> None:
     """Check a message's bytes. Raises IncompatibleSchema, which says what is wrong and where, but shows no values.
 
-    Accepts any bytes if the schema is not readable, and the parts of a value that are left after 30,000 comparisons
-    with types, because the broker must not stop for a schema that a client invented.
+    Accepts any bytes if the schema is not readable. After 30,000 comparisons with types, accepts the rest of the value,
+    because a schema that a client invented must not stop the broker.
     """
     if schema.type is SchemaType.STRING:
         try:

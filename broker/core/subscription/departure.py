@@ -11,6 +11,6 @@ class DepartureCause(StrEnum):
     """The cause of a consumer's departure. The console reads the values from the table `vela_consumer_departure`."""
 
     CLOSED = "closed"  # its client closed it
-    LOST = "lost"  # its connection ended, or the broker did
+    LOST = "lost"  # its connection or the broker's process ended
     BROKER = "broker"  # the broker closed it, for a reason that it told the client
     INCOMPATIBLE = "incompatible"  # the broker ended the connection: the client cannot read a message

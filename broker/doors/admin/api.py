@@ -44,7 +44,7 @@ __all__ = ["API", "refusal"]
 
 logger = logging.getLogger(__name__)
 
-_TYPE: Final = re.compile(r"[A-Z]|function-")  # begins the name of a type in the place of an error
+_TYPE: Final = re.compile(r"[A-Z]|function-")  # the beginning of a type's name in the location of an error
 _MOST_LISTED_ERRORS: Final = 100  # of one request; each costs 12 µs
 _FORMS: Final = ("multipart/form-data", "application/x-www-form-urlencoded")
 _REFUSED: Final = {
@@ -130,8 +130,8 @@ def _complaint(found: Mapping[str, Any]) -> str:
     if place != "body":
         name = ".".join(str(each) for each in names)
         return f"the parameter {name} is missing" if is_missing else f"{name}: {wrong}"
-    # names[0] is the operation's argument for the body. Next to it, a body that may be of several types has the one
-    # whose error this is: a class, or a function. Members of Pulsar's objects begin with a small letter.
+    # names[0] is the operation's argument for the body. If the body may be of several types, the next name is the type
+    # that this error is about: a class or a function. Members of Pulsar's objects begin with a small letter.
     member = ".".join(str(each) for each in names[1:] if not _TYPE.match(str(each)))
     if not member:
         return "the request needs a body, in JSON" if is_missing else f"the body cannot be used: {wrong}"

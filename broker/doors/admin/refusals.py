@@ -34,7 +34,7 @@ from broker.topics.policies import PolicyConflict
 
 __all__ = ["Refused", "status_of"]
 
-# The first class in this list that the error is an instance of gives its status.
+# An error gets the status of the first class in this list that it is an instance of.
 _STATUSES: Final[tuple[tuple[type[BrokerError], int], ...]] = (
     (AuthenticationFailed, 401),
     (NotAuthorized, 403),

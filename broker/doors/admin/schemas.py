@@ -134,7 +134,10 @@ async def get_all_schemas(request: AdminRequest, tenant: str, namespace: str, to
 async def post_schema(
     request: AdminRequest, tenant: str, namespace: str, topic: str, payload: SchemaPayload
 ) -> dict[str, VersionResponse]:
-    """Store a schema as a new version if the compatibility policy allows it, and return its version."""
+    """Return the version of a schema.
+
+    If the schema is new, store it as the next version, provided that the compatibility strategy allows it.
+    """
     name, definition = named("persistent", tenant, namespace, topic), payload.definition()
     await find_or_make_topic(request, TopicName.parse(name.base))
     policies = await _policies(request, name)

@@ -131,7 +131,7 @@ async def create_subscription(
 ) -> None:
     """Create a subscription at a message id, "earliest" or "latest" (the default). Create a missing topic too.
 
-    Raises Refused, 404 without the namespace and 412 if connecting creates no topics.
+    Raises Refused(404) if the namespace does not exist, and Refused(412) if policies do not let clients create topics.
     """
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Create subscription", 400)

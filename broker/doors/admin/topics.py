@@ -129,7 +129,10 @@ async def make_topic(
 
 
 async def find_or_make_topic(request: AdminRequest, name: TopicName) -> None:
-    """Create a topic that does not exist, as a consumer that connects does. Raises Refused: 404, 412."""
+    """Create the topic if it does not exist, as for a consumer that connects.
+
+    Raises Refused(404) if the namespace does not exist, and Refused(412) if policies do not let clients create topics.
+    """
     catalogue, broker = Catalogue(request.broker), request.broker
     if await catalogue.details(name) is not None:
         return
@@ -209,7 +212,7 @@ async def get_compaction(
 ) -> LongRunningStatus:
     """Return the state of the latest compaction of a topic or partition."""
     found = await opened(request, named(domain, tenant, namespace, topic), "Compaction status")
-    if found.compacted.is_running:  # a run that waits for that of another topic is not stored yet
+    if found.compacted.is_running:  # a run that waits for another topic's run is not stored yet
         return LongRunningStatus(status="RUNNING")
     last = await Catalogue(request.broker).last_compaction(found.topic_id)
     if last is None:

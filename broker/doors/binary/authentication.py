@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 
 REFRESH_MARKER: Final = b"PulsarAuthRefresh"  # the challenge that asks for new credentials of the same method
 REFRESH_TIMEOUT_S: Final = 30.0
-_LOOK_AGAIN_S: Final = 1.0  # whether the broker reads from the peer again
-# Then close all the same. A peer that always sends more than its rate is never found while the broker reads from it.
+_LOOK_AGAIN_S: Final = 1.0  # between two checks whether the broker reads from the peer again
+# After this many checks, close anyway: if a peer always sends more than its rate, no check finds the broker reading.
 _MOST_LOOKS: Final = 600
 
 
@@ -54,7 +54,7 @@ class ConnectionAuthentication:
         self._can_refresh = False
         self._check: asyncio.Task[None] | None = None  # set while a thread checks credentials
         self._refresh: asyncio.TimerHandle | None = None  # set while the client owes new credentials
-        self._looks = 0  # how often the broker did not read from the peer when the credentials were due
+        self._looks = 0  # how many checks found that the broker was not reading from the peer
         self._watch = CredentialsWatch(
             broker, guard, call_later=call_later, on_expired=self._expired, on_refused=self._refused
         )

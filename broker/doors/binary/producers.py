@@ -299,7 +299,8 @@ class ProducerSlot:
         if self._answered == self._queued:
             self._write_refusal(sequence_id, error)
         else:
-            self._peer.gate.send_queued(0)  # while the database is away, they would fill the memory
+            # Count the refusal: while the database is away, waiting refusals could fill the memory.
+            self._peer.gate.send_queued(0)
             self._refusals.append(_WaitingRefusal(self._queued, sequence_id, error))
 
     def _write_refusal(self, sequence_id: int, error: BrokerError) -> None:

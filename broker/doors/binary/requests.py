@@ -51,7 +51,10 @@ def definition_of(schema: Schema) -> SchemaDefinition:
 def producer_request(
     event: OpenProducer, *, on_ready: Callable[[], None], on_throttled: Callable[[bool], None]
 ) -> ProducerRequest:
-    """Convert PRODUCER. Raises InvalidTopicName, NotAllowed for transactions, IncompatibleSchema for unknown types."""
+    """Convert PRODUCER.
+
+    Raises InvalidTopicName, NotAllowed for transactions, and IncompatibleSchema for an unknown type.
+    """
     if event.in_transaction:
         raise NotAllowed("transactions are not available; open the producer without one")
     return ProducerRequest(
@@ -70,7 +73,7 @@ def producer_request(
 
 
 def subscribe_request(event: Subscribe) -> SubscribeRequest:
-    """Convert SUBSCRIBE. Raises InvalidTopicName, IncompatibleSchema for an unknown type."""
+    """Convert SUBSCRIBE. Raises InvalidTopicName, and IncompatibleSchema for an unknown type."""
     start = event.start
     return SubscribeRequest(
         topic=TopicName.parse(event.topic),

@@ -100,7 +100,7 @@ class _Watcher:
             found.detach()
             return False
         self._list = found
-        self._added = self._removed = frozenset()  # the answer includes them
+        self._added = self._removed = frozenset()  # the answer includes these changes
         self._peer.engine.send_watch_success(
             event.request_id, self._watcher_id, found.names, known_hash=event.topics_hash
         )

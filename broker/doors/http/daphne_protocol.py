@@ -35,8 +35,8 @@ STEPS_AT_ONCE: Final = 16
 MAX_UNPARSED_BYTES: Final = 16 * 1024  # with more than this, stop reading until the connection's turn comes
 BINARY_PATH: Final = b"/ws/binary"
 PRODUCER_PREFIX: Final = b"/ws/v2/producer/"
-COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # for all other sockets; a thousand acks take a tenth of it
-ENVELOPE_BYTES: Final = 64 * 1024  # of a JSON message besides its payload: properties, key, context
+COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # limit on other paths; a thousand acks take a tenth of it
+ENVELOPE_BYTES: Final = 64 * 1024  # for all of a JSON message but its payload: properties, key, context
 
 _SMALL: Final = struct.Struct("!BB")
 _MEDIUM: Final = struct.Struct("!BBH")

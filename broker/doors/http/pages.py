@@ -21,7 +21,7 @@ PROMETHEUS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 # The pause between two slices of /metrics. A slice takes a millisecond. A message needs several turns of the event loop
 # on its way, and should seldom wait for more than one slice.
 _PAUSE_S: Final = 0.002
-EVERYBODY: Final = "*"  # in VELA_METRICS_ROLES
+EVERYBODY: Final = "*"  # in VELA_METRICS_ROLES, it stands for every client
 
 
 class HttpPages:

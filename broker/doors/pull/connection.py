@@ -26,11 +26,11 @@ __all__ = ["PullConnection"]
 
 _BEGINNING: Final = b"GET /pull/v1/"
 _MAX_HEAD_BYTES: Final = 8 * 1024
-_MAX_WAITING_BYTES: Final = 16 * 1024  # of later requests while a pull has no answer, as in Twisted
+_MAX_WAITING_BYTES: Final = 16 * 1024  # limit for later requests while a pull has no answer, as in Twisted
 
-# RFC 9112: the request line, then fields without folded lines. The pattern does not match a field that announces a
-# body, an upgrade or the end of the connection, that names the web page that sent the request, or that names the
-# method of authentication or the client of a proxy.
+# RFC 9112: the request line, then fields without folded lines. The pattern matches no field that announces a body, an
+# upgrade or the end of the connection. Nor does it match a field that names the web page that sent the request, the
+# method of authentication, or the client of a proxy.
 _HEAD: Final = re.compile(
     rb"GET (/pull/v1/[!-~]*) HTTP/1\.1\r\n"
     rb"(?:(?!(?i:content-length|transfer-encoding|expect|upgrade|origin|sec-fetch-site"

@@ -43,10 +43,10 @@ _MULTI_TOPIC_PATH: Final = "a multi-topic consumer's path is /ws/v3/consumer/{su
 
 
 def socket_routes(broker: BrokerPort, clock: Clock) -> list[URLPattern]:
-    """Return the routes; the first that matches wins. They match undecoded paths, see `RawPath`.
+    """Return the routes; the first that matches wins. They match undecoded paths (see `RawPath`).
 
-    A producer's or reader's topic is all that follows the namespace, as in Pulsar's releases 3.x and 4.x. Newer
-    releases silently drop further segments, and so serve a topic that the client did not name.
+    The topic of a producer or reader is everything after the namespace, as in Pulsar's releases 3.x and 4.x. Newer
+    releases silently drop further segments, so they serve a topic that the client did not name.
     """
     fragments = FragmentCache(FRAGMENT_CACHE_BYTES)
     own: dict[str, Any] = {"broker": broker, "clock": clock}

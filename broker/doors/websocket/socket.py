@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 OPEN_TIMEOUT_S: Final = 15.0
 PROBE_TIMEOUT_MS: Final = 5_000
-CHARGED_AT_ONCE: Final = 8  # frames; reading the clock for each would cost as much as refusing one
+CHARGED_AT_ONCE: Final = 8  # frames; reading the clock for each one would cost as much as refusing it
 NO_CLOSE_FRAME: Final = 1006  # RFC 6455: the connection ended without a close frame
 
 
@@ -60,7 +60,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     `scope["url_route"]["kwargs"]`, and `accept`, `send` and `close` are Channels' own. Callbacks of the broker, which
     cannot await, write to `transport`.
 
-    Only the receive loop is not Channels' own. Before Channels calls `receive`, it makes a task for each message and
+    Only the receive loop replaces Channels' own. Before Channels calls `receive`, it makes a task for each message and
     closes old database connections in a thread. One connection then handles 3,000 messages a second; with this loop it
     handles 26,500, nine times as many. Channels has no back-pressure either, because Daphne's queue has no limit. Here
     nothing stands between the server's bounded queue and `receive`. While `receive` waits, that queue fills, and the
@@ -96,7 +96,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
 
     @property
     def identity(self) -> ClientIdentity:
-        """The peer as the identity of its producers and consumers."""
+        """The identity under which the peer's producers and consumers appear."""
         certificate = certificate_of(self.scope)
         return ClientIdentity(
             address=self.address,
@@ -202,9 +202,9 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
 
     @contextlib.asynccontextmanager
     async def opening(self) -> AsyncIterator[None]:
-        """Authenticate the client, then run the block, which attaches to the broker, within OPEN_TIMEOUT_S in all.
+        """Authenticate the client, then run the block, which attaches to the broker.
 
-        Raises HandshakeRefused for every failure.
+        Both together may take OPEN_TIMEOUT_S. Raises HandshakeRefused for every failure.
         """
         self._require_ready()
         try:
@@ -228,9 +228,10 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             raise self.refusal(500, "internal error; see the broker's log") from None
 
     async def check_partitions(self, topic: TopicName, attached: int) -> None:
-        """Raise ServiceNotReady if this topic got partitions while the socket attached to this number of them.
+        """Raise ServiceNotReady if the topic no longer has the `attached` partitions that this socket attached to.
 
-        Whoever adds partitions closes the attached sockets. This one would never learn of the new partitions.
+        The act that adds partitions closes the sockets that are attached already. It would miss this one, which would
+        then never learn of the new partitions.
         """
         if attached and await self.broker.partition_count(topic, create=False) != attached:
             raise ServiceNotReady(f"{topic} has just got more partitions: connect again")

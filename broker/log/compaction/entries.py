@@ -38,7 +38,7 @@ _REMOVED: Final = _group(SingleMessageMetadata(payload_size=0, compacted_out=Tru
 
 
 def compaction_entry(entry: StoredEntry, *, max_message_bytes: int) -> CompactionEntry:
-    """Return the facts that compaction needs about an entry: each message's key, and whether the message deletes it.
+    """Return what compaction needs to know about an entry: each message's key, and whether the message deletes the key.
 
     An entry that cannot be read, such as an encrypted batch, has no messages.
     """
@@ -93,7 +93,7 @@ def last_kept_index(entry: StoredEntry, *, max_message_bytes: int) -> int:
 
 
 def _groups(opened: OpenedEntry) -> Iterator[tuple[SingleMessageMetadata, bytes]]:
-    """Yield the metadata of each message of a batch, and the bytes of that metadata and the message.
+    """For each message of a batch, yield its metadata, and the bytes that hold this metadata and the message.
 
     Raises BatchCorrupt if a message does not fit the payload.
     """

@@ -38,7 +38,7 @@ class ReadPage(NamedTuple):
 class CompactedView:
     """The compaction of one topic, as stored in PostgreSQL. `stored` None = the topic was never compacted.
 
-    Only the compactor changes this object. Readers get the entries that a run kept only after the statement that
+    Only the compactor changes this object. Readers do not get the entries that a run kept until a statement has
     published them.
     """
 
@@ -62,7 +62,7 @@ class CompactedView:
 
     @property
     def trim_limit(self) -> Position | None:
-        """The position above which nothing may be trimmed, because it is not compacted yet; None = no limit."""
+        """The position above which nothing may be trimmed, because it is still to be compacted; None = no limit."""
         return None if self.stored is None else self.stored.horizon.position
 
     async def read(self, first: Position) -> ReadPage:

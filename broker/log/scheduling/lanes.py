@@ -44,7 +44,7 @@ class _Job(Enum):
 
 @dataclass(slots=True)
 class Lane:
-    """The connection of one task, opened when the task first has something to store and again after a loss."""
+    """The connection of one task. It opens when the task first has something to store, and again after a loss."""
 
     name: str
     conninfo: str

@@ -33,7 +33,7 @@ class ReadyLogs:
         self._new.append(log)
 
     def next(self) -> TopicLog:
-        """Remove and return a log. Logs that need a ledger and others take turns. Raises IndexError if none waits."""
+        """Remove and return a log. Logs that need a ledger take turns with others. Raises IndexError if none waits."""
         self._is_turn_of_full = not self._is_turn_of_full
         others = self._sound or self._new
         log = (self._full if self._full and (self._is_turn_of_full or not others) else others).popleft()

@@ -1,9 +1,9 @@
 """How much one topic may add to a statement of the writer.
 
-A topic that publishes much could fill whole statements. Until the event loop has bound their rows and written their
-receipts, which takes about 15 µs for each entry, topics that publish little would wait. So while such light topics
-publish, no topic may add much to a statement. Topics that all publish much do not limit each other: with small
-statements each of them would store a third less. No clock: callers pass the time.
+A topic that publishes much could fill whole statements. For each entry, the event loop needs about 15 µs to bind the
+row and to write the receipt, and topics that publish little would have to wait. So while such light topics publish, no
+topic may add much to a statement. Topics that all publish much do not limit each other, because with small statements
+each of them would store a third less. Callers pass the time; this module reads no clock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Size(NamedTuple):
 # without a receipt, so that one half is gathered while the other commits.
 STATEMENT: Final = Size(1000, 2 * 1024 * 1024)
 BESIDE_LIGHT: Final = Size(100, 256 * 1024)
-_LASTS_S: Final = 0.1  # after a light topic and another one published in turn
+_LASTS_S: Final = 0.1  # how long the lower limit lasts after a light topic and another one published in turn
 
 
 class TopicLimit:

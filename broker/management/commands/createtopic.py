@@ -21,7 +21,7 @@ class Command(BaseCommand):
     """Creates the topic, its tenant and its namespace, unless they exist."""
 
     help = "Create a topic. With --partitions N it is partitioned; updatepartitions adds more later."
-    requires_system_checks = ()  # `make check` runs them; here every call would pay for them
+    requires_system_checks = ()  # `make check` runs the checks; here every call would pay for them
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("topic", help="orders, or persistent://tenant/namespace/orders")

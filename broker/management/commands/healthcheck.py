@@ -13,7 +13,7 @@ from broker.listening.probe import ask_ready
 from broker.storage.log import sweep
 
 ROLES = ("broker", "console", "worker", "beat")
-_TICKS_MISSED = 10  # a tick may wait behind a restart of PostgreSQL
+_TICKS_MISSED = 10  # a restart of PostgreSQL may delay ticks
 _LEAST_AGE_S = 15.0
 
 

@@ -19,7 +19,7 @@ class Command(BaseCommand):
     """Changes the database, and logs the change as an act. A running broker applies it within a second."""
 
     help = "List and set what the roles of clients may do in a tenant, a namespace or a topic."
-    requires_system_checks = ()  # `make check` runs them; here every call would pay for them
+    requires_system_checks = ()  # `make check` runs the checks; here every call would pay for them
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
@@ -65,7 +65,7 @@ def _subject(where: str, subscription: str) -> Subject:
         return replace(Subject.of_namespace(*parse_namespace(where)), subscription=subscription)
     if subscription:
         raise ValueError("a subscription is in a namespace: name the namespace, not a tenant")
-    parse_namespace(f"{where}/any")  # tenants follow the same rule
+    parse_namespace(f"{where}/any")  # a tenant's name follows the same rule
     return Subject(tenant=where)
 
 

@@ -23,12 +23,12 @@ logger = logging.getLogger(__name__)
 class Command(BaseCommand):
     """Serves pulsar:// and WebSocket clients.
 
-    If it cannot start, it says why in one sentence and exits with 78 if the same start will fail again, with 75 if
-    another broker has the lock, else with 1.
+    If the broker cannot start, it says why in one sentence. It exits with 78 if the same start would fail again, with
+    75 if another broker has the lock, and otherwise with 1.
     """
 
     help = "Run the broker: Pulsar's binary protocol, the WebSocket API, /metrics, /healthz and /readyz."
-    requires_system_checks = ()  # `make check` runs them; here they would slow down every start
+    requires_system_checks = ()  # `make check` runs the checks; here they would slow down every start
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         try:
@@ -56,14 +56,14 @@ class Command(BaseCommand):
 def _refuse_unusable_database(read_role: str) -> None:
     """Check the database.
 
-    Raises CannotStart if another version of Vela migrated it, SettingInvalid if it lacks the role with which pages
-    read. The broker's own start reports every other fault.
+    Raises CannotStart if another version of Vela migrated it or migrations are missing, and SettingInvalid if it lacks
+    the role that VELA_READ_ROLE names. The broker's own start reports every other fault.
     """
     with closing(connection), suppress(DatabaseError):
         if refusal := foreign_database():
             raise CannotStart(refusal, exit_code=EXIT_SETTING_INVALID)
         if refusal := old_database():
-            raise CannotStart(refusal, exit_code=1)  # a migration may be on its way
+            raise CannotStart(refusal, exit_code=1)  # a migration may be running: try again later
         if read_role and not _has_role(read_role):
             raise SettingInvalid(
                 f"VELA_READ_ROLE is {read_role!r}: it takes a role that the PostgreSQL server has; create it, or"

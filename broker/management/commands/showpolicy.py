@@ -23,7 +23,7 @@ class Command(BaseCommand):
     """Reads the database; needs no broker."""
 
     help = "Show the policies in force on a namespace or a topic."
-    requires_system_checks = ()  # `make check` runs them; here every call would pay for them
+    requires_system_checks = ()  # `make check` runs the checks; here every call would pay for them
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("where", help="tenant/namespace, or a topic")

@@ -23,7 +23,7 @@ class Command(BaseCommand):
     """Changes the database, and logs the change as an act. A running broker applies it within a second."""
 
     help = "Make, list and revoke the tokens of clients."
-    requires_system_checks = ()  # `make check` runs them; here every call would pay for them
+    requires_system_checks = ()  # `make check` runs the checks; here every call would pay for them
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)

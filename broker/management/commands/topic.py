@@ -12,7 +12,7 @@ _KINDS = {"terminate": "terminate", "truncate": "truncate", "unload": "unload", 
 
 
 class Command(TopicActCommand):
-    """Acts on a whole topic. A partitioned topic means all its partitions."""
+    """Acts on a whole topic. The name of a partitioned topic stands for all its partitions."""
 
     help = "Terminate, truncate, unload or delete a topic. The plan says what is lost. You cannot undo any of these."
 

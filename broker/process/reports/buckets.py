@@ -54,7 +54,7 @@ class Buckets:
         self._topics: dict[int, set[Topic]] = {}  # topics that changed in this bucket, by topic id
         self._subscriptions: dict[int, set[Subscription]] = {}  # subscriptions that changed, by topic id
         self._noted: set[Topic | Subscription] = set()  # all topics and subscriptions that changed
-        self._sums: dict[int, Counter[str]] = {}  # sums over subscriptions, of topics being counted
+        self._sums: dict[int, Counter[str]] = {}  # sums over the subscriptions of topics being counted
 
     def note(self, topics: AbstractSet[Topic], subscriptions: AbstractSet[Subscription]) -> None:
         """Remember that these objects changed, and the current backlog of those that are seen for the first time."""

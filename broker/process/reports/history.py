@@ -1,4 +1,4 @@
-"""Write a point for every topic and subscription that changed, every 10 s, for the console's charts."""
+"""Every 10 s, write a point for each topic and subscription that changed, for the console's charts."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class History:
         try:
             await self._store()
             ended_ms = _start_of_bucket(self._clock.now_ms()) - BUCKET_MS
-            # False: no new bucket has ended yet, or the clock was set back.
+            # If not, no new bucket has ended yet, or the clock was set back.
             if ended_ms >= self._open_ms:
                 await self._close(ended_ms)
             elif ended_ms < self._open_ms - _MOST_BEHIND_MS:

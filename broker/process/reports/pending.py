@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_ROWS", "pending_rows"]
 
-MAX_ROWS = 2000  # rows of one consumer, as many as a page can show; the counts of sessions stay exact
+MAX_ROWS = 2000  # rows of one consumer, all that a page can show; the counts of its session stay exact
 
 # Ledger, first entry, last entry, messages, delivery time, redelivery count, deadline.
 _Run = tuple[int, int, int, int, int, int, int | None]

@@ -108,7 +108,7 @@ class Reporter:
     def report_anew(self, topics: Sequence[Topic]) -> None:
         """Report all of these topics and their subscriptions, spread over the next reports.
 
-        The tables may have lost rows, so this forgets which rows they had.
+        The tables may have lost rows, so the reporter forgets which rows they had.
         """
         self._obstacles.clear()
         self._anew = _with_subscriptions(topics)

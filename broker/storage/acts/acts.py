@@ -1,4 +1,4 @@
-"""Acts in PostgreSQL, asynchronously, for the broker's process. Other processes use storage/acts/requests.py.
+"""Read and change acts in PostgreSQL, from the broker's process. Other processes use storage/acts/requests.py.
 
 The file is long because it has one function for each statement on one table, and names many parameters.
 """

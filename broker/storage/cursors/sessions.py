@@ -172,7 +172,7 @@ async def forget_all(connection: Connection, now_ms: int) -> None:
 async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int, limit: int) -> int:
     """Set the state of at most `limit` subscriptions that were last reported before `before_ms`, then of their topics.
 
-    This leaves out subscriptions that are stuck, paused or idle already. No client has used the others since that time,
+    Subscriptions that are stuck, paused or idle already are left out. No client has used the others since that time,
     so they become stuck if messages wait, and idle otherwise. Return the number of subscriptions or of topics,
     whichever is larger. If that number is below `limit`, no subscription and no topic is left.
     """

@@ -1,4 +1,4 @@
-"""Compacted topics in PostgreSQL. Each call is one statement; there is no state."""
+"""Compacted topics in PostgreSQL. Each call is one statement; this module keeps no state."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Horizon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """The totals of the entries that a compaction kept of a topic, up to its horizon."""
+    """The totals of those entries of a topic that a compaction kept, up to its horizon."""
 
     entries: int = 0
     messages: int = 0

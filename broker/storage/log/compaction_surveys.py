@@ -1,4 +1,4 @@
-"""Surveys in PostgreSQL: the results of first passes of compactions, which a Spark job made. There is no state."""
+"""Surveys in PostgreSQL: the results of first passes of compactions, which a Spark job made."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def ready(connection: Connection, *, limit: int) -> list[Survey]:
 
 
 async def keys(connection: Connection, survey_id: int, wanted: Sequence[bytes]) -> dict[bytes, LatestOfKey]:
-    """Return MD5 of a key → the key's latest message, for those `wanted` keys that the survey has."""
+    """Return the latest message of each `wanted` key that the survey has, by the MD5 of the key."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("compaction_surveys", "keys"), (survey_id, list(wanted)))
     return {

@@ -1,4 +1,4 @@
-"""Due times of delayed entries in PostgreSQL. Each call is one statement; there is no state."""
+"""Due times of delayed entries in PostgreSQL. Each call is one statement; this module keeps no state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log in PostgreSQL: appends guarded by epochs, and reads by range. Each call is one transaction, without state."""
+"""The log in PostgreSQL: appends guarded by epochs, and reads by range. Each call is one transaction."""
 
 from __future__ import annotations
 

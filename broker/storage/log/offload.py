@@ -1,4 +1,4 @@
-"""Rows of files with offloaded ledgers. The topic's owner and the broker's upkeep change them."""
+"""The rows about files with offloaded ledgers. The topic's owner and the broker's upkeep change these rows."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def refuse(connection: Connection, name: str) -> None:
 
 
 async def abandon(connection: Connection, *, stale_after_s: int) -> None:
-    """Mark files for deletion that no ledger names any more, or whose topic was deleted. Safe to repeat.
+    """Mark for deletion the files that no ledger names any more, or whose topic was deleted. Safe to repeat.
 
     Also mark files that are older than `stale_after_s` and were never attached, unless their run is under way.
     """

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 SILENT_S: Final = 15  # as long as TCP keep-alive takes to notice a lost host
-TRIMMED_AT_ONCE: Final = 1000  # acts that one statement deletes at most, not counting their parts
+TRIMMED_AT_ONCE: Final = 1000  # the most acts that one statement deletes, not counting their parts
 
 
 class SweptSessions(NamedTuple):
@@ -89,9 +89,9 @@ def trim_acts(keep_days: int) -> int:
 
 
 def trim_client_acts(keep: int) -> int:
-    """Delete the oldest finished acts of clients beyond `keep`, at most 1,000, but no cursor's latest move.
+    """Keep the newest `keep` acts of clients, and delete at most 1,000 of the older acts that are finished.
 
-    Return how many were deleted. Safe to repeat.
+    The latest move of a cursor is kept too. Return how many acts were deleted. Safe to repeat.
     """
     with task_connection("vela task") as connection:
         row = connection.execute(query("sweep", "trim_client_acts"), {"keep": keep}).fetchone()

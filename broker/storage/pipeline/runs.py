@@ -122,7 +122,7 @@ def end(
 
 
 def end_silent(silent_s: int) -> int:
-    """Mark runs as failed whose worker was silent for `silent_s` seconds. Return how many. Safe to repeat."""
+    """Mark runs as failed if their worker was silent for `silent_s` seconds. Return how many. Safe to repeat."""
     with _connect() as connection:
         return connection.execute(query("pipeline", "end_silent"), {"silent_s": silent_s}).rowcount
 

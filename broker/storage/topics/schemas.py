@@ -1,4 +1,4 @@
-"""Stored schemas. Each call is one statement; there is no state."""
+"""Stored schemas. Each call is one statement; this module keeps no state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apply acks of clients. An ack changes cursor and dispatcher at once; the flusher stores the cursor some time later.
+"""Apply acks of clients. An ack changes the cursor and dispatcher at once; the flusher stores the cursor later.
 
 An ack is late when the counts of its entry are not in memory: it waits until they are loaded, and every later ack waits
 behind it. An ack that comes during a move of the cursor, or is late when one begins, is put off until the move is over.
@@ -142,8 +142,8 @@ class Acks:
                     continue
                 position, remaining = self._ledgers.previous_of(position), None
             if cumulative and position.entry_id < 0 and self._ledgers.get(position.ledger_id) is not None:
-                # For a message inside a batch, clients count down to the entry before the batch, also from a ledger's
-                # first entry.
+                # For a cumulative ack inside a batch, clients send the id of the entry before the batch. They do so
+                # even if the batch is the ledger's first entry: that id is -1.
                 position = self._ledgers.previous_of(position)
             if cumulative and story.watches_acks:
                 newly = list(without_acked(cursor, self._ledgers.spans(cursor.mark_delete, position)))

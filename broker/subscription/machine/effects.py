@@ -153,7 +153,7 @@ class KeepBack(NamedTuple):
 
 
 class Say(NamedTuple):
-    """Log a line that begins with the names of topic and subscription. The traceback of `error` follows."""
+    """Log a line that begins with the names of the topic and subscription. The traceback of `error` follows."""
 
     level: int  # as in Python's logging
     text: str

@@ -73,7 +73,7 @@ class Redelivery:
                 state.story.rewound(reason, state.cursor, now_ms)
             return
         pending, counts = member.dispatch.pending, state.counts
-        if positions is None and not len(counts):  # a consumer that leaves may have tens of thousands pending
+        if positions is None and not len(counts):  # a consumer that leaves may have very many entries
             runs = [PendingRun(*run, 0) for run in pending.deliveries()]
             state.story.returned(reason, member, runs, now_ms)
             return
@@ -94,7 +94,7 @@ class Redelivery:
         if due_ms <= now_ms:
             return self.redeliver(member, list(positions), StoryEvent.NEGATIVELY_ACKED, now_ms)
         for position in positions:
-            # Ignore entries not pending at this consumer: a client must not fill the wheel with made-up positions.
+            # Ignore entries not pending at this consumer: a client must not fill the timers with made-up ones.
             if self.has_pending(member, position):
                 self._state.deadlines.nack(position, due_ms)
         return (Watch(due_ms), Wish.CHANGED)

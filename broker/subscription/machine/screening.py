@@ -159,7 +159,7 @@ class Screening:
         now_ms: int,
         effects: list[Effect],
     ) -> IndexMissing | None:
-        """Ack the entries that no consumer may get. If message counts for that are missing, return which ones."""
+        """Ack the entries that no consumer may get. If message counts are missing for that, return which ones."""
         state = self._state
         for entry, reason in discarded:
             position = Position(entry.ledger_id, entry.entry_id)

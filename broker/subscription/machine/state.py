@@ -84,7 +84,7 @@ class Member:
         self.messages_acked = 0
         self.messages_redelivered = 0
         self.entries_out = 0
-        self.first_flow_ms = 0  # of these times, 0 = never
+        self.first_flow_ms = 0  # 0 = never, here and in the next four lines
         self.last_flow_ms = 0
         self.first_delivery_ms = 0
         self.last_delivery_ms = 0
@@ -141,7 +141,7 @@ class State:
         self.is_deleted = False
         self.is_moving = False  # while the cursor moves, nothing is dispatched and acks wait
         self.ignores_acks = False  # whether acks are refused until the move ends
-        self.resets = 0  # moves that forgot which entries are pending: earlier acks change nothing after them
+        self.resets = 0  # moves that forgot which entries are pending; acks from before a move have no effect
         self.stored_mark_delete = cursor.mark_delete  # to which a crash would return the cursor
         self.undo_act_id = 0
         self.undo_until_ms = 0  # until then acks at or below mark-delete are recorded for an undo of that act

@@ -22,7 +22,6 @@ import psycopg
 
 from broker.core.cursor.state import AckOverlay
 from broker.core.errors import (
-    BrokerError,
     MetadataInvalid,
     PersistenceFailed,
     SubscriptionBusy,
@@ -146,8 +145,8 @@ class CursorMove:
                     undo_window_s=0,
                     result=lambda: {"before": str(before), "after": str(cursor.mark_delete)},
                 )
-            except BrokerError as error:
-                await self._finish(act_id, error=str(error))
+            except Exception as error:
+                await self._finish(act_id, error=str(error) or repr(error))
                 raise
             cursor.stop_undo_overlay()  # only the latest act can be undone, and this seek is newer
 
@@ -182,7 +181,6 @@ class CursorMove:
         """
         async with self._storing.flusher.paused():
             staged = await self.stage(change)
-            outcome = json.dumps(dict(result()))
 
             async def store_move(connection: Connection, owner_epoch: int) -> bool | None:
                 done = await staged.store(
@@ -191,15 +189,16 @@ class CursorMove:
                 return done or None
 
             try:
+                outcome = json.dumps(dict(result()))
                 with _refusal_named("the move"):
                     stored = await self._storing.epochs.write(
                         self._runner.log, store_move, what="moving a cursor"
                     )
-            except PersistenceFailed:
-                staged.take_back()
-                raise
             except asyncio.CancelledError:
                 staged.abandon()
+                raise
+            except Exception:  # nothing is stored, and nothing can be any more
+                staged.take_back()
                 raise
             if not stored:
                 staged.take_back()
@@ -244,8 +243,8 @@ class CursorMove:
             act_id = await self._record_start(consumer, {}, kind="unsubscribe")
             try:
                 await self.delete_rows()
-            except BrokerError as error:
-                await self._finish(act_id, error=str(error))
+            except Exception as error:
+                await self._finish(act_id, error=str(error) or repr(error))
                 raise
             self._forget()
             await self._finish(act_id)

@@ -82,6 +82,6 @@ class SurveyedPass:
 
 
 def _hashed(key: Key) -> bytes:
-    """Return the hash that Spark computes: before a binary key is a byte with which no text begins."""
+    """Return the hash that Spark computes. A binary key is hashed with a prefix byte that no text begins with."""
     data = key.encode() if isinstance(key, str) else b"\xff" + key
     return hashlib.md5(data, usedforsecurity=False).digest()

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 _PAUSE_S: Final = 0.1  # between two reads of a list, so that a burst of new topics costs few reads
 _RETRY_S: Final = 5.0  # after a read that failed
-_SLICE_S: Final = 0.001  # after this long, matching and telling let the event loop do other work
+_SLICE_S: Final = 0.001  # after this long, work on long lists lets the event loop do other work
 
 OnChange: TypeAlias = Callable[[frozenset[str], frozenset[str]], None]
 """A function that receives the names that were added and the names that were removed."""
@@ -139,7 +139,7 @@ class TopicLists:
                     async with place.lock:
                         await self._compare(place)
                 except Exception:
-                    place.is_stale, pause_s = True, _RETRY_S  # perhaps no other notification comes
+                    place.is_stale, pause_s = True, _RETRY_S  # there may be no other notification
                     logger.exception(
                         "listing topics for clients that watch them failed; next try in %.0f s: namespace %s",
                         pause_s,

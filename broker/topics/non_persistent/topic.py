@@ -201,7 +201,8 @@ class NonPersistentTopic:
                 subscription = self._new_subscription(request)
             consumer = await subscription.attach(request, identity, sink)
             if self.subscriptions.setdefault(request.subscription, subscription) is not subscription:
-                # While this waited for another consumer's answer to a ping, that one left and a third one subscribed.
+                # While this call waited for another consumer to answer a ping, that consumer left, and a third one
+                # subscribed.
                 consumer.detach()
                 raise ServiceNotReady(
                     f"subscription {request.subscription} has just begun anew; subscribe again"

@@ -39,7 +39,8 @@ class Backoff:
 
 
 def trim_log(log: Path) -> None:
-    """Move a log of more than 32 MiB to a second file. Processes append, so emptying the log of one is safe.
+    """Move a log of more than 32 MiB to a second file. A process appends to its log, so it is safe to empty
+    the log while the process runs.
 
     On a full disk, which makes logs grow, the log is emptied and not kept: Vela needs the room.
     """
@@ -82,7 +83,7 @@ class Child:
         self.started_s = time.monotonic()
 
     def died(self) -> int | None:
-        """Return the exit code of a process that ended and was not yet noticed, else None."""
+        """Return the exit code if the process has ended and is not buried yet, else None."""
         return None if self.process is None else self.process.poll()
 
     def bury(self) -> None:

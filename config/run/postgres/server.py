@@ -26,7 +26,7 @@ SUPERUSER = "vela"
 # Written once, when the data folder is created. After that, postgresql.conf belongs to the operator.
 DURABLE: Mapping[str, str] = {
     "shared_buffers": "256MB",
-    "max_wal_size": "4GB",  # appends are WAL: fewer checkpoints, fewer full-page images
+    "max_wal_size": "4GB",  # appends write WAL, and fewer checkpoints mean fewer full-page images
     "min_wal_size": "512MB",
     # Zeroing each new 16 MB of WAL stalls every commit: at 1,000 messages a second, p99 is 25 to 745 ms with it, and
     # 8 to 9 ms without (docs/decisions/0007).
@@ -37,7 +37,7 @@ DURABLE: Mapping[str, str] = {
     # Commits wait for the disk meanwhile.
     "backend_flush_after": "256kB",
     "checkpoint_completion_target": "0.9",
-    "synchronous_commit": "on",  # a receipt means durable
+    "synchronous_commit": "on",  # a receipt means that the message is durable
     "jit": "off",
     "max_connections": "100",
     "autovacuum_naptime": "15s",
@@ -161,8 +161,8 @@ class PostgresServer:
     def stop_leftover(self, timeout_s: float = 10.0) -> None:
         """End a server that still runs on this data folder, and what is left of one that was killed.
 
-        Remove a pid file that names some other process. It stays if a backend cannot be ended in time: then PostgreSQL
-        refuses to start beside it, which it finds by this file.
+        Remove a pid file that names some other process. If a backend cannot be ended in time, the file stays:
+        PostgreSQL finds the backend by this file, and refuses to start beside it.
         """
         pid = self.leftover_pid()
         if pid is None:

@@ -38,7 +38,7 @@ router = Router()
 @read(router, _RULES, response=Rules)
 @decorate_view(with_etag)
 def alert_rules(request: AuthorizedRequest) -> dict[str, Any]:
-    """List the alert rules by name, each with the number of alerts that it fires and its latest notification."""
+    """List the alert rules by name, each with the number of its firing alerts and its latest notification."""
     # One query.
     return {"rules": [row for row in queries.alert_rules() if request.auth.may_see(row.namespaces)]}
 

@@ -1,4 +1,4 @@
-"""The parameters of operations on alert rules. The page's form checks them, so page and API refuse alike."""
+"""The parameters of operations on alert rules. The page's form checks them, so the API refuses the same values."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def checked_rule(rule: AlertRule | None, asked: ChangedRule) -> dict[str, Any]:
 
 
 def silence_ms(asked: Silence) -> int:
-    """Return the length of the silence in ms; 0 ends it. Raises Problem (422) for a wrong length, or over a year."""
+    """Return the length of the silence in ms; 0 ends it. Raises Problem (422) for a wrong length or one over a year."""
     text = f"{asked.for_ms}ms" if asked.for_ms.isdecimal() else asked.for_ms
     try:
         length_ms = read_length_ms(text)

@@ -64,7 +64,8 @@ class Search(BaseModel):
 def find_messages(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Search]) -> dict[str, Any]:
     """Find messages by position, time, key, property, JSON value and text.
 
-    A search stops after 20,000 opened entries, 64 MiB or about a second; looked_at says why, next_after continues it.
+    A search stops after 20,000 opened entries, 64 MiB or about a second; looked_at says why, and next_after continues
+    it.
     """
     try:
         given = asked.model_dump() | {"column": parse_columns(asked.column)}

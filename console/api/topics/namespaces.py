@@ -32,7 +32,7 @@ class ListedNamespaces(Page):
 @read(router, "/namespaces", response=Namespaces)
 @decorate_view(with_etag)
 def namespaces(request: AuthorizedRequest, asked: Query[ListedNamespaces]) -> dict[str, Any]:
-    """List namespaces with the sums of their topics."""
+    """List namespaces with totals over their topics."""
     # Two queries.
     (after,) = read_token(asked.after, "")
     page = read_namespaces(

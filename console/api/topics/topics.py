@@ -65,7 +65,7 @@ class ListedTopics(Page):
 @read(router, "/topics", response=Topics)
 @decorate_view(with_etag)
 def topics(request: AuthorizedRequest, asked: Query[ListedTopics]) -> dict[str, Any]:
-    """List topics, a partitioned one as one row. An unknown `namespace` is not found."""
+    """List topics. A partitioned topic is one row. 404 if there is no `namespace` of this name."""
     # At most three queries.
     after_value, after_name = read_token(asked.after, 0.0, "")
     page = read_topics(
@@ -106,7 +106,7 @@ def topic(request: AuthorizedRequest, topic: Path[TopicPath]) -> dict[str, Any]:
 @read(router, f"{TOPIC}/compaction", response=Compactions)
 @decorate_view(with_etag)
 def compaction(request: AuthorizedRequest, topic: Path[TopicPath]) -> dict[str, Any]:
-    """Show how far a topic is compacted, or each of its partitions."""
+    """Show how far a topic, or each of its partitions, is compacted."""
     # Four queries.
     facts = found_topic(topic.full_name)
     return {"compactions": compactions(facts.id, ends_of(facts.id))}

@@ -17,7 +17,7 @@ class Command(BaseCommand):
     """Create `admin` unless it exists. Safe to repeat: an existing admin keeps its password."""
 
     help = "Create the user admin, if there is none, with VELA_ADMIN_PASSWORD or a random password that is shown once."
-    requires_system_checks = ()  # `make check` runs them; here they would slow down each call
+    requires_system_checks = ()  # `make check` runs the checks; here they would slow down each call
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         """Create the user. Print the password only if this command generated it."""

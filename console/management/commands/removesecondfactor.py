@@ -18,7 +18,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add the user."""
+        """Declare the user."""
         parser.add_argument("user")
 
     def handle(self, *_args: Any, **options: Any) -> None:

@@ -24,7 +24,7 @@ class Command(BaseCommand):
     """Serve the console until SIGTERM."""
 
     help = "Serve the console (VELA_BIND, VELA_CONSOLE_PORT) until SIGTERM."
-    requires_system_checks = ()  # `make check` runs them; here they would slow down each start
+    requires_system_checks = ()  # `make check` runs the checks; here they would slow down each start
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add --bind and --port, which default to the settings."""

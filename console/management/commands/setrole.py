@@ -21,7 +21,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add the user, the pattern and the role."""
+        """Declare the user, the pattern and the role."""
         parser.add_argument("user")
         parser.add_argument("pattern", help="*, tenant/* or tenant/namespace")
         parser.add_argument("role", choices=[*(role.word for role in Role), NONE])

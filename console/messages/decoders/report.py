@@ -36,7 +36,7 @@ class Decoded:
     decoder: str  # "gzip, JSON": the compression inside the payload comes first; "" = every decoder failed
     attempts: tuple[Attempt, ...]
     data: bytes  # after decompression
-    value: Any = None  # of JSON, Avro, MessagePack or a primitive schema
+    value: Any = None  # the decoded value of JSON, Avro, MessagePack or a primitive schema
     has_value: bool = False
     text: str = ""  # all of the data, if it is text
 

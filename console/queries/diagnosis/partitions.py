@@ -15,7 +15,7 @@ from console.queries.subscription import SubscriptionHead, subscription_heads
 __all__ = ["PARTITIONS_DIAGNOSED", "PartitionsDiagnosis", "diagnose_partitions"]
 
 PARTITIONS_DIAGNOSED: Final = 20
-_UNREPORTED: Final = 99  # after every state
+_UNREPORTED: Final = 99  # sorts after every state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

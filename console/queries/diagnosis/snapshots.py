@@ -294,7 +294,7 @@ def _ms(moment: datetime | None) -> int:
 
 
 def _on_this_clock(moment: datetime | None, ahead_ms: int) -> int:
-    """Return a time of the database's clock by the clock of this process, which is `ahead_ms` ahead. 0 for None."""
+    """Convert a time by the database's clock to this process's clock, which is `ahead_ms` ahead. None gives 0."""
     return 0 if moment is None else _ms(moment) + ahead_ms
 
 
@@ -329,7 +329,7 @@ def _key_block(around: _Around, rows: Sequence[ConsumerRow]) -> KeyBlock | None:
 
 def _consumer(row: ConsumerRow, deliveries: Sequence[PendingRow]) -> Consumer:
     mine = [each for each in deliveries if each.consumer_key == row.key]
-    # The deliveries are only the first ones by position. The oldest one of the consumer need not be among them.
+    # The deliveries are only the first ones by position, so the consumer's oldest delivery may be missing.
     delivered_ms = [row.oldest_delivered_ms, *(each.delivered_ms for each in mine)]
     oldest_ms = min((each for each in delivered_ms if each), default=0)
     return Consumer(

@@ -197,7 +197,10 @@ def _row(
 
 
 def _oldest(rows: Sequence[_Numbers]) -> dict[int, int]:
-    """Return when each topic's oldest waiting letter was stored; without a subscription, its oldest. One query."""
+    """Return when each topic's oldest waiting letter was stored. One query.
+
+    Without a subscription, every letter counts as waiting.
+    """
     places = {(row.oldest_ledger, row.oldest_entry): row for row in rows if row.oldest_ledger is not None}
     entries = fetch_entries(
         EntryAt,

@@ -35,7 +35,7 @@ class BookmarkRow:
     is_over: bool  # it has expired and pins nothing
     who: str
     created_at: datetime
-    # Of the sealed ledgers from the bookmark's ledger on. None = no such ledger is sealed.
+    # The size of the sealed ledgers from the bookmark's ledger on. None = no such ledger is sealed.
     kept_bytes: int | None
 
 

@@ -135,8 +135,8 @@ def _keys(order: str, values: dict[str, Any]) -> list[_Key]:
     ids = [row.id for row in fetch(_Id, "topics", "with_subscription", {**values, "limit": _FEW + 1})]
     if len(ids) <= _FEW:
         return fetch_text(_Key, query, {**any_subscription, "topic_ids": ids})
-    # Perhaps most topics have it. Then four pages without this filter contain enough of them, and to look up every
-    # topic with the subscription would take several times as long.
+    # Perhaps most topics have the subscription. Then four pages without this filter contain enough of these topics, and
+    # looking up every topic that has the subscription would take several times as long.
     some = fetch_text(_Key, query, {**any_subscription, "limit": 4 * values["limit"]})
     having = {row.id for row in fetch(_Id, "topics", "having", {**values, "ids": [key.id for key in some]})}
     found = [key for key in some if key.id in having][: values["limit"]]
@@ -161,7 +161,7 @@ def in_order(order: str) -> str:
 def _worst_place(value: float) -> tuple[int, int]:
     """Return the state and time of a place in the order by worst state.
 
-    A number that is not a place means the beginning.
+    A number that is not a place stands for the beginning.
     """
     return divmod(int(value), _STATE_UNIT) if 0 <= value < _STATE_UNIT * 2048 else (0, 0)
 

@@ -30,7 +30,7 @@ ROWS_TO_CHOOSE = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicHead:
-    """A topic, with the sums of its partitions. Its numbers are None if the broker never reported on it."""
+    """A topic, with totals over its partitions. Its numbers are None if the broker never reported on it."""
 
     id: int
     name: str

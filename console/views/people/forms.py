@@ -17,7 +17,7 @@ from console.people.zones import zone_names
 
 __all__ = ["WRONG", "ActiveForm", "NewUserForm", "OwnPasswordForm", "PasswordForm", "RoleForm", "ZoneForm"]
 
-WRONG = "wrong"  # the code of the error in a form whose password is another one
+WRONG = "wrong"  # the error code if the typed password is not the user's
 _MOST_PASSWORD = 1024
 
 

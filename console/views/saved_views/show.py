@@ -23,10 +23,10 @@ __all__ = ["answer_views", "saved_views"]
 @require_http_methods(["GET", "HEAD", "POST"])
 @viewer
 def saved_views(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the user's views and those that others share, one query; or save a view and open it.
+    """Show the user's views and those that others share, with one query. Or save a view and open it.
 
-    422 if the name or the filters cannot be saved, 404 if the path is not a list or is of a topic that the user may not
-    see, 403 if the user may not share.
+    422 if the name or the filters cannot be saved, 403 if the user may not share. 404 if the path leads to no list, or
+    to the list of a topic that the user may not see.
     """
     if request.method != "POST":
         return answer_views(request, rights)
@@ -55,7 +55,7 @@ def saved_views(request: HttpRequest, rights: Rights) -> HttpResponse:
 
 
 def answer_views(request: HttpRequest, rights: Rights, *, refusal: str = "") -> HttpResponse:
-    """Show the page; 422 with a refusal."""
+    """Show the page. 422 if it shows a refusal."""
     context: dict[str, Any] = {"views": all_views(request, rights), "refusal": refusal, "nav": "views"}
     return page(request, rights, "console/pages/views.html", context, status=422 if refusal else 200)
 

@@ -56,12 +56,12 @@ async def fence(consumer: Consumer) -> None:
 
 
 def acked(relay: FrameRelay) -> list[list[tuple[int, int | None]]]:
-    """Return the entries of every ACK, each with the bits of its unacked messages (None = none)."""
+    """Return the entries of every ACK, each with the bits of its unacked messages, or with None if all are acked."""
     return [[(each.entry_id, each.ack_set) for each in ack.ids] for ack in relay.of(events.Ack)]
 
 
 def asked_again(relay: FrameRelay, consumer: TopicConsumer) -> list[list[int]]:
-    """Return the entries that each of a consumer's redelivery requests named."""
+    """Return the entries that the consumer asked for again, one list for each of its redelivery requests."""
     return [
         [entry_id for _, entry_id in request.positions]
         for request in relay.of(events.Redeliver)

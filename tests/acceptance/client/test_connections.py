@@ -93,9 +93,8 @@ async def test_the_wrong_one_of_the_two_ports_is_named_in_the_error(
         with pytest.raises(errors.HandshakeError, match=r"does not speak WebSocket.*begins with pulsar://"):
             await client.subscribe(topic, "s")
     wrong = shared_vela.websocket_url.replace("ws://", "pulsar://")
-    async with Client(
-        wrong, operation_timeout_seconds=0.5
-    ) as client:  # an HTTP server waits for the end of a line
+    # The HTTP server stays silent, because it waits for the end of a line.
+    async with Client(wrong, operation_timeout_seconds=0.5) as client:
         with pytest.raises(
             errors.Timeout, match="accepted the connection but did not answer; is the port right"
         ):

@@ -19,7 +19,7 @@ from tests.support.waiting import wait_until
 from vela import Client
 
 VELA = [sys.executable, "-m", "vela.cli"]
-ENTERS, LEAVES = "\x1b[?1049h", "\x1b[?1049l"  # the terminal's second screen
+ENTERS, LEAVES = "\x1b[?1049h", "\x1b[?1049l"  # codes for the terminal's second screen
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ class Terminal:
         while True:
             try:
                 piece = os.read(self._descriptor, 65536)
-            except OSError:  # the program has ended
+            except OSError:  # raised when the program has ended
                 return
             self._seen.append(piece)
 

@@ -45,7 +45,7 @@ def test_in_a_forked_child_closing_is_quiet_and_all_else_is_refused(service_url:
         view = client.create_table_view(topic)
         for number in range(4):
             producer.send(b"%d" % number, partition_key="key")
-        first = consumer.receive(WAIT_MS)  # which prefetches the others
+        first = consumer.receive(WAIT_MS)  # this call prefetches the other messages
         assert reader.read_next(WAIT_MS).data() == b"0"
         iteration = iter(consumer)
 
@@ -67,9 +67,8 @@ def test_in_a_forked_child_closing_is_quiet_and_all_else_is_refused(service_url:
             lambda: reader.seek(0),
             lambda: producer.send(b"x"),
             lambda: producer.send_async(b"x", lambda result, message_id: None),
-            lambda: producer.send_async(
-                b"x", lambda result, message_id: None
-            ),  # in the parent, this call would wait for room in the queue
+            # In the parent, this call would wait for room in the queue.
+            lambda: producer.send_async(b"x", lambda result, message_id: None),
             producer.flush,
             lambda: view.for_each(print),
             lambda: list(view),

@@ -43,7 +43,7 @@ async def test_frames_are_dropped_doubled_and_delayed(relay: FrameRelay, topic: 
         producer = await client.create_producer(topic)
         relay.to_client = lambda frame: [] if is_message(frame) else [frame]
         await producer.send(b"dropped")
-        await client.get_topic_partitions(topic)  # answered after the message
+        await client.get_topic_partitions(topic)  # when this returns, the message has been dropped
         relay.to_client = lambda frame: [frame, frame] if is_message(frame) else [frame]
         await producer.send(b"doubled")
         assert [(await asyncio.wait_for(consumer.receive(), 10)).data() for _ in range(2)] == [b"doubled"] * 2

@@ -224,7 +224,7 @@ def test_messages_that_vela_client_took_ahead_are_shown_before_they_become_lette
     producer.flush()
     first = [consumer.receive(20_000) for _ in range(4)]
     consumer.negative_acknowledge(first[0])
-    for _ in range(2):  # the first is received, and the second is prefetched with it
+    for _ in range(2):  # the first message again, and the second one, which was prefetched with it
         consumer.negative_acknowledge(consumer.receive(20_000))
     letters = client.subscribe(f"{topic}-s-DLQ", "look", consumer_type=SHARED)
     assert sorted(letters.receive(20_000).data() for _ in range(2)) == [b"0", b"1"]

@@ -237,7 +237,7 @@ async def test_a_seek_that_is_wrong_for_one_topic_moves_none(client: Client, top
     await consumer.close()
     again = await client.subscribe(names, "s")
     first = min(message.message_id() for message in messages if message.topic_name() == names[0])
-    await again.seek(first)  # this message came to the closed consumer
+    await again.seek(first)  # the consumer that received this message is closed
     assert (await again.receive(20_000)).data() == b"a1"
 
 

@@ -18,7 +18,7 @@ from vela.aio.connections import opening
 
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let clients check sooner what a silent port speaks; by default, they wait a second."""
+    """Let clients check sooner which protocol a silent port speaks. By default, they wait a second."""
     monkeypatch.setattr(opening, "_PATIENCE_S", 0.2)
 
 

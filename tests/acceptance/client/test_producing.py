@@ -1,4 +1,4 @@
-"""Publishing to a whole Vela, over TCP and over WebSocket; read back with Apache's client, unmodified."""
+"""Publishing to a whole Vela, over TCP and over WebSocket. Apache's unmodified client reads the messages back."""
 
 from __future__ import annotations
 

@@ -67,9 +67,8 @@ async def test_a_hundred_messages_need_four_pulls(shared_vela: VelaProcess, topi
         shared_vela.http_url, topic, "g", initial_position=InitialPosition.Earliest
     ) as pulling:
         assert await data(pulling, 100) == numbers(100)
-        assert (
-            pulls_answered(shared_vela) == before + 5
-        )  # one more: the first pull found the beginning of the queue
+        # Four pulls for the messages, and before them one that found the beginning of the queue.
+        assert pulls_answered(shared_vela) == before + 5
         publish(shared_vela, topic, b"woken")
         message = await pulling.receive(timeout_millis=20_000)
         assert (message.data(), message.offset(), message.partition_key()) == (b"woken", 100, "k")
@@ -141,7 +140,7 @@ async def test_the_end_of_a_parked_pull_is_not_a_failure(
 async def test_after_silence_the_consumer_pulls_again(
     shared_vela: VelaProcess, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A relay that swallows everything, so that neither side learns that the pull is lost."""
+    """A relay swallows everything, so that neither side learns that the pull is lost."""
     monkeypatch.setattr(pull_queue, "FAILED_MS", 50)
     publish(shared_vela, topic, b"before")
     inner = urlsplit(shared_vela.http_url)

@@ -61,7 +61,7 @@ async def test_concurrent_calls_fail_together_and_the_next_call_tries_again(
     relay: FrameRelay, topic: str
 ) -> None:
     async with Client(relay.service_url) as client:
-        # Once a URL has worked, the client no longer checks what else the port speaks.
+        # Once a URL has worked, the client no longer checks which other protocol the port may speak.
         await client.get_topic_partitions(topic)
         await relay.cut()
         await until(lambda: not client.pool.connections, "the loss of the connection")
@@ -77,7 +77,7 @@ async def test_concurrent_calls_fail_together_and_the_next_call_tries_again(
 
 
 def no_delay_of_sockets_to(port: int) -> dict[tuple[object, ...], bool]:
-    """Return TCP_NODELAY of this process's connections to a port, by their local address."""
+    """Return the TCP_NODELAY option of each of this process's connections to a port, by local address."""
     found = {}
     for entry in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):  # the descriptor of the folder itself is already closed

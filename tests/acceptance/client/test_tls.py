@@ -20,7 +20,7 @@ from vela.wire.binary import commands, replies
 
 @asynccontextmanager
 async def door_with_tls(service_url: str, context: ssl.SSLContext) -> AsyncIterator[str]:
-    """The encrypted service URL of a relay in front of an unencrypted one."""
+    """The encrypted URL of a relay that passes connections on to the unencrypted service URL."""
     inner = urlsplit(service_url)
     assert inner.port is not None
     async with relay(inner.port, context) as port:

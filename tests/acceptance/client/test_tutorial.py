@@ -34,7 +34,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["ws", "pulsar"])
 def test_the_tutorial_prints_what_its_page_says(shared_vela: VelaProcess, scheme: str) -> None:
-    pasted = "".join(f"{block}\n" for block in blocks("python"))  # and Enter
+    pasted = "".join(f"{block}\n" for block in blocks("python"))  # each block, and the Enter key
     standard = "ws://127.0.0.1:8080"
     assert standard in pasted
     url = shared_vela.websocket_url if scheme == "ws" else shared_vela.pulsar_url

@@ -1,4 +1,4 @@
-"""Exclusive producers: which producers are admitted, wait or are fenced, and what a new broker remembers of them."""
+"""Exclusive producers: which producers are admitted, wait or are fenced, and what a new broker knows about them."""
 
 from __future__ import annotations
 

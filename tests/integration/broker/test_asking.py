@@ -1,4 +1,4 @@
-"""Acts requested as by console, commands and API: the allowed drift, the names in refusals, and undone acts."""
+"""Acts, requested as the console, the commands and the API do: allowed drift, names in refusals, undone acts."""
 
 from __future__ import annotations
 

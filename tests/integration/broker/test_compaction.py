@@ -422,9 +422,8 @@ async def test_after_a_failure_the_policy_waits_longer_each_time_and_says_until_
         await round_after(60_000)
         assert one_row(broker_url, retry) == (2, began_ms + 360_000)
         assert "pulsar_compaction_failed_count" in run.metrics_text()
-    async with running(
-        broker_url, clock=clock, wheel_enabled=False
-    ) as run:  # a restart does not shorten the pause
+    # A restart does not shorten the pause.
+    async with running(broker_url, clock=clock, wheel_enabled=False) as run:
         await run.producer()
         await round_after(60_000)
         assert one_row(broker_url, retry)[0] == 2

@@ -98,7 +98,7 @@ async def test_policies_of_a_topic_that_was_created_after_the_plan_are_kept(run:
     assert (await apply(first)).state == "applied"
     refused = await apply(second)
     assert (refused.state, "with other policies" in refused.error) == ("refused", True), refused.error
-    repeated = await apply(third)  # as a broker does after it died before it stored the result
+    repeated = await apply(third)  # a broker that died before it stored the result repeats this
     assert repeated.state == "applied", repeated.error
     await run.producer("orders")
     policies = run.topic("orders").policies

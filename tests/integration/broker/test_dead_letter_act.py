@@ -159,7 +159,7 @@ async def test_one_message_of_a_batch_or_the_whole_batch_becomes_letters(run: Br
 async def test_the_dead_letter_topic_is_the_one_that_clients_use(
     run: BrokerRun, given: dict[str, str], consumer_names: str | None, exists: str, expected: str
 ) -> None:
-    """The act's topic, else that of a connected consumer, else the old default if it exists, else the default."""
+    """The first of these: the act's topic, a connected consumer's topic, the old default if it exists, the default."""
     if exists:
         await run.producer(exists)
     await run.consumer(dead_letter_topic=consumer_names)

@@ -1,4 +1,4 @@
-"""Deadlines the broker keeps: ack timeout and negative ack with delay, by its timing wheel or by a tick alone."""
+"""Deadlines that the broker keeps, by its timing wheel or by ticks alone: ack timeouts and delayed negative acks."""
 
 from __future__ import annotations
 
@@ -144,9 +144,8 @@ async def test_a_redelivery_of_all_on_exclusive_restarts_every_timeout(broker_ur
         await producer.publish(2)
         await consumer.has(4)
         clock.advance(500)
-        assert (
-            run.broker.deadlines.run_due() == 2
-        )  # all must be redelivered, but there are no permits left for them
+        # All must be redelivered, but there are no permits left for them.
+        assert run.broker.deadlines.run_due() == 2
         clock.advance(500)
         assert run.broker.deadlines.run_due() == 0
         consumer.flow(10)

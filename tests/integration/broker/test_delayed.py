@@ -219,7 +219,7 @@ async def test_a_late_consumer_passes_over_delayed_entries_and_gets_them_when_du
 
 
 async def test_acts_that_ack_delayed_messages_leave_nothing_to_deliver(broker_url: str) -> None:
-    """Skip, reset and clear change only the cursor. A waiting message is checked with the cursor when due."""
+    """Skip, reset and clear change only the cursor. When a waiting message is due, it is checked against the cursor."""
     clock = ManualClock()
     async with running(broker_url, clock=clock, **BY_HAND) as run:
         producer = await run.producer()

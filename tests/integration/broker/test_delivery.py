@@ -84,7 +84,7 @@ async def test_one_read_of_chosen_entries_is_bounded_over_all_ledgers(broker_url
         positions = [Position(each.ledger_id, each.entry_id) for each in producer.receipts]
         assert len({each.ledger_id for each in positions}) == 6
         reader, most = run.topic().reader, READ_BYTES >> 20
-        # The positions named first are read first; otherwise a replay would not continue.
+        # The reader takes the wanted positions in the given order; otherwise a replay would not continue.
         for wanted in (
             positions,
             positions[::-1],
@@ -140,7 +140,7 @@ async def test_a_slow_consumer_gets_nothing_and_the_others_go_on(run: BrokerRun)
         lambda: len(slow.deliveries) + len(quick.deliveries) == 200, "everything to be delivered"
     )
     before = len(slow.deliveries)
-    assert before <= 100  # at most one write, after which the transport is known to be full
+    assert before <= 100  # at most one write; after it, the broker knows that the transport is full
     await producer.publish(200)
     await quick.has(400 - before)
     assert len(slow.deliveries) == before
@@ -172,7 +172,7 @@ class Faulty(ConsumerProbe):
         self.neighbour = neighbour
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Break."""
+        """Detach the other consumer, and raise an error."""
         if self.neighbour.consumer is not None:
             self.neighbour.consumer.detach()
         raise RuntimeError("the transport broke")

@@ -31,9 +31,8 @@ from vela.wire.entry import with_checksum
 
 EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
 NO_CACHE: dict[str, Any] = {"tail_cache_bytes": 0}
-BAD_METADATA = with_checksum(
-    b"\x00\x00\x00\x02\xff\xff"
-)  # the checksum is right, but these bytes are not metadata
+# The checksum is right, but these bytes are not metadata.
+BAD_METADATA = with_checksum(b"\x00\x00\x00\x02\xff\xff")
 FILTER = ("tests.support.plugins.ByPayload",)
 
 
@@ -199,7 +198,7 @@ async def test_damaged_entries_end_in_one_ack_and_permits_are_conserved(broker_u
         assert subscription.counters.discarded[Discard.CORRUPT] == expected
 
 
-# -- filters of the project's own ----------------------------------------------------------------------------------
+# -- the project's own filters -------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("S1.7")
@@ -242,7 +241,7 @@ async def test_a_filter_that_puts_a_message_off_keeps_the_order_on_exclusive(bro
         consumer.flow(5)
         assert consumer.payloads == [b"a"]
         clock.advance(1000)
-        assert run.broker.deadlines.run_due() == 1  # the filter is asked again, and delays it again
+        assert run.broker.deadlines.run_due() == 1  # the filter is asked again, and delays the entry again
         assert consumer.payloads == [b"a"]
         ByPayload.is_later = False
         clock.advance(1000)

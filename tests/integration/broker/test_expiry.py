@@ -29,7 +29,7 @@ async def test_older_messages_are_acked_first_by_whole_ledgers_and_then_inside_o
         await run.consumer()
         _, positions = await hourly(run, clock, 3)
         subscription = run.subscription()
-        # The last entry was appended one second ago, the first one twelve seconds ago.
+        # The last entry was appended one second ago, and the first entry twelve seconds ago.
         assert await expire(subscription, 13 * SECOND_MS) == 0
         assert await expire(subscription, 12 * SECOND_MS) == 0, "an entry of exactly this age is not older"
         assert await expire(subscription, int(11.5 * SECOND_MS)) == 2

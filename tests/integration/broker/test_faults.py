@@ -98,11 +98,11 @@ class Traffic:
 
 @asynccontextmanager
 async def traffic(url: str) -> AsyncIterator[Traffic]:
-    """The traffic, after older messages whose entries and counts are not in memory, with clients attached."""
+    """The traffic with its clients attached. Neither the entries nor the counts of older messages are in memory."""
     async with running(url, ledger_max_entries=4, tail_cache_bytes=0) as run:
         faults = StorageFaults()
         producer = LastingProducer(run)
-        for payload in OLD:  # an append for each, so that they fill ledgers
+        for payload in OLD:  # with an append for each message, so that they fill ledgers
             producer.publish_all([payload])
             await eventually(lambda: producer.is_done, "the first messages")
         old = [Position(each.ledger_id, each.entry_id) for each in producer.receipts]
@@ -112,7 +112,7 @@ async def traffic(url: str) -> AsyncIterator[Traffic]:
         for each in (reader, again, late):
             each.attach()
             await each.attached()
-        # This consumer leaves. The next one gets its entries by a replay, which reads chosen entries and no range.
+        # This consumer leaves. Its entries reach the next one by a replay, which reads chosen entries and not a range.
         first = await run.consumer(subscription="again", permits=3, name="leaves")
         await first.has(3)
         assert first.consumer is not None
@@ -139,7 +139,7 @@ async def test_the_list_of_calls_matches_the_traffic(broker_url: str) -> None:
         pytest.param(call, moment, id=f"{moment.value} {call}")
         for call in sorted(CALLS)
         for moment in Moment
-        if moment is BEFORE or not call.startswith("pool.")  # borrowing a connection can only fail before
+        if moment is BEFORE or not call.startswith("pool.")  # borrowing a connection fails only before
     ],
 )
 async def test_a_fault_in_a_call_still_answers_the_client(
@@ -219,7 +219,7 @@ async def test_state_of_deduplication_whose_flush_fails_is_stored_by_a_later_one
     faults = StorageFaults()
     topics = [await run.policies(f"t{number}", deduplication=True) for number in range(3)]
     with faults.installed():
-        faults.fail("deduplication.flush", times=4)  # the flush of all three fails, then those of halves
+        faults.fail("deduplication.flush", times=4)  # the flush of all three fails; then smaller ones
         for number in range(3):
             await (await run.producer(f"t{number}")).publish(1)
         query = "SELECT count(DISTINCT topic_id) FROM vela_deduplicated_producer"

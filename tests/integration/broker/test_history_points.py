@@ -94,7 +94,7 @@ async def test_a_bucket_counts_how_long_acks_took(run: BrokerRun, clock: ManualC
     ) == [([0] * 6 + [3],), ([0] * 14 + [1],)]
     late = PointRow(1, 7, None, None, 0, 1, 0, 0, 0, 0, None, [1, 2])
     async with run.broker.pool.use() as connection:
-        # The minute of both buckets has been rolled up already, so both count in one row of the next minute.
+        # The minutes of both buckets have been rolled up already, so both count in one later row.
         await connection.execute(
             "UPDATE vela_stats_progress SET until_ms = %s WHERE resolution_s = 60", (10**15,)
         )

@@ -48,7 +48,7 @@ async def test_an_awaited_send_is_durable_and_keeps_every_field(run: BrokerRun) 
 
 
 async def test_an_entry_that_no_frame_has_room_for_is_compressed_or_refused(run: BrokerRun) -> None:
-    """A copy of a compressed message: a client closes its connection at a larger frame, and gets it again."""
+    """A client that gets too large a frame closes its connection, reconnects, and gets the same frame again."""
     producer = await InternalProducer.open(run.broker, "t", name="own")
     consumer = await run.consumer(permits=10)
     payloads = b"x" * 20_000, b"small"

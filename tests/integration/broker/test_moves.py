@@ -188,6 +188,26 @@ async def test_a_move_that_the_database_refuses_leaves_the_cursor_where_it_was(r
     assert again.positions == positions[5:]
 
 
+async def test_a_move_that_fails_inside_the_broker_leaves_the_cursor_where_it_was(
+    run: BrokerRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    positions, consumer = await ten_delivered(run)
+    assert await consumer.ack_durably(*positions[:7]) is None
+    before = run.subscription().cursor.mark_delete
+
+    async def fails(*_: object, **__: object) -> bool:
+        raise TypeError("tested")
+
+    monkeypatch.setattr(cursor_move.StagedMove, "store", fails)
+    assert consumer.consumer is not None
+    with pytest.raises(TypeError, match="tested"):
+        await consumer.consumer.seek_position(EARLIEST, None)
+    assert run.subscription().cursor.mark_delete == before
+    assert one_row(run.database_url, "SELECT state, error FROM vela_act") == ("failed", "tested")
+    await run.flushed()
+    assert one_row(run.database_url, "SELECT acked_messages FROM vela_cursor") == (7,)
+
+
 @pytest.mark.parametrize("table", ["vela_act", "vela_subscription"])
 async def test_an_unsubscribe_that_the_database_refuses_leaves_the_subscription(
     run: BrokerRun, table: str

@@ -44,7 +44,7 @@ async def turn(run: BrokerRun) -> None:
 
 
 async def close_segment(run: BrokerRun) -> int:
-    """Close the open segment after everything stored so far, and return its id."""
+    """Close the open segment, so that later entries go to the next one. Return the closed segment's id."""
     closing = run.broker.segments.open_id
     await run.broker.segments._open_next()
     await run.broker.segments._refresh_views()

@@ -169,7 +169,7 @@ async def test_an_undo_is_refused_as_a_whole_if_a_later_act_moved_one_of_them(ru
         "SELECT id FROM vela_act WHERE part_of_id = %s AND topic_name LIKE '%%-0'",
         act_id,
     )
-    # But a part can be undone if no later act moved its cursor.
+    # The act's part for one partition can still be undone if no later act moved that cursor.
     await done(run, "undo", topic=of(0), undo_of=part)
     assert backlogs(run) == [6, 10, 9]
 

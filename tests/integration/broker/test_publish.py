@@ -102,7 +102,7 @@ async def test_a_copy_stores_the_rows_of_every_topic_except_the_fenced_one(run: 
     await good.publish(1)
     await stale.publish(1)
     first = run.proxy.trap(COPY, Moment.HOLD_REQUEST)
-    good.send(LARGE)  # held, so that the next sends of both topics are gathered into one commit
+    good.send(LARGE)  # held, so that both topics' next sends share one commit
     await first.caught.wait()
     second = run.proxy.trap(COPY, Moment.HOLD_REQUEST)
     stale.send(LARGE)

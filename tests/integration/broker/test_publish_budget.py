@@ -97,7 +97,7 @@ async def test_many_connections_use_bounded_memory_and_everything_is_stored_in_o
         reading = await run.consumer("t0", permits=1000)
         budget = run.broker.publishes
         with closing(psycopg.connect(broker_url)) as slow:
-            slow.execute("LOCK TABLE vela_topic_owner IN EXCLUSIVE MODE")  # appends wait
+            slow.execute("LOCK TABLE vela_topic_owner IN EXCLUSIVE MODE")  # makes appends wait
             for peer in peers:
                 peer.flood()
             await eventually(lambda: budget.pauses >= PEERS, "every publishing connection paused")
@@ -140,7 +140,7 @@ async def test_sends_of_a_producer_that_leaves_are_no_longer_counted(broker_url:
             assert LIMIT_BYTES // 2 < budget.size_bytes < LIMIT_BYTES
         else:
             assert gone.producer is not None
-            gone.producer.detach()  # the messages that it sent are stored nevertheless
+            gone.producer.detach()  # the messages that it has sent are still stored
             assert budget.size_bytes > LIMIT_BYTES
         await stays.has_receipts(10)
         await eventually(lambda: budget.size_bytes == 0, "nothing held")

@@ -66,7 +66,7 @@ async def test_offsets_are_dense_over_batches_ledgers_and_restarts(broker_url: s
             at += size
         assert at == 60
         assert len(run.topic().log.ledgers) > 2
-    async with running(broker_url) as run:  # nothing is in memory now, so offsets are looked up in PostgreSQL
+    async with running(broker_url) as run:  # memory is empty, so offsets are looked up in PostgreSQL
         for offset in range(60):
             answer = await answered(run, ask(offset, most=3))
             assert answer.status is PullStatus.FOUND
@@ -165,7 +165,7 @@ async def test_a_woken_pull_is_not_parked_a_second_time(broker_url: str) -> None
         producer = await run.producer()
         waiting = await parked(run, ask(0, matches=tagged("A"), park_ms=60_000))
         await publish(producer, b"other", tag="B")
-        clock.advance(6_000)  # the timer checks every queue now, with each pull's filter
+        clock.advance(6_000)  # now the timer checks every queue, with the filter of each pull
         assert run.broker.deadlines.run_due() == 1
         answer = await result(waiting)
         assert (answer.status, answer.next_begin_offset) == (PullStatus.NONE_MATCHED, 1)
@@ -196,7 +196,7 @@ async def test_an_error_while_waking_answers_and_is_not_parked_again(
 
 @pytest.mark.row("S3.17")
 async def test_nothing_arrives_between_looking_and_parking(run: BrokerRun) -> None:
-    """Pulls at the end race with appends. The next append wakes every parked pull, and none waits for a timer."""
+    """Pulls at the log's end race with appends. The next append wakes every parked pull, and none waits for a timer."""
     producer = await run.producer()
     offset = 0
     for number in range(50):

@@ -1,4 +1,4 @@
-"""Redelivery counts, one test for each way a message comes back, and the order of replays."""
+"""Redelivery counts, with one test for each way in which a message comes back, and the order of replays."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_a_request_for_chosen_entries_raises_the_counts_of_these_only(stil
     assert consumer.consumer is not None
     consumer.consumer.redeliver([positions[2], positions[0]])
     await consumer.has(10)
-    assert consumer.positions[8:] == [positions[0], positions[2]]  # ascending
+    assert consumer.positions[8:] == [positions[0], positions[2]]  # in the log's order
     assert counts(consumer, 2) == [2, 2]
     assert still.subscription().dispatcher.redelivery_count(positions[1]) == 1
 

@@ -201,7 +201,7 @@ async def test_letters_that_cannot_be_redriven_stay_and_are_counted(run: BrokerR
         letter(4),
     )
     holder = await run.consumer(DLQ, "dead", permits=1)
-    await holder.has(1)  # and a consumer holds this letter for now
+    await holder.has(1)  # a consumer holds the first letter for now
     _, plan = await planned(run, "redrive", {"to_topic": "orders"}, **HERE)
     assert plan["words"][0].startswith("3 messages")
     _, result = await done(run, "redrive", **HERE)
@@ -225,7 +225,7 @@ async def test_letters_that_cannot_be_redriven_stay_and_are_counted(run: BrokerR
 async def test_a_letter_that_the_plan_did_not_read_opens_no_other_namespace(
     run: BrokerRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The operator's rights were checked for the namespaces in the plan, and any producer can set REAL_TOPIC."""
+    """Any producer can set REAL_TOPIC, and the operator's rights were checked only for the namespaces in the plan."""
     monkeypatch.setattr(redrive, "_PLAN_ENTRIES", 1)
     elsewhere = "persistent://other/place/pears"
     back = await dead(run, letter(0), letter(1, origin=elsewhere), letter(2))
@@ -307,7 +307,7 @@ async def test_a_plan_names_the_topics_that_do_not_exist(run: BrokerRun) -> None
 async def test_a_broker_that_starts_continues_a_redrive(
     broker_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The broker dies after publishing a piece and before acknowledging it: this piece comes twice, the rest once."""
+    """The broker dies after publishing a piece and before acknowledging it. Only this piece is published twice."""
     monkeypatch.setattr(redrive, "PIECE_MESSAGES", 10)
     async with running(broker_url) as run:
         await dead(run, *(letter(n) for n in range(50)))

@@ -23,7 +23,7 @@ from tests.support.broker_harness import (
 )
 from tests.support.postgres_proxy import Moment
 
-BAD = 77  # messages of an entry that the table below does not take
+BAD = 77  # PostgreSQL refuses an entry with this many messages
 
 
 def refuse_bad_entries(run: BrokerRun) -> None:
@@ -39,7 +39,7 @@ async def test_a_refused_append_closes_its_producer_and_no_other(run: BrokerRun,
     refuse_bad_entries(run)
     sql = 'COPY "vela_entry_1"' if payload else 'INSERT INTO "vela_entry_1"'
     trap = run.proxy.trap(sql, Moment.HOLD_REQUEST)
-    good.send(payload)  # held, so that the next sends of both topics are gathered into one statement
+    good.send(payload)  # held, so that both topics' next sends share one statement
     await trap.caught.wait()
     second = run.proxy.trap(sql, Moment.HOLD_REQUEST)
     bad.send(payload)
@@ -143,7 +143,7 @@ async def test_a_refused_cursor_delays_no_other_and_recovers_by_itself(run: Brok
 
 
 async def test_a_refused_cursor_leaves_the_common_flush(run: BrokerRun) -> None:
-    """One statement stores the other cursors again, and a wait for all cursors to be stored ends."""
+    """After that, one statement again stores all other cursors, and a flush that waits for all cursors ends."""
     producer = await run.producer()
     names = ["bad", *(f"good {number}" for number in range(8))]
     consumers = [await run.consumer(subscription=name, permits=10) for name in names]
@@ -222,7 +222,7 @@ class Breaking(ProducerProbe):
     """A producer whose transport breaks at the first receipt."""
 
     def on_receipts(self, receipts: object) -> None:
-        """Break."""
+        """Raise an error."""
         raise RuntimeError("the transport broke")
 
 

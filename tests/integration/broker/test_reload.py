@@ -29,7 +29,7 @@ async def test_durably_acked_messages_are_not_redelivered_and_all_others_are(
             some = chance.sample(positions, 15)
             assert await consumer.ack_durably(*some) is None
             acked |= set(some)
-        consumer.ack(*chance.sample(positions, 20))  # not flushed, so they may be redelivered or not
+        consumer.ack(*chance.sample(positions, 20))  # not flushed, so these messages may be redelivered
         maybe = {each for each in positions if run.subscription().cursor.is_acked(each)} - acked
     async with running(broker_url) as again:
         consumer = await again.consumer(permits=1000)
@@ -128,7 +128,7 @@ async def test_acks_whose_counts_must_be_read_count_before_the_next_consumer_att
     async with running(broker_url) as run:
         first = await run.consumer()
         monkeypatch.setattr(TopicReader, "load_index", when_allowed)
-        first.ack(positions[5])  # nothing of the log is in memory yet
+        first.ack(positions[5])  # no part of the log is in memory yet
         first.ack(positions[7])
         assert first.consumer is not None
         first.consumer.detach()

@@ -62,7 +62,7 @@ async def test_a_topic_reloaded_between_two_reports_is_reported_as_it_is_now(run
     await publish(run, "t", 3)
     await consumer.has(3)
     await report(run)
-    for _ in range(2):  # two old objects and the new one change within a second
+    for _ in range(2):  # so the counts of three objects change before one report
         await publish(run, "t", 1)
         await run.broker.endings.unload([T])
         consumer = await run.consumer(permits=10)

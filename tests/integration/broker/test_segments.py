@@ -102,7 +102,7 @@ async def test_the_ledgers_of_many_topics_move_to_the_next_segment_in_one_statem
             producer.send()
         for producer in producers:
             await producer.has_receipts(3)
-        assert len(statements) <= 2  # one per lane of the writer
+        assert len(statements) <= 2  # at most one for each lane of the writer
         assert one_row(broker_url, "SELECT count(*) FROM vela_entry_2") == (40,)
         sealed = "SELECT entries, messages, count(*) FROM vela_ledger WHERE state = 'sealed' GROUP BY 1, 2"
         assert rows(broker_url, sealed) == [(2, 2, 40)]

@@ -12,7 +12,7 @@ from tests.support.lifetime import keeping, recounted, settled
 TOPICS = 10
 PAYLOAD_BYTES = 4096
 SEGMENT_BYTES = 256 * 1024
-ROUND = 8  # entries per topic
+ROUND = 8  # entries for each topic
 ROUNDS = 50
 TIMES = 20
 

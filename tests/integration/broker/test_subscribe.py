@@ -241,7 +241,7 @@ async def test_a_missing_topic_is_looked_for_once_if_nobody_may_create_it(run: B
     asking = [asyncio.ensure_future(run.broker.topics.open(name, create=True)) for _ in range(50)]
     found = await asyncio.gather(*asking, return_exceptions=True)
     assert len(found) == 50
-    assert len({id(each) for each in found}) == 1  # they share one load, and its error
+    assert len({id(each) for each in found}) == 1  # all of them share one load and its error
     assert isinstance(found[0], TopicNotFound)
 
 

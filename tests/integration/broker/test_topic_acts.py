@@ -1,4 +1,4 @@
-"""Acts on policies, requested as by console, commands and API: bad input changes nothing."""
+"""Acts on policies, requested as the console, the commands and the API do. Bad input changes nothing."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ async def test_a_topic_loaded_while_its_policies_change_has_the_new_ones(run: Br
     await done("unload")
     trap = run.proxy.trap("FROM vela_ledger WHERE topic_id", Moment.HOLD_REQUEST)
     coming = asyncio.ensure_future(run.producer())
-    await trap.caught.wait()  # the load has read the old document
+    await trap.caught.wait()  # the load has read the old policies
     changing = asyncio.ensure_future(done("set_topic_policies", set={"max_consumers": "1"}))
     await eventually(
         lambda: one_row(run.database_url, "SELECT policies FROM vela_topic") != ({},), "the stored change"

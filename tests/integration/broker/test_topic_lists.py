@@ -38,8 +38,10 @@ async def test_after_a_lost_notification_the_lists_are_read_again_once_the_broke
     watch = await broker.watch_topics(
         "public/default", TopicPattern("public/default/.*"), lambda added, removed: None
     )
-    async with broker.pool.use() as connection:
-        await connection.execute("UPDATE vela_topic SET name = name")  # notifies nobody
-    broker._resumed()
     await run.producer(BASE)
-    await until(lambda: watch.names == {BASE}, "the list, read again")
+    await until(lambda: watch.names == {BASE}, "the topic")
+    async with broker.pool.use() as connection:
+        # Unlike the statements that create or delete topics, this one notifies nobody.
+        await connection.execute("UPDATE vela_topic SET name = name || '-renamed'")
+    broker._resumed()
+    await until(lambda: watch.names == {f"{BASE}-renamed"}, "the list, read again")

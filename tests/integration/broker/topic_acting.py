@@ -39,7 +39,7 @@ async def done(kind: str, topic: str = T, **parameters: Any) -> acts.ActView:
 
 
 async def one_by_one(producer: ProducerProbe, count: int) -> list[Position]:
-    """Publish messages with a commit each, so that a ledger can end after any of them."""
+    """Publish each message in a separate commit, so that a ledger can end after any message."""
     return [(await producer.publish(1))[0] for _ in range(count)]
 
 

@@ -1,4 +1,4 @@
-"""A consumer and producer in one that only records its events."""
+"""A stand-in for a consumer or a producer that only records its events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Sink"]
 
 
 class Sink:
-    """Takes a consumer's and a producer's events from a connection, and records them in `told`."""
+    """Receives the events of consumers and producers from a connection, and records them in `told`."""
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []

@@ -12,7 +12,7 @@ from tests.integration.client.consumer.desk import TOPIC, desk_running
 from tests.support.waiting import until
 from vela.aio.client import Client
 
-TURNS = 80  # of the loop; opening takes fewer
+TURNS = 80  # of the event loop; opening takes fewer turns
 
 Opening = Callable[[Client], Awaitable[object]]
 
@@ -29,7 +29,7 @@ async def test_opening_cancelled_at_any_turn_of_the_loop_leaves_nothing_at_the_b
     opening: Opening, opened: type[events.Event], closed: type[events.Event]
 ) -> None:
     async with desk_running() as desk:
-        await desk.client.partitions(TOPIC)  # connected
+        await desk.client.partitions(TOPIC)  # so that the client is connected
         finished = 0
         for turns in range(TURNS):
             task = asyncio.ensure_future(opening(desk.client))

@@ -69,7 +69,7 @@ async def test_an_attempt_that_failed_is_not_remembered(tcp_peer: ScriptedPeer) 
 async def test_a_connection_that_breaks_while_opening_is_not_reused(peer: ScriptedPeer) -> None:
     def admit_and_babble(link: Link, _event: events.Connect) -> None:
         link.engine.send_connected()
-        link.raw(b"".join(link.engine.data_to_send()) + bytes(100))  # in one piece
+        link.raw(b"".join(link.engine.data_to_send()) + bytes(100))  # CONNECTED and garbage, in one piece
 
     peer.on(events.Connect, admit_and_babble)
     async with Client(peer.url) as client:
@@ -124,7 +124,7 @@ def test_connecting_takes_ten_seconds_at_most_unless_told_otherwise() -> None:
 
 @pytest.mark.row("S0.3")
 async def test_a_black_hole_is_an_error_when_the_time_is_up() -> None:
-    with socket.socket() as hole:  # its queue is full: further connections are not even refused
+    with socket.socket() as hole:  # when its queue is full, further connections get no answer
         hole.bind(("127.0.0.1", 0))
         hole.listen(0)
         port = hole.getsockname()[1]
@@ -191,7 +191,7 @@ async def test_bytes_of_payloads_are_always_released(peer: ScriptedPeer) -> None
                     # One message in three is for a consumer that does not exist.
                     peer.link.deliver(1 + entry_id % 3 // 2, payload, entry_id=entry_id)
                 peer.link.flush()
-                await client.partitions(TOPIC)  # answered after all messages
+                await client.partitions(TOPIC)  # the answer comes after all messages
             gc.collect()
             after, _ = tracemalloc.get_traced_memory()
         finally:

@@ -33,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> KeyPair:
 
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make clients wait only briefly for an answer, instead of seconds, because peers here answer at once."""
+    """Make clients wait only briefly for an answer, because the peers in these tests answer at once."""
     monkeypatch.setattr(opening, "_PATIENCE_S", 0.1)
     monkeypatch.setattr(other_door, "_ANSWER_S", 0.3)
 
@@ -137,7 +137,7 @@ async def test_the_error_about_a_port_with_tls_names_the_right_scheme(
 
 @pytest.mark.parametrize("scheme", ["wss", "pulsar+ssl"])
 async def test_a_port_that_requires_tls_for_http_too_is_not_mistaken_for_plain_http(scheme: str) -> None:
-    """The port answers slowly over TLS, but tells a plain HTTP client at once that plain HTTP is wrong."""
+    """The port answers slowly over TLS. But a client that speaks plain HTTP learns at once that plain HTTP is wrong."""
     async with waits_for_lines(
         b"HTTP/1.1 400 The plain HTTP request was sent to HTTPS port\r\n\r\n"
     ) as heard:

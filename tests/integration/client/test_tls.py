@@ -73,12 +73,12 @@ async def test_a_door_without_tls_is_a_handshake_error(websocket: bool) -> None:
     async with ScriptedPeer.started() as peer:
         url = f"{'wss' if websocket else 'pulsar+ssl'}://127.0.0.1:{peer.port}"
         peer.max_message_bytes = (
-            1000  # the peer takes the TLS hello for a frame that is too large, and hangs up
+            1000  # the peer mistakes the TLS hello for a frame above this limit, and hangs up
         )
         async with Client(url, AuthenticationToken("secret")) as client:
             with pytest.raises(errors.HandshakeError, match="does not speak TLS"):
                 await client.partitions(TOPIC)
-        # The client's check of what else the port speaks contains no credentials and no topic.
+        # The request with which the client checks for another protocol contains no credentials and no topic.
         assert [(type(event), getattr(event, "auth_data", b"")) for event in peer.heard] == [
             (events.Connect, None)
         ]

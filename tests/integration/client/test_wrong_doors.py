@@ -103,7 +103,7 @@ async def test_an_interrupted_handshake_is_reported_with_the_data_received() -> 
 
 @asynccontextmanager
 async def closing(taken: list[int]) -> AsyncIterator[int]:
-    """Run a server that closes connections without an answer. Yield its port. `taken` grows with each."""
+    """Run a server that closes connections without an answer. Yield its port. `taken` grows with each connection."""
 
     async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         taken.append(1)
@@ -138,7 +138,7 @@ async def test_a_port_that_closes_without_an_answer_is_retried_and_named_at_the_
     ):
         with pytest.raises(errors.Timeout, match=f"given up after 0.4 s; the last failure: .*{said}"):
             await client.create_producer(TOPIC)
-    # One attempt makes three connections, because it also checks what else the port speaks.
+    # One attempt makes three connections, because the client also checks which other protocol the port may speak.
     assert len(taken) > 3
 
 

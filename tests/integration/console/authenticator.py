@@ -18,7 +18,7 @@ STEP_S = 30
 
 
 class Phone:
-    """Shows codes. The console reads the same clock."""
+    """The app, which shows codes. The console reads the same clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 1_790_000_010.0

@@ -124,7 +124,7 @@ def open_shop() -> Shop:
     """Create `orders` with 20 messages in two ledgers, and the subscription `billing` in the middle of them."""
     now_ms = int(time.time() * 1000)
     topic = make_topic(ORDERS, backlog=14, rate=3.0, state=SubscriptionState.DRAINING)
-    # A flush between tests deletes the row, but not the table.
+    # Emptying the tables between tests deletes this row, but not the segment's own table.
     segment, _ = Segment.objects.get_or_create(pk=1, defaults={"opened_ms": now_ms})
     sealed, opened = Ledger.objects.bulk_create(
         [

@@ -41,7 +41,7 @@ def started_console() -> Iterator[StartedConsole]:
         cwd=PROJECT_DIR,
         env={
             **os.environ,
-            "VELA_SECRET_KEY": settings.SECRET_KEY,  # both must read the same session
+            "VELA_SECRET_KEY": settings.SECRET_KEY,  # the tests and the console must read the same sessions
             "DATABASE_URL": f"postgresql://{at['USER']}:{at['PASSWORD']}@{at['HOST']}:{at['PORT']}/{at['NAME']}",
         },
     )
@@ -74,7 +74,7 @@ def window(browser: Browser, url: str) -> Iterator[Page]:
         yield context.new_page()
     finally:
         context.close()
-        wait_until(_is_database_idle, "the console's last query")  # the tables are emptied next
+        wait_until(_is_database_idle, "the console's last query")  # next, the tables are emptied
 
 
 def _is_database_idle() -> bool:

@@ -51,7 +51,7 @@ def operations() -> list[Any]:
 
 
 def closed(schema: Any) -> Any:
-    """Return the schema, in which no object may have members that it does not name."""
+    """Return the schema, changed so that an object may have no members except those that it names."""
     if isinstance(schema, list):
         return [closed(each) for each in schema]
     if not isinstance(schema, dict):
@@ -61,7 +61,7 @@ def closed(schema: Any) -> Any:
 
 
 def check(answer: Any, responses: dict[str, Any], **changed: Any) -> None:
-    """Raise ValidationError if the answer, with changed members, is not one of the described responses."""
+    """Raise ValidationError if the answer is not one of the described responses. `changed` replaces members of it."""
     response = responses.get(str(answer.status_code)) or DOCUMENT["components"]["responses"]["Problem"]
     schema = response["content"][answer["Content-Type"]]["schema"]
     whole = closed(schema | {"components": DOCUMENT["components"]})

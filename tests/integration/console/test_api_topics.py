@@ -260,7 +260,7 @@ def test_stats_of_a_partitioned_topic_are_sums(looker: Client, partitioned: Topi
     body = looker.get(f"{TOPICS}/persistent/shop/eu/dates/stats").json()
     new, slow = body["subscriptions"]
     assert (slow["consumers"], slow["cursors"], slow["message_rate_out"]) == (2, 2, 3.0)
-    # Counted from logs and cursors, not from the owners' reports.
+    # The API counts these from logs and cursors, and ignores the owners' reports.
     assert (slow["backlog_messages"], slow["backlog_bytes"], slow["standing"]["state"]) == (
         17,
         2080,

@@ -89,7 +89,7 @@ def test_changes_during_a_pause_are_shown_when_the_page_goes_on(page: Page, shop
 
 
 def test_a_pause_in_one_tab_is_shown_in_the_other(page: Page, shop: Shop) -> None:
-    """It holds there too: a page that said “live” would stand still."""
+    """A pause holds in every tab, so a page that still said “live” would be wrong."""
     open_live(page)
     other = page.context.new_page()
     other.goto("/topics")

@@ -402,7 +402,7 @@ def test_a_waiting_statement_is_shown_without_its_literals(shop: Shop, statement
 
 @pytest.mark.django_db(transaction=True)
 def test_a_wait_counts_from_when_the_lock_was_asked_for(shop: Shop) -> None:
-    """The statement first works for half a second: its wait for an advisory lock does not count."""
+    """For its first half second, the statement waits for an advisory lock. This wait counts as work."""
     work = "DO 'BEGIN PERFORM pg_advisory_xact_lock(4711); LOCK TABLE auth_user; END'"
     working = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'advisory' AND query_start < now() - interval '0.5 s'"
     with (

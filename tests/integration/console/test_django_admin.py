@@ -1,6 +1,7 @@
-"""`/django-admin/` must not remove the last admin, and takes schedules from users as the console's pages do.
+"""`/django-admin/` must not remove the last admin. Like the console's pages, it deletes the schedules of a user who
+may not have them any more.
 
-A login deletes the sessions that have expired.
+A login deletes all sessions that have expired.
 """
 
 from __future__ import annotations

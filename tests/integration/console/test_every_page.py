@@ -236,7 +236,7 @@ def test_pages_refuse_post_requests(address: str, operator: Client, shop: Shop) 
 def test_an_address_for_a_form_leads_a_browser_to_the_page_with_the_form(
     address: str, page: str, operator: Client
 ) -> None:
-    """A browser opens such an address after a login in between; a page that answers the form reads its blocks there."""
+    """A browser may open such an address after a login, and the page that answers the form loads its blocks there."""
     assert operator.get(address)["Location"] == page
     assert operator.put(address).status_code == 405
 

@@ -1,4 +1,4 @@
-"""`manage.py setrole`: what it changes, what it refuses, and what the act log keeps of it."""
+"""`manage.py setrole`: what it changes, what it refuses, and what it records in the act log."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def past(shop: Shop) -> Shop:
 
 
 def rolled_until(minutes: int) -> None:
-    """Record that Celery has rolled points up until this long ago."""
+    """Record that Celery has rolled up all points that are older than this."""
     StatsProgress.objects.create(resolution_s=60, until_ms=minutes_ago(minutes))
 
 

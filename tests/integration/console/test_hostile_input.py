@@ -1,7 +1,7 @@
 """Every address of the console with hostile values: an answer below 500 and no traceback in the log.
 
-The addresses come from Django's resolver, and the names in query strings and forms are those that the views read, so
-new addresses and names are tried too. Django's own admin is left out, because its views are Django's.
+The addresses come from Django's resolver. The names in query strings and forms are those that the views read. So new
+addresses and names are tried too. Django's own admin is left out, because its views are Django's.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Watched(QueryDict):
 
 
 def try_all(names: set[str], status_of_all: Callable[[list[str], str], int]) -> set[str]:
-    """Send every hostile value under every name, until the view reads no name that was not tried."""
+    """Send every hostile value under every name, and then under each other name that the view reads."""
     tried: set[str] = set()
     while new := names - tried:
         for what, value in HOSTILE.items():
@@ -166,7 +166,7 @@ def filled(route: str, values: dict[str, str]) -> str:
 
 @pytest.fixture
 def people(admin: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Client:
-    """An admin who gets plans at once, and answers instead of exceptions, as in production. Act 1 is planned."""
+    """An admin whose plans are ready at once. As in production, exceptions become answers. Act 1 is planned."""
     fake = FakeActs()
     fake.plan("skip", topic=ORDERS, subscription="billing", parameters={}, who="anna", origin="console")
     for name in ("plan", "apply", "refuse", "plan_undo", "get"):
@@ -258,7 +258,7 @@ def test_hostile_forms_cause_no_fault(
 
     if status_with("") in (404, 405):
         return
-    names.discard("csrfmiddlewaretoken")  # Django does not check it for the test's client
+    names.discard("csrfmiddlewaretoken")  # Django does not check this token for the test's client
     # All fields get the value at once, because a form checks each independently.
     tried = try_all(names, lambda some, value: status_with(f"to=id&messages=1&{given(some, value)}"))
     assert FORMS.get(route, set()) <= tried

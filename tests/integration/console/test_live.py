@@ -66,7 +66,7 @@ class Stream:
         self, own_feed: Feed, query: str, session: str = "", *, method: str = "GET", host: str = "localhost"
     ) -> None:
         headers = [(b"host", host.encode()), (b"cookie", f"sessionid={session}".encode())]
-        communicator: Any = ApplicationCommunicator  # asgiref has no types for it
+        communicator: Any = ApplicationCommunicator  # asgiref has no types for this
         self._peer = communicator(
             live_application(own_feed),
             {
@@ -169,7 +169,7 @@ async def test_a_notification_reaches_the_pages_that_show_what_changed(vera: str
 async def test_streams_share_two_connections_and_hold_no_other(vera: str, observer: Observer) -> None:
     own_feed = Feed()
     streams = [await opened(own_feed, "key=topic:5", vera) for _ in range(3)]
-    assert (await streams[0].health())["effects"]  # so the watch has opened its connection
+    assert (await streams[0].health())["effects"]  # after this, the watch has opened its connection
     # The connection that read the user's rights is closed, and PostgreSQL takes a moment to end it.
     await until(lambda: held(observer) == 2, "nothing but the feed's and the watch's connection")
     assert len(listeners(observer)) == 1
@@ -362,7 +362,7 @@ def beat(observer: Observer, *, age_s: float = 0.0) -> None:
 
 
 async def until_health(stream: Stream, words: str) -> dict[str, Any]:
-    """Wait for a `health` event whose text contains `words`; with empty `words`, for one that says all is well."""
+    """Wait for a `health` event whose text contains `words`. If `words` is empty, it must say that all is well."""
     async with asyncio.timeout(WAIT_S):
         while words not in (found := await stream.health())["html"] or bool(words) != bool(found["html"]):
             pass

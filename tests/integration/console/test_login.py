@@ -20,7 +20,7 @@ def test_a_user_logs_in_and_out(anonymous: Client) -> None:
     right = anonymous.post("/login?next=/acts", {"username": "ada", "password": "tested-7", "next": "/acts"})
     assert right["Location"] == "/acts"
     assert anonymous.get("/").status_code == 200
-    for _ in range(2):  # the second time from a page that another window has logged out
+    for _ in range(2):  # the second time, as if another window had logged the user out
         assert anonymous.post("/logout")["Location"] == "/login"
     assert anonymous.get("/topics").status_code == 302
 

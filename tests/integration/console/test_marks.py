@@ -57,7 +57,7 @@ RAW = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028
 @pytest.fixture
 def hostile(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Shop:
     """The shop, with every text of a client replaced."""
-    check_topic_name(TOPIC)  # the broker admits it
+    check_topic_name(TOPIC)  # the broker accepts this name
     Topic.objects.filter(pk=shop.topic.pk).update(name=TOPIC)
     Subscription.objects.update(name=NAME)
     ConsumerSession.objects.update(name=NAME, client_version=NAME, subscription_name=NAME)

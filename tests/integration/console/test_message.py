@@ -258,7 +258,7 @@ def test_a_subscription_that_gets_delayed_messages_at_once_delays_none(
 
 
 def test_times_that_no_clock_shows_are_written_as_numbers(operator: Client, db: None) -> None:
-    """A client may send any 64 bits as a time."""
+    """A client may send any 64-bit number as a time."""
     far_ms = 2**63 - 1
     log = write_log(
         ODD,

@@ -1,4 +1,4 @@
-"""The message browser: what it finds, how it says how far it looked, and what it refuses."""
+"""The message browser: what it finds, what it refuses, and how it says how far it has looked."""
 
 from __future__ import annotations
 
@@ -674,7 +674,7 @@ def plainly(filters: Filters, message: Message) -> bool:
 
 @pytest.fixture
 def clean_log(db: None, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A function that names a new topic for an example, and makes searches read only a few entries at a time."""
+    """A context manager that yields a new topic's name, and makes searches read only a few entries at a time."""
     numbers = count()
 
     @contextmanager

@@ -222,7 +222,7 @@ def test_an_export_has_the_messages_in_files(operator: Client, mixed: Written, f
         return b"".join(cast(Any, response).streaming_content)
 
     before = exported()
-    assert before.count(b"\n") == 24  # the last line says why it ends
+    assert before.count(b"\n") == 24  # a line for each message, and a last line that says why the export ends
     for ledger in mixed.ledgers[:-1]:
         offload(ledger, files_url)
     assert exported() == before

@@ -230,7 +230,8 @@ def test_a_poison_message_beside_good_ones_is_one_button_from_its_preview(
 def test_a_poison_message_is_listed_if_too_many_subscriptions_are_worse(operator: Client, shop: Shop) -> None:
     poison(shop.billing, 3)
     judge(shop.billing, SubscriptionState.STUCK, since_ms=10_000)
-    assert "billing" not in text_of(operator.get("/?part=decisions"))  # the list of the worst has it
+    # It is in the list of the worst subscriptions.
+    assert "billing" not in text_of(operator.get("/?part=decisions"))
     for number in range(WORST):
         subscribe(f"s{number}", SubscriptionState.STUCK, since_ms=number, waiting=10_000)
     assert "billing" not in text_of(operator.get("/?part=worst"))

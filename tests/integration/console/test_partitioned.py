@@ -32,7 +32,7 @@ SLOW = f"{DATES}/s/slow"
 
 @pytest.fixture
 def dates(shop: Shop) -> Topic:
-    """`dates` with two partitions of 1,000 messages each; `slow` has acked 900 and 400 of them, `new` has one."""
+    """`dates` with two partitions of 1,000 messages each. `slow` has acked 900 of one and 400 of the other."""
     parent = make_topic("persistent://public/default/dates")
     parent.partitions = 2
     parent.save()

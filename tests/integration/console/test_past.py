@@ -106,7 +106,8 @@ def test_for_a_moment_long_ago_the_numbers_of_its_hour_are_shown(looker: Client,
 
 
 def test_steps_older_than_the_points_that_are_kept_are_unknown(past: Shop) -> None:
-    at_ms = int(time.time() * 1000) - 118 * 60_000  # points of 10 s are kept for two hours
+    # Points of 10 s are kept for two hours, and the step before this moment is older.
+    at_ms = int(time.time() * 1000) - 118 * 60_000
     found = past_of(at_ms, past.topic.pk, created_at=moment(0))
     assert found is not None
     assert found.step is not None

@@ -307,7 +307,7 @@ def test_insights_of_a_topic_are_charts_and_a_table_of_hours(
         keys=0,
         top_keys=[],
         letters=[],
-        subscriptions=[],  # not known before the hour is over
+        subscriptions=[],  # unknown until the hour is over
         poison=[],
         computed_at=datetime.now(UTC),
     )

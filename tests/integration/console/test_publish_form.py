@@ -126,7 +126,7 @@ def test_wrong_input_has_its_error_beside_its_field(
 def test_a_form_with_an_error_keeps_the_invisible_characters_of_the_message(
     operator: Client, broker: FakeActs
 ) -> None:
-    value = "\U0001f469\u200d\U0001f680 می\u200cخواهم"  # an emoji and a Persian word are written with them
+    value = "\U0001f469\u200d\U0001f680 می\u200cخواهم"  # an emoji and a Persian word with such characters
     answer = operator.post(FORM, {**EMPTY, "value": value, "delay": "soon"})
     assert answer.status_code == 422
     assert f"{value}</textarea>" in unescape(answer.content.decode())

@@ -76,7 +76,7 @@ def planned(who: Client, kind: str, topic: str = ORDERS) -> tuple[int, dict[str,
 
 
 def test_every_act_that_names_another_topic_needs_rights_there() -> None:
-    """An act with a new parameter that names a topic must be in the list above."""
+    """If an act gets a parameter that names another topic, the list above must contain this act."""
     named = {
         kind
         for kind, _, _, schema in acts.described_kinds()
@@ -178,7 +178,7 @@ def test_a_plan_into_another_namespace_is_not_applied(
 
 
 def test_an_act_without_a_plan_is_not_applied(broker: FakeActs, pia: Client) -> None:
-    """Its plan may name another namespace, and be there a moment after the rights were checked."""
+    """The plan could arrive just after the rights were checked, and could name another namespace."""
     broker.answers = False
     act = broker.plan(
         "redrive", topic=ORDERS, subscription="billing", parameters={}, who="pia", origin="x"

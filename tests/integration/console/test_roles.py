@@ -139,9 +139,7 @@ def asked(route: str, who: Client, shop: Shop) -> tuple[int, str]:
     address = filled(route, {**GOOD, "spot": f"{shop.sealed.pk}:0"})
     answer = who.get(address)
     page = answer.get("Location", "/")
-    leads_to_form = page != "/" and address.startswith(
-        page
-    )  # the address takes a form, which is on that page
+    leads_to_form = page != "/" and address.startswith(page)  # this address accepts the form on that page
     if answer.status_code == 405 or leads_to_form:
         body = BODIES.get(route) if "/api/" in route else {}
         answer = who.post(address, body, content_type="application/json")
@@ -227,7 +225,7 @@ CONTENTS = ("message", "messages", "messages_compare", "dead_letter_topic", "run
 
 
 def test_no_address_shows_a_viewer_what_messages_contain(shop: Shop) -> None:
-    """Bodies, keys and properties of messages in a log, of a letter, in the samples of a job and in its insights."""
+    """Bodies, keys and properties could appear in a log, in a letter, and in the samples and insights of a job."""
     pages = furnish_everything(shop, "plain")
     put_message(shop, HIDDEN, producer="p")
     letter = encode_single(

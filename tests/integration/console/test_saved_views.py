@@ -1,4 +1,4 @@
-"""Saved views: what is kept, who sees it, and that a view opens nothing that its reader may not see."""
+"""Saved views: what is kept, who sees a view, and that a view shows its reader only what the reader may see."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ WAITS = "This plan waits for a second person."
 
 @pytest.fixture(autouse=True)
 def guarded(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The namespace has the policy second_person. No broker runs, and no request waits for one."""
+    """The namespace has the policy second_person. No broker runs, and no request waits for a broker."""
     Namespace.objects.filter(tenant__name="public").update(policies={"second_person": True})
     monkeypatch.setattr(store, "wait", lambda act_id, _wait_s: store.get(act_id))
 
@@ -92,7 +92,7 @@ def test_the_planner_hands_the_plan_over(operator: Client, ben: Client, shop: Sh
 def test_the_page_of_a_waiting_plan_comes_again_with_the_form_when_it_is_planned(
     operator: Client, shop: Shop
 ) -> None:
-    """The form to refuse it is outside the block that the page reads by itself."""
+    """The form for refusing the plan is outside the block that the page refreshes by itself."""
     act = a_planned_act(shop, state="plan_requested", plan=None, finished_at=None)
     waiting = operator.get(f"/acts/{act.pk}?part=state")
     act.state, act.plan, act.finished_at = "planned", a_plan(), now()

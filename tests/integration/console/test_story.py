@@ -1,4 +1,4 @@
-"""The delivery story of a message: on its page, in `/api/v1`, and what it says where nothing is recorded."""
+"""The delivery story of a message: on the message's page, in `/api/v1`, and if nothing is recorded."""
 
 from __future__ import annotations
 
@@ -122,9 +122,8 @@ def test_acts_that_passed_a_message_or_brought_it_back_are_in_its_story(operator
     ledger = shop.sealed.pk
     passed = act(shop, "skip", result={"before": f"{ledger}:4", "after": f"{ledger}:6"})
     back = act(shop, "reset", result={"before": f"{ledger}:6", "after": f"{ledger}:-1"})
-    act(
-        shop, "skip", result={"before": f"{ledger}:5", "after": f"{ledger}:6"}
-    )  # does not concern the message
+    # This act did not touch the message.
+    act(shop, "skip", result={"before": f"{ledger}:5", "after": f"{ledger}:6"})
     told = billing(operator, f"{ledger}:5")
     assert [(each["event"], each["act"], each["who"]) for each in told["events"]] == [
         ("passed", passed.pk, "alice"),

@@ -26,7 +26,7 @@ def log_url(postgres: PostgresServer, migrated: str) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A real Spark, local[2]."""
-    # py4j logs its end after pytest has closed the stream.
+    # py4j logs that it ends, but by then pytest has closed the log's stream.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     session = spark_session("vela tests", cores=2, memory="768m")
     session.sparkContext.setLogLevel("ERROR")

@@ -28,7 +28,7 @@ BETWEEN_APPENDS_MS = 10
 
 @dataclass(slots=True, kw_only=True)
 class StoredTopic:
-    """A topic without a broker. `expected` grows with each published message."""
+    """A topic in a database without a broker. `expected` gets the digest of each published message."""
 
     url: str
     topic_id: int
@@ -39,7 +39,7 @@ class StoredTopic:
     entries: int = 0  # of the open ledger
     messages: int = 0  # of the topic so far
     size_bytes: int = 0  # of the topic so far
-    ledger_start: tuple[int, int] = (0, 0)  # (messages, bytes) of the topic before the open ledger
+    ledger_start: tuple[int, int] = (0, 0)  # (messages, bytes) in ledgers before the open one
     sequence_id: int = 0
     append_ms: int = PUBLISH_TIME_MS  # of the next entry
 

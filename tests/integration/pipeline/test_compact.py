@@ -49,7 +49,7 @@ def send(broker: Broker, topic: str, *pairs: str, batching: bool = False) -> Non
 
 
 def send_with_binary_key(broker: Broker, topic: str, key: bytes, value: bytes) -> None:
-    """Publish a message as clients do whose keys are bytes: Vela's own have no argument for it."""
+    """Publish a message with a binary key, as some clients do. Vela's producer has no argument for such a key."""
 
     async def send() -> None:
         async with AsyncClient(broker.process.pulsar_url) as client:
@@ -112,7 +112,7 @@ def test_executors_store_keys_with_their_own_address_of_the_database(broker: Bro
 
 def test_partitions_without_messages_are_passed_over(broker: Broker) -> None:
     parts = broker.topic("public/parts/compact-few")
-    send(broker, parts, "a=1", "a=2")  # one key, so the other two partitions stay empty
+    send(broker, parts, "a=1", "a=2")  # all of one key, so two of the three partitions stay empty
     found = run(broker, parts)
     assert (found["kept_messages"], found["removed_messages"]) == (1, 1)
 

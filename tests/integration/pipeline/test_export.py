@@ -171,7 +171,7 @@ def test_a_damaged_entry_ends_the_job_or_is_counted(job: JobRunner, log_url: str
 def test_the_manifest_has_the_schemas_of_the_files_and_no_others(
     job: JobRunner, log_url: str, tmp_path: Path, format_: str
 ) -> None:
-    """An import adds all of them to its topic, which may refuse a version that was deleted long ago."""
+    """An import adds all schemas of the manifest to its topic. The topic could refuse one that was deleted long ago."""
     topic = create_topic(log_url, f"versions-{format_}")
     topic.open_ledger(1)
     with psycopg.connect(log_url) as connection:
@@ -234,7 +234,7 @@ def test_only_new_goes_on_after_a_topic_was_made_again_with_other_partitions(
     ):
         job("export", "remade", options=options)
     (made,) = (job.folder / "remade").iterdir()
-    made.rename(made.with_name("2020-01-01T00-00-00Z"))  # so that names differ
+    made.rename(made.with_name("2020-01-01T00-00-00Z"))  # so that the next export gets another name
     assert job("export", "remade", options={**options, "on_lost": "skip"})["messages"] == 6
     assert job("export", "remade", options=options)["messages"] == 0  # the loss is accepted
 

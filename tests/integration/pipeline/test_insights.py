@@ -37,7 +37,7 @@ def test_an_hour_begins_where_charts_begin_it_whatever_zone_spark_has(
     topic.append_ms = now_ms - now_ms % HOUR_MS - HOUR_MS + 1000
     topic.publish(OutgoingMessage(payload=b"x"))
     zone = spark.conf.get("spark.sql.session.timeZone", "UTC")
-    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")  # half an hour beside the others
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")  # this zone's hours begin at half past
     try:
         job("insights", "insights-zone", hours="1")
     finally:
@@ -129,7 +129,7 @@ def test_what_subscriptions_did_is_stored_although_the_messages_are_trimmed(
 def test_messages_that_retention_trims_meanwhile_do_not_fail_the_job(
     log_url: str, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """The last ledger of the planned range is trimmed while Spark starts, and the topic goes on in another one."""
+    """The last ledger of the planned range is trimmed while Spark starts. The topic continues in another ledger."""
     topic = create_topic(log_url, "insights-meanwhile")
     topic.open_ledger(1)
     topic.append_ms = time.time_ns() // 1_000_000

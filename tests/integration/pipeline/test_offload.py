@@ -196,7 +196,7 @@ def test_the_unfinished_file_of_a_run_that_continues_another_is_left_alone(
 def test_a_ledger_that_another_run_has_moved_meanwhile_is_left_out(
     log_url: str, files_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run over a topic and a run over one of its partitions may meet."""
+    """A run over a topic and a run over one of its partitions may find the same ledger."""
     topic = fill(create_topic(log_url, "offload-twice"), ledgers=2, entries=5)
     read = offload._entries
 
@@ -219,7 +219,7 @@ def test_a_ledger_that_another_run_has_moved_meanwhile_is_left_out(
         return read(connection, ledger, pace)
 
     monkeypatch.setattr(offload, "_entries", moved)
-    assert run(topic, files_url, older_than_minutes="1") == 1  # the other ledger
+    assert run(topic, files_url, older_than_minutes="1") == 1  # only the second ledger
 
 
 def test_the_error_names_what_is_missing(log_url: str, files_url: str) -> None:

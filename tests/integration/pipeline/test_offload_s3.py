@@ -51,7 +51,7 @@ def test_a_bucket_that_does_not_exist_is_named(s3_url: str) -> None:
     storage = FileStorage(s3_url.replace("//history", "//nowhere"))
     with pytest.raises(OffloadUnavailable, match=r"s3://nowhere/vela/7/12-a\.parquet"):
         write_ledger(storage, NAME, ledger(3), topic_id=7, ledger_id=12)
-    # If this delete succeeded, the broker would forget the file, which would stay if the bucket came back.
+    # If this delete succeeded, the broker would forget the file. If the bucket came back, so would the file.
     with pytest.raises(OffloadUnavailable, match="its bucket does not exist") as error:
         storage.delete(NAME)
     assert not isinstance(error.value, LedgerFileMissing)

@@ -144,7 +144,7 @@ def test_a_row_that_is_too_large_leaves_no_gap(broker: Broker) -> None:
 def copy(
     broker: Broker, source: str, target: str, folder: Path, *, broken_at: int = -1, available_now: bool = True
 ) -> object:
-    """Start a query that copies a topic, and that fails at the message number `broken_at`."""
+    """Start a query that copies a topic and fails at message number `broken_at`."""
     properties = sf.when(
         sf.col("value").cast("string") == str(broken_at),
         sf.create_map(sf.lit("p"), sf.lit(None).cast("string")),
@@ -178,7 +178,7 @@ def test_a_micro_batch_that_is_repeated_stores_nothing_twice(broker: Broker, tmp
 
     query = copy(broker, source, target, tmp_path, broken_at=78)
     assert "no value for the property 'p'" in refused(query.awaitTermination)  # type: ignore[attr-defined]
-    # Spark stops the other task of the second micro-batch, so how many of its rows are stored is left to chance.
+    # Spark stops the other task of the second micro-batch, so it is up to chance how many of its rows are stored.
     assert 40 <= len(broker.stored(target)) < 80, "the second micro-batch must not be complete"
 
     copy(broker, source, target, tmp_path).awaitTermination()  # type: ignore[attr-defined]

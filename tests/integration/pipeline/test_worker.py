@@ -36,7 +36,7 @@ def url(log_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: log_url)
     monkeypatch.setattr(worker, "conninfo", lambda: log_url)
     monkeypatch.setattr(worker, "broker_settings", lambda: settings)
-    monkeypatch.setattr(worker, "_BEAT_S", 0.1)  # otherwise each end and each lost report takes a second
+    monkeypatch.setattr(worker, "_BEAT_S", 0.1)  # else each end and each lost report would take a second
     yield log_url
     worker._stopping.clear()
     with psycopg.connect(log_url) as connection:

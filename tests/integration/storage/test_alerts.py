@@ -424,7 +424,7 @@ def test_a_sender_that_died_leaves_the_notification_to_the_next(url: str, receiv
     a_subscription(url, a_topic(url))
     a_rule(url, webhook_url=receiver.url)
     evaluate(NOW_MS)
-    assert store.claim(lease_s=0) is not None  # and then this sender dies
+    assert store.claim(lease_s=0) is not None  # the sender that has claimed it dies
     assert send.send_due(budget_s=5) == 1
     assert len(receiver.got) == 1
 

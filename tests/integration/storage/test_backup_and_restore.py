@@ -63,7 +63,7 @@ async def ack_first(consumer: ConsumerProbe, count: int) -> None:
 
 
 async def delivered(run: BrokerRun) -> list[int]:
-    """Send the message -1 to the restored broker, and return the numbers that a consumer gets up to it."""
+    """Send the message -1 to the restored broker, and return all numbers that a consumer gets, up to the -1."""
     producer = await run.producer()
     producer.send(b"-1")
     consumer = await run.consumer(type_=SubscriptionType.EXCLUSIVE, permits=100_000, acks=True)
@@ -114,7 +114,7 @@ async def test_a_dump_has_the_state_of_one_moment_and_a_broker_continues_from_it
             async with running(restored) as second:
                 numbers = await delivered(second)
                 assert one_row(restored, EPOCH)[0] > epoch
-    # Messages acked before the dump are not delivered, those acked later are, and those stored later are lost.
+    # Messages acked before the dump are not delivered. Messages acked later are. Messages stored later are lost.
     stored = len(numbers) - 1 + 10
     assert numbers == [*range(10, stored), -1]
     assert 30 <= stored < sent

@@ -161,7 +161,7 @@ def binary(numbers: Sequence[int]) -> bytes:
 
 
 def two_streams(locked: PGresult) -> Iterator[bytes]:
-    """Yield what each COPY statement reads: first the two neighbours of the number selected, then many numbers."""
+    """Yield the rows for each COPY statement: first the two neighbours of the selected number, then many numbers."""
     number = int(locked.get_value(0, 0) or b"")
     yield binary([number - 1, number + 1])
     yield binary(range(100, 100_000))
@@ -277,7 +277,7 @@ async def test_a_copy_cancelled_among_its_rows_ends_in_the_server_too(
 ) -> None:
     is_waiting = f"SELECT 1 {SESSION} AND wait_event_type = 'Lock'"
     with operator.transaction():
-        operator.execute(f"LOCK TABLE {TABLE}")  # the server asks for no rows before it has the table
+        operator.execute(f"LOCK TABLE {TABLE}")  # COPY asks for rows only when it has locked the table
         task = asyncio.create_task(connection.copy(COPY.encode(), two_streams))
         with psycopg.connect(operator.info.dsn, password=operator.info.password, autocommit=True) as other:
             await until(lambda: other.execute(is_waiting).fetchone(), "the COPY to wait for the table")

@@ -36,7 +36,7 @@ def url(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def add(url: str, points: Iterable[tuple[Any, ...]]) -> None:
-    """Insert points of topic 1: time, subscription (0: the topic's own), messages, backlog before and after."""
+    """Insert points of topic 1: time, subscription (0 for the topic itself), messages, backlog before and after."""
     values = ", ".join(["%s"] * 11)
     with psycopg.connect(url) as connection:
         connection.cursor().executemany(
@@ -174,7 +174,8 @@ def test_a_run_that_is_killed_half_way_leaves_correct_sums(url: str, table: str)
     try:
         with pytest.raises(psycopg.OperationalError):
             complete(now_ms)
-        assert table == "vela_stats_point_600s" or dump(url) == before  # the minutes before were done
+        # When 600 s begin, the minutes are done.
+        assert table == "vela_stats_point_600s" or dump(url) == before
     finally:
         rows(url, NOT_KILLING)
     complete(now_ms)
@@ -295,8 +296,8 @@ def test_partitions_and_everything_are_summed_with_the_present_backlog(url: str)
     assert one_row(url, of_sum, parent) == (5, 4, 3, 2, None, 42, 10_000)
     everything = one_row(url, of_sum, 0)
     assert everything[:4] == (10, 8, 6, 4)
-    assert everything[5:] == (0, 15_000)  # the sum over subscriptions, of which there are none
+    assert everything[5:] == (0, 15_000)  # the backlog is the sum over subscriptions, and there are none
     rows(url, insert, BEGIN_MS + HOUR_MS, first)
-    complete(BEGIN_MS + DAY_MS)  # a day later, nobody knows what the backlog was then
+    complete(BEGIN_MS + DAY_MS)  # a day later, the backlog at that time is unknown
     late = rows(url, of_sum.replace("WHERE", "WHERE at_ms = %s AND"), BEGIN_MS + HOUR_MS, parent)
     assert late == [(5, 4, 3, 2, None, None, None)]

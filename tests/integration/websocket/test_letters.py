@@ -146,7 +146,7 @@ async def test_a_letter_that_cannot_be_written_is_redelivered_until_it_can(still
     again = (await peer.has(3))[2]
     assert (text_of(again), again["redeliveryCount"]) == ("bad", 1)
     await peer.nack(again)
-    pass_ms(still, 100)  # the letter is refused, and the redelivery does not reach the application
+    pass_ms(still, 100)  # PostgreSQL refuses the letter, and the redelivery stays in the broker
     await eventually(
         lambda: (
             still.subscription().dispatcher.redelivery_count(
@@ -156,7 +156,7 @@ async def test_a_letter_that_cannot_be_written_is_redelivered_until_it_can(still
         ),
         "a third delivery that stays in the broker",
     )
-    await peer.ack(good)  # a poisonous message blocks no other
+    await peer.ack(good)  # a poisonous message does not block others
     await publish(still, "later")
     assert text_of((await peer.has(4))[3]) == "later"
     assert stored(still, DLQ) == []

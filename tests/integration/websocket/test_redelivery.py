@@ -112,7 +112,8 @@ async def test_without_batch_index_acks_a_batch_is_acked_as_a_whole(broker_url: 
         await peer.leave()
         peer = await JsonPeer.open(run, EXCLUSIVE + option)
         pushes = await peer.has(11)
-        await peer.ack(pushes[9], type="acknowledge", ackType="cumulative")  # inside the batch
+        # A member in the middle of the batch.
+        await peer.ack(pushes[9], type="acknowledge", ackType="cumulative")
         await eventually(lambda: backlog(run.subscription()) == 10, "only what is before the batch is acked")
         await peer.ack(*pushes[1:])
         await eventually(lambda: backlog(run.subscription()) == 0, "the whole batch")
@@ -191,7 +192,7 @@ async def test_messages_due_together_are_one_redelivery(still: BrokerRun) -> Non
     assert pass_ms(still, 100) == 900
     assert asked == [900]
     again = (await peer.has(1800))[900:]
-    assert texts_of(again) == [str(number) for number in range(900)]  # ascending
+    assert texts_of(again) == [str(number) for number in range(900)]  # in the log's order
 
 
 @pytest.mark.row("S4.18")

@@ -15,4 +15,5 @@ def test_a_batch_is_full_by_messages_or_by_bytes(payload_bytes: int, messages: i
     assert parse_header(batch.data).messages == messages
     members = decode_messages(batch.data, max_message_bytes=16 * 1024 * 1024)
     assert {len(member.payload) for member in members} == {payload_bytes}
-    assert len({member.payload for member in members}) == messages  # nothing on the way can compress them
+    # The payloads differ, so they do not compress.
+    assert len({member.payload for member in members}) == messages

@@ -22,12 +22,12 @@ async def test_a_stall_is_charged_to_every_message_it_delays() -> None:
         if number == 20:
             until = time.perf_counter() + stall_s
             while time.perf_counter() < until:
-                pass  # as a generator that does not get the processor
+                pass  # like a generator that does not get the processor
         loop.arrived(number)
 
     latencies = await loop.run(send)
     delayed = [value for value in latencies.values_ms if value >= 1.0]
-    # 50 ms at 2,000 a second: a hundred messages were due meanwhile, and none of them was fast.
+    # In 50 ms at 2,000 messages a second, a hundred messages were due, and none of them was fast.
     assert len(delayed) >= 90
     assert max(latencies.values_ms) >= 1000 * stall_s
     assert max(latencies.lateness_ms) >= 1000 * stall_s * 0.9

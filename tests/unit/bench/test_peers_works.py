@@ -1,4 +1,4 @@
-"""Which workloads each server of the comparison is given."""
+"""The workloads that each server of the comparison gets."""
 
 from __future__ import annotations
 

@@ -75,8 +75,8 @@ async def test_part_of_a_batch_is_acked_and_the_rest_is_redelivered() -> None:
 
 @pytest.mark.row("S4.7")
 async def test_a_batch_of_which_no_ack_was_sent_is_sent_again_whole() -> None:
-    """Without batch-index acks, a client sends no ack until the last member is acked. A cumulative ack inside a batch
-    names the entry before.
+    """Without batch-index acks, a client sends no ack for a batch until the last member is acked. A cumulative ack
+    inside a batch names the entry before the batch.
     """
     async with memory_broker() as run:
         consumer = await run.consumer(type_=EXCLUSIVE, permits=40)
@@ -166,7 +166,7 @@ async def test_a_message_with_a_receipt_reaches_every_existing_subscription() ->
 
 
 async def test_an_ack_whose_counts_cannot_be_read_returns_its_messages() -> None:
-    """Most clients ask for no receipt: a client that is not told would keep the message for ever."""
+    """Most clients ask for no receipt. If such a client were not told, it would keep the message for ever."""
     async with memory_broker(ledger_max_entries=1) as run:
         consumer = await run.consumer(permits=10)
         producer = await run.producer()

@@ -78,7 +78,7 @@ async def test_consumers_of_a_refused_reset_stay_and_their_acks_count(
         consumer.ack(positions[2])
         return 0
 
-    monkeypatch.setattr(TopicReader, "append_ms", acking_meanwhile)  # the new preview calls this
+    monkeypatch.setattr(TopicReader, "append_ms", acking_meanwhile)  # the preview during the apply calls this
     assert not await OPERATOR.apply(run, act)
     assert not consumer.closed
     assert run.subscription().cursor.is_acked(positions[2])

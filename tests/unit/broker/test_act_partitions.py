@@ -121,7 +121,7 @@ async def test_a_database_that_refuses_one_partition_leaves_a_record_of_the_othe
 
 
 class _Deletion(DirectKind[NoParameters]):
-    """An act that deletes the messages of a partition while a producer goes on publishing."""
+    """An act that deletes the messages of a partition while a producer continues to publish."""
 
     name = "deletion"
     summary = "For this test."

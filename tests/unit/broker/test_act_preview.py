@@ -33,7 +33,7 @@ MOVERS = sorted(
 
 
 class Shop:
-    """What acts need of a topic and a subscription. The log has one entry for each second before NOW_MS."""
+    """The parts of a topic and a subscription that acts need. The log has one entry for each second before NOW_MS."""
 
     def __init__(self, data: st.DataObject) -> None:
         self.log = Log()
@@ -139,7 +139,7 @@ def prepared(kind: str, data: st.DataObject) -> tuple[Shop, Any] | None:
         if kind != "skip_one":  # skip_one refuses a message that is acknowledged
             raise
         return None
-    return shop, Target.from_json(change.pinned).as_change()  # apply runs what the plan stored
+    return shop, Target.from_json(change.pinned).as_change()  # applying runs the change that the plan stored
 
 
 @pytest.mark.row("I5")
@@ -190,7 +190,7 @@ def test_undo_restores_exactly_and_keeps_acks_made_since(
     since = shop.ack_some(data) if shop.positions else set()
     overlay = cursor.undo_overlay()
     assert overlay is not None
-    if restarts:  # only what the act's row stores is left
+    if restarts:  # only the part that the act's row stores is left
         overlay = recorded_acks(encode_overlay(overlay), {"after": str(act_mark_delete)})
     # If the act took part of a batch, an ack of that part looks like an ack of the rest (see cursor/undo.py).
     of_the_act = {m for m in passed if inside is not None and inside[1] and m[0] == inside[0]} - before

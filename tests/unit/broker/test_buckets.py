@@ -11,7 +11,7 @@ from broker.storage.history.points import PointRow
 
 
 class Subscription:
-    """What buckets read of a subscription."""
+    """The values of a subscription that buckets read."""
 
     def __init__(self, number: int, epoch: int = 1, *, is_durable: bool = True) -> None:
         self.subscription_id = number
@@ -32,7 +32,7 @@ class Subscription:
 
 
 class Topic:
-    """What buckets read of a topic; it had 100 messages when it was loaded."""
+    """The values of a topic that buckets read. It had 100 messages when it was loaded."""
 
     topic_id = 1
     loaded_messages = 100

@@ -20,7 +20,7 @@ DISCOVERY, KEYS = "/.well-known/openid-configuration", "/keys"
 
 
 class Side:
-    """The broker's side: what it knows about one issuer, with a clock that the test moves."""
+    """What the broker knows about one issuer, with a clock that the test moves."""
 
     def __init__(self, server: LoginServer, **more: str) -> None:
         environment = {

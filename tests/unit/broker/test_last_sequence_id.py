@@ -1,4 +1,4 @@
-"""The last sequence id of a producer: PostgreSQL's bigint has no higher one, so a send beyond it is refused."""
+"""The highest sequence id of a producer is PostgreSQL's highest bigint. A send beyond it is refused."""
 
 from __future__ import annotations
 

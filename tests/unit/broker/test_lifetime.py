@@ -270,7 +270,7 @@ async def _move(run: MemoryRun, world: World, kind: str, name: str, at: int) -> 
 
 
 def _trimmed(run: MemoryRun, world: World, time_ms: int) -> None:
-    """Check that every subscription acked each trimmed entry durably, and that retention did not keep the entry."""
+    """Check that each trimmed entry was durably acked by every subscription, and that its retention time was over."""
     ledgers = run.topic().log.ledgers
     before, world.gone = world.gone, sum(not ledgers.contains(each.position) for each in world.log)
     assert all(not ledgers.contains(each.position) for each in world.log[: world.gone]), "from the oldest on"
@@ -305,7 +305,7 @@ def test_nothing_is_kept_of_segments_that_were_dropped() -> None:
 
 
 async def test_a_topic_that_could_not_be_loaded_is_closed() -> None:
-    """Its delayed messages would wait for their time in memory, once for each client that tried."""
+    """Otherwise its delayed messages would stay in memory until they are due, once for each client that tried."""
     storage = MemoryStorage()
     loaded: list[Topic] = []
 

@@ -1,4 +1,4 @@
-"""/metrics: what it says, and that making it never blocks the event loop for a long time."""
+"""The page /metrics: its content, and that writing it never blocks the event loop for a long time."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ async def test_an_act_that_waited_while_its_subscription_was_deleted_does_not_cl
 
 
 async def test_counts_that_a_move_needs_are_not_evicted_while_it_loads_others() -> None:
-    """Housekeeping keeps the counts of a few ledgers; a move that needs more of them must come to its end."""
+    """Housekeeping keeps the counts of only a few ledgers, but a move that needs more of them must still end."""
     storage = MemoryStorage()
     async with memory_broker(storage, ledger_max_entries=2) as run:
         consumer = await run.consumer(permits=100)

@@ -129,7 +129,7 @@ async def test_a_changed_file_counts_at_once_and_a_bad_or_missing_one_changes_no
 def test_a_file_that_becomes_readable_after_its_change_counts(
     passwords: Passwords, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever replaces a file may give it to the broker's user only after that."""
+    """An operator may replace a file first, and only then let the broker's user read it."""
 
     def refuse(self: Path) -> bytes:
         raise PermissionError(13, "Permission denied")

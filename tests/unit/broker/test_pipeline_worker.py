@@ -87,7 +87,7 @@ def test_a_worker_gives_up_in_the_end(error: psycopg.Error, monkeypatch: pytest.
 def test_a_job_goes_on_only_if_its_run_still_belongs_to_the_worker(
     answer: str | None, confirmations: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the run was ended elsewhere, its pinned data is not stored, and another run may pin other messages."""
+    """If something else has ended the run, its pinned data is not stored, and another run may pin other messages."""
     monkeypatch.setattr(runs, "beat", lambda *_: answer)
     process = _Done()
     following = worker._Watch(RUN, "host process 1", cast(Any, process))

@@ -12,7 +12,7 @@ HOUR_MS = 3_600_000
 
 
 class Duties:
-    """Takes the place of a round's topics and duties, and counts what was asked of it."""
+    """Takes the place of a round's topics and duties, and counts the calls."""
 
     def __init__(self) -> None:
         self.rounds = self.visits = 0

@@ -34,7 +34,7 @@ class _Log:
             for number in (1, 2, 3)
         )
         self.ledgers.add(LedgerInfo(ledger_id=4, entries_before=6))
-        self.is_open = False  # so that the search does not wait for appends under way
+        self.is_open = False  # the search does not wait for the appends of a log that is not open
         self.reads = 0
         self.trims_at_read = 0  # number of ledgers that are trimmed at the first read
 

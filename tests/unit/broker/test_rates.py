@@ -15,13 +15,13 @@ BEGIN_MS = 1_700_000_000_000
 
 
 class Topic:
-    """What `Rates` reads of a topic."""
+    """The values of a topic that `Rates` reads."""
 
     is_open = True
 
 
 class Reader:
-    """What `Rates` reads of the subscription of a reader."""
+    """The values of a reader's subscription that `Rates` reads."""
 
     is_durable = False
     is_deleted = False
@@ -36,7 +36,7 @@ def reported(
 ) -> tuple[list[float], Rates, Any]:
     """Return the rate after each second.
 
-    Counts are reported every second, or only in seconds in which they changed or for which `Rates` asks.
+    Counts are reported every second, or only in the seconds in which they changed and those that `Rates` asks for.
     """
     rates, topic, found, last = Rates(), Topic(), [], 0
     of: Any = topic

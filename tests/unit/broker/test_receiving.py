@@ -82,7 +82,7 @@ async def test_nothing_is_sent_without_permits_and_sent_messages_stay_with_their
 
 @pytest.mark.row("S0.24")
 async def test_a_consumer_that_has_left_is_skipped_in_its_turn() -> None:
-    """The consumer leaves while its neighbour is written to. The broker had chosen it, but had sent it nothing yet."""
+    """A consumer leaves while the broker writes to another one. It had been chosen, but had got no message yet."""
     async with memory_broker() as run:
 
         class Pusher(ConsumerProbe):

@@ -1,4 +1,4 @@
-"""What a notification of Celery's tick makes the owner run: the parts that it names by id, and those that are due."""
+"""A notification of Celery's tick makes the owner run the parts that it names by id, and all parts that are due."""
 
 from __future__ import annotations
 

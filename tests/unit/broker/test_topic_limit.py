@@ -1,4 +1,4 @@
-"""How much a topic may add to a statement, beside topics that publish little and beside others that publish much."""
+"""How much a topic may add to a statement if other topics publish little, and if other topics publish much."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def test_an_ack_has_a_span_when_a_flush_has_stored_it() -> None:
     traced.flushing()
     traced.acked("c", acks(1), cumulative=False)
     assert recorded.acks() == []
-    traced.put_back()  # the database was away
+    traced.put_back()  # the database was unavailable
     traced.flushing()
     traced.stored()
     assert recorded.acks() == [0, 1]
@@ -179,7 +179,7 @@ def test_a_subscription_remembers_a_bounded_number_of_traced_messages(
     traced = deliveries_of(recorded)
     deliver(traced, 0, 1, 2, 3)  # 0 is forgotten
     traced.acked("c", acks(0, 1, 2), cumulative=False)
-    deliver(traced, 4, 5)  # 1 and 2 wait for a flush, so one of 3, 4 and 5 is remembered
+    deliver(traced, 4, 5)  # 1 and 2 still wait for a flush, so there is room for one of 3, 4 and 5
     traced.acked("c", acks(3, 4, 5), cumulative=False)
     traced.flushing()
     traced.stored()

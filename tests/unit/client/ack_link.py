@@ -20,7 +20,7 @@ CONSUMER_ID = 3
 
 
 class FakeLink:
-    """A connection that records what is written. It keeps commands whole; the broker's engine would split long ones."""
+    """A connection that records all commands whole. The broker's own engine would split long commands."""
 
     def __init__(self) -> None:
         self._decoder = FrameDecoder(1_000_000)

@@ -16,7 +16,7 @@ from vela.wire.letters import DeadLetterPolicy
 
 
 class FakeBox:
-    """Stores letters, once `gate` is set if there is one. It refuses the first `fails` letters."""
+    """Stores letters. If there is a `gate`, letters wait until it is set. The first `fails` letters are refused."""
 
     def __init__(
         self, policy: DeadLetterPolicy, *, retry: bool = False, on_ack_timeout: bool = False

@@ -46,7 +46,7 @@ class Application:
         self.broker = Subscription()
         # Bits of the messages that the application has acked since they were last delivered to it.
         self.acked = [0] * len(SIZES)
-        self.is_link_lost = False  # the last command may be lost with it
+        self.is_link_lost = False  # the last command may be lost with the link
 
     def ack(self, entry: int, index: int) -> None:
         size = SIZES[entry]
@@ -169,7 +169,7 @@ def test_a_cumulative_ack_inside_a_batch_leaves_later_messages() -> None:
 def test_a_cumulative_ack_includes_earlier_single_acks() -> None:
     grouping = AckGrouping()
     grouping.add(1, 2, 0, 2)
-    grouping.take()  # and lost with the link
+    grouping.take()  # this ack is lost with the link
     grouping.add_cumulative(1, 2, 0, 2)
     grouping.attached()
     grouping.delivered(1, 2, 2, None)

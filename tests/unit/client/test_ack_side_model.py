@@ -113,10 +113,10 @@ class World(FakeConsumer):
     def nack(self, which: int) -> None:
         if self.taken:
             message = self.taken[which % len(self.taken)]
-            if which % 2:  # else it may be acked after all
+            if which % 2:  # otherwise the application may still ack the message
                 self.taken.remove(message)
             self.acked[message.entry.entry_id] = (
-                0  # an application that nacks a message it has acked wants it again
+                0  # an application that nacks an acked message wants it again
             )
             self.acks.negative_acknowledge(message)
 
@@ -132,7 +132,7 @@ class World(FakeConsumer):
             self.queue.clear()
 
     def lose_with_acks(self) -> None:
-        """Lose the link together with what was written last."""
+        """Lose the link together with the last commands."""
         if self.link is not None:
             self.has_lost_acks = True
             self.acks.flush()
@@ -179,7 +179,7 @@ def test_acks_always_arrive_and_no_acked_message_is_requested(
                 world.come_again()
         world.hear()
     world.come_again()
-    for _ in range(10):  # from now on everything is acked
+    for _ in range(10):  # from here on, the application acks everything
         world.hear()
         while world.queue:
             world.take()

@@ -1,4 +1,4 @@
-"""Batches: nothing lost, nothing reordered, limits kept, and what comes out is what went in."""
+"""Batches: no message is lost, changed or reordered, and limits are kept."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ explicit = st.tuples(messages, st.none() | st.integers(0, 40)).map(
 
 
 def gather(gathering: Gathering[int], given: list[Outgoing]) -> list[Batch[int]]:
-    """Gather messages as a producer does, and return the batches; a message's token is its index."""
+    """Gather messages as a producer does, and return the batches. The token of a message is its index."""
     batches: list[Batch[int]] = []
     for index, message in enumerate(given):
         if not gathering.fits(message):
@@ -86,7 +86,7 @@ def test_a_possible_duplicate_has_its_own_batch(given: list[Outgoing], by_key: b
         sequence_ids = [message.sequence_id for message in read(batch)]
         assert sequence_ids == sorted(set(sequence_ids))
         if sequence_ids[0] <= highest:
-            assert len(sequence_ids) == 1  # a deduplicating broker drops it, and no new message with it
+            assert len(sequence_ids) == 1  # a deduplicating broker drops only this message
         highest = max(highest, sequence_ids[-1])
 
 

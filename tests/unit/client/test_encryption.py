@@ -26,7 +26,7 @@ from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata
 
 
 class Keys(AbstractCryptoKeyReader):
-    """Reads keys from memory, by name, and notes what it was asked for."""
+    """Reads keys from memory by name, and records the names that it was asked for."""
 
     def __init__(self, **keys: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> None:
         self.keys = keys
@@ -106,7 +106,7 @@ def test_each_recipient_reads_with_its_own_key_and_others_do_not() -> None:
 def test_a_reader_that_fails_with_another_error_still_reads_its_own_copy() -> None:
     class Rude(Keys):
         def get_private_key(self, key_name: str, metadata: Mapping[str, str]) -> EncryptionKeyInfo:
-            return EncryptionKeyInfo(pem_of(self.keys[key_name]))  # KeyError for the others
+            return EncryptionKeyInfo(pem_of(self.keys[key_name]))  # raises KeyError for other names
 
     metadata, payload = encrypted(Encryptor(["alice", "bob"], Keys(alice=ALICE, bob=BOB)))
     assert Decryptor(Rude(bob=BOB)).decrypt(metadata, payload) == b"payload"

@@ -1,4 +1,4 @@
-"""What becomes of the bytes of a delivery: messages, or one reason to throw them away."""
+"""The bytes of a delivery become messages, or there is one reason to throw them away."""
 
 from __future__ import annotations
 

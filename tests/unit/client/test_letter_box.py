@@ -23,7 +23,7 @@ REFUSED = b'{"type": "record", "name": "R", "fields": []}'
 
 
 class FakeProducer:
-    """Refuses every letter with `error`, if there is one."""
+    """A producer. If there is an `error`, it refuses every letter with that error."""
 
     def __init__(self, definition: bytes) -> None:
         self.definition = definition
@@ -35,7 +35,7 @@ class FakeProducer:
         if self.error is None:
             self.letters += 1
             stored.set_result(None)
-        else:  # as in real life, the answer comes later
+        else:  # with a real broker, the answer also comes later
             asyncio.get_running_loop().call_soon(stored.set_exception, self.error)
 
     async def close(self) -> None:

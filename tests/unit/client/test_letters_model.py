@@ -1,7 +1,7 @@
 """Batches at the dead-letter limit: an application, its letters, a consumer's queue and a broker, in any interleaving.
 
-Whatever happens, each message is acked by the application or stored as a letter, and a message that was not shown
-becomes a letter only if its entry arrived over the limit (I16).
+Whatever happens, each message is acked by the application or stored as a letter. A message that was not shown becomes
+a letter only if its entry arrived over the limit (I16).
 
 Over 400 lines: one model; every rule changes the same few sets.
 """
@@ -39,7 +39,7 @@ LIMIT = 1
 COUNTS = (1, 0, 0, 1)  # redeliveries at the beginning
 DELAY_MS = 300
 TIMEOUT_MS = 1000
-TURNS = 12  # of the loop, after which nothing changes
+TURNS = 12  # turns of the event loop, after which nothing changes
 
 
 def full(entry: int) -> int:
@@ -56,12 +56,12 @@ class Letter:
     def __init__(self, entry: int, bit: int, begun_in: int) -> None:
         self.entry = entry
         self.bit = bit
-        self.begun_in = begun_in  # `World.rounds`
+        self.begun_in = begun_in  # the value of `World.rounds` at its beginning
         self.stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
 class Post:
-    """Stands in for `LetterBox`: letters wait until the broker stores or refuses them."""
+    """Stands in for `LetterBox`. Letters wait until the broker stores or refuses them."""
 
     def __init__(self, world: World, *, retry: bool) -> None:
         self.policy = DeadLetterPolicy(max_redeliver_count=LIMIT)
@@ -73,17 +73,17 @@ class Post:
         self._world = world
 
     def open(self) -> None:
-        """See `LetterBox`."""
+        """Do nothing."""
 
     async def close(self, within_s: float) -> None:
-        """See `LetterBox`."""
+        """Do nothing."""
 
     async def send_retry(self, letter: Outgoing, *, topic: str, version: bytes, consumer_name: str) -> None:
-        """See `LetterBox`."""
+        """Write the letter, and wait until it is stored."""
         await self.send_dead(letter, topic=topic, version=version, consumer_name=consumer_name)
 
     async def send_dead(self, letter: Outgoing, *, topic: str, version: bytes, consumer_name: str) -> None:
-        """See `LetterBox`."""
+        """Write the letter, and wait until it is stored."""
         parts = [int(part) for part in letter.properties[ORIGIN_MESSAGE_ID].split(":")]
         written = Letter(parts[1], 1 << (parts[3] if len(parts) > 3 else 0), self._world.rounds)
         self._world.is_written(written)
@@ -122,7 +122,8 @@ class World(FakeConsumer):
         self.seen = [0] * len(SIZES)  # bits that the application was ever given
         self.bypassing = [0] * len(SIZES)  # bits that arrived over the limit
         self.shown_here = [0] * len(SIZES)  # bits that the application was given since the entry came last
-        self.has_second_copy = [False] * len(SIZES)  # a copy was shown although an earlier one had been acked
+        # A copy was shown although an earlier copy had been acked.
+        self.has_second_copy = [False] * len(SIZES)
         self.stored_here = [0] * len(SIZES)  # bits of letters begun and stored in this round
         # Bits that are neither acked nor in a letter since the entry came last.
         self.unhandled = [0] * len(SIZES)
@@ -161,9 +162,8 @@ class World(FakeConsumer):
         bits = sum(map(bit, shown))
         self.shown_here[entry] &= ~bits
         self.unhandled[entry] = bits
-        if (
-            not self.batch_index_acks and count <= LIMIT
-        ):  # the whole batch comes, including the messages put off
+        # In this case, the whole batch comes again, with the messages that were put off.
+        if not self.batch_index_acks and count <= LIMIT:
             self.stored_here[entry] &= ~bits
         if count > LIMIT:
             self.bypassing[entry] |= bits
@@ -240,7 +240,7 @@ class World(FakeConsumer):
             self.held.remove(message)
 
     def refuse(self, message: Message) -> bool:
-        """Nack a message unless it is acked, since a nack would bring it again. Return whether it was nacked."""
+        """Nack a message, unless it is acked: a nack would bring it back. Return whether the message was nacked."""
         if not self.is_unhandled(message):
             return False
         self.acks.negative_acknowledge(message.message_id())
@@ -251,7 +251,7 @@ class World(FakeConsumer):
 
     def put_off(self, message: Message) -> None:
         if message.entry is not self.latest[message.entry.entry_id] or not self.is_unhandled(message):
-            return  # an old copy, which says nothing about the new one that is shown
+            return  # an old copy: the application decides about the new copy
         self.held.remove(message)
         putting = asyncio.ensure_future(self.letters.reconsume_later(message, 0, None))
         putting.add_done_callback(lambda done: done.exception())

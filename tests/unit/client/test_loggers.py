@@ -14,7 +14,7 @@ from vela.loggers import ConsoleLogger, FileLogger, LoggerLevel, logger_of
 
 @pytest.fixture(autouse=True)
 def nothing_stays() -> Iterator[None]:
-    """Restore the logger after each test, since the process has only one."""
+    """Restore the logger after each test, because all tests in the process share it."""
     logger = logging.getLogger("vela")
     level, handlers = logger.level, list(logger.handlers)
     yield

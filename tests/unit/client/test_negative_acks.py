@@ -10,7 +10,7 @@ from vela.core.acks.negative_acks import NegativeAcks, NegativeAckTimer
 from vela.wire.redelivery_backoff import RedeliveryBackoff
 
 T0 = 1_700_000_000_017
-WINDOWS = {  # earliest and latest, relative to a delay of d
+WINDOWS = {  # the earliest and the latest due time, for a delay
     NegativeAckTimer.PRECISE: lambda delay_ms: (delay_ms, delay_ms + 32),
     NegativeAckTimer.TRUNCATED: lambda delay_ms: (delay_ms - 256, delay_ms),
     NegativeAckTimer.PERIODIC: lambda delay_ms: (delay_ms, delay_ms + delay_ms // 3),

@@ -21,7 +21,7 @@ ENUMS = [
     getattr(options, name)
     for name in options.__all__
     if issubclass(getattr(options, name), enum.Enum)
-    and name != "HashingScheme"  # Apache's Python client hides it
+    and name != "HashingScheme"  # Apache's Python client does not export it
 ]
 
 
@@ -42,7 +42,7 @@ def test_enumeration_members_print_as_apaches_do(ours: type[enum.IntEnum]) -> No
         text = f"{ours.__name__}.{member.name}"
         assert (str(member), f"{member}", "%s" % member) == (text,) * 3  # noqa: UP031 - each calls another method
         assert repr(member) == f"<{text}: {int(member)}>"
-        if theirs is not None:  # SchemaType has two members that Apache's hides
+        if theirs is not None:  # two members of SchemaType are missing in Apache's client
             assert (str(theirs), f"{theirs}", repr(theirs)) == (text, text, repr(member))
 
 

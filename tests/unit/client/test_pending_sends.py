@@ -106,7 +106,7 @@ def test_a_refused_chunk_ends_its_whole_message_and_no_other(chunks: int, stored
     for _ in range(stored):
         assert pending.take_receipt(1) is not None
     assert len(pending.take_refused(1)) == chunks - stored
-    assert pending.take_receipt(1) is None  # of a chunk that was on its way
+    assert pending.take_receipt(1) is None  # the receipt of a chunk that was already sent
     assert [send.sequence_id for send in pending] == [2]
 
 

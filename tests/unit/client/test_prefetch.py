@@ -1,4 +1,4 @@
-"""When a consumer is said to hoard."""
+"""When Vela says that a consumer hoards."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def answer(
 
 
 def found(loop: PullLoop, count: int, size: int = 1) -> PullStep:
-    """Answer the loop with the next `count` messages, and return what it does then."""
+    """Answer the loop with the next `count` messages, and return the loop's next step."""
     begin = loop.next_offset
     messages = [message(offset, size) for offset in range(begin, begin + count)]
     return loop.answered(answer(PullCode.SUCCESS, begin + count, *messages), waited_ms=5)
@@ -73,7 +73,7 @@ def test_after_messages_that_do_not_match_the_next_pull_goes_out_at_once() -> No
 
 @pytest.mark.parametrize("code", [PullCode.PULL_NOT_FOUND, PullCode.PULL_RETRY_IMMEDIATELY])
 def test_an_empty_answer_that_comes_at_once_is_not_requested_again_and_again(code: PullCode) -> None:
-    """A broker that parks no pulls, since it stops or long polling is off, would be asked a thousand times a second."""
+    """A broker parks no pulls if it stops or long polling is off. The loop could ask it a thousand times a second."""
     loop = begun(7)
     assert loop.answered(answer(code, 7), waited_ms=1).pause_ms == EMPTY_MS
 
@@ -128,7 +128,7 @@ def test_defaults_equal_those_of_rocketmq() -> None:
 
 @dataclass
 class Queue:
-    """A queue as a broker keeps it: it grows at its end and is trimmed at its beginning. Each third message matches."""
+    """A broker's queue. It grows at its end and is trimmed at its beginning. Every third message matches."""
 
     low: int = 0
     end: int = 0
@@ -191,4 +191,4 @@ def test_every_kept_match_is_delivered_and_no_commit_passes_an_unfinished_messag
         assert len(loop) == len(unfinished)
         assert loop.commit_offset == min((offset for offset, _ in unfinished), default=loop.next_offset)
         kept = {each for each in range(queue.low, min(loop.commit_offset, queue.end)) if each % 3 == 0}
-        assert kept <= finished  # nothing that is still there was left out
+        assert kept <= finished  # no matching message below the committed offset was left out

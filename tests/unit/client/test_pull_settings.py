@@ -106,7 +106,7 @@ async def test_a_file_of_offsets_survives_and_tells_topics_apart(tmp_path: Path)
 async def test_a_save_that_fails_leaves_the_file_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The new file is written beside the old one, and is on the disk before it takes the old one's name."""
+    """The new file is written beside the old file. It is on the disk before it takes the old file's name."""
     path = tmp_path / "offsets.json"
     store = FileOffsets(path)
     await store.save(TOPIC, {0: 5})

@@ -76,7 +76,7 @@ async def test_an_end_that_no_receive_awaits_is_not_logged(complaints: list[str]
     with pytest.raises(Timeout):
         await waiting.pop()
     queue.end(AlreadyClosed("closed"))
-    queue.receive_async()  # after the end
+    queue.receive_async()  # a receive after the end
     for task in waiting:
         task.cancel()  # too late: the receives have already failed
     await asyncio.wait(waiting)

@@ -101,7 +101,7 @@ def test_a_start_at_a_single_message_skips_it_unless_it_is_inclusive() -> None:
 def test_a_batch_receive_takes_messages_within_its_limits() -> None:
     measure = BatchMeasure(3, 100)
     assert [measure.add(size) for size in (60, 40, 1)] == [True, True, False]
-    assert BatchMeasure(3, 100).add(500)  # a message larger than the limit goes alone
+    assert BatchMeasure(3, 100).add(500)  # a message larger than the limit is a batch by itself
     unlimited = BatchMeasure(-1, -1)
     assert all(unlimited.add(1 << 20) for _ in range(100))
     assert BatchMeasure(2, -1).is_enough(2, 0, 2, -1)
@@ -114,7 +114,7 @@ def test_a_batch_receive_takes_messages_within_its_limits() -> None:
 def test_a_permit_left_over_is_used_by_the_next_receive() -> None:
     balance = ZeroQueueBalance(lambda: 0)
     assert balance.grant_for(1) == 1
-    assert balance.grant_for(0) == 0  # cancelled
+    assert balance.grant_for(0) == 0  # the receive was cancelled
     assert balance.grant_for(1) == 0
     balance.spent(1)
     assert balance.grant_for(1) == 1

@@ -122,7 +122,7 @@ def test_the_broker_hears_of_acks_before_it_is_asked_again(batch_index_acks: boo
     owner.timers.advance(90)
     for each in (first, last, message(2)):
         owner.acks.acknowledge(each)
-    owner.timers.advance(43)  # the group is 43 ms old
+    owner.timers.advance(43)  # the acks are only 43 ms old; alone, they would be sent after 100 ms
     acked = [(1, 0b010), 2] if batch_index_acks else [2]
     assert owner.said() == [("ack", *acked), ("again", 1)]
 
@@ -263,7 +263,7 @@ def test_settings_that_cannot_work_are_refused(options: dict[str, Any]) -> None:
 
 
 class Letters:
-    """Takes entries out of redeliveries."""
+    """Letters of these entries are being written, so the entries are taken out of redeliveries."""
 
     def __init__(self, *taken: int) -> None:
         self.taken = taken

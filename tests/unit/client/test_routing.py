@@ -1,4 +1,4 @@
-"""Which partition a message goes to: the one that Apache's clients choose for its key or, without a key, the next."""
+"""A message goes to the partition that Apache's clients choose for its key. Without a key, it goes to the next one."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def record(default: object) -> dict[str, object]:
 
 
 class Client:
-    """Answers with a definition."""
+    """A client that answers every request for a schema with this definition."""
 
     def __init__(self, definition: dict[str, object]) -> None:
         self.definition = definition

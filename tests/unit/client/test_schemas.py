@@ -49,7 +49,7 @@ class Color(enum.Enum):
 
 
 def order(library: ModuleType) -> Any:
-    """One record class with every kind of field, made with either library."""
+    """Return a record class with every kind of field, made with this library."""
 
     class Address(library.Record):  # type: ignore[misc, name-defined]
         street = library.String()
@@ -142,7 +142,7 @@ def _plain(record: Any) -> dict[str, Any]:
 
 
 class Line(Record):
-    """A record for the tests of this library alone."""
+    """A record for tests of Vela's library alone."""
 
     text = String(required=True)
     amount = Integer(default=1)

@@ -40,7 +40,8 @@ from vela.wire.entry import decode_messages, parse_header
 IDENTITY = ProducerIdentity(name="p", max_message_bytes=100_000)
 REFUSED = NotAllowedError("by the model")
 NO_ROOM = ProducerBlockedQuotaExceededException("by the model")
-AT_ONCE = (ProducerQueueIsFull, MessageTooBig)  # never sent, whatever waits before it
+# The errors of messages that are never sent, whatever waits before them.
+AT_ONCE = (ProducerQueueIsFull, MessageTooBig)
 PERHAPS_STORED = (Timeout, ProducerBlockedQuotaExceededException)
 SEND_TIMEOUT_MS = 1000
 
@@ -77,8 +78,9 @@ class Model:
         self.futures: list[SendFuture] = []
         self.completed: list[int] = []
         self.cancelled: set[int] = set()
-        self.arrived: list[bytes] = []  # over the link, not processed yet
-        self.receipts: list[tuple[int, int]] = []  # sequence id and entry id, not delivered yet
+        self.arrived: list[bytes] = []  # entries that came over the link and are not processed yet
+        # Sequence id and entry id of receipts that are not delivered yet.
+        self.receipts: list[tuple[int, int]] = []
         self.stored: list[int] = []
         self.highest = -1
         self.entries = 0
@@ -237,7 +239,7 @@ ENDS: dict[str, Callable[[Model], None]] = {
 @pytest.mark.parametrize("batching", [False, True])
 @pytest.mark.parametrize("end", ENDS)
 def test_taken_messages_complete_in_the_order_of_the_calls(end: str, batching: bool) -> None:
-    """Sent, gathered in a batch, and waiting in line: all three at once."""
+    """Some messages were sent, some are gathered in a batch, and some wait in line, all at the same time."""
 
     async def run() -> None:
         options = ProducerOptions(
@@ -256,7 +258,7 @@ def test_taken_messages_complete_in_the_order_of_the_calls(end: str, batching: b
             ENDS[end](model)
             for _ in range(3):
                 await asyncio.sleep(0)
-        late = {6} if end != "a failure" else set()  # too large: refused when it leaves the line
+        late = {6} if end != "a failure" else set()  # too large, so it is refused when it leaves the line
         kinds = [type(future.exception()) for future in model.futures]
         assert len({kind for number, kind in enumerate(kinds) if number not in late}) == 1
         assert [number for number in model.completed if number not in late] == [
@@ -293,7 +295,7 @@ async def test_a_batch_that_cannot_be_encrypted_lets_the_line_move_in_order() ->
 
     options = ProducerOptions(
         batching_enabled=True,
-        batching_max_allowed_size_in_bytes=20,  # one message, not two
+        batching_max_allowed_size_in_bytes=20,  # room for one message
         max_pending_messages=3,
         block_if_queue_full=True,
         encrypt=encrypt,

@@ -17,7 +17,7 @@ import vela
 import vela.aio
 import vela.schema
 
-INSIDE: Final[dict[str, set[str]]] = {  # methods of vela.aio that a client's own objects call
+INSIDE: Final[dict[str, set[str]]] = {  # methods of vela.aio that only the client's own objects call
     "Client": {
         "connection_for",
         "forget",
@@ -35,7 +35,7 @@ INSIDE: Final[dict[str, set[str]]] = {  # methods of vela.aio that a client's ow
     "TableView": {"start"},
 }
 BLOCKING_ALONE: Final = {"wait_for"}
-CALLED_BACK: Final = {"receive_async", "send_async"}  # take a callback where vela.aio returns a future
+CALLED_BACK: Final = {"receive_async", "send_async"}  # these take a callback where vela.aio returns a future
 
 LEFT_OUT: Final = {
     "AuthenticationAthenz",
@@ -142,7 +142,8 @@ def test_names_defaults_and_order_are_apaches(name: str) -> None:
         assert list(here)[: len(there)] == list(there), method
         for parameter, default in there.items():
             if parameter == "schema" or default is inspect.Parameter.empty:
-                continue  # Apache's None means bytes; an argument that it requires may have a default here
+                # Apache's schema None means bytes; an argument that Apache requires may have a default here.
+                continue
             assert repr(here[parameter]) == repr(default), f"{method}({parameter})"
 
 

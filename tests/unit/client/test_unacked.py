@@ -86,7 +86,7 @@ def test_the_wheel_has_one_slot_more_than_the_timeout_has_ticks(
 def test_a_late_tick_makes_no_entry_expire_early() -> None:
     tracker = UnackedTracker(timeout_ms=1000, tick_ms=100)
     add(tracker, 1, 0)
-    add(tracker, 2, 640)  # the loop is busy, so the tick that is due comes 10 ms later
+    add(tracker, 2, 640)  # the loop is busy, so the tick comes 10 ms late
     ticks = [650 + 100 * number for number in range(11)]
     assert [tracker.pop_expired(now_ms) for now_ms in ticks] == [[]] * 10 + [[(1, 1), (1, 2)]]
 
@@ -130,7 +130,7 @@ def test_an_acked_message_does_not_expire() -> None:
     for entry in range(4):
         add(tracker, entry, 0)
     expiries(tracker, 1500)
-    add(tracker, 3, 1500)  # another message of the same entry: it waits already
+    add(tracker, 3, 1500)  # another message of an entry that already waits
     tracker.remove((1, 2))
     tracker.remove_through((1, 1))
     assert len(tracker) == 1

@@ -44,7 +44,7 @@ def test_tokens_need_a_key() -> None:
 
 
 def test_a_broker_needs_an_authority_for_certificates_of_clients() -> None:
-    settings = BrokerSettings.from_environment({"VELA_AUTHENTICATION": "tls"})  # enough for a worker
+    settings = BrokerSettings.from_environment({"VELA_AUTHENTICATION": "tls"})  # for a worker, this is enough
     with pytest.raises(SettingInvalid, match="VELA_TLS_TRUST_FILE"):
         Access(settings, ConnectionPool("", name="none", size=1))
 

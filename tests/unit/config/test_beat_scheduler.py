@@ -19,7 +19,7 @@ def test_beat_goes_on_when_the_clock_is_set_back(
     app = Celery("test", broker="memory://", set_as_current=False)
     app.conf.update(
         timezone="UTC",
-        result_expires=None,  # else Celery adds a task of its own
+        result_expires=None,  # otherwise Celery adds its own task
         beat_schedule={"tick": {"task": "t", "schedule": 1.0}},
     )
     monkeypatch.setattr("celery.schedules.BaseSchedule.now", lambda _: now)

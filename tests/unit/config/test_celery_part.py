@@ -9,7 +9,7 @@ from config.run.celery_part import pool_of
 
 @pytest.mark.parametrize("jobs", [1, 2, 8])
 def test_jobs_of_the_pipeline_leave_the_threads_of_other_work_free(jobs: int) -> None:
-    """A job takes a thread for hours, and retention and sweeps must go on meanwhile."""
+    """A job takes a thread for hours. Retention and sweeps must continue meanwhile."""
     alone = pool_of(("work",), jobs=jobs)["concurrency"]
     assert pool_of(("work", "pipeline"), jobs=jobs)["concurrency"] == alone + jobs
 

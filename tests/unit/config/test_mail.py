@@ -1,4 +1,4 @@
-"""VELA_SMTP_URL: what Django's mail settings become."""
+"""VELA_SMTP_URL, and the mail settings of Django that follow from it."""
 
 from __future__ import annotations
 

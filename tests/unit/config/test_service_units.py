@@ -20,7 +20,7 @@ PYTHON = "/opt/vela/.venv/bin/python "
 
 
 def read(path: Path) -> ConfigParser:
-    """Parse a unit. Keys keep their capital letters, and `%` has no meaning here: systemd replaces it."""
+    """Parse a unit. Keys keep their capital letters. `%` has no meaning here, because systemd replaces it."""
     unit = ConfigParser(interpolation=None, strict=True)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
     unit.read_string(path.read_text(encoding="utf-8"))
@@ -62,7 +62,7 @@ def test_restarts_and_stops_agree_with_the_programs() -> None:
     assert service["RestartPreventExitStatus"] == str(EXIT_SETTING_INVALID)
     defaults = ProjectSettings.from_environment({})
     assert int(service["TimeoutStopSec"]) > defaults.stop_timeout_s
-    assert BrokerSettings.from_environment({}).lock_wait_s < 90  # TimeoutStartSec of systemd
+    assert BrokerSettings.from_environment({}).lock_wait_s < 90  # systemd's default of TimeoutStartSec
 
 
 @pytest.mark.parametrize("address", ["{folder}/notify", "@vela-test-{folder}"], ids=["path", "abstract"])

@@ -1,4 +1,4 @@
-"""What comes between the console's server and Django."""
+"""The code between the console's server and Django."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from console.asgi_handler import PagesHandler, readable_types
 
 
 class Answering(PagesHandler):
-    """Answers with the type of the body as Django understands it, and with the values of a form."""
+    """A handler that answers with the body's type as Django understands it, and with the values of a form."""
 
     async def get_response_async(self, request: HttpRequest) -> HttpResponse:
         return HttpResponse(f"{request.content_type} {request.GET.get('q')} {request.POST.get('a')}")

@@ -1,4 +1,4 @@
-"""Bars of hours: one for each hour with messages, and none where nothing is known."""
+"""Bars of hours: one for each hour with messages, and none for hours that nothing is known about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns that a reader chooses: how they are written, and what they show of a message."""
+"""Columns that a reader chooses: how they are written, and which part of a message each one shows."""
 
 from __future__ import annotations
 

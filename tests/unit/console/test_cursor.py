@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -37,6 +38,12 @@ def test_next_unacked_skips_acked_messages(acked: set[int], start: int, length: 
     assert list(beyond.next_unacked(start, end)) == [
         index for index in range(start, end) if index not in acked
     ]
+
+
+def test_next_unacked_ends_where_later_acks_are_not_known() -> None:
+    beyond = AckedBeyond(runs=((3, 4), (7, 8)), entries=4, ack_sets={}, complete=False)
+    assert list(beyond.next_unacked(1, 100)) == [1, 2, 5, 6]
+    assert list(replace(beyond, runs=()).next_unacked(1, 100)) == []
 
 
 def a_ledger(ledger_id: int, before: int, entries: int, *, segment_id: int = 1) -> LedgerRow:

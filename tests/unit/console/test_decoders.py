@@ -1,4 +1,4 @@
-"""What a payload is taken for, and what the report says about the decoders that failed."""
+"""Which format a payload is taken for, and what the report says about the decoders that failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Charts from points: which are read, what a gap means, and how a sparkline is drawn."""
+"""Charts from points: which points are read, what a gap means, and how a sparkline is drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks for invisible characters: in text, in elements that hold text only, never in attributes."""
+"""Marks for invisible characters: they are in text and in elements that contain only text, never in attributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How pages write numbers and times: an unknown number is never 0, and units change where a reader expects it."""
+"""How pages write numbers and times: an unknown number is never 0, and units change where readers expect it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_number_that_no_clock_shows_is_written_as_it_is(far_ms: int) -> None:
     assert numerals.clock(7, 7) == "00:00:00.007"
 
 
-AUTUMN_MS = 1_792_888_200_000  # 2026-10-25 00:30 UTC: 02:30 in Berlin, an hour before it is 02:30 again
+AUTUMN_MS = 1_792_888_200_000  # 2026-10-25 00:30 UTC is 02:30 in Berlin; an hour later, it is 02:30 again
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/St_Johns", "Pacific/Kiritimati"])

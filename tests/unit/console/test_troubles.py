@@ -1,4 +1,4 @@
-"""Troubles: they are found by the age of heartbeats, by the database's clock, and described in words."""
+"""Troubles are found by the age of heartbeats, measured by the database's clock, and described in words."""
 
 from __future__ import annotations
 

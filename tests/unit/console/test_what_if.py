@@ -21,12 +21,14 @@ class Row:
 
     connected_ms: int = 0
     permits: int = 10
+    unacked_messages: int = 1
     last_flow_ms: int = NOW_MS
     last_delivery_ms: int = NOW_MS
     last_ack_ms: int = NOW_MS
 
 
 IDLE = Row(permits=0, last_flow_ms=0, last_delivery_ms=0, last_ack_ms=0)
+STARVED = Row(unacked_messages=0, last_flow_ms=0, last_delivery_ms=0, last_ack_ms=0)
 
 
 def found(**changes: Any) -> WhatIf | Said:
@@ -107,6 +109,8 @@ def test_the_shown_choice_is_the_one_nearest_to_the_requested_number(asked: int 
         ({"consumers": [Row(), Row(connected_ms=NOW_MS - 19_000)]}, "less than 20 s ago"),
         ({"rate_acked": 0.0}, "hardly anything is acked"),
         ({"consumers": [IDLE, IDLE], "rate_acked": 0.0}, "hardly anything is acked"),
+        ({"consumers": [Row(), STARVED]}, "asks for messages but got none"),
+        ({"consumers": [Row(), STARVED], "type_": "Key_Shared"}, "asks for messages but got none"),
     ],
 )
 def test_without_a_pace_there_is_no_estimate(changes: dict[str, Any], says: str) -> None:

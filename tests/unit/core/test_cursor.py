@@ -320,7 +320,7 @@ def test_a_flush_contains_only_changes() -> None:
 
 
 def test_a_chunk_dropped_and_made_again_is_written_whole() -> None:
-    """Otherwise the ack sets that were stored for the earlier chunk would come back."""
+    """Otherwise the ack sets of the earlier chunk, which are still stored, would be valid again."""
     log = Log()
     positions = log.publish_all(2, 1, 1, 1)
     cursor = cursor_on(log)
@@ -357,7 +357,7 @@ def test_runs_join_across_chunks() -> None:
 
 
 def test_a_skip_past_wholly_acked_chunks_needs_no_counts_of_them() -> None:
-    """One message holds the cursor, and thousands of acked ones follow it in other ledgers."""
+    """One unacked message holds the cursor, and whole ledgers of acked messages follow it."""
     log = Log(indexed=False)
     first = log.publish()
     for _ in range(3):

@@ -84,7 +84,7 @@ class CursorMachine(RuleBasedStateMachine):
     def ack_in_model(self, messages: set[Message]) -> None:
         self.acked |= messages
         if self.undo is not None:
-            # If the act passed a part of a batch, no consumer holds that part, so an ack of it does not count.
+            # If the act passed a part of a batch, no consumer holds that part, so acks of that part do not count.
             _, act_mark_delete, restored, passed = self.undo
             restored |= {
                 m for m in messages if m[0] <= act_mark_delete or m not in passed or m[0] in self.passed_whole
@@ -259,7 +259,7 @@ class CursorMachine(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """Replace the cursor by one that a new owner loads from the flushed state alone."""
+        """Replace the cursor with one that a new owner loads from the flushed state alone."""
         self.flush()
         overlay = self.cursor.undo_overlay()
         self.cursor = Cursor(self.log.ledgers, self.log.index, self.store.state())

@@ -82,7 +82,7 @@ def test_a_forgotten_name_starts_again() -> None:
 def test_no_entry_is_stored_twice_and_nothing_new_is_dropped(
     sends: list[tuple[str, Mark, bool]],
 ) -> None:
-    """With `True`, everything on its way becomes durable after the send."""
+    """A send is a producer, a message, and whether everything sent so far then becomes durable."""
     seen = DuplicateFilter()
     log: list[tuple[str, Mark]] = []
     queue: list[tuple[str, Mark]] = []

@@ -40,7 +40,7 @@ def test_a_position_set_behaves_like_a_set(steps: list[tuple[str, Position]]) ->
 
 
 class DelayedMachine(RuleBasedStateMachine):
-    """The tracker with its table: rows are what the append's statement wrote."""
+    """The tracker with its table, whose rows are those that the append's statement has written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class DelayedMachine(RuleBasedStateMachine):
 
     @rule()
     def start_refill(self) -> None:
-        """Take the query's snapshot; its answer comes later."""
+        """Take the snapshot of a query whose answer comes later."""
         if self.delayed.needs_refill:
             after = self.delayed.begin_refill()
             self.read = sorted(row for row in self.rows if row > after)[:4]

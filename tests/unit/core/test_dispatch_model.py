@@ -54,7 +54,7 @@ class DispatchMachine(RuleBasedStateMachine):
         self.keys = 0
         self.now_ms = 0
         self.counts: dict[Position, int] = {}
-        self.postponed: set[Position] = set()  # read, and put off by a filter
+        self.postponed: set[Position] = set()  # positions that were read, but put off by a filter
         self.passed_over: set[Position] = set()  # every position that was ever postponed
         self.log.publish_all(1, 2, 3)
         self.connect(priority=0, limited=False)
@@ -201,7 +201,7 @@ class DispatchMachine(RuleBasedStateMachine):
     @precondition(lambda self: bool(self.clients))
     @rule(data=st.data())
     def release(self, data: st.DataObject) -> None:
-        """Replay positions: those that a filter left out are read again, and the others stay as they are."""
+        """Ask for a replay of some positions. Only positions that a filter left out are read again."""
         before = sorted(p for p in self.log.sizes if p < self.read_position and not self.cursor.is_acked(p))
         if not before or not self.dispatcher.replays_unassigned:
             return
@@ -348,8 +348,8 @@ class ExclusiveMachine(DispatchMachine):
     kind = SubscriptionType.EXCLUSIVE
 
     @invariant()
-    def in_order_from_mark_delete(self) -> None:
-        """Check that exactly the entries before the read position were sent since the last rewind."""
+    def replays_nothing(self) -> None:
+        """Check that no entry waits for a replay: a redelivery moves the read position back instead."""
         for client in getattr(self, "clients", []):
             assert client.consumer.unacked_messages >= 0
             assert self.dispatcher.replay_entries == 0
@@ -393,7 +393,7 @@ class FailoverMachine(ExclusiveMachine):
     @invariant()
     def nothing_lost(self) -> None:
         if hasattr(self, "clients") and self.dispatcher.due_ms is None:
-            super().nothing_lost()  # until the switch nothing is sent; then reads start at mark-delete
+            super().nothing_lost()  # before the switch, nothing is sent; after it, reads start at mark-delete
 
     def nothing_is_read(self) -> None:
         assert self.told is None or not self.told.available
@@ -430,7 +430,7 @@ class KeySharedMachine(SharedMachine):
         self.reads_on()
 
     def reads_on(self) -> None:
-        """Check that each entry waits for replay for a reason: no permits, or its slot drains at another consumer."""
+        """Check that each entry that waits for a replay has a reason: no permits, or a slot that drains elsewhere."""
         for position in self.dispatcher._replay.bound():
             slot = self.slot(position)
             owner = self.dispatcher._selector.select(slot)
@@ -442,7 +442,7 @@ class KeySharedMachine(SharedMachine):
         return any(self.slot(position) == slot for position in client.holds)
 
     def check_left(self) -> None:
-        """Allow sending: other consumers may still have permits."""
+        """Check nothing: other consumers may still have permits."""
 
     def receive(self, assignment: Assignment[ReadEntry], balance: int) -> None:
         client = next(c for c in self.clients if c.consumer is assignment.consumer)

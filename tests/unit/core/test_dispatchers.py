@@ -10,7 +10,7 @@ from tests.unit.core.dispatching import SHARED, at, consumer, send, shared
 
 
 def replay(dispatcher: Dispatcher) -> list[int]:
-    """Return the entry ids that the dispatcher plans to replay next; the plan is not carried out."""
+    """Return the entry ids that the dispatcher plans to replay next. This does not carry out the plan."""
     plan = dispatcher.next_read()
     assert plan is not None
     assert plan.kind is ReadKind.REPLAY
@@ -252,7 +252,7 @@ def test_chunks_of_a_leaver_are_free_again() -> None:
 
 
 def test_reads_shrink_with_the_size_of_batches() -> None:
-    """A read asks for no more entries than the permits are worth at the average number of messages in an entry."""
+    """A read asks for as many entries as the permits allow, at the average number of messages in an entry."""
     only = consumer(1, 100_000)
     dispatcher = shared(only)
     for entry_id in range(40):

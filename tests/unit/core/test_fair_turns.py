@@ -80,7 +80,7 @@ def test_no_connection_waits_for_longer_than_one_round_of_the_others(shares: lis
 @given(MANY.filter(lambda shares: len(shares) > 1))
 def test_the_time_of_a_turn_is_used_while_a_connection_waits(shares: list[Busy]) -> None:
     run(shares, 60)
-    # The line gets half of a turn. If a piece of work took too long, the connection's next part is that much shorter.
+    # Waiting connections get half of a turn. A piece of work that takes too long shortens the connection's next part.
     assert sum(sum(share.turns) for share in shares) >= 60 * (TURN // 2 - LONGEST)
 
 

@@ -160,7 +160,7 @@ def test_a_leavers_keys_come_to_the_others_in_order() -> None:
 
 
 def test_a_replay_plan_is_dropped_when_a_consumer_leaves() -> None:
-    """The entries that the plan reads must not overtake those that the leaving consumer gives back."""
+    """The entries that the plan reads must not overtake the entries that the leaving consumer gives back."""
     only, other = consumer(1, 2), consumer(2, 10)
     for each in (only, other):
         each.key_shared = KeySharedPolicy()
@@ -276,7 +276,7 @@ def test_entries_without_a_key_are_spread() -> None:
 
 
 def test_the_rest_of_a_chunked_message_follows_its_beginning() -> None:
-    """The consumer can ack nothing before it has all chunks, so the chunks must not wait until it has drained."""
+    """The consumer cannot ack anything before it has all chunks, so the last chunks must not wait for its acks."""
     first, second = consumer(1, 10), consumer(2, 10)
     for each in (first, second):
         each.key_shared = KeySharedPolicy()
@@ -340,7 +340,7 @@ def test_unacked_limits_count_as_on_shared() -> None:
 
 
 def test_entries_that_were_skipped_get_their_slot_when_read() -> None:
-    """Delayed messages become due, and the dispatcher does not know their keys yet."""
+    """When delayed messages become due, the dispatcher does not know their keys yet."""
     poor, rich = consumer(1, 1, (0, 30_000)), consumer(2, 10, (30_001, 65_535))
     dispatcher = sticky(poor, rich, look_ahead=2, max_look_ahead=4)
     assert read(dispatcher, entry(5)) == {1: [5]}

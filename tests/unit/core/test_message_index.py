@@ -13,7 +13,7 @@ from tests.unit.core.logs import ENTRY_BYTES, Log
 
 
 def big(entries: int) -> tuple[LedgerMap, MessageIndex]:
-    """Make an index of one open ledger whose entries have 2 messages and 10 bytes; it knows none of them yet."""
+    """Make an index over one open ledger. Each entry has 2 messages and 10 bytes, and the index knows no entry yet."""
     ledgers = LedgerMap([LedgerInfo(ledger_id=3, messages_before=100, bytes_before=1000)])
     ledgers.append(3, entries, 2 * entries, 10 * entries, append_ms=1)
     return ledgers, MessageIndex(ledgers)
@@ -139,7 +139,7 @@ def test_a_missing_range_is_named() -> None:
 def test_an_entry_that_is_not_stored_needs_no_counts() -> None:
     _, index = big(3)
     assert index.require_messages_in(Position(3, 3)) == 0
-    assert index.require_messages_in(Position(2, 0)) == 0  # trimmed
+    assert index.require_messages_in(Position(2, 0)) == 0  # the entry is trimmed
     with pytest.raises(ValueError, match="not stored"):
         raise IndexMissing(index.unknown(Position(2, 0)))
 

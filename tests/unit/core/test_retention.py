@@ -36,9 +36,9 @@ def ledgers(*sizes: int, age_ms: int = 10, sealed: int | None = None) -> list[Le
     [
         (FOR_EVER, 0),
         (NOTHING, 3),
-        (Retention(time_ms=25, size_bytes=-1), 2),  # ages 40, 30, 20
+        (Retention(time_ms=25, size_bytes=-1), 2),  # the ledgers are 40, 30 and 20 ms old
         (Retention(time_ms=40, size_bytes=-1), 0),  # a ledger of exactly that age stays
-        (Retention(time_ms=-1, size_bytes=250), 2),  # of 400 bytes: 400 and 300 are too much, 200 is not
+        (Retention(time_ms=-1, size_bytes=250), 2),  # 400 and then 300 bytes are too much; 200 are not
         (Retention(time_ms=-1, size_bytes=400), 1),
         (Retention(time_ms=-1, size_bytes=401), 0),
         (Retention(time_ms=35, size_bytes=250), 2),  # either limit is enough

@@ -145,7 +145,7 @@ def test_long_names_of_fields_are_cut_in_the_reason() -> None:
 
 
 def test_aliases_and_symbols_count_as_comparisons() -> None:
-    """A type with many of them may be compared once for each field or for each type of a union."""
+    """A type with many aliases or symbols may be compared again for each field or for each type of a union."""
     too_large = "the schemas have too many types to compare them"
     writers = [record(A, name=f"B{index}") for index in range(10)]
     aliases = [f"C{index}" for index in range(10_000)]
@@ -208,7 +208,7 @@ def test_a_text_that_is_not_a_definition_is_refused(data: bytes) -> None:
 
 V0 = record(A)
 V1_OPTIONAL = record(A, ("b", "string", ""))  # V0 and this read each other
-V2_REQUIRED = record(A, ("b", "string"))  # reads V1, not V0
+V2_REQUIRED = record(A, ("b", "string"))  # this reads V1, but not V0
 S = SchemaCompatibility
 
 

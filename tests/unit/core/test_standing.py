@@ -24,11 +24,11 @@ IDLE = SubscriptionState.IDLE
 
 START_MS = 1_700_000_000_000
 SETTLED_S = 120
-# A subscription that is sampled only when something happens may get its state this much earlier or later: 5 s, plus the
-# 8 s between two acks.
+# If a subscription is sampled only when something happens, its state may come this much earlier or later: 5 s, plus
+# the 8 s between two acks.
 RESTED_S = 5 + 8
 EXAMPLES = 30  # each simulates a quarter of an hour, second by second
-Total = Callable[[float], float]  # messages by a time in seconds
+Total = Callable[[float], float]  # the number of messages up to a time in seconds
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Watched:
     acked: Total
     jitter_ms: int = 0  # how much the time between two samples varies
     version: int = 0
-    skipped: int = 0  # messages skipped by acts; negative: an act moved the cursor back
+    skipped: int = 0  # messages skipped by acts; negative if an act moved the cursor back
     is_paused: bool = False
     time_s: float = 0.0
     standing: Standing | None = None
@@ -231,7 +231,7 @@ def test_a_consumer_that_stops_is_stuck_within_35_s_and_leaves_with_its_first_ac
 
     watched = Watched(published=work.published, acked=acked, jitter_ms=jitter_ms)
     watched.run(stops_s)
-    # The first message that nobody acks may come a little later.
+    # The first message that nobody acks may come some time after the stop.
     waits_s = 35 + max(work.burst_s, 1 / work.rate) + work.ack_delay_s + work.ack_jitter_s + work.ack_batch_s
     assert watched.run(stops_s + waits_s).state is STUCK
     assert watched.run(back_s).state is STUCK
@@ -395,7 +395,7 @@ def test_a_pause_between_looks_is_not_a_gap_between_acks() -> None:
         return Sample(START_MS + int(time_s * 1000), messages, messages - waiting, waiting, 0, False)
 
     standing = Standing(at(0, 0))
-    for number in range(1, 5):  # each message is acked at once, after 14 s without any look
+    for number in range(1, 5):  # each message comes after 14 s without a look, and is acked at once
         standing.look(at(14 * number, number))
     words = {time_s: standing.look(at(time_s, 5, waiting=1)).state for time_s in range(57, 90)}
     assert words[85] is not STUCK

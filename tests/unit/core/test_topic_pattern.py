@@ -17,7 +17,7 @@ ORDERS = "persistent://shop/eu/orders"
         ("shop/eu/ord.*", ORDERS, True),
         ("^persistent://shop/eu/ord.*$", ORDERS, True),
         ("non-persistent://shop/eu/ord.*", ORDERS, True),  # the domain is not compared
-        ("persistent://shop/eu/ord", ORDERS, False),  # the whole name, as in Java
+        ("persistent://shop/eu/ord", ORDERS, False),  # the pattern must match the whole name, as in Java
         ("persistent://shop/eu/orders", f"{ORDERS}-partition-7", True),
         (r"persistent://shop/eu/orders-partition-\d", f"{ORDERS}-partition-7", False),
         (r"persistent://shop/eu/\Qa.b\E", "persistent://shop/eu/a.b", True),

@@ -61,7 +61,7 @@ def test_processes_that_use_offloaded_ledgers_see_the_same_files(name: str) -> N
     service = SERVICES[name]
     assert "offload:/offload" in service["volumes"]
     assert {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} <= service["environment"].keys()
-    if name != "spark-worker":  # this service gets the address with its job
+    if name != "spark-worker":  # this service gets the folder's address with each job
         assert service["environment"]["VELA_OFFLOAD_URL"].endswith(":-file:///offload}")
 
 

@@ -1,4 +1,4 @@
-"""Roles: what each role runs, and how a container that cannot start says so."""
+"""Roles: which programs each role runs, and how a container that cannot start says so."""
 
 from __future__ import annotations
 

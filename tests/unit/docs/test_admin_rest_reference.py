@@ -29,6 +29,6 @@ def test_an_absent_path_has_its_reason() -> None:
         "Vela has no functions, connectors, packages or transactions"
     )
     properties = "/admin/v2/persistent/acme/shop/orders/properties"
-    assert why_absent(properties) == "properties are set at creation"  # listed with two methods
+    assert why_absent(properties) == "properties are set at creation"  # this path is listed with two methods
     assert why_absent("/admin/v2/functions/public/default") == "Vela has no functions"
     assert why_absent("/admin/v2/nothing") == ""

@@ -30,7 +30,7 @@ def test_every_argument_of_the_client_has_its_row_with_its_default() -> None:
     }
 
 
-OAUTH2 = {"AuthenticationOauth2": AuthenticationOauth2}  # it does I/O, so another module has it
+OAUTH2 = {"AuthenticationOauth2": AuthenticationOauth2}  # this class does I/O, so it is in another module
 
 
 def test_every_way_to_authenticate_has_its_row() -> None:

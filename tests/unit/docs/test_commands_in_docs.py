@@ -59,6 +59,6 @@ def test_manage_py_has_the_command() -> None:
 
 
 def test_nothing_tells_you_to_install_vela_from_an_index() -> None:
-    """Vela has no release, and in the package index its name belongs to another package."""
+    """Vela has no release, and its name in the package index belongs to another package."""
     files = [*DOCS_DIR.rglob("*.md"), *python_files("broker", "console", "pipeline", "vela")]
     assert [path for path in files if FROM_AN_INDEX.search(path.read_text(encoding="utf-8"))] == []

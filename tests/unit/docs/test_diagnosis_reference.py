@@ -1,4 +1,4 @@
-"""docs/reference/diagnosis.md: every rule in its order, with its window, and no other."""
+"""docs/reference/diagnosis.md: every rule in its order, with its window, and no other rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/reference/metrics.md: every series of /metrics with its type, and no other."""
+"""docs/reference/metrics.md: every series of /metrics with its type, and no other series."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ async def labels() -> dict[str, set[str]]:
 
 
 def queries() -> Iterator[tuple[str, str]]:
-    """Return each expression with its label template."""
+    """Return each expression with the template of its label."""
     for rule in RULES:
         yield rule["expr"], rule["annotations"]["summary"]
     for panel in DASHBOARD["panels"]:

@@ -1,4 +1,4 @@
-"""docs/reference/policies.md: every policy, what it takes and its default, and no other."""
+"""docs/reference/policies.md: every policy with its values and its default, and no other policy."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def documented() -> dict[str, list[str]]:
 
 
 def names_in_code() -> set[str]:
-    """Return every string in the code that is the name of a variable and nothing else."""
+    """Return every string in the code that is exactly the name of a variable."""
     found: set[str] = set()
     for path in python_files(*CODE):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -40,7 +40,7 @@ def test_every_variable_of_the_code_is_documented_and_every_documented_one_is_in
 
 
 def plain_defaults() -> list[tuple[str, str]]:
-    """Return name and default of the rows whose default is a value and not a sentence."""
+    """Return the name and the default of each row whose default is a value and not a sentence."""
     return [
         (name, default[0])
         for name, cells in documented().items()

@@ -27,7 +27,7 @@ class DaphneThread:
 
     def __init__(self) -> None:
         self._reactor: Any = reactor
-        self.tls_port = 0  # of the server that was started last
+        self.tls_port = 0  # the TLS port of the latest server
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -49,7 +49,7 @@ class DaphneThread:
         tls: TlsCertificates | None = None,
         **changed: Any,
     ) -> tuple[FakeBroker, DaphneServer]:
-        """Start a server on a free port of 127.0.0.1, with TLS if `tls` is given. `changed` are changed settings."""
+        """Start a server on a free port of 127.0.0.1, with TLS if `tls` is given. `changed` are settings to change."""
 
         async def start() -> tuple[FakeBroker, DaphneServer]:
             broker = FakeBroker(max_message_bytes=max_message_bytes)

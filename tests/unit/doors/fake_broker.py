@@ -83,7 +83,7 @@ class FakeTopic:
 
 @dataclass(eq=False)
 class FakeSubscription:
-    """What is acked, which entries are to be delivered next, and the consumers."""
+    """A subscription: its acks, the entries to deliver next, and its consumers."""
 
     topic: FakeTopic
     type: SubscriptionType
@@ -138,7 +138,8 @@ class FakeProducer:
     is_ready: bool = True
     max_message_bytes: int = 0
     waiting: list[SendRequest] = field(default_factory=list)
-    refusals: list[BrokerError] = field(default_factory=list)  # sends that the door refused itself
+    # Errors of sends that the connection refused itself.
+    refusals: list[BrokerError] = field(default_factory=list)
     is_open: bool = True
     on_ready: Callable[[], None] | None = None
     on_throttled: Callable[[bool], None] | None = None
@@ -410,7 +411,7 @@ class FakeBroker:
         self.schemas: dict[str, list[SchemaDefinition]] = {}
         self.refused_requests: Counter[str] = Counter()
         self.rates = Rates()
-        self.commits = True  # False: sends wait for `commit` of their producer
+        self.commits = True  # if False, sends wait for their producer's `commit`
         self.refuse_sends: BrokerError | None = None
         self.ready = (True, "")
         self.identities: list[ClientIdentity] = []

@@ -24,7 +24,7 @@ from tests.support.broker_harness import ManualClock
 
 @dataclass
 class FakeBroker:
-    """What the admin API asks of a broker in requests that concern no topic."""
+    """The parts of a broker that the admin API needs for requests that concern no topic."""
 
     settings: BrokerSettings = field(default_factory=BrokerSettings)
     clock: ManualClock = field(default_factory=ManualClock)
@@ -133,7 +133,7 @@ def test_a_compressed_body_is_refused_with_what_to_send() -> None:
 
 
 def test_json_is_read_whatever_its_type_is_called() -> None:
-    """`curl -d` says that it sends a form."""
+    """`curl -d` declares its body as a form."""
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     status, _, said = ask("PUT", "/admin/v2/tenants/acme", b'{"adminRoles": 7}', headers)
     assert (status, "adminRoles in the body" in reason(said)) == (400, True)
@@ -259,7 +259,7 @@ def test_a_policy_that_is_not_set_is_described_as_204() -> None:
 
 
 def test_every_path_is_in_one_module() -> None:
-    """Two modules would make two URL patterns, of which only the first is found."""
+    """If two modules had the same path, there would be two URL patterns, and only the first would be found."""
     paths = Counter(path for _, router in API._routers for path in router.path_operations)
     assert len(paths) > 100
     assert [path for path, count in paths.items() if count > 1] == []

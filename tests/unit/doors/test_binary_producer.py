@@ -104,7 +104,7 @@ async def test_a_producer_that_was_closed_before_it_was_open_does_not_keep_its_n
     (sink,) = sinks
     asked = asyncio.create_task(sink.is_alive())
     await settle()
-    assert client.names() == ["SUCCESS"]  # and no PING
+    assert client.names() == ["SUCCESS"]  # the broker sends no PING
     assert asked.done()
     assert not asked.result()
 

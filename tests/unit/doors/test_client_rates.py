@@ -93,8 +93,8 @@ def test_the_longest_of_several_waits_counts() -> None:
         websocket_message_rate_per_role=10, websocket_byte_rate_per_address=100, websocket_byte_rate=50
     )
     assert rates.waits_s(HERE, "shop", messages=10, size_bytes=60) == pytest.approx(0.22)
-    assert rates.waits_s(ELSEWHERE, "shop", messages=1) == pytest.approx(0.2)  # the wait for the role's limit
-    assert rates.waits_s(ELSEWHERE, "", messages=1_000) == 0  # no role, so no role's limit
+    assert rates.waits_s(ELSEWHERE, "shop", messages=1) == pytest.approx(0.2)  # the wait of the role's limit
+    assert rates.waits_s(ELSEWHERE, "", messages=1_000) == 0  # without a role, no limit of a role applies
 
 
 def test_without_limits_nothing_is_counted() -> None:

@@ -233,7 +233,7 @@ async def test_a_producer_is_refused_if_its_permission_is_taken_away_while_it_is
 
 
 async def test_many_connections_are_checked_in_several_turns(broker: FakeBroker) -> None:
-    """Otherwise a change of a permission would stop messages while ten thousand connections are checked."""
+    """Otherwise one changed permission would delay messages until ten thousand connections are checked."""
     checks: Counter[int] = Counter()
     ends = [
         broker.access.watch(lambda number=number: checks.update([number]))  # type: ignore[misc]
@@ -244,7 +244,7 @@ async def test_many_connections_are_checked_in_several_turns(broker: FakeBroker)
     for number, end in enumerate(ends):
         if number % 2 and not checks[number]:
             end()
-    broker.access.take(stored(app=EVERYTHING))  # everybody must be checked again
+    broker.access.take(stored(app=EVERYTHING))  # all connections must be checked again
     assert checks.total() == RECHECKED_AT_ONCE
     await settle()
     after_both = {number for number, count in checks.items() if count == 2}

@@ -84,7 +84,7 @@ async def test_a_body_that_is_too_large_is_refused(running: Running) -> None:
     try:
         status, _ = await get(running, "/metrics", "POST", bytes(MAX_BODY_BYTES + 100_000))
     except (urllib.error.URLError, ConnectionError):
-        status = 413  # the server had closed before the whole body was written
+        status = 413  # the server closed before the whole body was sent
     assert status == 413
 
 
@@ -260,7 +260,7 @@ async def test_an_application_that_does_not_take_frames_stops_the_socket(daphne:
             sent += 1
     except TimeoutError:
         pass
-    assert sent < 1000  # what the kernel's buffers and the queue hold, not 64 MB
+    assert sent < 1000  # only as much as the kernel's buffers and the queue hold
     from daphne.server import twisted_loop
 
     twisted_loop.call_soon_threadsafe(release.set)
@@ -269,7 +269,7 @@ async def test_an_application_that_does_not_take_frames_stops_the_socket(daphne:
         if taken >= sent:
             break
         await asyncio.to_thread(daphne.call, _turn)
-    assert taken - sent in (0, 1)  # the send that ran into the time limit may have gone out
+    assert taken - sent in (0, 1)  # the send that exceeded the time limit may have been sent
     daphne.call(server.stop)
 
 
@@ -298,7 +298,7 @@ async def test_a_producer_that_sends_too_many_messages_is_read_later(daphne: Dap
                 assert json.loads(await producer.recv())["result"] == "ok"
     finally:
         await asyncio.to_thread(daphne.call, server.stop)
-    assert time.monotonic() - began_s > 0.1  # twenty more than a second's worth, at 100 a second
+    assert time.monotonic() - began_s > 0.1  # 100 messages a second are allowed, so 20 must wait
     assert broker.connections.times_reached["VELA_WEBSOCKET_MESSAGE_RATE"] > 0
 
 

@@ -48,7 +48,7 @@ BAD_CODEC_BATCH = entry(b"\xff" * 40, compression=Compression.LZ4, size=100, bat
 
 
 async def discarded(*entries: tuple[bytes, int], queue: int = 10) -> tuple[FakeConsumer, list[str], set[int]]:
-    """Deliver entries, each given as its bytes and its number of messages, and a good one after them.
+    """Deliver entries, each a pair of bytes and a number of messages, and then a good entry.
 
     Return the consumer, the payloads that were pushed, and the entries that were acked.
     """
@@ -83,7 +83,7 @@ async def test_each_damaged_entry_is_one_ack_with_its_reason(data: bytes, messag
     assert pushed == ["Z29vZA=="]
     assert acked == {0}
     assert consumer.validation_errors == [reason]
-    assert consumer.permits == 9  # ten, less one for the good message, which nobody acked
+    assert consumer.permits == 9  # ten, minus one for the good message, which is not acked
 
 
 @pytest.mark.row("S0.11")

@@ -109,7 +109,7 @@ def test_a_body_of_the_largest_size_passes(server: DaphneServer) -> None:
 @pytest.mark.parametrize(
     "sent",
     [
-        b"\x16\x03\x01\x02\x00\x01\x00\r\n",  # TLS on the port without TLS
+        b"\x16\x03\x01\x02\x00\x01\x00\r\n",  # TLS on a port without TLS
         b"GET\r\n\r\n",
         b"GET /metrics of vela HTTP/1.1\r\n\r\n",
         b"GET /\xff HTTP/1.1\r\n\r\n",
@@ -174,7 +174,7 @@ async def test_a_complete_request_may_be_answered_later(daphne: DaphneThread) ->
     with connected(server) as peer:
         peer.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
         peer.sendall(b"Connection: close\r\n\r\n")
-        # The answer is chunked: a size, a line, …
+        # The answer is chunked, so the peer reads until the connection ends.
         data = await asyncio.to_thread(lambda: b"".join(iter(lambda: peer.recv(65536), b"")))
     assert b"late" in data
     daphne.call(server.stop)

@@ -152,7 +152,7 @@ async def test_a_fault_while_a_letter_topic_opens_stops_only_the_first_letter(
         return await opened(*arguments)
 
     monkeypatch.setattr(world.broker, "open_producer", open_producer)
-    for _ in range(3):  # a redelivery, a letter that fails, and another try
+    for _ in range(3):  # a redelivery, a letter that fails, and a letter that is written
         world.consumer.come_due(0)
         await settle()
     assert (faults, world.letters()) == ([], {b"0"})

@@ -74,7 +74,7 @@ async def test_a_binary_client_is_not_read_from_until_its_password_is_checked(br
     await until(lambda: client.is_read_from() and len(client.link.writes) > 1, "the answers")
     assert client.names() == ["CONNECTED", "PARTITIONED_METADATA_RESPONSE"]
     again = connecting(broker, data="app:secret")
-    assert again.names() == ["CONNECTED"]  # at once: the password is known
+    assert again.names() == ["CONNECTED"]  # answered at once, because the broker remembers the password
     assert broker.access.successes == {"basic": 2}
 
 
@@ -83,7 +83,7 @@ async def test_a_wrong_password_closes_a_binary_connection(broker: FakeBroker) -
     await until(client.is_closed, "the connection to be closed")
     (refusal,) = client.heard()
     assert refusal.error.error == pb.AuthenticationError
-    assert connecting(broker, data="app:wrong").is_closed()  # at once
+    assert connecting(broker, data="app:wrong").is_closed()  # refused at once
     assert broker.refused_requests["Connect"] == 2
     assert broker.access.failures == {"basic": 2}
 

@@ -174,7 +174,7 @@ COMMANDS: dict[type[Any], bytes] = {
     events.CloseConsumer: commands.close_consumer(1, request_id=1),
     events.CloseProducer: commands.close_producer(1, request_id=1),
 }
-SILENT = {  # commands without an answer, or that are about the connection alone
+SILENT = {  # commands that have no answer, or that concern only the connection
     events.Send,
     events.Ack,
     events.Flow,

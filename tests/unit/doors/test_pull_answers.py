@@ -169,7 +169,7 @@ async def test_a_parked_pull_costs_no_task_and_is_answered_once() -> None:
 
 
 async def test_the_same_question_is_read_once_and_its_filter_is_one_object() -> None:
-    """Pulls with the same filter object that are woken together can share an answer."""
+    """Pulls that have the same filter object and are woken together can share an answer."""
     asker = Asker()
     for _ in range(3):
         asker.pull("offset=1&tags=A&filter=a%20%3E%203")
@@ -251,7 +251,7 @@ async def test_a_stop_waits_for_the_database_and_then_no_longer() -> None:
 
 
 async def start() -> tuple[PulledBroker, DaphneServer]:
-    """Start the server; to be called in the reactor's thread."""
+    """Start the server. Call this in the reactor's thread."""
     broker = PulledBroker()
     broker.may_read.set()
     pulls = PullAnswers(broker)
@@ -263,7 +263,7 @@ async def start() -> tuple[PulledBroker, DaphneServer]:
 
 
 async def test_no_more_answers_are_made_for_a_peer_that_does_not_read_them(daphne: DaphneThread) -> None:
-    """The server makes only the answers that the kernel takes and one more, and the rest when the peer reads."""
+    """The server makes only as many answers as the kernel takes, and one more. The rest follows when the peer reads."""
     broker, server = await asyncio.to_thread(daphne.call, start)
     message = Message(bytes(100_000), {}, None, 0, 1, -1, 0, 0, "p", None)
     broker.shared = dataclasses.replace(

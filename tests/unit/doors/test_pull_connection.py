@@ -24,7 +24,7 @@ from broker.listening.loop_time import LoopTime
 
 HOST = b"Host: vela\r\n"
 GATE = WebGate(BrokerSettings.from_environment({"VELA_ALLOWED_HOSTS": "vela"}))
-LARGE = 100_000  # bytes of an answer: more than the transport takes before it says that it is full
+LARGE = 100_000  # bytes of an answer; the transport says that it is full before it has taken them all
 
 
 @dataclass
@@ -201,7 +201,7 @@ def test_a_broken_head_is_refused_as_twisted_does(request_bytes: bytes) -> None:
     peer = Peer()
     peer.send(request_bytes)
     assert peer.pulls.asked == []
-    assert {status for status, _ in peer.answers()} <= {400}  # a line without end is not answered at all
+    assert {status for status, _ in peer.answers()} <= {400}  # a line without an end gets no answer at all
     assert peer.transport.disconnecting
 
 
@@ -216,7 +216,7 @@ PIECES = [
 
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=6), st.data())
 def test_any_sequence_cut_anywhere_is_answered_in_order(pieces: list[bytes], data: st.DataObject) -> None:
-    """Requests may be pipelined or come byte by byte, and be answered by Twisted or below it."""
+    """Requests may be pipelined or come byte by byte. Either Twisted or the code below it answers."""
     whole = b"".join(pieces)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=12)))
     peer = Peer()
@@ -254,7 +254,7 @@ def test_a_flood_behind_a_parked_pull_is_not_read() -> None:
 
 
 def test_a_client_that_does_not_read_answers_gets_no_more() -> None:
-    """The transport says that it is full while an answer is written; the requests after it wait until it has room."""
+    """While an answer is written, the transport says that it is full. Later requests wait until it has room again."""
     peer = Peer()
     original = peer.transport.write
 

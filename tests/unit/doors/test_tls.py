@@ -173,7 +173,7 @@ async def test_a_new_certificate_is_used_for_new_connections_and_open_ones_go_on
             certificates.reload_if_changed()
             await producer.send(b"after")
             assert await asyncio.to_thread(served_name, url, authority) == "renewed"
-            # Half of a renewal, and a file that is not a certificate, change nothing.
+            # Half of a renewal changes nothing, and neither does a file that is not a certificate.
             shutil.copy(__file__, environment["VELA_TLS_KEY_FILE"])
             certificates.reload_if_changed()
             assert await asyncio.to_thread(served_name, url, authority) == "renewed"
@@ -187,7 +187,7 @@ async def test_a_new_certificate_is_used_for_new_connections_and_open_ones_go_on
 def test_a_renewed_certificate_that_becomes_readable_later_is_used(
     environment: dict[str, str], authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever renews it may give the key to the broker's user only after that."""
+    """An operator may replace the files first, and only then let the broker's user read the key."""
 
     def refuse(self: TlsCertificates) -> tuple[ssl.SSLContext, float]:
         raise CertificateUnusable("Permission denied")
@@ -274,7 +274,7 @@ async def test_bytes_that_are_not_tls_close_the_connection_before_and_after_the_
         port = int(url.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET / HTTP/1.1\r\n\r\n")
-        assert len(await asyncio.wait_for(reader.read(), 5)) < 10  # an alert at most
+        assert len(await asyncio.wait_for(reader.read(), 5)) < 10  # at most an alert
         writer.close()
         assert broker.connections.failed_tls_handshakes == 1
         await asyncio.wait_for(asyncio.to_thread(break_the_record, port), 10)
@@ -442,7 +442,7 @@ async def test_a_wss_peer_that_does_not_read_pauses_its_deliveries(
         websockets.connect(f"{base}/producer/{topic}", ssl=unchecked()) as producer,
         websockets.connect(f"{base}/consumer/{topic}/s", ssl=unchecked(), max_queue=1) as consumer,
     ):
-        sent = 80  # 53 MB: the kernel's buffers for one connection may take 20
+        sent = 80  # 53 MB; the kernel's buffers for one connection may hold 20 MB
         for _ in range(sent):
             await producer.send(payload)
             await producer.recv()

@@ -22,7 +22,7 @@ UPGRADE = (
     "Sec-WebSocket-Version: 13",
     "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
 )
-DOORS = {  # request line and fields, and the status of a caller that may ask
+DOORS = {  # the request line and the fields, and the status for a caller that may ask
     "healthz": (("GET /healthz",), 200),
     "readyz": (("GET /readyz",), 200),
     "metrics": (("GET /metrics",), 200),
@@ -196,7 +196,7 @@ async def test_a_host_is_named_once_and_only_http_1_0_may_leave_it_out(
 async def test_the_address_that_a_connection_came_in_on_is_a_host_of_the_broker(
     server: DaphneServer, door: str
 ) -> None:
-    """The request of a probe that knows only the container's address."""
+    """A probe that knows only the container's address sends such a request."""
     own = await asyncio.to_thread(answer, server, door, "Host: 127.0.0.2:PORT", to="127.0.0.2")
     other = await asyncio.to_thread(answer, server, door, "Host: 127.0.0.2:PORT", to="127.0.0.3")
     assert (own[0], other[0]) == (DOORS[door][1], 421)
@@ -214,7 +214,7 @@ async def test_the_address_that_a_connection_came_in_on_is_a_host_of_the_broker(
 async def test_the_host_of_a_target_may_be_one_of_the_brokers(
     server: DaphneServer, door: str, target: str, host: str
 ) -> None:
-    """The target that a client sends to a proxy, and that some proxies send to the broker."""
+    """Clients send such a target to a proxy, and some proxies pass it on to the broker."""
     said = await asyncio.to_thread(answer, server, door, f"Host: {host}", target=target)
     assert said[0] == DOORS[door][1]
 

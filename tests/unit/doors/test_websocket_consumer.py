@@ -330,7 +330,7 @@ async def test_an_id_that_another_socket_delivered_reaches_its_own_topic(broker:
     one, two = broker.topic("one"), broker.topic("two")
     peer = await Peer(websocket_application(broker), "/ws/v3/consumer/s?topics=one,two").opened()
     for topic in (one, two):
-        topic.append(SendRequest(0, 0, 1, 0, 0, None, b""))  # this socket does not get it
+        topic.append(SendRequest(0, 0, 1, 0, 0, None, b""))  # added without a delivery to this socket
     await peer.tell({"messageId": MessageId(two.ledger_id, 0).to_base64()})
     assert not one.subscriptions["s"].acked
     assert two.subscriptions["s"].acked == {0}
@@ -360,7 +360,7 @@ async def test_topics_go_on_once_large_messages_that_waited_are_pushed(broker: F
 
 
 async def test_a_second_exclusive_consumer_is_refused_as_a_conflict(broker: FakeBroker) -> None:
-    first = connect(broker)  # this variable keeps its task alive
+    first = connect(broker)  # this variable keeps the peer's task alive
     await first.opened()
     status, reason = await connect(broker).refused()
     assert status == 409

@@ -286,7 +286,7 @@ async def test_a_broker_that_is_not_ready_answers_503(broker: FakeBroker) -> Non
 async def test_a_socket_that_opens_while_partitions_are_added_is_refused(
     broker: FakeBroker, target: str
 ) -> None:
-    """The act that adds them closes only the sockets that are attached by then."""
+    """The act that adds partitions closes only the sockets that are already attached."""
     broker.partitions["persistent://public/default/orders"] = 1
     broker.opening.clear()
     peer = connect(broker, target=target)

@@ -1,4 +1,4 @@
-"""What a WebSocket's handshake passes through: limit, query, path, route, and the socket that serves it."""
+"""The stages of a WebSocket's handshake: limit, query, path, route, and the socket that serves it."""
 
 from __future__ import annotations
 
@@ -147,16 +147,15 @@ async def test_sockets_above_the_limit_are_refused_until_one_leaves(broker: Fake
     status, reason = await Peer(limited, "/ws/pingpong").refused()
     assert (status, "the most that VELA_MAX_WEBSOCKETS allows" in reason) == (503, True)
     await first.leave()
-    assert (await Peer(limited, "/ws/nothing").refused())[
-        0
-    ] == 404  # a refused handshake leaves no connection counted
+    # A refused handshake does not count as a connection.
+    assert (await Peer(limited, "/ws/nothing").refused())[0] == 404
     await Peer(limited, "/ws/pingpong").opened()
     assert (await Peer(limited, "/ws/pingpong").refused())[0] == 503
     assert broker.connections.times_reached == {"VELA_MAX_WEBSOCKETS": 2}
 
 
 class Recorded(BrokerSocket):
-    """Records the arguments of the calls of Channels' methods."""
+    """A socket that records the arguments with which Channels calls its methods."""
 
     calls: list[tuple[str, object]]
 

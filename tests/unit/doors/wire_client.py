@@ -121,6 +121,6 @@ class WireClient:
 
 
 async def settle(*, passes: int = 20) -> None:
-    """Let every callback and task that is ready run, and what these start, for `passes` turns of the loop."""
+    """Let callbacks and tasks that are ready run, and those that they start, for `passes` turns of the loop."""
     for _ in range(passes):
         await asyncio.sleep(0)

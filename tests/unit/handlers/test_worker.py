@@ -23,7 +23,7 @@ STOP_TIMEOUT_S = 10.0
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove all handlers but the test's, and the pause after a fault."""
+    """Remove all handlers except the test's own, and the pause after a fault."""
     monkeypatch.setattr("broker.handlers.registry._registered", {})
     monkeypatch.setattr(worker, "pause_after_faults_s", lambda _faults: 0)
     monkeypatch.setattr(
@@ -34,7 +34,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Name(str):
-    """A message of which only the name matters."""
+    """A message that has only a name."""
 
     def message_id(self) -> str:
         """Return the id that the log shows."""
@@ -42,7 +42,7 @@ class Name(str):
 
 
 class FakeConsumer:
-    """Delivers the messages that the test puts in, and notes what becomes of each."""
+    """Delivers the messages that the test puts in, and records the outcome of each."""
 
     def __init__(self) -> None:
         self.arriving: asyncio.Queue[Name | Exception] = asyncio.Queue()
@@ -277,4 +277,5 @@ async def test_the_client_connects_to_the_address_as_vela_does(url: str, connect
     settings = BrokerSettings(url=url)
     (address,) = client_of(settings)._service_url.addresses
     assert address.url == connects_to
-    assert settings.advertised_http_url == "http://127.0.0.1:8080"  # what other clients are told
+    # The broker tells other clients this address.
+    assert settings.advertised_http_url == "http://127.0.0.1:8080"

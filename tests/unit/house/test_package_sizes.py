@@ -1,4 +1,4 @@
-"""No package of ours holds more modules than a reader can take in: a larger one must be divided."""
+"""No package of Vela holds more modules than a reader can take in. A larger package must be divided."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ EVERYWHERE = Outcome(result=PASSED, passed_with={"tcp", "websocket"})
 
 
 def wrong_with(one: Outcome, two: Outcome) -> list[str]:
-    """Return the faults found when each half of a row has one test. The client's tests pass."""
+    """Return the faults found when each half of a row has one test. The tests of the client's halves pass."""
     known = {"S1.1": {ONE: one}, "S1.2": {TWO: two, CLIENTS: EVERYWHERE}, "S2.1": {CLIENTS: EVERYWHERE}}
     return report(ROWS, known).wrong
 

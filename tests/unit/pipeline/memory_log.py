@@ -30,7 +30,7 @@ def memory_log(
     messages_before: int = 0,
     bytes_before: int = 0,
 ) -> TopicLog:
-    """Return a log with these entries, each (messages, bytes), one every ten milliseconds."""
+    """Return a log with these entries. Each is (messages, bytes), and there is one every ten milliseconds."""
     stored: list[StoredLedger] = []
     messages, size_bytes, append_ms = messages_before, bytes_before, FIRST_APPEND_MS
     for ledger_id, entries in enumerate(ledgers, first_ledger):
@@ -55,7 +55,7 @@ def memory_log(
 
 
 def emptied_log(*, ledger_id: int, messages: int, name: str = "t") -> TopicLog:
-    """Return a log of which retention has trimmed all entries: its last ledger stays, empty, with the counts."""
+    """Return a log after retention has trimmed all entries. Its last ledger stays, empty, and keeps the counts."""
     ledger = StoredLedger(ledger_id, -1, messages, 10 * messages, messages, 10 * messages, FIRST_APPEND_MS)
     return TopicLog(topic=StoredTopic(ledger_id, name, -1), ledgers=(ledger,))
 

@@ -40,7 +40,7 @@ def test_each_payload_is_read_with_its_own_version() -> None:
         tea,
         tea,
         None,
-        None,  # the topic has no version 7
+        None,  # the topic has no schema version 7
     ]
 
 

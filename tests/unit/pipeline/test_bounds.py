@@ -33,7 +33,7 @@ NO_CONNECTION = cast(Connection, None)
 
 
 def since(start: Offset, **options: str) -> ReadOptions:
-    """Return the options of a read that begins after an offset with its count, as an export's manifest has it."""
+    """Return the options of a read that begins after an offset. The offset has a count, as in an export's manifest."""
     return ReadOptions.parse(
         {
             "topic": "t",
@@ -81,7 +81,7 @@ def test_reading_goes_on_where_nothing_was_trimmed() -> None:
         Offset(ledger_id=5, entry_id=1, messages=8),
         Offset(ledger_id=5, entry_id=1),
         Offset(ledger_id=6, entry_id=0, messages=11),
-        Offset(ledger_id=3, entry_id=9, messages=4),  # its ledger is gone, but was read to its end
+        Offset(ledger_id=3, entry_id=9, messages=4),  # this ledger is gone, but it was read to its end
     ):
         assert require_stored(log, offset, STRICT) == offset
 
@@ -190,7 +190,7 @@ def test_a_batch_read_notices_a_topic_with_fewer_messages_than_were_read(
     ledgers: list[list[tuple[int, int]]],
 ) -> None:
     index = MemoryIndex()
-    log = memory_log(index, ledgers, name=NAME, first_ledger=5)  # made again and still empty, or restored
+    log = memory_log(index, ledgers, name=NAME, first_ledger=5)  # created again and still empty, or restored
     start = Offset(ledger_id=6, entry_id=1, messages=9)
     with pytest.raises(DataLost, match="deleted and created again, or restored"):
         starts_of(NO_CONNECTION, [log], since(start), default="earliest")

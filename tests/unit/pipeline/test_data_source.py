@@ -23,7 +23,7 @@ VALUE = StructType([StructField("value", BinaryType())])
 
 
 def test_a_reader_takes_filters_only_if_it_is_asked_to() -> None:
-    """Spark checks whether the reader overrides the method."""
+    """Spark finds this out by checking whether the reader overrides `pushFilters`."""
     plain = VelaDataSource(dict(READ)).reader(VALUE)
     asked = VelaDataSource({**READ, "pushFilters": "true"}).reader(VALUE)
     assert type(plain).pushFilters is DataSourceReader.pushFilters
@@ -49,7 +49,7 @@ def test_wrong_options_of_reads_and_writes_are_refused() -> None:
 
 @pytest.mark.parametrize("offset", [{"t": {"last": "5"}}, {"t": {"0": 23}}, {"t": None}, [1], "5:1", None])
 def test_a_checkpoint_that_cannot_be_read_is_named(offset: Any) -> None:
-    """Another source's checkpoint, or a damaged one. Nothing was read from the database yet."""
+    """The checkpoint is damaged or belongs to another source. The error comes before any read from the database."""
     reader = VelaDataSource(dict(READ)).streamReader(VALUE)
     with pytest.raises(CheckpointDamaged, match="set another checkpointLocation"):
         reader.latestOffset(offset, ReadAllAvailable())

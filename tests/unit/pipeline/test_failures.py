@@ -1,4 +1,4 @@
-"""What Spark's errors become: the cause in one line, or the sentence of the source or the sink."""
+"""Spark's errors become the cause in one line, or the sentence of the source or the sink."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ TOPIC = "persistent://public/default/t"
 
 
 class FakeBroker:
-    """A broker that drops repeated entries, unless it is told not to."""
+    """A broker. With `deduplicates`, it drops repeated entries."""
 
     def __init__(self, partitions: int = 1, *, deduplicates: bool = True) -> None:
         self.partitions = partitions
@@ -39,10 +39,10 @@ class FakeBroker:
         self.schemas: list[bytes] = []  # the definition with which each entry was written
         self.refused_schemas: set[bytes] = set()
         self.last: dict[tuple[str, str], int] = {}
-        self.refused_entries: set[int] = set()  # entry numbers
+        self.refused_entries: set[int] = set()  # by the order in which entries are sent
         self.not_deduplicating = "this topic does not deduplicate, and the producer requires it"
         self.refuses_producers = False
-        self.busy = 0  # how many more producers it refuses because their name is taken
+        self.busy = 0  # how many more producers the broker refuses because their name is taken
         self.sent = 0
         self.max_message_bytes = 1 << 20
         self._producers: list[FakeProducer] = []
@@ -87,7 +87,7 @@ class FakeBroker:
 
 
 class FakeProducer:
-    """Cuts entries with the client's own code."""
+    """A producer that cuts entries with the client's own code."""
 
     def __init__(self, broker: FakeBroker, topic: str, name: str, definition: bytes) -> None:
         self._broker = broker
@@ -133,7 +133,8 @@ class FakeProducer:
         async with self._flushing:
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-        failures = [self._store(entry) for entry in entries]  # the client has sent all of them
+        # A real client, too, has sent all entries before an answer comes.
+        failures = [self._store(entry) for entry in entries]
         for error in filter(None, failures):
             raise error
 
@@ -211,7 +212,7 @@ def test_every_row_is_stored_once_however_often_the_task_fails(
     broker = FakeBroker(partitions)
     broker.refused_entries = set(refused)
     rows = rows_of(count, keyed=keyed)
-    for size in sizes:  # attempts, each with entries of a different size
+    for size in sizes:  # attempts, which cut entries of different sizes
         with contextlib.suppress(BrokerUnavailable):
             write(broker, rows, batchRows=str(size))
             break
@@ -223,7 +224,7 @@ def test_rows_after_an_entry_that_failed_are_not_stored() -> None:
     broker = FakeBroker()
     broker.refused_entries = {1}
     with pytest.raises(BrokerUnavailable, match="too large"):
-        # The rows of the third entry were added when the second failed.
+        # When the second entry fails, the rows of the third one have already been added.
         write(broker, rows_of(29), batchRows="10")
     assert broker.stored == [row.value for row in rows_of(10)]
     assert write(broker, rows_of(29), batchRows="10") == 10
@@ -238,7 +239,7 @@ def test_rows_after_an_entry_that_failed_are_not_stored() -> None:
     refused=st.integers(0, 5),
 )
 def test_the_client_never_cuts_an_entry(texts: list[str], has_properties: bool, refused: int) -> None:
-    """Otherwise the client would send both pieces at once, and the broker could store the second without the first."""
+    """Otherwise the client would send both pieces at once, and the broker could store only the second one."""
     broker = FakeBroker()
     broker.max_message_bytes = 2048
     broker.refused_entries = {refused}
@@ -267,7 +268,7 @@ def test_a_refusal_for_deduplication_is_told_from_others_whatever_the_broker_say
     broker.not_deduplicating = "the topic keeps repeats"
     with pytest.raises(DeduplicationOff):
         write(broker, rows_of(1))
-    broker.refuses_producers = True  # with deduplication, it would refuse them all the same
+    broker.refuses_producers = True  # now it also refuses producers without the requirement
     with pytest.raises(BrokerUnavailable, match="it takes no producers"):
         write(broker, rows_of(1))
     assert broker.entries == []

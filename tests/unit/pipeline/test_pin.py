@@ -21,7 +21,7 @@ SOURCE = {"topic": NAME, "url": "postgresql://vela@127.0.0.1/vela"}
 
 def test_the_entry_before_a_pinned_range_may_be_trimmed(monkeypatch: pytest.MonkeyPatch) -> None:
     log = memory_log(MemoryIndex(), [[(1, 10)] * 3], name=NAME, first_ledger=6, messages_before=4)
-    before = Offset(ledger_id=5, entry_id=3, messages=4)  # the last entry of the ledger before
+    before = Offset(ledger_id=5, entry_id=3, messages=4)  # the last entry of the ledger before the range
     plan = ReadPlan(starts={NAME: before}, ends={NAME: log.latest}, ranges=(), messages=3)
     monkeypatch.setattr(export, "reading", lambda *_: nullcontext())
     monkeypatch.setattr(export, "plan_read", lambda *_: plan)

@@ -45,7 +45,7 @@ def test_plain_messages_equal_those_of_the_decoder(sizes: list[int], sequence_id
             OutgoingMessage(payload=b"1234567", key="k"),
             OutgoingMessage(payload=b"1234567", properties={"a": "b"}),
             OutgoingMessage(payload=b"1234567", event_time_ms=5),
-            OutgoingMessage(payload=b"1234", key="k"),  # together with its key it is as long as the others
+            OutgoingMessage(payload=b"1234", key="k"),  # with its key, this message is as long as the others
         ]
     ),
 )

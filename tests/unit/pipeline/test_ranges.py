@@ -53,7 +53,7 @@ def test_a_range_contains_the_entries_between_two_offsets(
     every = positions(list(ranges_between(index, log, log.earliest, log.latest)))
     places = st.tuples(st.integers(9, 16), st.integers(-1, 12))
     start, end = sorted((data.draw(places), data.draw(places)))
-    # An end is always an entry that was stored when the end was fixed.
+    # An end is always an entry that was stored when the end was chosen.
     end = max((each for each in every if each <= end), default=(9, -1))
     between = ranges_between(
         index,

@@ -54,7 +54,7 @@ class NotCompacted:
 
 
 class Machine:
-    """A machine with its log and its time, and the entries that it sent by consumer."""
+    """A machine with its log and its time. `sent` has the entries that it sent to each consumer."""
 
     def __init__(
         self,

@@ -74,7 +74,8 @@ def test_a_cumulative_ack_before_a_ledgers_first_entry_acks_the_ledgers_before()
     machine.log.roll()
     [batch] = machine.publish(2)
     machine.pump()
-    before = Position(batch.ledger_id, -1)  # what clients send for the first message of `batch`
+    # Clients send this position for an ack of the first message of `batch`.
+    before = Position(batch.ledger_id, -1)
     for _ in range(2):
         effects = machine.ack(member, before, cumulative=True, receipt=Receipts())
         assert [type(each) for each in effects][:1] == [SettleWhenDurable]
@@ -198,7 +199,7 @@ def test_the_time_from_delivery_to_ack_is_counted_by_message(type_: Subscription
     machine.now_ms += 1000
     machine.ack(member, first)
     counts = machine.state.counters.ack_latencies.take()
-    # 20 ms, three messages after 40 ms, 1040 ms
+    # One message was acked after 20 ms, three after 40 ms, and one after 1040 ms.
     assert counts == [0, 0, 0, 0, 0, 1, 3, 0, 0, 0, 0, 1]
 
 

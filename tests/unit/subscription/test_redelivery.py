@@ -136,7 +136,7 @@ def test_every_stored_entry_is_finally_delivered_and_acked(
         elif what == "come" and member is None and (type_ is not EXCLUSIVE or not machine.state.members):
             machine.attach(key)
         elif what == "trim":
-            machine.cached.clear()  # trims the cache; the log keeps everything
+            machine.cached.clear()  # empties the cache; the log keeps everything
         elif what == "move" and machine.log.positions():
             machine.machine.begin_move()
             machine.state.cursor.reset_to(machine.log.positions()[0])
@@ -174,7 +174,7 @@ def _by_a_consumer(machine: Machine, what: str, key: int, number: int) -> None:
 
 
 def _pump_with_reads(machine: Machine) -> None:
-    """Send everything that can be sent, and read the entries that are not in memory. The cache stays as it is."""
+    """Send everything that can be sent, and read the entries that are not in memory. This does not change the cache."""
     while machine.pump():
         machine.machine.sending.entries_read([machine.entry(each) for each in machine.log.positions()])
         machine.pump()

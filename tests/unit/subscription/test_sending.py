@@ -153,7 +153,7 @@ def test_a_rate_limit_sends_its_share_and_says_when_to_continue() -> None:
     limit.sent(batch.deliveries[0].deliveries, machine.now_ms)
     assert machine.pump() == [SendLater(500)]
     assert machine.pump() == [SendLater(500)]
-    assert limit.times == 1  # one wait, however often the machine checked the limit
+    assert limit.times == 1  # this is one wait, however often the machine checked the limit
     assert limit.is_waiting(machine.now_ms)
     machine.now_ms += 500
     assert not limit.is_waiting(machine.now_ms)

@@ -290,7 +290,7 @@ def test_a_batch_acked_in_part_says_so_in_one_row() -> None:
 def test_entries_that_came_back_one_by_one_are_recorded_once() -> None:
     told = Told(SHARED, DeliveryStoryMode.REDELIVERED)
     told.attach()
-    told.publish(1030)  # more entries than one block of the set holds
+    told.publish(1030)  # more entries than a block of the set of positions holds
     told.pump()
     told.redeliver(1, sorted(told.truth)[1020:1026])
     told.pump()
@@ -308,7 +308,8 @@ def test_a_failover_switch_returns_what_the_other_consumer_has() -> None:
     machine.publish(1, 1)
     machine.pump()
     key = 1
-    while machine.state.dispatcher.active is first.dispatch:  # a hash decides which name wins
+    # A hash of the names decides which consumer becomes active.
+    while machine.state.dispatcher.active is first.dispatch:
         key += 1
         machine.attach(key, permits=10)
     machine.pump()
@@ -350,7 +351,7 @@ def test_events_without_room_are_counted_in_one_row_of_their_ledger() -> None:
     positions = machine.publish(*[1] * (2 * MOST_ROWS + 4))
     machine.pump()
     machine.buffer.take()
-    for position in positions[::2]:  # no two are neighbours, so each would be a row
+    for position in positions[::2]:  # no two entries are neighbours, so each needs its own row
         machine.now_ms += 1
         machine.ack(member, position)
     rows = machine.buffer.take()

@@ -17,7 +17,7 @@ def test_words_of_an_ack_set_are_read_back(value: int) -> None:
 
 
 def test_an_ack_set_of_any_length_is_read_back() -> None:
-    """A client's ACK may have millions of words. With shifts, these would take minutes."""
+    """A client's ACK may have millions of words. Code that shifts large numbers would take minutes for these."""
     words = [0] * 200_000 + [1]
     value = ack_set.from_words(words)
     assert value == 1 << (64 * 200_000)

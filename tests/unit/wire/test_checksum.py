@@ -1,4 +1,4 @@
-"""CRC32C: published vectors, and what it covers in an entry."""
+"""CRC32C: published vectors, and the bytes of an entry that it covers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codecs: round trips, damage, and the bound on what a payload may grow to."""
+"""Codecs: round trips, damage, and the limit for the size of a decompressed payload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries: what a producer encodes is what a consumer gets; what is damaged is named."""
+"""Entries: a consumer gets what a producer encoded, and an error names the damage."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DONE", "AckSender", "acked_id", "id_of", "no_message"]
 
-# ids in one command: after a time without a connection there may be many, each with an ack set
+# Limit for the ids in one command. After a time without a connection there may be many, each with an ack set.
 _CHUNK: Final = 1000
 
 
@@ -84,7 +84,7 @@ class AckSender:
         except ValueError as error:
             raise InvalidConfiguration(str(error)) from None
         self._flush_timer: Timer | None = None
-        self._answer: asyncio.Future[None] | None = None  # for the group being collected, if a call awaits it
+        self._answer: asyncio.Future[None] | None = None  # the receipt of the collected acks, if awaited
         self._sending: set[asyncio.Future[None]] = set()  # receipts awaited from the broker
         self._is_closed = False
 
@@ -107,9 +107,9 @@ class AckSender:
         repeat. With receipts, the result raises the broker's refusals, and a retriable error if the connection is lost
         before the answer; the message may then be delivered again.
 
-        An empty list acks nothing. Raises OperationNotSupported for an id that no message has, such as
-        MessageId.earliest and MessageId.latest (nothing of a list is acked), NotConnected for properties while the
-        connection is lost, and AlreadyClosed.
+        An empty list acks nothing. Raises AlreadyClosed, and NotConnected for properties while the connection is lost.
+        Raises OperationNotSupported for an id that no message has, such as MessageId.earliest and MessageId.latest. In
+        that case no message of a list is acked.
         """
         if properties:
             return self._acknowledge_alone(message, properties)
@@ -150,7 +150,10 @@ class AckSender:
         return self._send_alone(properties) if properties else self._gathered()
 
     def discard(self, ledger_id: int, entry_id: int, reason: ValidationError) -> None:
-        """Ack a damaged entry with the reason. Without a connection it does nothing: the entry is delivered again."""
+        """Ack a damaged entry, and tell the broker the reason.
+
+        Without a connection, this does nothing, and the broker delivers the entry again.
+        """
         link = self._owner.connection()
         if link is not None and self._options.is_persistent:
             link.write(
@@ -310,7 +313,7 @@ def id_of(message: Message | MessageId) -> MessageId:
 
 
 def acked_id(message: Message | MessageId) -> MessageId:
-    """Do the same as `id_of`. Raises OperationNotSupported for an id that no message has."""
+    """Do the same as `id_of`, but also raise OperationNotSupported for an id that no message has."""
     found = id_of(message)
     if not 0 <= found.ledger_id() < _AFTER_ALL or found.entry_id() < 0:
         raise OperationNotSupported(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["REDELIVERY_CHUNK", "AckSide"]
 
-REDELIVERY_CHUNK: Final = 1000  # ids in one redelivery request
+REDELIVERY_CHUNK: Final = 1000  # limit for the ids in one redelivery request
 
 
 logger = logging.getLogger(__name__)
@@ -34,9 +34,9 @@ logger = logging.getLogger(__name__)
 class AckSide(AckSender):
     """The acks and negative acks of one consumer of one topic, and its ack timeout.
 
-    The consumer calls `delivered` for every entry before the application can get its messages, `taken` for every
-    message that the application takes, and `attached` when it is subscribed on a new connection and has not sent
-    permits yet.
+    The consumer calls `delivered` for every entry before the application can get its messages, and `taken` for every
+    message that the application takes. It calls `attached` when it is subscribed on a new connection, before it sends
+    permits.
     """
 
     def __init__(self, owner: AckOwner, options: AckOptions, timers: Timers) -> None:
@@ -79,9 +79,9 @@ class AckSide(AckSender):
             unacked.add((entry.ledger_id, entry.entry_id), entry.redelivery_count)
 
     def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
-        """Have the entry of a message delivered again after the delay. This ends its ack timeout.
+        """Have the entry of a message delivered again after the delay. Ends the message's ack timeout.
 
-        This sends nothing now, and awaiting the result returns at once. Safe to repeat. Raises AlreadyClosed, and
+        Nothing is sent now, and awaiting the result returns at once. Safe to repeat. Raises AlreadyClosed, and
         OperationNotSupported for an id that no message has.
         """
         self._require_open()
@@ -98,7 +98,7 @@ class AckSide(AckSender):
         return DONE
 
     def remember_chunks(self, entry: ReceivedEntry) -> None:
-        """Let `redeliver` request all chunks of a message, which it knows by its last chunk."""
+        """Remember the chunks of a message, so that `redeliver` requests them all when it gets the last chunk."""
         earlier = [(chunk.ledger_id(), chunk.entry_id()) for chunk in entry.chunks[:-1]]
         self._earlier_chunks[entry.ledger_id, entry.entry_id] = earlier
 
@@ -112,7 +112,7 @@ class AckSide(AckSender):
 
         Entries that become letters are not requested. If none is left, nothing is sent.
         """
-        for position in positions:  # messages taken after this start a new timeout
+        for position in positions:  # a message that is taken later starts a new timeout
             if self._unacked is not None:
                 self._unacked.remove(position)
             self._nacks.remove(position)
@@ -126,7 +126,7 @@ class AckSide(AckSender):
         self.flush()  # so that the broker does not send acked messages again
         link = self._owner.connection()
         if link is None:
-            return  # the broker delivers them again after reconnecting
+            return  # the broker delivers them again on the next connection
         if self._earlier_chunks:
             positions = self._with_earlier_chunks(positions)
         self._acks.asked_again(positions)
@@ -187,7 +187,7 @@ class AckSide(AckSender):
     # -- deliveries and links --------------------------------------------------------------------------------------
 
     def delivered(self, ledger_id: int, entry_id: int, batch_size: int, ack_set: int | None) -> int:
-        """Record an arrived entry. Return the bits of its messages that are already acked: do not show them.
+        """Record an arrived entry. Return the bits of its messages that are already acked and must not be shown.
 
         `batch_size` 0 = not a batch. The result ALL_ACKED (-1) means the whole entry. Messages that the broker reported
         as acked (`ack_set`) are not among the bits.

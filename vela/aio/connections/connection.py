@@ -49,7 +49,8 @@ class Connection:
     """A connection to a broker, which the pool opens. Consumers, producers and requests share it.
 
     `consumers` and `producers` map ids to sinks. Add a sink before you send the command that makes the broker answer,
-    and remove it when it is closed. A lost connection stays lost: writes do nothing, requests raise.
+    and remove it when the consumer or producer is closed. A lost connection stays lost: writes do nothing, and requests
+    raise.
     """
 
     def __init__(self, name: str, *, client_version: str, authentication: Authentication) -> None:
@@ -65,7 +66,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._engine = ClientEngine(client_version=client_version)
         self._authentication = authentication
-        self._credentials = b""  # those that the broker got last
+        self._credentials = b""  # the credentials sent to the broker last
         self._transport: ByteTransport | None = None
         self._first_words = FirstWords(name)
         self._connected: asyncio.Future[None] = self._loop.create_future()
@@ -104,7 +105,7 @@ class Connection:
 
     @property
     def max_message_bytes(self) -> int:
-        """Return the largest entry that the broker takes, in bytes."""
+        """Return the size of the largest entry that the broker accepts, in bytes."""
         return self._engine.max_message_bytes
 
     @property
@@ -155,12 +156,12 @@ class Connection:
         if self._transport is not None and self._error is None:
             self._flush()
             self._transport.close()
-            self._loop.call_later(_CLOSE_TIMEOUT_S, self._transport.abort)  # for a peer that no longer reads
+            self._loop.call_later(_CLOSE_TIMEOUT_S, self._transport.abort)  # if the peer no longer reads
             self._lose(AlreadyClosed("the connection was closed by this client"), abort=False)
         await asyncio.shield(self._lost)
 
     def abort(self, error: VelaError) -> None:
-        """Close at once. Requests fail with `error`, and sinks get it."""
+        """Close at once. Requests fail with `error`, and sinks get the same error."""
         self._lose(error, abort=True)
 
     def _lose(self, error: VelaError, *, abort: bool) -> None:

@@ -109,7 +109,10 @@ class LookupService:
         )
 
     async def schema(self, topic: str, *, version: bytes | None) -> replies.SchemaFound:
-        """Return a topic's latest schema or a version of it. Raises TopicNotFound if there is none."""
+        """Return a topic's schema: the latest, or the one with `version`.
+
+        Raises TopicNotFound if the topic has no such schema.
+        """
         return await self._retried(
             replies.SchemaFound,
             lambda request_id: commands.get_schema(topic, request_id=request_id, version=version),

@@ -61,7 +61,7 @@ async def open_connection(
 
 
 class _Doubt:
-    """Finds out which protocol a silent port speaks, and ends the attempt if it is not that of the URL."""
+    """Finds out which protocol a silent port speaks, and ends the attempt if the URL names another protocol."""
 
     def __init__(self, connection: Connection, address: BrokerAddress, client_version: str) -> None:
         self.refusal: str | None = None

@@ -1,7 +1,7 @@
-"""Find out which protocol a port speaks if it does not speak that of its URL, so that an error can name the cause.
+"""Find out which protocol a port speaks if the URL seems to name the wrong one, so that an error can say so.
 
-The failed attempt does not show the protocol: a server that does not understand the client's bytes usually closes
-without an answer, or waits for more bytes, as a server that is starting does. The requests made here contain no
+The failed attempt does not show the protocol. A server that does not understand the client's bytes usually closes
+without an answer, or waits for more bytes. A server that is starting looks the same. The requests made here contain no
 credentials.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["other_door"]
 
 _ANSWER_S: Final = 1.0
 """How long to wait for an answer."""
-_FIRST_BYTES: Final = 32  # bytes of an answer to read
+_FIRST_BYTES: Final = 32  # how many bytes of an answer to read
 _HTTP: Final = re.compile(rb"HTTP/1")
 _WITHOUT_TLS: Final = re.compile(rb"HTTP/1\.\d (?!400|3)")
 """Not 400 or 3xx: many servers that want TLS answer plain HTTP with an error or a redirection."""
@@ -29,7 +29,7 @@ _WITHOUT_TLS: Final = re.compile(rb"HTTP/1\.\d (?!400|3)")
 async def other_door(address: BrokerAddress, *, client_version: str) -> str | None:
     """Return what is wrong with this address, or None if its URL is right or the protocol is unknown.
 
-    Waits at most for one answer's time limit. Raises nothing. If it is cancelled, no connection stays open.
+    Waits at most `_ANSWER_S`. Raises nothing. If this call is cancelled, no connection stays open.
     """
     if address.tls:
         return await _without_tls(address, client_version)
@@ -89,7 +89,7 @@ async def _first_bytes(address: BrokerAddress, hello: bytes) -> bytes:
             reader, writer = await asyncio.open_connection(address.host, address.port)
             writer.write(hello)
             return await reader.read(_FIRST_BYTES)
-    except OSError:  # TimeoutError is one
+    except OSError:  # includes TimeoutError
         return b""
     finally:
         if writer is not None:

@@ -15,12 +15,12 @@ from vela.errors import AlreadyClosed
 
 __all__ = ["ConnectionPool", "Target"]
 
-_SWEEPS: Final = 4  # checks for idle connections within the idle time
+_SWEEPS: Final = 4  # how often to look for idle connections within the idle time
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A broker, and the address to reach it."""
+    """A broker, and the address at which to reach it."""
 
     address: BrokerAddress  # where to connect to
     broker: str | None = None  # host:port of the broker, if `address` is a proxy

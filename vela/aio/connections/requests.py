@@ -31,7 +31,7 @@ class Requests:
     """The waiting requests, by id. Answers to other ids are ignored."""
 
     def __init__(self, name: str, loop: asyncio.AbstractEventLoop) -> None:
-        self._name = name  # of the connection, for errors
+        self._name = name  # the name of the connection, for errors
         self._loop = loop
         self._pending: dict[int, Request] = {}
         self._last_id = 0

@@ -16,7 +16,7 @@ class ConnectionSettings:
 
     authentication: Authentication
     client_version: str  # free text, for the broker's statistics
-    tls: ssl.SSLContext | None  # for encrypted addresses; None = there are none
+    tls: ssl.SSLContext | None  # for encrypted addresses; None = no address is encrypted
     tcp_no_delay: bool
     connection_timeout_s: float  # for TCP, TLS, WebSocket and protocol handshake together
     operation_timeout_s: float

@@ -79,7 +79,7 @@ class Consumer(ABC):
     def acknowledge_cumulative(
         self, message: Message | MessageId, properties: Mapping[str, int] | None = None
     ) -> Awaitable[None]:
-        """Acknowledge every message up to and including this one. Not on Shared and Key_Shared subscriptions.
+        """Acknowledge every message up to and including this one. Not allowed on Shared and Key_Shared.
 
         `AckSide.acknowledge_cumulative` explains the errors.
         """
@@ -99,9 +99,9 @@ class Consumer(ABC):
 
         `delay` is a timedelta or milliseconds; `properties` are added to those of the copy. This returns when the copy
         is stored and the message is acknowledged. A message that is put off more often than the dead-letter policy
-        allows (16 times without a policy) becomes a dead letter. Raises InvalidConfiguration without `retry_enable`,
-        AlreadyClosed, and the errors of publishing: the message is then delivered again. If this is cancelled, the copy
-        is still written.
+        allows (16 times without a policy) becomes a dead letter. Raises AlreadyClosed, InvalidConfiguration without
+        `retry_enable`, and the errors of publishing. If publishing fails, the message is delivered again. If this call
+        is cancelled, the copy is still written.
         """
 
     @abstractmethod
@@ -151,10 +151,10 @@ class Consumer(ABC):
         """Return whether there is a message to receive. Asks the broker if the queue is empty.
 
         On Exclusive and Failover it waits until the message has arrived, up to the client's operation timeout, because
-        a message that is discarded on arrival does not count. In two cases it returns the broker's answer without
-        waiting: on Shared and Key_Shared, another consumer may get the message first; with a listener, while paused,
-        without a queue or at the memory limit, the consumer fetches no message in advance. Raises the errors of
-        `get_last_message_id`. Safe to cancel.
+        a message that is discarded on arrival does not count. On Shared and Key_Shared it returns the broker's answer
+        without waiting, because another consumer may get the message first. It also does not wait if the consumer
+        fetches no message in advance: with a listener, while paused, without a queue, or at the memory limit. Raises
+        the errors of `get_last_message_id`. Safe to cancel.
         """
 
     @abstractmethod

@@ -24,9 +24,9 @@ logger = logging.getLogger(__name__)
 
 
 class ConsumerLink:
-    """One consumer's link to its broker, over one connection after the other.
+    """One consumer's link to its broker, over one connection after another.
 
-    Requests use the connection at the time of the call, and raise the errors of `Connection.request`.
+    Requests use the connection that is current at the time of the call, and raise the errors of `Connection.request`.
     """
 
     def __init__(self, consumer_id: int, topic: str, *, timeout_s: float) -> None:
@@ -56,7 +56,7 @@ class ConsumerLink:
         self._attached.set()
 
     def give_up(self, connection: Connection, error: BaseException) -> None:
-        """Unregister the consumer from a connection, because subscribing or what follows it failed."""
+        """Unregister the consumer from a connection, because subscribing failed, or a step after it."""
         if not isinstance(error, VelaError) or isinstance(error, Timeout | AlreadyClosed):
             self.leave(connection)  # the broker has subscribed the consumer, or may still do so
         else:
@@ -86,7 +86,7 @@ class ConsumerLink:
             raise NotConnected(f"the consumer of {self._topic} has no connection now; try again later")
         return self.connection
 
-    # --- commands without an answer; without a connection, subscribing again makes them needless
+    # --- commands without an answer. Without a connection, nothing is sent: subscribing again replaces these commands.
 
     def flow(self, permits: int) -> None:
         """Grant permits."""
@@ -129,7 +129,7 @@ class ConsumerLink:
         self.connection = None
 
     async def close(self, deadline: Deadline) -> None:
-        """Tell the broker that the consumer closes, and wait for the answer as long as there is time."""
+        """Tell the broker that the consumer closes, and wait for the answer until the deadline."""
         connection = self.connection
         if connection is None:
             return

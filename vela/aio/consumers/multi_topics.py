@@ -70,7 +70,7 @@ class MultiTopicsConsumer(Consumer):
         )
         self._state = ConsumerState.UNINITIALIZED
         self._updates: asyncio.Task[None] | None = None
-        self._prefetch: PrefetchWatch | None = None  # only open Shared consumers have one
+        self._prefetch: PrefetchWatch | None = None  # None, except for an open Shared consumer
         self._closing: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -194,7 +194,7 @@ class MultiTopicsConsumer(Consumer):
         message: Message | MessageId | Sequence[Message | MessageId],
         properties: Mapping[str, int] | None = None,
     ) -> Awaitable[None]:
-        """See `Consumer.acknowledge`. A deserialized id must have its topic."""
+        """See `Consumer.acknowledge`. A deserialized id must name its topic."""
         if isinstance(message, Message | MessageId):
             return self._acked(message).acknowledge(message, properties)
         lists: dict[TopicConsumer, list[Message | MessageId]] = {}
@@ -202,7 +202,7 @@ class MultiTopicsConsumer(Consumer):
             raise no_message(message)
         for each in message:
             lists.setdefault(self._acked(each), []).append(each)
-        if len(lists) > 1:  # else the consumer checks its list itself
+        if len(lists) > 1:  # with one list, its consumer checks the ids
             for consumer, own in lists.items():
                 consumer.acks.checked(own)
         answers = [consumer.acknowledge(own, properties) for consumer, own in lists.items()]

@@ -42,7 +42,7 @@ class PatternConsumer(MultiTopicsConsumer):
         super().__init__(client, (), dataclasses.replace(options, create_topic=False))
         self._pattern = pattern
         self._known_hash: str | None = None
-        self._deleted: set[str] = set()  # topics that do not exist any more, or did not for a while
+        self._deleted: set[str] = set()  # topics that are gone, or were gone for a while
         self._discovery: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -92,8 +92,8 @@ class PatternConsumer(MultiTopicsConsumer):
         return list(answer.topics)
 
     def _own(self, name: str, options: ConsumerOptions) -> ConsumerOptions:
-        # After a restart of the broker, its non-persistent topics exist once a client has come back. If that is this
-        # consumer, it misses no message.
+        # After the broker restarts, a non-persistent topic exists again only when a client uses it. A consumer that
+        # creates the topic itself misses no message.
         return dataclasses.replace(options, create_topic=name.startswith("non-persistent:"))
 
     async def _discover(self) -> None:

@@ -106,7 +106,7 @@ class SubscribedTopics:
         await self._subscribe(list(dict.fromkeys(names)), is_new=False)
 
     async def add(self, topic: str, *, is_new: bool) -> None:
-        """Subscribe to a topic (full name) with all its partitions, as far as that is not done yet.
+        """Subscribe to a topic (full name), or to those of its partitions that are not subscribed yet.
 
         `is_new`: the topic or partitions were created after this consumer, so consume them from their first message.
         """
@@ -153,7 +153,7 @@ class SubscribedTopics:
                 (each.pause if self.is_paused else each.resume)()
 
     def _options_of(self, consumers: int, *, is_new: bool) -> ConsumerOptions:
-        """Return the options of one of this many consumers, which share the room."""
+        """Return the options of each consumer. `consumers`: how many share the room in the queue."""
         options = self._options
         share = options.max_total_receiver_queue_size_across_partitions // max(1, consumers)
         return dataclasses.replace(
@@ -184,7 +184,7 @@ class SubscribedTopics:
     def have_all_failed(self, consumer: TopicConsumer) -> bool:
         """Note that a consumer has failed. Return whether all have."""
         self._failed.add(consumer.topic())
-        # `_consumers` stays empty while the first consumers subscribe. Then the others have not failed.
+        # `_consumers` is empty while the first consumers subscribe. Some of them may still succeed.
         return bool(self._consumers) and self._failed.issuperset(self._consumers)
 
     def end(self) -> None:

@@ -59,7 +59,7 @@ __all__ = ["TopicConsumer"]
 
 logger = logging.getLogger(__name__)
 
-# Pause between two checks of has_message_available while a message is on its way. It doubles from first to last.
+# Pause between two checks of has_message_available while a message is on its way. It doubles up to _LAST_LOOK_S.
 _FIRST_LOOK_S: Final = 0.1
 _LAST_LOOK_S: Final = 1.0
 
@@ -106,7 +106,7 @@ class TopicConsumer(Consumer):
         """The consumer's acks and redelivery requests."""
         self.letters = self._deliveries.letters
         """Sends messages to the dead-letter and retry-letter topics; None = not configured."""
-        self._prefetch: PrefetchWatch | None = None  # only open Shared consumers have one
+        self._prefetch: PrefetchWatch | None = None  # None, except for an open Shared consumer
         self._role = ActiveRole(options.consumer_event_listener, self._name)
         self._attachment = Attachment(client, self._topic, self._attach, on_failed=self._fail)
         self._state = ConsumerState.UNINITIALIZED
@@ -360,8 +360,8 @@ class TopicConsumer(Consumer):
                 return False
             if not self._next_will_arrive() or self._loop.time() >= give_up_s:
                 break
-            # Either the entry is on its way, or it brings no message, because this consumer discards it or an entry
-            # filter of the broker rejects it. The broker acks such entries, so ask again where mark-delete is.
+            # The entry may be on its way. Or it brings no message, because this consumer discards it or an entry filter
+            # of the broker rejects it. Such an entry is acked, so ask again where mark-delete is.
             await self._deliveries.arrivals.next(pause_s)
             pause_s = min(2 * pause_s, _LAST_LOOK_S)
         return True
@@ -443,10 +443,10 @@ class TopicConsumer(Consumer):
             raise AlreadyClosed(f"the consumer of {self._topic} is closed")
         self.link.detach()
         # For a seek, the broker closes this consumer before it confirms the seek. If the consumer subscribed again
-        # before the confirmation, the messages that arrive until then would be dropped as older than the seek.
+        # before the confirmation, messages that arrive in between would be dropped as older than the seek.
         await self._deliveries.until_released()
         start = self._deliveries.begin()
-        self._reached_end = False  # the broker says so again if it is still true
+        self._reached_end = False  # if the end is still reached, the broker says so again
         try:
             await self.link.subscribe(
                 connection, self, lambda request_id: self._subscribe_command(request_id, start)

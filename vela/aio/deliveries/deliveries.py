@@ -1,7 +1,7 @@
 """The messages of one consumer, from their delivery until they are acked or delivered again.
 
 A delivery goes through `Intake` and, with a dead-letter policy, through `Letters`; then its messages wait for the
-application in a queue. `AckSide` has the acks, and asks for messages again. This module has what these parts share: the
+application in a queue. `AckSide` keeps the acks and requests redelivery. This module has what these parts share: the
 permits, the read position, the counters and the epoch.
 """
 
@@ -108,7 +108,7 @@ class Deliveries:
         return message.entry.generation == self._intake.generation
 
     def is_awaited(self, message: Message) -> bool:
-        """Return whether the message is current, and the broker was not asked to deliver everything again since."""
+        """Return whether the message is current, and no later request made the broker deliver everything again."""
         return self.is_current(message) and message.entry.epoch == self.epoch
 
     def receive(self, connection: Connection, reply: replies.Message) -> None:
@@ -230,7 +230,7 @@ class Deliveries:
         self.acks.sought()
 
     def release(self) -> None:
-        """Show what is still held, because a seek has ended."""
+        """Show the messages that are still held back, because a seek has ended."""
         self._untaken.release()
 
     async def until_released(self) -> None:
@@ -248,7 +248,7 @@ class Deliveries:
         start = self.read_position.resume(self._drop())
         self.arrivals.reset()
         if self._gate is not None:
-            self._gate.close()  # the broker delivers again what the gate keeps back
+            self._gate.close()  # the broker delivers again the messages that the gate keeps back
         self._intake.attached()
         return start
 
@@ -258,7 +258,7 @@ class Deliveries:
         self.flow.attached()
 
     async def close(self, deadline: Deadline) -> None:
-        """Drop what waits, wake waiting calls, finish the letters and send the collected acks. Safe to repeat."""
+        """Drop waiting messages, wake waiting calls, finish the letters and send the collected acks. Safe to repeat."""
         self._drop()
         self._intake.close()
         self.flow.close()

@@ -47,7 +47,7 @@ _SETTLES_DISCARDS: Final = "Vela"
 
 They do so because most clients grant one permit for a discarded batch, however many permits it cost.
 """
-_MAX_JOINED_BYTES: Final = 512 * 1024 * 1024  # decompressed size of a chunked message
+_MAX_JOINED_BYTES: Final = 512 * 1024 * 1024  # limit for a chunked message after decompression
 
 
 class IntakeOwner(Protocol):
@@ -137,10 +137,10 @@ class Intake:
         if start is not None and start.ledger_id == ledger_id and start.entry_id == entry_id:
             bodies = self._from_start(start, reply, bodies)
         if batch_size and len(bodies) != batch_size:
-            # Acks of these messages complete the entry; the others are acked or skipped.
+            # Acks of these messages complete the entry. Its other messages are already acked or skipped.
             ack_set = _bits(bodies)
         acked = owner.acks.delivered(ledger_id, entry_id, batch_size, ack_set)
-        if acked:  # by this consumer, but the broker has not processed the acks yet
+        if acked:  # acks of this consumer that the broker has not processed yet
             bodies = [body for body in bodies if not acked >> max(body.batch_index, 0) & 1]
         metadata = opened.metadata
         context = context_of(metadata, failed=False) if len(metadata.encryption_keys) else None
@@ -194,7 +194,7 @@ class Intake:
     # --- entries that cannot be shown
 
     def _discard(self, connection: Connection, reply: replies.Message, damage: Damaged) -> None:
-        """Ack a damaged entry with the reason, without waiting, and show the messages before the damage."""
+        """Ack a damaged entry without waiting, tell the broker the reason, and show the messages before the damage."""
         owner = self._owner
         owner.counters.discards[damage.reason] += 1
         count = owner.counters.discards[damage.reason]

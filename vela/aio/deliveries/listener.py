@@ -143,7 +143,7 @@ class TaskListener:
                         and self._task is not None
                         and self._task.cancelling()
                     ):
-                        raise  # the event loop ends; otherwise the listener awaited something that was cancelled
+                        raise  # The event loop ends. Otherwise the listener awaited something that was cancelled.
                     logger.exception("the message listener failed; the message stays unacknowledged")
         finally:
             self._task = None
@@ -217,7 +217,7 @@ class ThreadListener:
                     self._function(self._consumer, message)
                 except BaseException:  # SystemExit too: the thread must go on
                     logger.exception("the message listener failed; the message stays unacknowledged")
-            self._thread.submit(self._run)  # after other listeners on this thread
+            self._thread.submit(self._run)  # other listeners on this thread go first
         except Exception:  # taking a message failed: the next delivery starts a new round
             with self._lock:
                 self._is_running = False

@@ -1,4 +1,4 @@
-"""Messages that wait for the application, and its listener or its calls that wait for messages."""
+"""A queue of messages for the application, taken by its listener or by its waiting calls."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ReceiveQueue:
         self.taken = taken
         """Called on the event loop for each message that the application gets."""
         self.is_current = is_current
-        """Tells whether a message is not outdated."""
+        """Tells whether a message is still current."""
         self.listener: Listener | None = None
         """Takes the messages, instead of calls of the application."""
         self.messages: deque[Message] = deque()
@@ -263,7 +263,7 @@ class ReceiveQueue:
                 self.messages.clear()
                 self.messages.extend(kept)
         if self.listener is not None:
-            self.listener.wake()  # it may have found the queue empty just now
+            self.listener.wake()  # it may have found the queue empty during the removal
         return removed
 
     def end(self, error: VelaError) -> None:

@@ -44,7 +44,7 @@ class SchemaGate:
         self._topic = topic
         self._schema = schema
         self._deliver = deliver
-        self._fetched: set[bytes] = set()  # versions, over this connection
+        self._fetched: set[bytes] = set()  # versions fetched over this connection
         self._waiting: list[tuple[Connection, replies.Message]] = []
         self._fetching: asyncio.Task[None] | None = None
 

@@ -18,7 +18,7 @@ __all__ = ["Untaken"]
 class Untaken:
     """The consumer's part of a queue, which it may share with others. During a seek, the messages are held back here.
 
-    After a seek, they are older than the place where the application continues. If the seek fails, they go back.
+    A seek that succeeds drops them, because they are from before it. If the seek fails, they go back into the queue.
     """
 
     __slots__ = ("_held", "_queue", "_receiver", "_released")

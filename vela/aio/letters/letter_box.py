@@ -45,7 +45,7 @@ V = TypeVar("V")
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE: Final = 100  # letters of one subscription written at the same time; more would only fill the memory
+AT_ONCE: Final = 100  # limit for letters of a subscription under way at the same time, to save memory
 _ENDS_A_PRODUCER: Final = (IncompatibleSchema, ProducerFenced, TopicNotFound, TopicTerminated)
 _Key: TypeAlias = tuple[str, bytes]
 _RANDOM_BYTES: Final = 3
@@ -191,7 +191,7 @@ class LetterBox:
         return _Target(topic=topic, suffix="DLQ", initial_subscription=self.policy.initial_subscription)
 
     async def _choose(self, named_after: str, name: str, legacy: str) -> str:
-        """Return `name`, or the name that old clients use if a topic with that name exists."""
+        """Return the name that old clients use, if such a topic exists, else `name`."""
         domain = named_after.partition("://")[0]
         known = f"{domain}://{namespace_of(named_after)}/{legacy}"
         try:
@@ -211,16 +211,16 @@ class LetterBox:
         except _ENDS_A_PRODUCER:
             known = self._producers.get(key)
             if known is not None and known.done() and not known.exception() and known.result() is producer:
-                del self._producers[key]  # the next letter opens another
+                del self._producers[key]  # the next letter opens another producer
             await producer.close()
             raise
 
     async def _producer(
         self, target: _Target, topic: str, version: bytes, consumer_name: str
     ) -> tuple[_Key, Producer]:
-        """Return a producer with the schema that wrote the message, so that readers of the letter decode it alike.
+        """Return a producer with the schema that wrote the message, so that readers can decode the letter.
 
-        If the letter topic does not allow that schema, it is a producer with the consumers' own.
+        If the letter topic does not allow that schema, the producer gets the schema of the consumers.
         """
 
         async def opened(info: SchemaInfo) -> tuple[_Key, Producer]:
@@ -262,7 +262,7 @@ class LetterBox:
         self._users += 1
 
     async def close(self, within_s: float) -> None:
-        """Count one consumer less. After the last one, close the producers within `within_s`. Never raises."""
+        """Count one consumer fewer. After the last one, close the producers within `within_s`. Never raises."""
         self._users -= 1
         if self._users == 0 and self._producers:
             producers, self._producers = self._producers, {}

@@ -39,7 +39,7 @@ __all__ = ["Letters", "LettersOwner"]
 logger = logging.getLogger(__name__)
 
 _AFTER_FAILURE: Final = RedeliveryBackoff(min_ms=1000, max_ms=60_000, multiplier=2)
-_TOGETHER: Final = 100  # letters of one batch written at the same time
+_TOGETHER: Final = 100  # limit for letters of one batch written at the same time
 _FINISH_S: Final = 5.0  # limit for letters under way when the consumer closes
 _NO_PROPERTIES: Final[Mapping[str, str]] = {}
 
@@ -62,7 +62,7 @@ class _Busy:
     __slots__ = ("is_over", "letters", "wanted_by_timeout")
 
     def __init__(self) -> None:
-        self.letters = 0  # number of tasks
+        self.letters = 0  # number of tasks that write its letters
         self.is_over = False  # acked or delivered again since the last task began
         self.wanted_by_timeout: bool | None = None
         """Why to request the entry again: True = only an ack timeout, False = also something else, None = no reason."""
@@ -81,7 +81,7 @@ class Letters:
         self._busy: dict[Position, _Busy] = {}
         self._failed: set[Position] = set()  # entries to try again after a pause
         self._tasks: set[asyncio.Task[None]] = set()
-        self._failures = 0  # in a row
+        self._failures = 0  # since the last success
         self._is_closed = False
         box.open()
 
@@ -121,7 +121,7 @@ class Letters:
         wanted: list[Position] = []
         ending: list[Position] = []
         for position in positions:
-            if busy := self._busy.get(position):  # wanted again for its messages that do not become letters
+            if busy := self._busy.get(position):  # some of its messages do not become letters
                 busy.wanted_by_timeout = is_timeout and busy.wanted_by_timeout is not False
             elif self._ends(position, is_timeout=is_timeout):
                 ending.append(position)
@@ -202,7 +202,7 @@ class Letters:
         try:
             await asyncio.shield(writing)
         except asyncio.CancelledError:
-            if writing.cancelled():  # by `close`, which does not wait any longer
+            if writing.cancelled():  # `close` has waited long enough and cancelled it
                 raise AlreadyClosed("the consumer was closed before the copy was stored") from None
             raise
 
@@ -333,7 +333,7 @@ class Letters:
     # -- the end ---------------------------------------------------------------------------------------------------
 
     async def close(self, within_s: float) -> None:
-        """Finish letters that are under way, at most `within_s` or five seconds. Safe to repeat.
+        """Finish letters that are under way, within `within_s` and at most five seconds. Safe to repeat.
 
         The broker delivers the other messages again.
         """

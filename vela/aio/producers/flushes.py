@@ -17,8 +17,8 @@ class Flush:
 
     def __init__(self, done: asyncio.Future[None]) -> None:
         self.done = done
-        self.error: VelaError | None = None  # the first error among the messages it waits for
-        self.sends: int | None = None  # number of sends before it; None = messages before it wait in line
+        self.error: VelaError | None = None  # the first error among the messages that the flush waits for
+        self.sends: int | None = None  # sends before the flush; None = earlier messages wait in line
 
     def finish(self) -> None:
         """Set the result, unless the flush was cancelled."""
@@ -57,7 +57,7 @@ class Flushes:
                 flush.error = flush.error or error
 
     def answered(self, sends: int) -> None:
-        """End the flushes that wait for no more than the first `sends` sends."""
+        """End the flushes that wait only for sends among the first `sends`, which are answered."""
         while self._waiting:
             wanted = self._waiting[0].sends
             if wanted is None or wanted > sends:

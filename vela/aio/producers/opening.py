@@ -29,7 +29,7 @@ async def open_producer(client: ClientPorts, topic: str, options: ProducerOption
         producer = PartitionedProducer(client, topic, options, partitions)
     else:
         producer = TopicProducer(client, topic, options)
-    client.keep(producer)  # before it opens, so that `Client.close` closes it too
+    client.keep(producer)  # `Client.close` must close the producer even while it opens
     try:
         await producer.open()
     except BaseException:

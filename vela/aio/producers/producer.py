@@ -28,8 +28,8 @@ class Producer(ABC):
 
     Each message gets exactly one answer: its id, which means that it is stored, or an error. After a Timeout or a lost
     connection, the message may still have been stored; if the topic has deduplication, sending it again with its
-    sequence id stores it only once. Messages of a partition (with key-based batches: of a key) are sent and answered in
-    the order of the calls. Only a message that the client refuses before sending it is answered at once.
+    sequence id stores it only once. Messages of one partition, or of one key with key-based batches, are sent and
+    answered in the order of the calls. Only a message that the client refuses before sending it is answered at once.
     """
 
     def __init__(self, topic: str, schema: Schema[Any]) -> None:
@@ -119,7 +119,7 @@ class Producer(ABC):
         `block_if_queue_full` the message waits for room instead: await the future, or use `send`, so that the number of
         waiting messages does not grow. Other errors: Timeout, MessageTooBig, ChecksumError, CryptoError,
         TopicTerminated, ProducerFenced, NotAllowedError, AlreadyClosed. The call itself raises InvalidConfiguration for
-        a wrong argument, and the schema's TypeError or ValueError for content that the schema does not take.
+        a wrong argument, and the schema's TypeError or ValueError for content that the schema does not accept.
         """
         future: SendFuture = self._loop.create_future()
         try:

@@ -275,7 +275,7 @@ class SendQueue:
             if not future.done():
                 future.set_exception(error)
         self.counters.failed += count
-        # Also for a chunk without a future, whose message is answered with its last chunk.
+        # Even without futures: a chunk has none if it is not the last of its message.
         self._flushes.failed(error, was_sent=was_sent)
         self._settled(count)
 

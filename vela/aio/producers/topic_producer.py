@@ -54,8 +54,8 @@ class TopicProducer(Producer):
         self._id = client.new_producer_id()
         self._queue = SendQueue(topic, self._id, options)
         self._attachment = Attachment(client, topic, self._attach, on_failed=self._fail)
-        self._connection: Connection | None = None  # current one
-        self._epoch = 0  # for the next PRODUCER
+        self._connection: Connection | None = None  # the current connection
+        self._epoch = 0  # sent with the next PRODUCER
         self._topic_epoch: int | None = None
         self._name = options.producer_name or ""
         self._closing: asyncio.Task[None] | None = None
@@ -189,7 +189,7 @@ class TopicProducer(Producer):
     def on_receipt(self, connection: Connection, reply: replies.Receipt) -> None:
         """See `ProducerSink`."""
         if connection is not self._connection:
-            return  # from an earlier connection: the send is repeated on the next one
+            return  # a receipt over an earlier connection: the send is repeated on the next one
         try:
             self._queue.receipt(reply.sequence_id, reply.ledger_id, reply.entry_id)
         except UnexpectedReceipt as error:
@@ -238,7 +238,7 @@ class TopicProducer(Producer):
         deadline = Deadline(self._client.settings.operation_timeout_s)
         if self._queue.error is None:
             self._queue.error = AlreadyClosed(f"the producer of {self._topic} is closed")
-            if not self._client.pool.is_closed:  # else no answer will come
+            if not self._client.pool.is_closed:  # without connections, no answer will come
                 flushing = self._loop.create_task(self._queue.flush())
                 flushing.add_done_callback(_retrieved)
                 await asyncio.wait((flushing,), timeout=deadline.left_s)

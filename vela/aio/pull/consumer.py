@@ -58,7 +58,7 @@ class PullConsumer:
                 ...
                 consumer.acknowledge(message)
 
-    Consumers of one group do not share the work: each gets all messages. To share it, give each its own `queues`.
+    Consumers of one group do not share the work: each gets all messages. To share the work, give each its own `queues`.
     """
 
     def __init__(

@@ -63,14 +63,14 @@ class PullListener(Generic[C]):
         while True:
             try:
                 message = await self._consumer.next_message()
-            except VelaError:  # the consumer is closed, or the broker refuses every pull, which is logged
+            except VelaError:  # the consumer is closed, or the broker refuses every pull (already logged)
                 return
             try:
                 await self._call(message)
             except (Exception, asyncio.CancelledError) as error:
                 task = asyncio.current_task()
                 if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-                    raise  # the event loop ends; otherwise the listener awaited something that was cancelled
+                    raise  # The event loop ends. Otherwise the listener awaited something that was cancelled.
                 logger.exception("the listener failed with %r", message)
                 self._consumer.negative_acknowledge(message)
             else:
@@ -82,6 +82,6 @@ class PullListener(Generic[C]):
             return
         loop = asyncio.get_running_loop()
         outcome = await loop.run_in_executor(self._threads, self._function, self._consumer, message)
-        # True for a lambda that returns a coroutine, and for an object whose `__call__` is a coroutine function.
+        # A lambda may return a coroutine, and the `__call__` of an object may be a coroutine function.
         if inspect.isawaitable(outcome):
             await outcome

@@ -74,7 +74,7 @@ class QueuePuller:
             timeout_s=settings.request_timeout_ms / 1000,
         )
         step = self.loop.answered(answer, waited_ms=1000 * (clock() - began_s))
-        if step.messages:  # before anything can fail: the loop already counts them as delivered
+        if step.messages:  # deliver first: the loop already counts them as delivered
             self._deliver(
                 PulledMessage(read, topic=self._topic, queue=self.queue, epoch=self.loop.epoch)
                 for read in step.messages

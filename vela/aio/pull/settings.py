@@ -16,7 +16,7 @@ from vela.wire.pull.tags import parse_tags
 
 __all__ = ["PullSettings", "pulled_topic"]
 
-_MAX_MESSAGES: Final = 1024  # for one pull; the broker's limit
+_MAX_MESSAGES: Final = 1024  # the broker's limit for one pull
 _MAX_HOLD_MS: Final = 600_000  # the broker's limit
 
 
@@ -31,10 +31,10 @@ class PullSettings:
     negative_ack_redelivery_delay_ms: int
     max_reconsume_times: int
     max_messages: int  # for one pull
-    pull_interval_ms: int  # from an answer with messages to the next pull
+    pull_interval_ms: int  # time between an answer with messages and the next pull
     hold_ms: int  # how long the broker may park a pull
-    request_timeout_ms: int  # after which a pull counts as lost
-    commit_interval_ms: int  # between two saves of the offsets
+    request_timeout_ms: int  # a pull without an answer after this time counts as lost
+    commit_interval_ms: int  # time between two saves of the offsets
     limits: PullLimits
 
     def __post_init__(self) -> None:

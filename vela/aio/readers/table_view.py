@@ -38,7 +38,7 @@ class TableView:
         """`backoff` gives the pauses after failed reads. `open_reader` replaces a reader that has failed."""
         self._reader = reader
         self._open_reader = open_reader
-        self._has_failed = False  # the reader, for example because its topic was deleted
+        self._has_failed = False  # True: the reader failed, for example because its topic was deleted
         self._backoff = backoff
         self._values: dict[str, Any] = {}
         self._listeners: list[Listener] = []

@@ -47,8 +47,8 @@ class WebSocketTransport(asyncio.Protocol):
         self._address = address
         self._engine = ClientProtocol(parse_uri(address.url), max_size=_MAX_MESSAGE_BYTES)
         self._transport: asyncio.Transport | None = None
-        self._is_heard = False  # a byte arrived
-        self._broken: Exception | None = None  # the broker's violation of the protocol
+        self._is_heard = False  # True: at least one byte arrived
+        self._broken: Exception | None = None  # the error if the broker broke the protocol
         self._closing: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[None] = self._loop.create_future()
@@ -130,8 +130,8 @@ class WebSocketTransport(asyncio.Protocol):
         """Return what may be wrong when the server closes before it answers the handshake."""
         text = f"{self._address.url} closed the connection instead of upgrading it: is this the HTTP port?"
         if self._address.tls and not self._is_heard:
-            # A server that refuses a client's certificate says so after the client's part of the handshake, and the
-            # client may see the connection close before it has read the refusal.
+            # A server that refuses a client's certificate says so after the client's part of the handshake. The client
+            # may see the connection close before it has read the refusal.
             text += " Or does it require a client certificate?"
         return text
 

@@ -33,7 +33,7 @@ __all__ = [
     "show_receipt",
 ]
 
-# The user must type a name to apply an act that delivers more messages than this again, as in the console.
+# To apply an act that redelivers more messages than this, the user must type a name, as in the console.
 _TYPED_ABOVE_MESSAGES: Final = 10_000
 _MOST_DRIFT_MESSAGES: Final = 10**15  # the largest number that the API accepts
 _SWITCH: Final = re.compile(r"\bset (?P<switch>\w+) to true\b")  # how the broker names a parameter to set
@@ -60,7 +60,7 @@ class Consent:
     plan_only: bool
     reason: str
     wait_s: float
-    allowed_drift: int | None = None  # None: as much as each plan allows
+    allowed_drift: int | None = None  # None: the drift that each plan allows
 
 
 def act_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -103,7 +103,7 @@ def act_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def partitions_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command `--partition`; it receives `partitions`, to add to the act's parameters."""
+    """Give a command `--partition`. The command receives `partitions`, to add to the act's parameters."""
 
     @click.option(
         "--partition",

@@ -165,7 +165,7 @@ def _became(plan: Mapping[str, Any], result: Mapping[str, Any]) -> str:
 
 
 def _first_left(act: Mapping[str, Any], inside: Mapping[str, str] | None) -> str | None:
-    """Return the id of the first unacknowledged message of a batch that was cut. None if no batch was cut."""
+    """If the cursor stopped inside a batch, return the id of the batch's first unacknowledged message. Else None."""
     left = int(inside["remaining"], 16) if inside else 0  # bit 0 is the first of the batch
     if inside is None or not left:
         return None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read"]
 
-_SILENT_S: Final = 10.0  # without a message, although there are more
+_SILENT_S: Final = 10.0  # after this time without a message, say so
 
 
 @click.command()

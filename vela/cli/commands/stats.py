@@ -100,8 +100,9 @@ def stats(topic: str | None, once: bool, interval: float, sort: str, search: str
     """Show the numbers of topics and subscriptions, and keep them up to date.
 
     Without TOPIC it shows sums over all topics and the topics with the largest backlogs; with TOPIC, that topic's
-    subscriptions. With --json it prints a document each time. Press Ctrl-C to end it. It reads from the console: set
-    --user, and VELA_PASSWORD, or vela asks for the password. The first password of admin is in the output of make run.
+    subscriptions. With --json it prints a document each time. Press Ctrl-C to end it. It reads from the console,
+    so set --user. Without VELA_PASSWORD, vela asks for the password. The first password of admin is in the output of
+    make run.
     """
     given = _is_given("interval")
     if topic is not None:

@@ -123,7 +123,7 @@ def _quoted(text: str) -> str:
 def _without(name: str, text: str) -> str:
     """Return the file's text without one table. Comments between that table and the next belong to the next."""
     kept: list[str] = []
-    between: list[str] = []  # lines to keep if no field of the table follows
+    between: list[str] = []  # comments to keep if no field of the table follows
     is_in = False
     for line in text.splitlines(keepends=True):
         if _TABLE.match(line):
@@ -140,7 +140,7 @@ def _without(name: str, text: str) -> str:
 
 
 def _expanded(path: str) -> Path:
-    """Return a path with "~" expanded. Raises CliError if the user, or the user that it names, has no home folder."""
+    """Return a path with "~" or "~name" expanded. Raises CliError if that user has no home folder."""
     try:
         return Path(path).expanduser()
     except RuntimeError:

@@ -15,7 +15,8 @@ __all__ = ["LENGTH", "MOMENT", "exact_moment", "length_ms", "moment", "moment_ms
 
 _LAST_MS = 253_402_300_799_999  # the end of the year 9999
 _NUMBER = re.compile(r"[0-9]+")
-_LEAST_DIGITS = 12  # of a time in ms. Times since 2001 have 13; a shorter number may be seconds or a date
+# A time in ms since 2001 has 13 digits. A shorter number may be seconds or a date.
+_LEAST_DIGITS = 12
 _SECONDS = re.compile(r"([0-9]{9,10})(?:\.[0-9]*)?")
 
 

@@ -9,8 +9,8 @@ __all__ = ["MAX_BATCH_SIZE", "Batch", "BatchAcks", "Position", "check_batch", "n
 Position: TypeAlias = tuple[int, int]
 """Ledger and entry of one topic."""
 
-# More messages than an entry of 5 MiB can hold. A bit set is as long as the batch size an id claims, so an invented
-# id must not be able to ask for gigabytes.
+# More messages than an entry of 5 MiB can hold. A bit set is as long as the batch size that an id claims. Without this
+# limit, a made-up id could cost gigabytes.
 MAX_BATCH_SIZE: Final = 1 << 20
 
 
@@ -35,8 +35,8 @@ class Batch:
     __slots__ = ("is_waiting", "previous_acked", "remaining", "size", "told")
 
     def __init__(self, size: int, remaining: int) -> None:
-        self.size = size  # messages
-        self.remaining = remaining  # not acked yet
+        self.size = size  # in messages
+        self.remaining = remaining  # messages not acked yet
         self.told = remaining  # the remaining messages as the broker knows them
         self.is_waiting = False  # some acks are collected and not sent
         self.previous_acked = False  # a cumulative ack inside this batch has acked all earlier entries
@@ -50,8 +50,9 @@ class Batch:
 class BatchAcks:
     """The batches of one topic that are partly acked here.
 
-    A message id is enough, even one that was stored and read back: the state of a batch is found by its position and
-    is not part of its ids. A batch is forgotten when it is wholly acked, and tracked again when it is delivered again.
+    The state of a batch is found by the batch's position and is not part of message ids. So an id can be acked even if
+    it was stored and read back. A batch is forgotten when it is wholly acked, and tracked again when it is delivered
+    again.
     """
 
     __slots__ = ("_open",)

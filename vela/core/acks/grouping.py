@@ -34,7 +34,7 @@ class PendingAcks(NamedTuple):
 
 
 class AckGrouping:
-    """Acks of one topic between the application's call and the command to the broker. It has no timer.
+    """Acks of one topic between the application's call and the command to the broker. There is no timer.
 
     The caller sends `take()` at once if `is_full`, and otherwise `group_ms` after the first ack of the group. The
     caller takes only what it can send, so acks stay here while there is no connection. Acking a message twice has no
@@ -69,7 +69,7 @@ class AckGrouping:
     def add(self, ledger_id: int, entry_id: int, batch_index: int = -1, batch_size: int = 0) -> bool:
         """Ack one message. Return whether its whole entry is acked now.
 
-        Raises ValueError, and changes nothing, for an id of a message that its batch cannot have.
+        Raises ValueError, and changes nothing, for an id whose batch cannot have such a message.
         """
         position = (ledger_id, entry_id)
         if batch_index >= 0:
@@ -114,9 +114,9 @@ class AckGrouping:
     ) -> Position | None:
         """Ack everything up to and including one message.
 
-        Returns the last entry that is wholly acked by this call, or None if the call changed nothing. For a message
-        inside a batch, without batch index acks, that is the entry before the batch, but only at the first call for
-        that batch. Raises ValueError like `add`.
+        Returns the last entry that is wholly acked by this call, or None if the call changed nothing. Without batch
+        index acks, a message inside a batch acks only the entries before the batch. After that, calls for the same
+        batch return None until its last message is acked. Raises ValueError like `add`.
         """
         position, remaining = (ledger_id, entry_id), None
         if batch_index >= 0 and (remaining := self._remaining_after(position, batch_index, batch_size)):
@@ -267,7 +267,7 @@ class NoAckGrouping(AckGrouping):
 
 
 def _covers(known: EntryAck, ack: EntryAck) -> bool:
-    """Return whether a cumulative ack of `known` covers that of `ack`. Within a batch, a later message covers more."""
+    """Return whether the cumulative ack `known` covers `ack`. Within a batch, a later message covers more."""
     if known[:2] != ack[:2]:
         return known[:2] > ack[:2]
     return known[2] is None or known[2] == ack[2]

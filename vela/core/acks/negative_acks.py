@@ -21,7 +21,7 @@ MIN_NEGATIVE_ACK_DELAY_MS: Final = 100
 
 _PRECISE_TICK_MS: Final = 32
 _TRUNCATED_TICK_MS: Final = 256
-_PERIODS: Final = 3  # in one delay
+_PERIODS: Final = 3  # how many fit in one delay
 
 
 class NegativeAckTimer(StrEnum):
@@ -33,7 +33,7 @@ class NegativeAckTimer(StrEnum):
 
 
 class NegativeAcks:
-    """Entries of one topic to request again after their delay. It has no timer: see `next_due_ms`.
+    """Entries of one topic to request again after their delay. There is no timer: see `next_due_ms`.
 
     An entry is requested once, even if several of its messages are negatively acked, or one of them several times. The
     first negative ack starts the delay. Delays below 100 ms count as 100 ms. With a `backoff` the delay grows with the
@@ -56,7 +56,7 @@ class NegativeAcks:
         is_periodic = timer is NegativeAckTimer.PERIODIC
         shortest_ms = self._delay_ms if backoff is None else max(MIN_NEGATIVE_ACK_DELAY_MS, backoff.min_ms)
         self._period_ms = shortest_ms // _PERIODS if is_periodic else 0
-        self._next_look_ms: int | None = None  # of the periodic timer, while it runs
+        self._next_look_ms: int | None = None  # when the periodic timer looks next; None = it does not run
         self._timer = timer
         self._wheel: TimingWheel[Position] = TimingWheel(tick_ms=_PRECISE_TICK_MS)
 

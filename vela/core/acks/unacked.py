@@ -45,10 +45,11 @@ def unacked_tracker(
 
 
 class UnackedTracker:
-    """Entries taken by the application. An entry that is not removed expires after (timeout, timeout + 2 ticks].
+    """Entries taken by the application. An entry that is not removed expires after the timeout.
 
-    It is a wheel of ceil(timeout / tick) + 1 slots: an entry is added to the last slot, and a tick removes the first
-    slot. It has no timer: the caller of `start` calls `pop_expired` at `next_tick_ms`, as long as that is not None.
+    They are in a wheel of ceil(timeout / tick) + 1 slots: an entry is added to the last slot, and a tick removes the
+    first slot. So an entry expires at most two ticks late. There is no timer: the caller of `start` calls `pop_expired`
+    at `next_tick_ms`, as long as that is not None.
     """
 
     __slots__ = ("_slot_of", "_slots", "_tick_ms", "next_tick_ms")
@@ -99,7 +100,7 @@ class UnackedTracker:
         """Carry out a tick if it is due: remove and return the entries that expire with it, ascending.
 
         A late tick still counts as one tick, and the next follows a whole tick later. Some entries then expire late.
-        Catching up instead would make entries expire early that were added in the meantime.
+        If the tracker caught up, entries added in the meantime would expire early.
         """
         if self.next_tick_ms is None or now_ms < self.next_tick_ms:
             return []

@@ -28,5 +28,5 @@ class BatchMeasure:
 
     @staticmethod
     def is_enough(messages: int, size_bytes: int, max_messages: int, max_bytes: int) -> bool:
-        """Return whether a queue of this many messages and bytes fills the batch, so that it need not wait."""
+        """Return whether a queue of this many messages and bytes fills the batch, so that the receive need not wait."""
         return (0 < max_messages <= messages) or (0 < max_bytes <= size_bytes)

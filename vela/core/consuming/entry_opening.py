@@ -89,7 +89,7 @@ def open_entry(
     except MetadataCorrupt as error:
         raise Damaged(ValidationError.CHECKSUM_MISMATCH, 1, str(error)) from None
     payload = block[payload_offset:]
-    is_batch = metadata.HasField("num_messages_in_batch")  # present: even a 1 means batch framing
+    is_batch = metadata.HasField("num_messages_in_batch")  # even a value of 1 means batch framing
     batch_size = metadata.num_messages_in_batch if is_batch else 0
     charged = _charged(batch_size, ack_set)
     is_chunk = metadata.num_chunks_from_msg > 1 and not is_batch

@@ -18,7 +18,7 @@ class Prefetch:
     __slots__ = ("_taken",)
 
     def __init__(self) -> None:
-        self._taken = 0  # total at the last look
+        self._taken = 0  # the total at the last look
 
     def hoards(self, *, queued: int, taken: int) -> bool:
         """Return whether the queue's last message will wait for more than a minute, at the pace since the last look."""

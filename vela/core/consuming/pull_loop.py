@@ -1,7 +1,7 @@
 """The pull loop of one queue: where and when to pull next, and which messages are finished.
 
-It works like RocketMQ's client: after each answer, with or without messages, and after each failure the next pull is
-scheduled, so the loop ends only when its owner ends it. Times are in milliseconds, of any clock that does not go back.
+It works like RocketMQ's client. It schedules the next pull after each answer, with or without messages, and after each
+failure, so the loop ends only when its owner ends it. Times are in milliseconds, of any clock that does not go back.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from vela.wire.pull.reading import ReadAnswer, ReadMessage
 
 __all__ = ["FAILED_MS", "PullLimits", "PullLoop", "PullStep"]
 
-FULL_MS: Final = 50  # until the next look while too much is unfinished
-FAILED_MS: Final = 3000  # after an exception, a refusal or silence; then the same pull is repeated
-EMPTY_MS: Final = 20  # after an answer without progress that came sooner than this
+FULL_MS: Final = 50  # pause between looks while too much is unfinished
+FAILED_MS: Final = 3000  # pause after an exception, a refusal or silence, before the same pull is repeated
+EMPTY_MS: Final = 20  # pause after an answer without progress that came sooner than this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +36,8 @@ class PullStep(NamedTuple):
     """What the consumer does after an answer."""
 
     messages: tuple[ReadMessage, ...]  # for the application
-    pause_ms: int  # until the next pull
-    # The offset that the queue does not have. Then the messages returned earlier are obsolete. None = it has it.
+    pause_ms: int  # pause until the next pull
+    # The offset of the pull if the queue does not have it: messages returned earlier are then obsolete. Else None.
     moved_from: int | None
 
 

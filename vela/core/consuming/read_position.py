@@ -34,7 +34,7 @@ class ReadPosition:
     )
 
     def __init__(self, start_id: MessageId | None, *, inclusive: bool, durable: bool) -> None:
-        """`start_id`: only if the subscription is not durable. `inclusive`: begin at a start or seek's own message."""
+        """`start_id`: only if the subscription is not durable. `inclusive`: begin at the message of a start or seek."""
         self.start: StartPosition | None = None
         """Where the consumer began, or where the last seek moved it. It skips earlier messages of that entry."""
         self.last_taken: Message | None = None
@@ -43,7 +43,7 @@ class ReadPosition:
         self._seeks_inclusive = inclusive
         self._start_id = start_id
         self._start_inclusive = inclusive
-        self._start_ms: int | None = None  # the time of the last seek, if that was one to a time
+        self._start_ms: int | None = None  # the target of the last seek to a time
 
     def sought(self, target: MessageId | int) -> None:
         """Move to the target of a seek: a message, or a time in milliseconds since 1970."""
@@ -57,8 +57,8 @@ class ReadPosition:
     def resume(self, untaken: Sequence[Message]) -> MessageId | None:
         """Return where a non-durable subscription begins: after the last taken message, else where it last began.
 
-        If no message was taken, it begins at the first message in `untaken`, which has those that arrived. The place
-        where it last began may have been the end of the topic, which is now after these messages.
+        `untaken` has the messages that arrived but were not taken. If the application took no message, the subscription
+        begins with the first of them: its last beginning may have been the end of the topic, which has moved on.
         """
         if self._is_durable:
             return None

@@ -20,11 +20,11 @@ class StartPosition:
     ledger_id: int
     entry_id: int
     batch_index: int  # -1 = the entry as a whole
-    inclusive: bool  # the message itself is wanted
+    inclusive: bool  # whether to deliver the message itself
 
     @classmethod
     def at(cls, message_id: MessageId, *, inclusive: bool) -> Self | None:
-        """Return the start at a message, or None for an end of the topic, before which there is nothing to skip."""
+        """Return the start at a message. None for `earliest` and `latest`, because they leave nothing to skip."""
         if message_id in (MessageId.earliest, MessageId.latest):
             return None
         first = message_id.first_chunk() or message_id
@@ -36,7 +36,7 @@ class StartPosition:
         )
 
     def skips(self, ledger_id: int, entry_id: int, batch_index: int) -> bool:
-        """Return whether a message is before the start in the start's own entry. The broker skips other entries."""
+        """Return whether a message is in the entry of the start, but before it. The broker skips earlier entries."""
         if ledger_id != self.ledger_id or entry_id != self.entry_id:
             return False
         if self.batch_index < 0 or batch_index < 0:

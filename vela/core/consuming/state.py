@@ -14,7 +14,7 @@ class ConsumerState(enum.Enum):
     CONNECTING = "connecting"  # subscribing, or reconnecting
     READY = "ready"
     CLOSING = "closing"
-    CLOSED = "closed"  # by the application, or because it cannot continue
+    CLOSED = "closed"  # closed by the application, or unable to continue
     FAILED = "failed"  # the broker has refused it permanently
 
     @property

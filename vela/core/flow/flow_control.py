@@ -26,7 +26,7 @@ class Permits(Protocol):
         """Return whether nothing is granted."""
 
     def available(self, waiting: int) -> int:
-        """Return for how many more messages there is room, while this many wait for the application."""
+        """Return how many more messages there is room for. `waiting`: how many wait for the application."""
 
     def attached(self) -> int:
         """Begin on a new connection, where the broker has no permits."""

@@ -49,7 +49,7 @@ class MemoryLimit:
     def when_below(self, resume: Callable[[], None]) -> None:
         """Call `resume` once, when a removal leaves the count below the limit.
 
-        Use it only while the limit is reached.
+        Use this only while the limit is reached.
         """
         self._waiting.append(resume)
 
@@ -67,7 +67,7 @@ class MemoryShare:
         """`send` is a function that grants permits to the broker."""
         self._limit = limit
         self._send = send
-        self._permits = 0  # at the broker; below 0 after a batch, which costs a permit for each message
+        self._permits = 0  # permits at the broker; below 0 after a batch, which costs one for each message
         self._withheld = 0
         self._is_waiting = False
         self.held_bytes = 0
@@ -84,7 +84,7 @@ class MemoryShare:
             self._limit.when_below(self._below)
 
     def add(self, size_bytes: int, permits: int) -> None:
-        """Count bytes that arrived, and the permits that they cost. 0 bytes: nothing to show came for these permits."""
+        """Count bytes that arrived, and the permits that they cost. 0 bytes: these permits brought nothing to show."""
         self._permits -= permits
         self.held_bytes += size_bytes
         self._limit.add(size_bytes)
@@ -108,7 +108,7 @@ class MemoryShare:
         self.remove(self.held_bytes)
 
     def _ask_for_one(self) -> None:
-        """At the limit, where permits are withheld, let the broker send one entry if none is held here."""
+        """If permits are withheld at the limit and no message is held here, let the broker send one entry."""
         missing = 1 - self._permits
         if self._withheld and not self.held_bytes and missing > 0:
             permits = min(missing, self._withheld)

@@ -27,7 +27,7 @@ class ReceiveWindow:
         if size < 1:
             raise ValueError("a receive window holds 1 message or more")
         self._maximum = size
-        self._was_full = False  # all permitted messages have arrived, so that more might have
+        self._was_full = False  # all permitted messages have arrived, so the window may be too small
         self.at_broker = 0  # permits sent and not spent; below 0 after messages without a permit
         self.size = 1 if growable else size
         # permits freed and not sent yet; below 0 after messages went back into the queue
@@ -76,7 +76,7 @@ class ReceiveWindow:
         return self._send() if self.owed > 0 else 0
 
     def emptied(self) -> None:
-        """Note that the waiting messages were dropped, so that an empty queue says nothing about the window."""
+        """Note that the waiting messages were dropped: an empty queue no longer shows that the window is too small."""
         self._was_full = False
 
     def ran_dry(self) -> int:

@@ -33,9 +33,9 @@ class Batch(Generic[T]):
     def __init__(self, sequence_id: int, named_by: Outgoing | None = None) -> None:
         self.sequence_id = sequence_id  # of the first message
         self.last_sequence_id = sequence_id
-        self.named_by = named_by  # key-based: the message whose keys the entry also gets
+        self.named_by = named_by  # with key-based batches, a message whose keys the entry also gets
         self.payload = bytearray()  # the groups, uncompressed
-        self.payload_bytes = 0  # of the messages alone
+        self.payload_bytes = 0  # size of the messages' payloads alone
         self.tokens: list[T] = []  # one per message
 
     def add(self, message: Outgoing, sequence_id: int, token: T) -> None:
@@ -67,7 +67,7 @@ class Gathering(Protocol[T]):
     def add(self, message: Outgoing, token: T) -> bool:
         """Add a message that fits.
 
-        Return True if the caller must `take()` now: the batch is full or takes no others.
+        Return True if the caller must `take()` now: the batch is full or accepts no other message.
         """
 
     def take(self) -> list[Batch[T]]:
@@ -119,7 +119,7 @@ class Batching(Generic[T]):
     def add(self, message: Outgoing, token: T) -> bool:
         """Add a message that fits.
 
-        Return True if the caller must `take()` now: the batch is full or takes no others.
+        Return True if the caller must `take()` now: the batch is full or accepts no other message.
         """
         explicit, ids = message.sequence_id, self._sequence_ids
         maybe_duplicate = explicit is not None and explicit < ids.next

@@ -10,7 +10,7 @@ _ENCRYPTION_ROOM_BYTES = 512  # what keys, parameter and tag add to a chunk
 
 
 class ChunkingImpossible(ValueError):
-    """The metadata leaves no room for a payload in the largest entry that the broker takes."""
+    """The metadata leaves no room for a payload in the largest entry that the broker accepts."""
 
 
 class ChunkedSend:

@@ -49,7 +49,7 @@ class KeyBatching(Generic[T]):
     def add(self, message: Outgoing, token: T) -> bool:
         """Add a message that fits.
 
-        Return True if the caller must `take()` now: the batches are full or take no others.
+        Return True if the caller must `take()` now: the batches are full or accept no other message.
         """
         duplicate = message.sequence_id is not None and message.sequence_id < self._sequence_ids.next
         self._explicit = message.sequence_id

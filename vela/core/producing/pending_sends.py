@@ -61,7 +61,7 @@ class PendingSend(Generic[T]):
         self.is_batch = is_batch
         self.payload_bytes = payload_bytes  # size of the application's payloads
         self.sent_ms = sent_ms  # when it was first sent or queued
-        self.deadline_ms = deadline_ms  # of the send timeout
+        self.deadline_ms = deadline_ms  # when the send timeout ends
         self.chunked = chunked  # shared by the chunks of one message, None = not chunked
 
 
@@ -86,8 +86,8 @@ class PendingSends(Generic[T]):
     def take_receipt(self, sequence_id: int) -> PendingSend[T] | None:
         """Remove and return the first send if the receipt is for it.
 
-        Returns None for a second receipt, and for one of a send that was given up. Raises UnexpectedReceipt for a later
-        send, and changes nothing.
+        Returns None for a second receipt, and for one of a send that was given up. If the receipt is for a later send,
+        raises UnexpectedReceipt and changes nothing.
         """
         sends = self._sends
         if not sends:

@@ -27,7 +27,7 @@ class SinglePartition:
         self._chosen: int | None = None
 
     def partition(self, message: Outgoing, partitions: int, now_ms: int) -> int:
-        """Return the key's partition or, without a key, the chosen one. Added partitions do not change that one."""
+        """Return the key's partition or, without a key, the chosen one. New partitions do not change the choice."""
         if message.key is not None:
             return self._hash(message.key) % partitions
         if self._chosen is None:

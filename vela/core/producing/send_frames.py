@@ -43,7 +43,7 @@ class SendFrames(Generic[T]):
     """Encodes messages. The caller chooses the sequence ids.
 
     `publish_time_ms` is the wall-clock time, which goes into the entry. `now_ms`, at which the send timeout starts, may
-    be of any clock that never goes back.
+    come from any clock that never goes back.
     """
 
     __slots__ = ("_chunking", "_compression", "_encrypt", "_producer_id", "_send_timeout_ms", "identity")

@@ -25,7 +25,7 @@ __all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "ClientEngine"]
 DEFAULT_MAX_MESSAGE_BYTES: Final = 5 * 1024 * 1024
 """The largest message, if the broker does not announce a limit."""
 
-_EVERY_FRAME: Final = 1 << 62  # more than any piece has
+_EVERY_FRAME: Final = 1 << 62  # more frames than any piece of data has
 _EVERY_TYPE: Final = frozenset(BaseCommand.Type.values())
 _ACCEPTS: Final[Mapping[ConnectionState, frozenset[int]]] = {
     ConnectionState.START: frozenset(),
@@ -42,7 +42,7 @@ class ClientEngine:
     """One connection.
 
     To drive it, write `connect`, then pass incoming bytes to `receive` and handle the replies in order. Send
-    nothing else before `state` is CONNECTED. After a RemoteProtocolError handle its `events`, then close. A
+    nothing else before `state` is CONNECTED. After a RemoteProtocolError, handle its `events` and then close. A
     `Refusal` that answers no request ends the connection: the state is FAILED from then on.
     """
 
@@ -83,7 +83,7 @@ class ClientEngine:
         auth_data: bytes | None = None,
         proxy_to_broker_url: str | None = None,
     ) -> bytes:
-        """Return CONNECT, the first frame. `proxy_to_broker_url`: host:port of the broker wanted behind a proxy.
+        """Return CONNECT, the first frame. `proxy_to_broker_url`: host:port of the broker to reach through a proxy.
 
         Raises LocalProtocolError if it is called twice.
         """
@@ -120,7 +120,7 @@ class ClientEngine:
         failure: RemoteProtocolError | None = None
         while True:
             frames: list[Frame] = []
-            # CONNECTED announces a limit for the frames after it, which may be in the same bytes.
+            # CONNECTED announces a limit for later frames, and such frames may be in the same bytes.
             most = 1 if self._state is ConnectionState.CONNECTING else _EVERY_FRAME
             try:
                 self._decoder.feed_into(data, frames, most=most)

@@ -13,7 +13,7 @@ __all__ = ["Frame", "FrameDecoder", "payload_frame_head", "simple_frame"]
 _SIZES: Final = struct.Struct(">II")
 _HEAD_BYTES: Final = 8
 _SMALL_PIECE_BYTES: Final = 4096
-_ALL: Final = 1 << 62  # frames
+_ALL: Final = 1 << 62  # more frames than there can be
 
 
 class Frame(NamedTuple):
@@ -24,10 +24,10 @@ class Frame(NamedTuple):
 
 
 class FrameDecoder:
-    """Cuts a stream into frames, whatever the pieces in which it arrives.
+    """Cuts a stream into frames. The stream may arrive in pieces of any size.
 
-    Work and memory are linear in the bytes fed: a frame inside one piece is cut out of it (one copy), and a
-    frame spread over many pieces is joined once, when its last piece has arrived.
+    Work and memory are linear in the bytes fed. A frame inside one piece is cut out of it (one copy). A frame
+    spread over many pieces is joined once, when its last piece has arrived.
     """
 
     __slots__ = ("_at", "_missing", "_needed", "_parts", "_start", "_uncut", "max_frame_bytes")
@@ -36,16 +36,16 @@ class FrameDecoder:
         self.max_frame_bytes = max_frame_bytes
         """The limit of a frame's announced totalSize. It may be set at any time and applies from the next frame on."""
         self._start = bytearray()  # sizes and command of a frame not yet complete
-        # bytes `_start` must reach; grows by the command's size once that is known
+        # how many bytes `_start` needs; grows by the command's size once that is known
         self._needed = _HEAD_BYTES
-        self._parts: list[memoryview | bytearray] = []  # pieces of its payload
+        self._parts: list[memoryview | bytearray] = []  # pieces of the frame's payload
         self._missing = 0  # payload bytes still to come
-        self._uncut = b""  # bytes after the frames that `feed_into` was asked for, from `_at` on
+        self._uncut = b""  # from `_at` on: bytes after the frames that were asked for
         self._at = 0
 
     @property
     def has_uncut(self) -> bool:
-        """Whether the last call cut as many frames as it was asked for, and bytes are left."""
+        """Whether the last `feed_into` cut `most` frames and left bytes uncut."""
         return self._at < len(self._uncut)
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:

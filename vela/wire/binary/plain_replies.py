@@ -1,7 +1,7 @@
 """Reads MESSAGE and SEND_RECEIPT by hand, in the shape in which brokers write them.
 
-With frame and engine, a MESSAGE costs 1.45 µs instead of 2.75 and a SEND_RECEIPT 1.5 µs instead of 2.35. Replies of any
-other shape (fields in another order, optional fields, negative numbers) are left to `reply_decoding`.
+Counting frame and engine, a MESSAGE costs 1.45 µs instead of 2.75 µs, and a SEND_RECEIPT 1.5 µs instead of 2.35 µs.
+Replies of any other shape (fields in another order, optional fields, negative numbers) are left to `reply_decoding`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ __all__ = ["plain_reply"]
 
 _MESSAGE: Final = b"\x08\x09\x4a"  # type = MESSAGE, then field 9
 _RECEIPT: Final = b"\x08\x07\x3a"  # type = SEND_RECEIPT, then field 7
-_LONGEST: Final = 56  # bits before the ninth byte: longer varints are negative numbers, or none at all
+_LONGEST: Final = 56  # bits before the ninth byte; a longer varint is a negative number or invalid
 _new: Final = tuple.__new__  # makes a named tuple faster than the tuple's own constructor
 
 
 def plain_reply(frame: Frame) -> Message | Receipt | None:
-    """Return the reply of a frame in the usual shape, or None: `reply_decoding` must read it."""
+    """Return the reply of a frame in the usual shape. None if `reply_decoding` must read the frame."""
     command, payload = frame
     kind = command[:3]
     try:

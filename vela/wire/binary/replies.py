@@ -90,7 +90,7 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connected:
-    """CONNECTED: the broker takes this client."""
+    """CONNECTED: the broker accepts this client."""
 
     server_version: str
     protocol_version: int  # as the broker announces it
@@ -162,7 +162,7 @@ class SendError(NamedTuple):
     """SEND_ERROR: that entry is not stored."""
 
     producer_id: int
-    sequence_id: int  # the higher of the SEND's two
+    sequence_id: int  # the higher of the two in the SEND
     code: ServerError
     message: str
 

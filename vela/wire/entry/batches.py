@@ -1,7 +1,7 @@
 """Splits the payload of a batch into its messages.
 
 A producer's batches are mostly long runs of groups that differ only in payload and sequence id. One `struct` cuts a run
-in C: this takes 0.45 µs a message of 100 bytes, where parsing every SingleMessageMetadata takes 2.6 µs.
+in C. For a message of 100 bytes this takes 0.45 µs. Parsing every SingleMessageMetadata would take 2.6 µs.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _U32: Final = struct.Struct(">I")
 _parse_single: Final = SingleMessageMetadata.FromString  # each look-up on the class costs 0.2 µs more
 _PAYLOAD_SIZE: Final = b"\x18"
 _SEQUENCE_ID: Final = b"\x40"
-_LOW_BITS: Final = 0x7F  # of a varint's byte; the eighth bit says that more bytes follow
-_new: Final = tuple.__new__  # 0.25 µs a message less than through the named tuple's constructor
+_LOW_BITS: Final = 0x7F  # the bits of a varint's byte that hold the number; the eighth says that more follow
+_new: Final = tuple.__new__  # saves 0.25 µs a message, compared with the named tuple's constructor
 
 
 class Message(NamedTuple):

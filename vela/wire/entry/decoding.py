@@ -45,7 +45,7 @@ class EncryptionKey:
 class EncryptedEntry:
     """An entry that this client cannot decrypt, with everything that the owner of a key needs to decrypt it."""
 
-    message: Message  # the whole payload, still encrypted; inside it may be compressed and framed as a batch
+    message: Message  # its payload is still encrypted, and may also be compressed and framed as a batch
     keys: tuple[EncryptionKey, ...]
     param: bytes
     algorithm: str
@@ -102,9 +102,9 @@ def decode_messages(entry: bytes, *, max_message_bytes: int) -> list[Message]:
 def open_entry(entry: bytes, *, max_message_bytes: int) -> OpenedEntry:
     """Check an entry and decompress its payload.
 
-    Checks in the receiver's order: checksum, metadata, sizes, decompression.
-    Raises ChecksumMismatch, MetadataCorrupt, UncompressedSizeExceeded (payload, unpacked, above `max_message_bytes`),
-    DecompressionFailed, CodecUnavailable, EntryEncrypted, EntryIsChunk.
+    Checks in the receiver's order: checksum, metadata, sizes, decompression. Raises ChecksumMismatch, MetadataCorrupt,
+    UncompressedSizeExceeded (the payload would be larger than `max_message_bytes`), DecompressionFailed,
+    CodecUnavailable, EntryEncrypted, EntryIsChunk.
     """
     if not checksum_ok(entry):
         if entry[:2] != MAGIC:

@@ -1,6 +1,6 @@
 """The groups of a batch's payload, encoded one by one as messages arrive: size u32, SingleMessageMetadata, payload.
 
-They are encoded by hand, because a producer encodes a group for every message of a batch: a plain message takes 0.5 µs,
+They are encoded by hand, because a producer encodes a group for every message of a batch. A plain message takes 0.5 µs,
 and building the protobuf object would take 1.3 µs.
 """
 

@@ -8,7 +8,7 @@ __all__ = ["PullCode"]
 
 
 class PullCode(IntEnum):
-    """RocketMQ's numbers; the answer carries the name."""
+    """The numbers are RocketMQ's. The answer to a pull contains the name."""
 
     SUCCESS = 0
     PULL_NOT_FOUND = 19  # nothing at that offset yet

@@ -1,7 +1,7 @@
 """Property filters: the part of SQL-92 that RocketMQ's consumers write, over a message's string properties.
 
-`a > 3 AND (b = 'x' OR c IS NULL)`, with BETWEEN, IN, NOT, TRUE and FALSE. A comparison with a property that is absent,
-or not a number where one is needed, is unknown; unknown is not a match (three-valued logic, as in SQL).
+An example is `a > 3 AND (b = 'x' OR c IS NULL)`. BETWEEN, IN, NOT, TRUE and FALSE work too. A comparison is unknown if
+the property is absent, or is not a number where one is needed. Unknown is not a match (three-valued logic, as in SQL).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["PropertyFilter", "parse_property_filter"]
 
 MAX_FILTER_CHARACTERS: Final = 4096
 _MAX_DEPTH: Final = 32
-# A longer property is no number. Trying to read one of 5 MB takes 20 ms, and a filter may try it 600 times.
+# A longer property is not read as a number. Trying to read one of 5 MB takes 20 ms, and a filter may try it 600 times.
 _MAX_NUMBER_CHARACTERS: Final = 400
 
 Properties: TypeAlias = Mapping[str, str]
@@ -32,7 +32,7 @@ _WORDS: Final = frozenset({"AND", "OR", "NOT", "BETWEEN", "IN", "IS", "NULL", "T
 
 
 def parse_property_filter(text: str) -> PropertyFilter:
-    """Compile a filter. Raises InvalidPull naming the place that cannot be read."""
+    """Compile a filter. Raises InvalidPull, which names the place that cannot be read."""
     if len(text) > MAX_FILTER_CHARACTERS:
         raise InvalidPull(f"filter has {len(text)} characters; at most {MAX_FILTER_CHARACTERS}")
     parser = _Parser(_tokens(text))
@@ -162,7 +162,7 @@ class _Parser:
         return found
 
 
-_COMPARISONS: Final[dict[str, Callable[[int], bool]]] = {  # functions of the sign of left minus right
+_COMPARISONS: Final[dict[str, Callable[[int], bool]]] = {  # each gets the sign of left minus right
     "=": lambda sign: sign == 0,
     "<>": lambda sign: sign != 0,
     "<": lambda sign: sign < 0,

@@ -114,10 +114,11 @@ class CursorKind(ActKind[P]):
     async def _ready(self, context: ActContext, subscription: Subscription, given: P) -> ReadyMove:
         """Return the move of one cursor as it would be now. Call it inside `moving`.
 
-        Raises ActConflict if the cursor was moved after the plan or is that of a later subscription, and
+        Raises ActConflict if the cursor was moved after the plan or belongs to a later subscription. Raises
         SubscriptionNotFound if the subscription was deleted while the act waited for its turn.
         """
-        if subscription.is_deleted:  # a statement would find no cursor, as if another broker had the topic
+        # Check this first: the statement would find no cursor, and the act would fail as if the topic had moved.
+        if subscription.is_deleted:
             raise SubscriptionNotFound(f"subscription {subscription.name} was deleted meanwhile")
         act, planned = context.act, context.act.plan or {}
         if planned["current"].get("subscription_id") != subscription.subscription_id:

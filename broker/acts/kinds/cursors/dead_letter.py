@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Letter", "SendToDeadLetters"]
 
-_PUBLISH_S: Final = 5.0  # the subscription delivers nothing during this time
+_PUBLISH_S: Final = 5.0  # to publish the letters; the subscription delivers nothing meanwhile
 
 _IDS_KEPT: Final = 100  # of the letters of one batch
 
@@ -136,6 +136,6 @@ def _to(target: Target, letter_topic: str, *, keep: bool) -> Change:
 
 
 def _pinned(change: Change) -> tuple[Target, str]:
-    """Return the message and the full name of the dead-letter topic that a change has fixed."""
+    """Return the message and the full name of the dead-letter topic that a change has recorded."""
     pinned = change.pinned or {}
     return Target.from_json(pinned), str(pinned["letter_topic"])

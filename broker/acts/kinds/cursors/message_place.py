@@ -45,9 +45,9 @@ async def find_message(pool: ConnectionPool, topic: Topic, text: str) -> Message
     """Find a message by `ledger:entry[:partition[:index]]`, as clients and the console print it.
 
     Partition -1 means that the topic is not partitioned. For an entry that was trimmed, or not written yet in a ledger
-    of the topic, `is_stored` is False. Raises ActInvalid if the text is not an id or names another partition, and
-    NothingToActOn if it names another topic's message, a ledger that cannot have been this topic's, or an index beyond
-    the batch.
+    of the topic, `is_stored` is False. Raises ActInvalid if the text is not an id or names another partition.
+    Raises NothingToActOn if it names another topic's message, a ledger that cannot have been this topic's, or an index
+    beyond the batch.
     """
     position, index = _read(topic, text)
     ledgers = topic.log.ledgers
@@ -108,7 +108,7 @@ async def _require_own(pool: ConnectionPool, topic: Topic, text: str, ledger_id:
     if owner is not None and owner != topic.name.full:
         raise NothingToActOn(f"message id {text!r} belongs to {owner}, not to {topic.name}")
     first = next(iter(topic.log.ledgers), None)
-    # Trimmed ledgers leave no row, so an older id without a row may have been this topic's, unless the topic still
+    # Trimmed ledgers leave no row, so an older ledger without a row may have been this topic's, unless the topic still
     # has its first entry.
     if first is None or ledger_id > first.ledger_id or not first.entries_before:
         raise NothingToActOn(f"message id {text!r}: {topic.name} has no ledger {ledger_id}")

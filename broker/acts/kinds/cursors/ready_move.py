@@ -38,12 +38,12 @@ class ReadyMove:
     prepared: Mapping[str, object] = field(default_factory=dict)  # further fields of the result
 
     def complaint(self) -> str:
-        """Return why the plan is not applied: the move would do more than announced. Empty if it would not."""
+        """Return why the plan is refused, for example because the move would do more than planned; empty if not."""
         replayed, allowed = self.planned["replayed_messages"], self.planned["allowed_drift_messages"]
         return self.hard_complaint() or replay_complaint(self.move.replayed, replayed, allowed)
 
     def hard_complaint(self) -> str:
-        """Return why the plan is not applied, whatever drift it allows. Empty if there is no such reason."""
+        """Return why the plan is refused, whatever drift it allows. Empty if there is no such reason."""
         skipped = self.planned["skipped_messages"]
         if self.move.skipped > skipped:
             return more_than_planned(
@@ -85,7 +85,7 @@ class ReadyMove:
         }
 
     def stored(self, act_id: int, recorded: AckOverlay, *, undo_window_s: int) -> None:
-        """Tell the subscription if the cursor ended inside a batch, and record acks for an undo from now on."""
+        """If the cursor ended inside a batch, tell the subscription. From now on, record acks for an undo."""
         inside = self.change.inside(self.subscription.cursor)
         if inside is not None:
             self.subscription.act_passed(*inside)

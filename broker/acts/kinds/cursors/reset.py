@@ -172,7 +172,7 @@ async def _at_bookmark(pool: ConnectionPool, topic: Topic, name: str) -> Target:
         raise NothingToActOn(f"{topic.name} has no bookmark {name!r}")
     ledgers = topic.log.ledgers
     landing = ledgers.next_valid(position)
-    # A bookmark at the end of a ledger, before whose next message another ledger began, has lost no message.
+    # Add a note only if a message follows. Otherwise the bookmark may have been at the end of the log, and lost none.
     is_gone = position < ledgers.first_position() and landing != ledgers.end()
     notes = (f"the bookmark's message is no longer kept; the next message is {landing}",) if is_gone else ()
     return Target(how="reset", position=landing, notes=notes)

@@ -50,7 +50,7 @@ class Selection:
     before_ms: int | None
     max_redrives: int
     max_message_bytes: int
-    namespaces: frozenset[str] | None = None  # of the targets
+    namespaces: frozenset[str] | None = None  # where the targets must be
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Found:
     message: Message
     target: str  # full topic name
     redrives: int  # so far
-    key_hash: int | None  # for the partitions of the target
+    key_hash: int | None  # decides the partition of the target
 
     @property
     def place(self) -> tuple[Position, int]:
@@ -136,7 +136,8 @@ def _of_entry(
         return
     for message in messages:
         if message.batch_index >= 0:
-            left = subscription.cursor.remaining_of(position)  # again: the caller may have waited since
+            # Look again, because the caller may have waited since the last message.
+            left = subscription.cursor.remaining_of(position)
             if left is not None and not left >> message.batch_index & 1:
                 continue
         if selection.index not in (None, message.batch_index) or not _is_wanted(selection, message):
@@ -156,7 +157,7 @@ def _of_entry(
             message=message,
             target=target,
             redrives=redrives,
-            key_hash=message_slot(message),  # the entry's hash is that of one member of a batch
+            key_hash=message_slot(message),  # not the entry's hash, which is that of one member
         )
 
 

@@ -17,8 +17,8 @@ __all__ = ["SchemaVersions"]
 class SchemaVersions:
     """The versions that schemas of a dead-letter topic have in other topics, each looked up once.
 
-    A version is a number of one topic, so a letter cannot keep its own. Without a version, readers would decode its
-    payload by their own schema, which may be newer.
+    A version number is valid on one topic only, so a letter cannot keep its own. Without a version, readers would
+    decode its payload by their own schema, which may be newer.
     """
 
     def __init__(self, schemas: Schemas, letter_topic: str) -> None:
@@ -31,7 +31,7 @@ class SchemaVersions:
         if not version:
             return b""
         found = self._found.get((target, version)) or await self._find(version, target)
-        if found:  # only these, because the producers of letters may name any number of other versions
+        if found:  # remember no failures: the producers of letters may name any number of unknown versions
             self._found[target, version] = found
         return found
 

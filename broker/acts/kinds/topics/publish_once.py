@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["message_in", "note_end", "producer_name", "send", "stored"]
 
-_PATIENCE_S: Final = 2.0  # for a topic that changes owner or finishes sends; other acts wait meanwhile
+_PATIENCE_S: Final = 2.0  # for a topic to change owner or to finish sends; other acts wait meanwhile
 _LOOK_EVERY_S: Final = 0.002
 
 
@@ -73,7 +73,7 @@ async def send(
 
 
 async def stored(context: ActContext, noted: Mapping[str, Any]) -> Position | None:
-    """Return where an earlier attempt stored the message, None if it did not.
+    """Return where an earlier attempt stored the message; None if it did not.
 
     Raises SendOutcomeUnknown if the topic has trimmed entries that may have included the message, or still has sends
     under way.

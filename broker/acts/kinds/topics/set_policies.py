@@ -64,7 +64,7 @@ class TopicPolicies(_Change):
 
 
 class _SetPolicies(ActKind[Any]):
-    """A change of policies. The plan records the old and new ones; apply is refused if they have changed since."""
+    """A change of policies. The plan records the old and new ones; apply is refused if the old ones have changed."""
 
     no_undo = "to undo it, set the earlier policies"
 
@@ -166,7 +166,7 @@ def _shown(name: str, value: PolicyValue) -> str:
 
 
 def _kept(names: Sequence[str], after: Policies) -> tuple[str, ...]:
-    """Return a note on how long acked messages stay, if the change names a limit of retention: both limits apply."""
+    """Return a note on how long acked messages stay, if the change names one of the two limits of retention."""
     if not {"retention_ms", "retention_bytes"}.intersection(names):
         return ()
     return (f"retention_ms and retention_bytes both apply: acked messages are {kept(after)}",)

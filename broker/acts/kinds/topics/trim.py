@@ -13,7 +13,10 @@ __all__ = ["TrimTopic"]
 
 
 class TrimTopic(DirectKind[NoParameters]):
-    """Trim the ledgers that every subscription has acked and retention does not keep. No consumer loses a message."""
+    """Trim the ledgers that every durable subscription has acked and retention does not keep.
+
+    No durable subscription loses a message. A reader that is behind goes on at the first message that stays.
+    """
 
     name = "trim"
     summary = "Free the acked messages that retention no longer keeps, without waiting for the next round."

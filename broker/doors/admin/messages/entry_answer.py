@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["entry_answer"]
 
 _MOST_HEADER_CHARACTERS: Final = 65_000  # Python's clients fail at a longer header; some others fail earlier
-_SIGNED: Final = 1 << 63  # Java writes an unsigned 64-bit number that is at least this as a negative number
+_SIGNED: Final = 1 << 63  # from here on, Java writes unsigned 64-bit numbers as negative numbers
 _FLAGS: Final = ("null_value", "null_partition_key", "partition_key_b64_encoded")
 _CODECS: Final = {each.value: each.name for each in Compression}
 
@@ -31,7 +31,7 @@ def entry_answer(entry: StoredEntry, *, most_bytes: int) -> HttpResponse:
     """Return an entry with its payload decompressed, or as stored if it is encrypted or a chunk. A batch stays a batch.
 
     Raises Refused(500) if the entry is damaged, its codec is unknown here, or it claims to decompress to more than
-    `most_bytes`, and Refused(422) if its properties or a key are too long for a header.
+    `most_bytes`. Raises Refused(422) if its properties or a key are too long for a header.
     """
     position = f"{entry.ledger_id}:{entry.entry_id}"
     if entry.flags & FLAG_CORRUPT:
@@ -72,7 +72,7 @@ def entry_answer(entry: StoredEntry, *, most_bytes: int) -> HttpResponse:
 
 def _headers(metadata: MessageMetadata) -> dict[str, str]:
     found: dict[str, str] = {}
-    has: Any = metadata.HasField  # typed for literal names only
+    has: Any = metadata.HasField  # Any, because it is typed for literal names only
     for field, name in (
         ("publish_time", "publish-time"),
         ("event_time", "event-time"),

@@ -54,7 +54,7 @@ async def peek(
     cursor = found.cursor
     if position > cursor.backlog_entries:
         raise Refused(404, "Message not found")
-    # Walk over one entry less. A walk over `position` entries could also pass acknowledged entries that follow.
+    # Walk over one entry fewer: a walk over `position` entries could also pass acknowledged entries that follow.
     before = await with_index(found_topic.reader, lambda: cursor.position_after_entries(position - 1))
     after = found_topic.log.ledgers.next_after(before.mark_delete)
     return await _entry(request, found_topic, cursor.next_unacked(after))

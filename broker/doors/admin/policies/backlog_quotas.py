@@ -36,7 +36,7 @@ def quota_map(found: Values) -> dict[str, BacklogQuota]:
 
 
 def write_quota(given: BacklogQuota, kind: QuotaType, found: Values) -> dict[str, object]:
-    """Return the values that set one quota beside those in `found`.
+    """Return the values that set one quota. `found` has the values that are set now.
 
     Raises Refused(412) if the two quotas would have different policies.
     """

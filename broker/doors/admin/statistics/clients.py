@@ -46,8 +46,8 @@ def consumer_stats(
 ) -> ConsumerStats:
     """Return the statistics of a consumer.
 
-    `ranges` are the consumer's hash slots. They are None unless the subscription is Key_Shared. `draining` are all
-    slots of the subscription that drain.
+    `ranges` are the consumer's hash slots. They are None unless the subscription is Key_Shared. `draining` has
+    all draining slots of the subscription.
     """
     figures = consumer.statistics(rates)
     own = [each for each in draining if each.pending_at is consumer.dispatch]

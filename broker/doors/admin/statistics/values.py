@@ -71,7 +71,7 @@ class ConsumerStats(BaseModel):
     lastConsumedFlowTimestamp: int = 0
     lastAckedTime: str
     lastConsumedTime: str
-    keyHashRangeArrays: list[tuple[int, int]] | None = None  # of Key_Shared, like the next
+    keyHashRangeArrays: list[tuple[int, int]] | None = None  # this and the next: for Key_Shared only
     drainingHashes: list[DrainingHash] | None = None
     drainingHashesCount: int = 0
     drainingHashesClearedTotal: int = 0

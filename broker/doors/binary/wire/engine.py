@@ -333,14 +333,15 @@ class ServerEngine:
     def send_watch_update(
         self, watcher_id: int, *, added: frozenset[str], removed: frozenset[str], names: frozenset[str]
     ) -> None:
-        """Send WATCH_TOPIC_UPDATE, several if one frame has no room. `names` is the whole list after the change."""
+        """Send WATCH_TOPIC_UPDATE, or several if one frame is too small. `names` is the whole list after the change."""
         frame = answers.watch_update(watcher_id, added=added, removed=removed, topics=names)
         if len(frame) <= self._longest_answer_bytes or len(added) + len(removed) < 2:
             self._write(frame)
             return
         added_first, removed_first = _half(added), _half(removed)
         added_later, removed_later = added - added_first, removed - removed_first
-        # Each update has the hash of the list that the client has then: it may lose the connection before the next one.
+        # Each update has the hash of the list that the client then has, because the connection may be lost before the
+        # next update.
         between = (names - added_later) | removed_later
         self.send_watch_update(watcher_id, added=added_first, removed=removed_first, names=between)
         self.send_watch_update(watcher_id, added=added_later, removed=removed_later, names=names)

@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 AT_ONCE: Final = 100  # letters of one kind that one socket writes at the same time
 _WHOLE_ENTRY: Final = -2  # as a batch index: every member that is not acked
 _AFTER_FAILURE: Final = RedeliveryBackoff(min_ms=1000, max_ms=60_000, multiplier=2)
-_FINISH_S: Final = 5.0  # for the letters of one kind that are being written when the socket is lost
+_FINISH_S: Final = 5.0  # time to finish the letters of one kind when the socket is lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,8 @@ class Letters:
         if self._dead_letter is not None:
             given, legacy = self._dead_letter.topic, legacy_dead_letter_name(self._subscription)
             if without_own:
-                bases.sort(key=lambda base: len(base.full))  # a topic comes before the one named after it
+                # A topic must come before a dead letter topic that is named after it and so has a longer name.
+                bases.sort(key=lambda base: len(base.full))
             for base in bases:
                 if base.full in own:
                     continue
@@ -397,4 +398,4 @@ class Letters:
                 opening.cancel()
 
 
-_FINISHING: Final[set[asyncio.Future[None]]] = set()  # the loop itself keeps only weak references
+_FINISHING: Final[set[asyncio.Future[None]]] = set()  # the event loop keeps only weak references

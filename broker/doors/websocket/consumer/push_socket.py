@@ -28,7 +28,7 @@ __all__ = ["PushSocket"]
 
 KNOWN_IDS: Final = 2_000  # ids that need no parsing when the peer sends them back; twice the largest window
 MAX_READY_BYTES: Final = 1024 * 1024
-MAX_MISSES: Final = 100  # ids of unknown ledgers, after which a socket stops asking all its sources
+MAX_MISSES: Final = 100  # after this many ids of unknown ledgers, a socket stops asking all its sources
 
 
 class _Ready(NamedTuple):
@@ -77,8 +77,8 @@ class PushSocket(BrokerSocket):
         """Attach to each topic, or to its partitions. Raises BrokerError.
 
         `request` gets the name of a topic or partition, and the topic's number of partitions. `crypto_failure_action`
-        says what to do with an encrypted entry. A missing topic is created; but if the socket is growing, the broker
-        chose the topics, and one that was deleted meanwhile is passed over.
+        says what to do with an encrypted entry. A missing topic is created. But if the socket is growing, the broker
+        chose the topics: a missing one was deleted meanwhile, and is passed over.
         """
         for text in topics:
             topic = TopicName.parse(text)
@@ -194,7 +194,7 @@ class PushSocket(BrokerSocket):
     # -- in ------------------------------------------------------------------------------------------------------
 
     async def answer_end_of_topic(self, questions: int) -> None:
-        """Answer each `isEndOfTopic`. Then wait while the peer does not read, or its answers would fill the memory."""
+        """Answer each `isEndOfTopic`. Then wait while the peer does not read: unread answers would fill the memory."""
         self.transport.write_frames((end_of_topic_frame(self.is_end_of_topic),) * questions, binary=False)
         if not self.transport.is_writable():
             await self.transport.share.away(self.transport.drained())

@@ -97,10 +97,10 @@ def decode_frame(
 ) -> DecodedMessage | list[DecodedMessage]:
     """Return the message of a text frame, or a list of messages if the frame is an array. Never raises.
 
-    `now_ms` is the broker's clock, for `deliverAfterMs`. `is_encrypted`: the socket has encryptionKeys. A refused
-    message becomes a SendError: 3 if the frame is not JSON or a field has the wrong type; 7 for a payload that is
-    missing, null or not base64, for a time that cannot be read or stored, and for fields that an encrypted message
-    lacks.
+    `now_ms` is the broker's clock, for `deliverAfterMs`. `is_encrypted` says whether the socket has encryptionKeys.
+    A refused message becomes a SendError. Its number is 3 if the frame is not JSON or a field has the wrong type. It is
+    7 for a payload that is missing, null or not base64, for a time that cannot be read or stored, and for fields that
+    an encrypted message lacks.
     """
     try:
         fields = _decode(frame)

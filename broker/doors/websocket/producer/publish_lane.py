@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["LaneOwner", "PublishLane", "Reply"]
 
 MAX_BATCH_BYTES: Final = 128 * 1024  # of messages; Pulsar's clients close a batch with payloads of this size
-_MEMBER_BYTES: Final = 16  # of a batch's member besides its payload and texts
+_MEMBER_BYTES: Final = 16  # what each member adds to a batch besides its payload and texts
 MAX_CONTEXT_CHARACTERS: Final = 16 * 1024  # kept until the message has its ack
 
 Reply: TypeAlias = tuple[str | None, ArrayAcks | None, int]

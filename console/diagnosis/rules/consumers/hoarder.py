@@ -14,10 +14,10 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 5.0  # in which the others got nothing
+WINDOW_S: Final = 5.0  # how long the others have got nothing
 LEAST_MESSAGES: Final = 10
-LEAST_SHARE: Final = 0.8  # of the messages in flight
-LEAST_TIMES: Final = 20  # times as many messages as another consumer has
+LEAST_SHARE: Final = 0.8  # the hoarder's share of the messages in flight
+LEAST_TIMES: Final = 20  # the hoarder has at least this many times the messages of another consumer
 
 
 def find(snapshot: Snapshot) -> Finding | None:

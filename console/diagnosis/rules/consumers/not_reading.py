@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 5.0  # without a delivery
+WINDOW_S: Final = 5.0  # how long there has been no delivery
 
 
 def find(snapshot: Snapshot) -> Finding | None:

@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 10.0  # without a request, a delivery or an ack
+WINDOW_S: Final = 10.0  # how long there has been no request, delivery or ack
 
 
 def find(snapshot: Snapshot) -> Finding | None:

@@ -6,7 +6,7 @@ from math import ceil
 from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
-from console.diagnosis.pace import SHARED, WINDOW_S, are_known, idle_among
+from console.diagnosis.pace import SHARED, WINDOW_S, are_known, idle_among, starved_among
 from console.diagnosis.snapshot import STILL_PER_S, Consumer, Snapshot
 from console.words.numerals import count
 from console.words.said import said, said_many
@@ -14,7 +14,7 @@ from console.words.said import said, said_many
 __all__ = ["RULE"]
 
 _MOST_MORE: Final = 20  # consumers to add; if more are needed, the cure names no number
-_BACKLOG_S: Final = 5.0  # of publishing: a smaller backlog is only messages in transit
+_BACKLOG_S: Final = 5.0  # a backlog smaller than what is published in this time is only messages in transit
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -27,8 +27,9 @@ def find(snapshot: Snapshot) -> Finding | None:
     if not is_judged and not _grows(snapshot, rate_in, rate_acked):
         return None
     idle = idle_among(snapshot.consumers, subscription.type, snapshot.now_ms)
-    working = len(snapshot.consumers) - len(idle) if subscription.type in SHARED else 1
-    each_acks = rate_acked / working
+    starved = starved_among(snapshot.consumers, subscription.type, snapshot.now_ms)
+    working = len(snapshot.consumers) - len(idle) - len(starved) if subscription.type in SHARED else 1
+    each_acks = rate_acked / max(1, working)
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW,
@@ -39,11 +40,20 @@ def find(snapshot: Snapshot) -> Finding | None:
             fact(said("acked by each consumer"), each_acks, Unit.PER_SECOND),
             fact(said("consumers"), len(snapshot.consumers), Unit.CONSUMERS),
             *((fact(said("consumers that take no messages"), len(idle), Unit.CONSUMERS),) if idle else ()),
+            *(
+                (fact(said("consumers that get no messages"), len(starved), Unit.CONSUMERS),)
+                if starved
+                else ()
+            ),
             *((fact(said("falling behind"), subscription.state_since_ms, Unit.TIME),) if is_judged else ()),
         ),
         cures=(
             *(_cure_of_idle(each) for each in idle[:1]),
-            _cure(subscription.type, _missing(snapshot, rate_in - rate_acked, each_acks) if is_judged else 0),
+            _cure_of_starved(subscription.type)
+            if starved
+            else _cure(
+                subscription.type, _missing(snapshot, rate_in - rate_acked, each_acks) if is_judged else 0
+            ),
         ),
     )
 
@@ -61,6 +71,21 @@ def _cure_of_idle(consumer: Consumer) -> Cure:
         text=said(
             "Find out what {name} waits for: its queue is full, and its application takes no message out.",
             name=consumer.name,
+        )
+    )
+
+
+def _cure_of_starved(type_: str) -> Cure:
+    if type_ == "Key_Shared":
+        return Cure(
+            text=said(
+                "Spread the messages over more keys, or make each consumer faster: some consumers get no message,"
+                " so more consumers would not help."
+            )
+        )
+    return Cure(
+        text=said(
+            "Make each consumer faster: some consumers get no message, so more consumers would not help."
         )
     )
 

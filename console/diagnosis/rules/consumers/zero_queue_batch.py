@@ -11,7 +11,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 5.0  # without a request or an ack
+WINDOW_S: Final = 5.0  # how long there has been no request, delivery or ack
 
 
 def find(snapshot: Snapshot) -> Finding | None:

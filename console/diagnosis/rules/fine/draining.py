@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 5.0  # over which the broker measures rates
+WINDOW_S: Final = 5.0  # the time over which the broker measures rates
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -24,7 +24,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         fact(said("acked"), rate_acked, Unit.PER_SECOND),
         fact(said("published"), rate_in, Unit.PER_SECOND),
     ]
-    # The rates are those of a few seconds. The broker judges the state over a longer time.
+    # The rates cover a few seconds. The broker judges the state over a longer time.
     match subscription.state:
         case "draining":
             sentence = said("Consumers ack faster than producers publish, so the backlog drains.")

@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 20.0  # that of too_slow, the longest among the rules that wait for a consumer's activity
+WINDOW_S: Final = 20.0  # the window of too_slow, the longest among the rules about a consumer's activity
 
 
 def find(snapshot: Snapshot) -> Finding | None:

@@ -36,7 +36,7 @@ def find(snapshot: Snapshot) -> Finding | None:
 
 
 def sentence_of(policy: str, whose: str) -> str:
-    """Return what the broker does now that somebody's backlog has reached the quota."""
+    """Return the sentence that says what the broker does about the backlog that has reached the quota."""
     if policy == _EVICTION:
         return said(
             "{whose} has reached the backlog quota: the broker gives up its oldest messages.", whose=whose

@@ -12,8 +12,8 @@ from console.words.said import said, said_many
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 20.0  # since the first message in the hole was stored and, if it is in flight, delivered
-_LEAST_ACKED: Final = 50  # entries after the hole
+WINDOW_S: Final = 20.0  # how long ago the hole's first message was stored or, if it is in flight, delivered
+_LEAST_ACKED: Final = 50  # acked entries after the hole
 _MOST_SHARE: Final = 0.1  # the entries in the hole, as a share of those acked after it
 
 

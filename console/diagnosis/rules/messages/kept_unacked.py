@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 20.0  # since the delivery, and without any ack of that consumer
+WINDOW_S: Final = 20.0  # how long ago the delivery and that consumer's last ack were
 
 
 def find(snapshot: Snapshot) -> Finding | None:

@@ -1,4 +1,4 @@
-"""This subscription pins the oldest segment: its table cannot be dropped before the oldest unacked message is acked."""
+"""This subscription pins the oldest segment: it cannot be dropped before the oldest unacked message is acked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 3600.0  # since the segment was closed
+WINDOW_S: Final = 3600.0  # how long ago the segment was closed
 
 
 def find(snapshot: Snapshot) -> Finding | None:

@@ -11,7 +11,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 0.0  # the number of redeliveries is enough
+WINDOW_S: Final = 0.0  # the number of redeliveries alone decides
 LEAST_REDELIVERIES: Final = 3
 
 

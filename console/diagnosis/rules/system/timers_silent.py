@@ -11,7 +11,7 @@ from console.words.troubles import TICKS_MISSED, WITHOUT_CELERY
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 15.0  # or five ticks, if VELA_TICK_MS makes that longer
+WINDOW_S: Final = 15.0  # longer if VELA_TICK_MS is so long that five ticks take more time
 
 
 def find(snapshot: Snapshot) -> Finding | None:

@@ -1,4 +1,4 @@
-"""Messages without an ack are redelivered after the ack timeout, against a whole Vela."""
+"""Ack timeouts against a whole Vela: after the timeout, messages without an ack are redelivered."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_an_ack_timeout_redelivers_a_message_that_was_not_acked(client: Cl
     acked, forgotten, refused = await take(consumer, 3)
     began = loop.time()
     consumer.acknowledge(acked)
-    consumer.negative_acknowledge(refused)  # redelivered after a minute, not by the timeout
+    consumer.negative_acknowledge(refused)  # redelivered after a minute; the ack timeout does not count
     (again,) = await take(consumer, 1)
     assert loop.time() - began >= 1.0
     assert (again.data(), again.redelivery_count()) == (forgotten.data(), 1)
@@ -104,7 +104,7 @@ async def test_with_a_back_off_the_pause_grows_with_each_redelivery(
         (message,) = await take(consumer, 1)
         assert message.redelivery_count() == count
         pauses_s.append(await asks_after_s(relay, timers, consumer))
-    assert pauses_s == [3, 4, 6, 10, 10]  # the timeout and its tick, then 1, 2, 4, 8 and at most 8
+    assert pauses_s == [3, 4, 6, 10, 10]  # 2 s of timeout and tick, plus 1, 2, 4 and 8 s, and never more
 
 
 @pytest.mark.row("S4.30")
@@ -122,10 +122,8 @@ async def test_an_ack_timeout_that_is_too_short_is_refused(
 ) -> None:
     with pytest.raises(errors.InvalidConfiguration, match=named):
         await subscribed(client, topic, **options)
-    for timeout_ms in (
-        0,
-        1000,
-    ):  # a refused consumer must not prevent the next one from subscribing
+    # A refused consumer must not prevent the next one from subscribing.
+    for timeout_ms in (0, 1000):
         await (await subscribed(client, topic, unacked_messages_timeout_ms=timeout_ms)).close()
 
 

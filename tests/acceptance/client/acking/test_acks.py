@@ -1,4 +1,4 @@
-"""Acked messages stay acked, against a whole Vela."""
+"""Acks against a whole Vela: acked messages stay acked."""
 
 from __future__ import annotations
 

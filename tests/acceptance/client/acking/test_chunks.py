@@ -1,4 +1,4 @@
-"""A message in chunks is redelivered whole, whatever the reason for the redelivery. The tests use a whole Vela."""
+"""Messages in chunks against a whole Vela: each is redelivered as a whole, whatever the reason for the redelivery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Negatively acked messages are redelivered when they are due, against a whole Vela."""
+"""Negative acks against a whole Vela: the messages are redelivered when they are due."""
 
 from __future__ import annotations
 

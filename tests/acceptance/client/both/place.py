@@ -1,4 +1,4 @@
-"""Where an example runs, and the collection of all examples."""
+"""The place where an example runs, and the collection of all examples."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Place:
     vela: VelaProcess
     public_key: str
     private_key: str
-    urls: dict[str, str]  # by name of the client
-    topics: list[str] = field(default_factory=list)  # the names that the example got so far
+    urls: dict[str, str]  # by the client's name
+    topics: list[str] = field(default_factory=list)  # the topic names that the example has got so far
 
     def url(self, api: Any) -> str:
         """Return the address that this client connects to."""
@@ -46,7 +46,7 @@ class Place:
         return text
 
     def keys(self, api: Any) -> Any:
-        """Return the client's reader of the key pair."""
+        """Return a key reader of this client, for the key pair."""
         return api.CryptoKeyReader(self.public_key, self.private_key)
 
 

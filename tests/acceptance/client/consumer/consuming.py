@@ -33,7 +33,7 @@ __all__ = [
     "witnessed",
 ]
 
-QUIET_MS = 300  # a message that is sent arrives sooner
+QUIET_MS = 300  # if a message was sent, it arrives sooner than this
 
 
 async def publish_with_apache(
@@ -74,7 +74,7 @@ def data(messages: Sequence[Message]) -> list[bytes]:
 
 
 async def broker_has_permits(vela: VelaProcess, consumer: Consumer, size: int) -> None:
-    """Wait until the broker's permits plus those that the consumer still has to grant equal the queue's size."""
+    """Wait until the broker's permits and those that the consumer still owes add up to the queue's size."""
 
     def found() -> list[tuple[Any, ...]]:
         return rows(
@@ -112,7 +112,7 @@ async def becomes(condition: Callable[[], Awaitable[bool]], what: str) -> None:
 
 
 async def witnessed(client: Client, topic: str, payloads: Sequence[bytes]) -> None:
-    """Publish, and wait until another subscription has everything. By then, other consumers could have got it too."""
+    """Publish, and wait until a witness has all messages. By then, they could have reached other consumers too."""
     witness = await client.subscribe(topic, "witness")
     await publish(client, topic, payloads)
     assert data(await take(witness, len(payloads))) == list(payloads)

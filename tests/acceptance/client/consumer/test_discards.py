@@ -59,10 +59,11 @@ class Scene:
         because: str,
         shows: Sequence[bytes] = (),
     ) -> None:
-        """Check that the client discards each entry, a pair of bytes and a number of messages, with the error `as_`.
+        """Check that the client discards each entry with the error `as_`.
 
-        `shows` are the messages that the client delivers before the error. The queue has room for one message: if the
-        client did not grant a permit again, all deliveries would stop.
+        An entry is a pair: its bytes, and its number of messages. `shows` are the messages that the client delivers
+        before the error. The queue has room for one message: if the client did not grant a permit again, all deliveries
+        would stop.
         """
         consumer = await self.client.subscribe(self.topic, "s", receiver_queue_size=1, ack_group_time_ms=0)
         assert isinstance(consumer, TopicConsumer)

@@ -126,7 +126,7 @@ async def test_the_ack_timeout_of_an_entry_begins_when_its_first_message_is_take
     assert data(await take(consumer, 1, acknowledge=False)) == [b"a"]
     timers.advance(TIMEOUT_MS // 2)
     assert data(await take(consumer, 2, acknowledge=False)) == [b"b", b"c"]
-    timers.advance(TIMEOUT_MS // 2 + 2000)  # the deadline of the entry whose first message was taken first
+    timers.advance(TIMEOUT_MS // 2 + 2000)  # the timeout of the entry with "a" has passed
     assert [(each.data(), each.redelivery_count()) for each in await take(consumer, 3)] == [
         (b"d", 0),
         (b"a", 1),

@@ -58,7 +58,7 @@ async def test_permits_are_lost_with_their_connection_and_granted_anew(
     consumer = await relayed.subscribe(topic, "s", receiver_queue_size=7)
     await witnessed(client, topic, numbers(20))
     await until(lambda: len(consumer.queue) == 7, "a full queue")
-    await take(consumer, 2, acknowledge=False)  # their permits are owed, and lost with the connection
+    await take(consumer, 2, acknowledge=False)  # the consumer owes their permits until the cut
     assert permits.flows == [7]
     await relay.cut()
     await until(lambda: relay.connections == 2 and len(consumer.queue) == 7, "a full queue again")

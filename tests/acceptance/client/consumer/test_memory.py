@@ -53,7 +53,7 @@ async def test_bytes_of_payloads_are_released_exactly_once(
                 if turn == 200:
                     await relay.cut()  # the client drops its queue
                 if turn == 400:
-                    consumer.redeliver_unacknowledged_messages()  # drops the queue too; the messages come again
+                    consumer.redeliver_unacknowledged_messages()  # this also drops the queue; its messages come again
             await becomes(lambda: all_acknowledged(consumer), "all of it acknowledged")
             gc.collect()
             held_bytes, _ = tracemalloc.get_traced_memory()

@@ -1,4 +1,4 @@
-"""Which calls a consumer allows in each state, and how it gets its name, against a running Vela."""
+"""Against a running Vela: which calls a consumer allows in each state, and how it gets its name."""
 
 from __future__ import annotations
 

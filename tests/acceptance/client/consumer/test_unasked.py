@@ -28,7 +28,7 @@ SHARED = ConsumerType.Shared
 
 
 def two_for_one(frame: Frame) -> list[Frame]:
-    """Turn a Flow of one permit into one of two, so that the second message is unrequested."""
+    """Turn a Flow of one permit into a Flow of two permits, so that the second message is unrequested."""
     command = parse_command(frame.command)
     if command.type != BaseCommand.FLOW or command.flow.messagePermits != 1:
         return [frame]
@@ -37,7 +37,7 @@ def two_for_one(frame: Frame) -> list[Frame]:
 
 
 async def with_one_unasked(client: Client, relay: FrameRelay, topic: str) -> Consumer:
-    """Return a consumer without a queue that has delivered "0" and holds "1", which it did not request; "2" waits."""
+    """Return a consumer without a queue that has delivered "0" and holds "1", although it did not request "1"."""
     consumer = await client.subscribe(topic, "s", SHARED, receiver_queue_size=0)
     await publish(client, topic, numbers(3))
     as_it_is, relay.to_broker = relay.to_broker, two_for_one

@@ -90,9 +90,8 @@ def test_receives_that_race_with_deliveries_neither_repeat_nor_lose_messages(
         publishing = [threading.Thread(target=publish_some, args=(first,)) for first in range(2)]
         for thread in taking:
             thread.start()
-        wait_until(
-            lambda: given_up, "a receive to be given up"
-        )  # before publishing, because afterwards every receive may find a message
+        # Do this before publishing: afterwards, every receive may find a message.
+        wait_until(lambda: given_up, "a receive to be given up")
         for thread in publishing:
             thread.start()
         for thread in taking + publishing:

@@ -1,4 +1,4 @@
-"""When a consumer without a queue grants permits, and how many, with a whole Vela."""
+"""Consumers without a queue against a whole Vela: when they grant permits, and how many."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_each_asynchronous_receive_that_has_to_wait_grants_one_permit(
     futures = [consumer.receive_async() for _ in range(4)]
     await fence(consumer)
     assert sum(permits.flows) == 4
-    futures.pop().cancel()  # the broker sends its message nevertheless
+    futures.pop().cancel()  # the broker nevertheless sends the message for this receive
     await publish(relayed, topic, numbers(4))
     async with asyncio.timeout(10):
         assert data([await future for future in futures]) == numbers(3)

@@ -20,12 +20,12 @@ async def take(consumer: TopicConsumer, count: int) -> list[Message]:
 
 
 def asked(desk: Desk) -> list[list[int]]:
-    """Return the entries of every redelivery request so far; [] = everything."""
+    """Return the entries of every redelivery request so far; [] is a request for everything."""
     return [[entry_id for _, entry_id in each.positions] for each in desk.peer.of(events.Redeliver)]
 
 
 def acked(desk: Desk) -> list[list[Any]]:
-    """Return the entries of every ack command, partly acked ones as (entry, unacked bits)."""
+    """Return the entries of every ack command. A partly acked entry is a pair: the entry, and its unacked bits."""
     return [
         [each.entry_id if each.ack_set is None else (each.entry_id, each.ack_set) for each in ack.ids]
         for ack in desk.peer.of(events.Ack)

@@ -1,4 +1,4 @@
-"""has_message_available is true only if a message will come, not if the topic's last entries contain none."""
+"""has_message_available is True only if a message will come. If the last entries contain no message, it is False."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""vela.Client's consumer against a scripted broker: messages that it took from the queue before they were wanted."""
+"""vela.Client's consumer against a scripted broker, when it has taken messages before the application wants them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from vela.blocking.waiting import Waiter
 
 
 def call(function: Any, *args: Any, **options: Any) -> Any:
-    """Call a function that waits for the client, on a thread."""
+    """Call a blocking function of the client in a thread."""
     return asyncio.wait_for(asyncio.to_thread(function, *args, **options), 10)
 
 
 class InterruptedWaiter(Waiter[Any]):
-    """Ctrl-C comes as soon as there is a message."""
+    """A waiter that raises KeyboardInterrupt as soon as there is a message."""
 
     def wait(self) -> Any:
         super().wait()

@@ -109,9 +109,7 @@ async def test_a_broker_that_makes_up_for_discarded_batches_is_given_one_permit(
     link = consumer.link.connection
     assert link is not None
     link._engine.server_version = "Vela 0.1.0"
-    desk.deliver(
-        damage(batch([b"x"] * 10)), messages=1
-    )  # charged as 10 permits, of which the broker returns 9
+    desk.deliver(damage(batch([b"x"] * 10)), messages=1)  # the broker charges 10 permits and returns 9
     desk.deliver(batch([b"x"] * 5, cut=40), messages=1)
     desk.deliver_each(b"good")
     while (await consumer.receive()).data() != b"good":

@@ -102,7 +102,7 @@ async def test_deliveries_over_a_replaced_connection_are_ignored(desk: Desk) -> 
     desk.peer.on(events.Subscribe, lambda link, event: None)
     link = consumer.link.connection
     assert link is not None
-    # Answer the first SUBSCRIBE late; later ones are answered at once.
+    # Answer the first SUBSCRIBE late, and later ones at once.
     desk._subscribed(old, desk.peer.of(events.Subscribe)[0])
     desk.peer.on(events.Subscribe, desk._subscribed)
     old.drop()
@@ -218,7 +218,7 @@ async def test_redelivering_on_exclusive_drops_the_queue_and_messages_under_way(
     await payloads(consumer, 2)
     await delivered(consumer, 4)
     consumer.redeliver_unacknowledged_messages()
-    # The broker sent this before it got the redelivery request.
+    # The broker sent this entry before it got the redelivery request.
     desk.deliver(batch([b"late", b"late"]), messages=2, epoch=0)
     desk.deliver(single(b"again"), epoch=1)
     assert await payloads(consumer, 1) == [b"again"]

@@ -191,7 +191,7 @@ async def test_letters_have_a_new_producer_after_the_former_one_ended(
     timers.advance(1)
     await desk.fence(consumer)
     assert asked(desk) == [[0]]
-    desk.peer.forget_script(events.Send)  # somebody deleted the topic, so that it can be made again
+    desk.peer.forget_script(events.Send)  # the topic was deleted, so it can be created again
     desk.deliver(single(b"bad"), entry_id=0, redelivery_count=4)
     await until(lambda: acked(desk) == [[0]], "the ack of the original")
     assert desk.peer.count(events.OpenProducer) == 2

@@ -28,7 +28,7 @@ async def test_at_the_limit_nothing_is_granted_until_messages_are_taken() -> Non
         await consumer.receive()
         await desk.fence(consumer)
         assert desk.client.memory.used_bytes == 75
-        await desk.settled(7)  # five taken messages are half a queue, and memory is below the limit again
+        await desk.settled(7)  # memory is below its limit again, and permits for half a queue are owed
 
 
 async def test_a_postponed_refill_is_sent_when_there_is_room() -> None:
@@ -42,9 +42,7 @@ async def test_a_postponed_refill_is_sent_when_there_is_room() -> None:
         assert desk.flows == [10]
         await consumer.receive()
         await desk.fence(consumer)
-        assert (
-            sum(desk.flows) == 15
-        )  # the withheld permits were sent; four more are owed, less than half a queue
+        assert sum(desk.flows) == 15  # the client sent five permits; it owes four, less than half a queue
         assert desk.client.memory.used_bytes == 50
 
 

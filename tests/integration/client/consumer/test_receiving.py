@@ -125,7 +125,7 @@ async def test_a_receive_ends_when_its_time_limit_is_over(desk: Desk) -> None:
 async def test_the_state_decides_whether_a_receive_waits_or_is_refused(desk: Desk) -> None:
     consumer = await desk.subscribe()
     assert consumer.is_connected()
-    desk.peer.on(events.Subscribe, lambda link, event: None)  # stays connecting
+    desk.peer.on(events.Subscribe, lambda link, event: None)  # the consumer stays in the state "connecting"
     desk.link.drop()
     await until(lambda: not consumer.is_connected(), "the loss")
     assert consumer.state.value == "connecting"

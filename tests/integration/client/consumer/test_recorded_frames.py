@@ -33,7 +33,7 @@ def commands_of(name: str) -> Iterator[events.Event]:
     for data in recorded(name, "client"):
         engine = ServerEngine(server_version="replay", max_message_bytes=5 << 20)
         at = 0
-        while at < len(data):  # frame by frame: the handshake is answered in between
+        while at < len(data):  # frame by frame, so that the handshake gets its answer in between
             size = 4 + int.from_bytes(data[at : at + 4], "big")
             for event in engine.receive(data[at : at + size]):
                 if isinstance(event, events.Connect):

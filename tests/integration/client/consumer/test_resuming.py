@@ -32,7 +32,7 @@ async def test_messages_that_arrived_and_were_not_read_come_again(desk: Desk) ->
     reader = await reader_of(desk)
     at = desk.deliver(batch([b"a", b"b"]), messages=2)
     await until(lambda: reader.statistics().messages_waiting == 2, "the messages")
-    for times in (2, 3):  # also if the connection is lost before they have come again
+    for times in (2, 3):  # the second loss comes before the messages have come again
         desk.drop()
         await desk.resubscribed(times)
         assert last_start(desk) == (LEDGER_ID, at)

@@ -24,7 +24,7 @@ async def test_a_delivery_kept_back_is_forgotten_when_the_consumer_subscribes_ag
     await desk.settled(10)
     desk.deliver(entry)
     await until(lambda: desk.peer.count(events.GetSchema) == 1, "the question for the schema")
-    desk.link.engine.send_close_consumer(desk.consumer_id)  # such as for an operator's reset
+    desk.link.engine.send_close_consumer(desk.consumer_id)  # as after an operator's reset
     desk.link.flush()
     await desk.resubscribed(2)
     desk.deliver(entry, entry_id=0)

@@ -76,7 +76,7 @@ async def run(desk: Desk, *, gives_up: bool, breaks: bool) -> tuple[Backlog, Wor
     consumer = await desk.subscribe(receiver_queue_size=100, start_paused=True)
     workers = Workers(consumer, gives_up=gives_up)
     workers.start()
-    # Wait before any message comes: on a fast machine, no receive might have to wait later.
+    # Wait here, before any message comes: later, on a fast machine, no receive might have to wait.
     await until(lambda: workers.given_up > 0 or not gives_up, "a receive to be given up")
     consumer.resume()
     entries = len(backlog.sizes)
@@ -115,5 +115,6 @@ async def test_nothing_is_lost_while_threads_give_up_receives(desk: Desk) -> Non
 async def test_nothing_is_lost_or_doubled_while_links_break(desk: Desk) -> None:
     backlog, workers = await run(desk, gives_up=True, breaks=True)
     assert desk.peer.links[1:], "no link was broken"
-    assert len(workers.handed_out) == len(set(workers.handed_out))  # once per connection
+    # Each message at most once for each connection.
+    assert len(workers.handed_out) == len(set(workers.handed_out))
     assert len(workers.payloads) == backlog.messages

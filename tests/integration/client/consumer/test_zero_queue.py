@@ -364,7 +364,7 @@ async def test_an_unrequested_message_serves_the_next_receive_without_a_new_requ
     assert (desk.flows, desk.acks()) == ([], [])
     assert (await consumer.receive()).data() == b"unasked"
     waiting = await started(consumer)
-    await desk.settled(1)  # the broker charged a permit for the unrequested message
+    await desk.settled(1)  # two were granted; the broker charged one for the unrequested message
     desk.deliver_each(b"asked for")
     assert (await waiting).data() == b"asked for"
     assert (desk.most_permits, desk.permits) == (1, 0)

@@ -28,7 +28,8 @@ async def test_messages_without_a_receipt_are_sent_again_in_order_and_stored_onc
             outcomes = await asyncio.gather(*[producer.send_async(b"%d" % n) for n in range(12)])
             assert store.payloads == [b"%d" % n for n in range(12)]
             assert len(peer.links) == 2
-            unknown = [each for each in outcomes if each.entry_id() == -1]  # dropped as duplicates
+            # The broker dropped them as duplicates.
+            unknown = [each for each in outcomes if each.entry_id() == -1]
             assert len(unknown) == (0 if not stores else 2 if options else 1)
             assert producer.last_sequence_id() == 11
             assert producer.statistics().messages_pending == 0

@@ -1,4 +1,4 @@
-"""The order of answers, with Apache's client and Vela's: receipts in order, and refusals by the client at once."""
+"""The order of answers, with Apache's client and Vela's: receipts come in order, and the client refuses at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that are late, wrong or errors."""
+"""Answers that are late, that are wrong, or that are errors."""
 
 from __future__ import annotations
 

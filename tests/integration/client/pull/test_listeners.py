@@ -70,7 +70,7 @@ async def test_a_listener_may_be_a_plain_function_and_may_not_be_cut_short(
 
 
 async def test_as_many_calls_run_at_once_as_were_asked_for(peer: PullPeer, http: ScriptedHttp) -> None:
-    """The calls have separate threads, because asyncio's few default threads belong to the application."""
+    """The calls run in separate threads, because asyncio's few default threads belong to the application."""
     together = threading.Barrier(20)
     passed: list[int] = []
 

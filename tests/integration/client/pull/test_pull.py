@@ -1,4 +1,4 @@
-"""The pull consumer against a scripted HTTP peer: what it asks for, when, and what it makes of the answers."""
+"""The pull consumer against a scripted HTTP peer: what it asks for, when it asks, and how it handles the answers."""
 
 from __future__ import annotations
 
@@ -145,12 +145,12 @@ async def test_a_corrected_offset_is_taken_and_saved_at_once(
         assert (await pulling.receive(5000)).data() == b"11"
         await until(lambda: (0, 20) in peer.pulls, "the queue's end")
         peer.least = 0
-        del peer.queues[0][5:]  # restored from an older copy
+        del peer.queues[0][5:]  # as if the broker was restored from an older backup
         peer.publish(b"new")
         await until(lambda: (0, 6) in peer.pulls, "the pull at the corrected offset")
         pulling.acknowledge(stale)
         peer.publish(b"newer")
-        assert await data(pulling, 1) == [b"newer"]  # messages that were pulled before are dropped
+        assert await data(pulling, 1) == [b"newer"]  # the messages pulled before the correction are dropped
 
 
 async def test_no_more_is_pulled_than_the_limits_say(peer: PullPeer, http: ScriptedHttp) -> None:

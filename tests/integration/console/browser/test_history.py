@@ -82,7 +82,7 @@ def test_charts_are_drawn_in_the_colours_of_the_theme(page: Page, theme: str, sh
         ("rates", "--good"),
         ("rates", "--bad"),
         ("stored", "--soft"),
-        ("backlog", "--warn"),  # the act
+        ("backlog", "--warn"),  # the mark of the act
     ):
         assert page.evaluate(PIXELS, [chart, name]) > 5, (chart, name)
     page.emulate_media(color_scheme="light" if theme == "dark" else "dark")
@@ -95,7 +95,7 @@ def test_an_empty_chart_says_so_and_a_single_number_is_a_point(page: Page, shop:
     page.wait_for_selector(DRAWN)
     assert page.locator("[data-chart=acks] .chart-empty").inner_text() == "No data in this period."
     assert page.get_attribute("[data-chart=acks]", "aria-description") == "No data in this period."
-    # The backlog is known without points.
+    # The page knows the current backlog even without points.
     assert page.locator("[data-chart=backlog] .chart-empty").count() == 0
     assert page.evaluate(PIXELS, ["acks", "--bad"]) == 0
     add_points(shop, minutes=30)
@@ -106,7 +106,7 @@ def test_an_empty_chart_says_so_and_a_single_number_is_a_point(page: Page, shop:
 
 
 def test_the_legend_names_each_line_with_its_number(page: Page, shop: Shop) -> None:
-    # The time of up to three points may pass before the page is opened.
+    # Opening the page may take so long that the time for up to three points passes.
     add_points(shop, minutes=30, neighbours=3)
     page.goto(BILLING)
     page.wait_for_selector(DRAWN)
@@ -173,7 +173,7 @@ def test_a_page_says_that_numbers_cannot_be_read_and_reads_them_again(
 
 
 def test_a_slow_answer_is_waited_for_and_not_asked_for_again(page: Page, shop: Shop) -> None:
-    """Of two answers the older one could come last, and the charts would go back in time."""
+    """If the page asked twice, the older answer could come last, and the charts would go back in time."""
     page.clock.install()
     held: list[Route] = []
     page.route("**/history?range=*", lambda route: held.append(route))

@@ -22,6 +22,6 @@ def test_scripts_write_times_in_the_chosen_zone(page: Page, shop: Shop, errors: 
     # Leave the page: without its session it would reload itself, and interrupt the next navigation.
     page.goto("about:blank")
     page.context.clear_cookies()
-    page.goto("/login")  # the same server thread answers, without the zone of the last request
+    page.goto("/login")  # the same server thread answers, and must have forgotten the zone
     assert "Times are UTC" in page.inner_text("footer")
     assert errors == []

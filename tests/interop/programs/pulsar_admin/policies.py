@@ -12,13 +12,13 @@ __all__ = ["namespace_policies", "namespace_policies_more", "topic_policies"]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy: what its commands' names end with, the options that set it, and what is read then."""
+    """A policy: the end of its commands' names, the options that set it, and the value that is then read."""
 
     name: str
     options: str
     value: Any
-    read: str = ""  # if the command that reads it has another name
-    unset: str = ""  # the options that remove it, if no command does
+    read: str = ""  # the end of the reading command's name, if it differs
+    unset: str = ""  # the options that remove it, if there is no command for that
 
 
 _RETENTION = Policy(
@@ -122,7 +122,7 @@ def _try(admin: Tool, group: str, subject: str, policy: Policy) -> None:
     read = f"{group} get-{policy.read or policy.name} {subject}"
     verb = "set" if policy.unset else "remove"
     remove = f"{group} {verb}-{policy.name} {subject} {policy.unset}"
-    admin(remove)  # new namespaces have a retention
+    admin(remove)  # a new namespace already has a retention
     before = admin.value(read)
     admin(f"{group} set-{policy.name} {subject} {policy.options}")
     check(admin.value(read), policy.value, policy.name)

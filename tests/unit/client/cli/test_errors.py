@@ -197,7 +197,7 @@ def test_a_password_prompt_that_is_not_answered_ends_the_command(
         line = [sys.executable, "-m", "vela.cli", "--user", "ada", "topics", "list"]
         os.execve(sys.executable, line, environment)
     shown = b""
-    with suppress(OSError):  # the program has ended
+    with suppress(OSError):  # raised when the program has ended
         while True:
             # Typed repeatedly: a Ctrl-C just before Python begins to read takes effect only after the read.
             while b"password of ada at " in shown and not select.select([terminal], [], [], 0.2)[0]:

@@ -174,7 +174,7 @@ async def test_read_says_that_it_waits_for_messages_that_the_topic_has(
 
 
 async def test_an_interrupted_read_leaves_no_call_behind() -> None:
-    """Otherwise the call would end with the reader, and asyncio would print that nobody has looked at its error."""
+    """Otherwise the call would fail when the reader closes, and asyncio would print that nobody looked at the error."""
     reader = SilentReader()
     printing = Printing(form="text", most=None)
     reading = asyncio.create_task(_read(cast(Reader, reader), printing, follows=False, timeout_ms=None))

@@ -109,7 +109,7 @@ def test_a_full_pipe_delays_only_the_writer() -> None:
         writer = asyncio.create_task(write_all(writing, b"x" * 1_000_000))
         turns = 0
         while not writer.done():
-            await asyncio.sleep(0)  # the loop turns while the pipe is full
+            await asyncio.sleep(0)  # other tasks run while the pipe is full
             turns += 1
             if turns % 3 == 0 and select.select([reading], [], [], 0)[0]:
                 os.read(reading, 50_000)

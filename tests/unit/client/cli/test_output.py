@@ -120,7 +120,7 @@ def test_characters_that_the_output_cannot_express_are_shown_as_escapes(tmp_path
 
 
 def test_half_a_character_from_a_payload_is_shown_as_an_escape() -> None:
-    """UTF-8 cannot express it either. A column of `vela find` can have one, because JSON can."""
+    """Not even UTF-8 can encode half a character. `vela find` can print one, because JSON can contain one."""
     command = (
         "import vela.cli.root as root; from vela.cli.__main__ import main; from vela.cli.text.output import emit;"
         r" root.cli = lambda prog_name: emit({'$.a': 'x\ud83d'}); main()"

@@ -88,7 +88,7 @@ def ids(**changes: Any) -> list[str]:
         ),
         ("nothing_acked", {**NOTHING_MOVES, "consumers": (silent(),), "cursor__unread_entries": 0}),
         (
-            "nothing_acked",  # an Exclusive consumer that receives all the time
+            "nothing_acked",  # an Exclusive consumer that keeps receiving
             {
                 **NOTHING_MOVES,
                 "subscription__type": "Exclusive",
@@ -115,7 +115,7 @@ def test_a_message_without_an_ack_is_found_behind_the_hole_that_it_makes() -> No
     old = a_first(appended_ms=ago_ms(90), delivered_ms=ago_ms(90))
     hole = {"cursor__entries_before_first_hole": 1, "cursor__acked_behind_entries": 500, "cursor__first": old}
     assert ids(**hole, consumers=(silent(),)) == ["ack_hole", "kept_unacked"]
-    assert ids(**hole) == ["ack_hole"]  # the consumer of this message acks others
+    assert ids(**hole) == ["ack_hole"]  # the consumer that holds this message acks others
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Each rule on a recorded snapshot: it fires there, and it does not fire on the nearest miss."""
+"""Each rule fires on a recorded snapshot, and does not fire on the nearest miss."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ CASES: list[tuple[str, Changes, Changes]] = [
         {"consumers": (silent(1, unacked_messages=110), silent(2, **{**IDLE, "connected_ms": ago_ms(4)}))},
     ),
     (
-        "hoarder",  # the other consumer has a few and asks for more, or its queue is full and it would take none
+        "hoarder",  # the other consumer has a few messages and room for more; or its queue is full
         {
             "cursor__unread_entries": 0,
             "consumers": (silent(1, unacked_messages=110), silent(2, unacked_messages=5)),
@@ -237,7 +237,7 @@ CASES: list[tuple[str, Changes, Changes]] = [
         {"subscription__backlog_messages": 200},
     ),
     (
-        "too_slow",  # rates of the first seconds say nothing yet
+        "too_slow",  # a consumer's first seconds say nothing about its rate
         {"topic__message_rate_in": 60.0, "subscription__backlog_messages": 900},
         {"consumers": (a_consumer(connected_ms=ago_ms(6)),)},
     ),
@@ -397,20 +397,12 @@ def test_a_hoarder_s_sentence_says_how_many_the_others_have() -> None:
 @pytest.mark.parametrize(
     ("type_", "permits", "room", "act"),
     [
-        ("Shared", 0, 1000, "disconnect"),  # the other consumers have room for everything
-        (
-            "Shared",
-            0,
-            100,
-            "redeliver",
-        ),  # the hoarder has no permits, so the others get the messages bit by bit
+        ("Shared", 0, 1000, "disconnect"),  # the other consumer has room for everything
+        # The hoarder has no permits, so the other consumer gets the messages bit by bit.
+        ("Shared", 0, 100, "redeliver"),
         ("Shared", 890, 100, "disconnect"),  # a redelivery would give the hoarder half of it again
-        (
-            "Key_Shared",
-            0,
-            100,
-            "disconnect",
-        ),  # a redelivery follows the keys, which still belong to the hoarder
+        # A redelivery follows the keys, which still belong to the hoarder.
+        ("Key_Shared", 0, 100, "disconnect"),
     ],
 )
 def test_the_first_cure_of_a_hoarder_makes_the_others_work(
@@ -428,13 +420,12 @@ def test_the_first_cure_of_a_hoarder_makes_the_others_work(
 def test_the_finding_says_how_many_consumers_are_missing_once_their_pace_is_known() -> None:
     behind: Changes = {"subscription__state": "falling behind", "topic__message_rate_in": 130.0}
     text = "Add at least 3 consumers as"
-    assert (
-        text in found_by("too_slow", **behind).cures[0].text
-    )  # one consumer acks 40 a second, and 90 a second are not acked
+    # One consumer acks 40 a second, and 90 a second are not acked.
+    assert text in found_by("too_slow", **behind).cures[0].text
     no_number = "Make each consumer faster, or add consumers."
     for unknown in (
         {"subscription__state": "watching", "subscription__backlog_messages": 9000},
-        {"topic__message_rate_in": 4000.0},  # no operator would add 99 consumers
+        {"topic__message_rate_in": 4000.0},  # nobody would add 99 consumers
         {"consumers": (a_consumer(), a_consumer(2, connected_ms=ago_ms(6)))},
         NOTHING_ACKED,
     ):
@@ -456,6 +447,23 @@ def test_a_consumer_that_takes_nothing_does_not_count_as_a_slow_one() -> None:
         subscription__type="Failover",
     )
     assert "Failover gives everything to one consumer" in found.cures[0].text
+
+
+@pytest.mark.parametrize(
+    ("type_", "says"),
+    [("Key_Shared", "Spread the messages over more keys"), ("Shared", "Make each consumer faster")],
+)
+def test_more_consumers_are_no_cure_while_one_gets_no_messages(type_: str, says: str) -> None:
+    found = found_by(
+        "too_slow",
+        subscription__state="falling behind",
+        subscription__type=type_,
+        consumers=(a_consumer(), silent(2, **IDLE)),
+    )
+    assert evidence(found)["acked by each consumer"] == HEALTHY.subscription.message_rate_acked
+    assert evidence(found)["consumers that get no messages"] == 1
+    assert [each.text.startswith(says) for each in found.cures] == [True]
+    assert "more consumers would not help" in found.cures[0].text
 
 
 def test_a_consumer_that_stands_by_does_not_halve_the_pace_of_the_active_one() -> None:
@@ -532,7 +540,7 @@ def test_the_quota_names_whose_backlog_it_is() -> None:
     )
     assert "This backlog" in found_by("backlog_quota", limits__quota_bytes=1).sentence
     late = found_by("backlog_quota", limits__quota_ms=1000, slowest=other)
-    assert "This backlog" in late.sentence  # the oldest message is this subscription's
+    assert "This backlog" in late.sentence  # the oldest message is in this subscription's backlog
     assert [each.topic for each in late.cures] == ["", ""]
 
 

@@ -1,4 +1,4 @@
-"""Answers encoded without protobuf equal protobuf's, and the other answers have the fields that clients require."""
+"""Answers encoded without protobuf equal protobuf's answers. The other answers have the fields that clients require."""
 
 from __future__ import annotations
 

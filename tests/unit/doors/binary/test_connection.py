@@ -70,7 +70,7 @@ async def test_receipts_echo_both_sequence_ids_in_the_order_of_the_sends(client:
         (5, 6, 1),
     ]
     assert [e.messages for e in client.broker.topic("orders").entries] == [1, 2]
-    assert len(client.link.writes) == 3  # CONNECTED, PRODUCER_SUCCESS, and both receipts in one
+    assert len(client.link.writes) == 3  # CONNECTED, PRODUCER_SUCCESS, and both receipts in one write
 
 
 async def test_a_refused_send_waits_for_the_receipts_before_it(client: WireClient) -> None:
@@ -221,7 +221,7 @@ async def test_large_answers_wait_until_the_peer_has_read_earlier_ones(
 ) -> None:
     client.broker.schemas[TOPIC] = [SchemaDefinition(type=SchemaType.STRING, data=b"")]
     client.link.unsent_bytes = 5 * 1024 * 1024
-    client.tell(*map(ask, range(3)))  # all are under way before the first answer
+    client.tell(*map(ask, range(3)))  # all requests are under way before the first answer
     await settle()
     assert len(client.names()) == 1
     client.link.unsent_bytes = 0

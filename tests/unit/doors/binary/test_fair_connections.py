@@ -15,12 +15,12 @@ from tests.unit.doors.fake_broker import FakeBroker
 from tests.unit.doors.wire_client import WireClient, settle
 from vela.wire.binary import commands
 
-A_PART = 10  # pieces of work
+A_PART = 10  # the number of pieces of work in a connection's part
 TICK_NS = PART_NS // A_PART
 
 
 class Ticking:
-    """A clock on which everything takes one tick."""
+    """A clock that advances by one tick at each reading."""
 
     def __init__(self) -> None:
         self.now_ns = 0
@@ -125,7 +125,7 @@ async def test_a_connection_does_not_owe_the_time_in_which_the_system_ran_someth
     share, other = loop_time.share(), loop_time.share()
     for each, used_ns in ((share, PART_NS // 2), (other, 100 * PART_NS)):
         loop_time.turn_soon()
-        await settle()  # a turn begins
+        await settle()  # lets a turn begin
         assert each.may_begin()
         now_ns += 100 * PART_NS
         cpu_ns += used_ns
@@ -152,7 +152,7 @@ async def test_a_step_of_a_task_is_charged_and_its_waiting_is_not() -> None:
 
     task = asyncio.create_task(charged())
     await settle()
-    clock.now_ns += 50 * TICK_NS  # other tasks work meanwhile
+    clock.now_ns += 50 * TICK_NS  # the time that other tasks use meanwhile
     gate.set()
     assert await task == "done"
     assert before_ns - share.credit_ns == 2 * TICK_NS

@@ -1,4 +1,4 @@
-"""Bytes that break the protocol, and commands that are not sent to clients that cannot handle them."""
+"""Bytes that break the protocol, and commands that the broker does not send to clients that cannot handle them."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from vela.wire.pb import vela_pulsar_pb2 as pb
 
 
 def state_of(engine: ServerEngine) -> ConnectionState:
-    """Return the engine's state. With a call, mypy does not assume that an earlier assert still holds."""
+    """Return the engine's state. After an assert on the attribute itself, mypy would assume that it cannot change."""
     return engine.state
 
 

@@ -33,7 +33,7 @@ def watch(watcher_id: int = 1, *, pattern: str = "shop/eu/a.*", known_hash: str 
 
 async def told(client: WireClient, frame: bytes) -> BaseCommand:
     client.tell(frame)
-    for _ in range(50):  # on a busy machine the connection may have to wait for its turns
+    for _ in range(50):  # on a busy machine, the connection may wait for several turns
         await client.settle()
         if heard := client.heard():
             (answer,) = heard
@@ -195,7 +195,7 @@ async def test_one_watcher_too_many_is_refused_until_another_closes() -> None:
     broker.settings = dataclasses.replace(broker.settings, max_topic_watchers_per_connection=2)
     broker.connections = ConnectionLimits(broker.settings)
     client = WireClient(broker)
-    for watcher_id in (1, 2, 2):  # the second watcher with the same id replaces the first
+    for watcher_id in (1, 2, 2):  # the second watcher 2 replaces the first one
         assert (await told(client, watch(watcher_id))).HasField("watchTopicListSuccess")
     refused = await told(client, watch(3))
     assert "the most that VELA_MAX_TOPIC_WATCHERS_PER_CONNECTION allows" in refused.error.message

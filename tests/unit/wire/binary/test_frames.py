@@ -52,7 +52,7 @@ def test_a_few_at_a_time_gives_the_same_frames(
         before = len(found)
         decoder.feed_into(piece, found, most=most)
         while decoder.has_uncut:
-            # A frame that began in an earlier piece may be found in addition.
+            # In addition, a frame that began in an earlier piece may end here.
             assert len(found) - before <= most + 1
             before = len(found)
             decoder.feed_into(b"", found, most=most)
@@ -123,7 +123,7 @@ def test_a_buffer_may_be_reused_after_feeding(kind: type[bytes | bytearray | mem
 
 
 def test_a_large_frame_in_small_pieces_costs_few_objects() -> None:
-    """Sent byte by byte, 40 KB must not become 40,000 buffers."""
+    """If 40 KB come byte by byte, they must not become 40,000 buffers."""
     decoder = FrameDecoder(LIMIT)
     data = encode(b"cmd", bytes(40_000))
     for byte in data[:-1]:

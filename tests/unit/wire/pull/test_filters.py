@@ -56,10 +56,10 @@ PROPERTIES = {
         ("a IS NOT NULL", True),
         ("a IS NULL", False),
         ("missing = 1", False),
-        ("NOT missing = 1", False),  # unknown, and not unknown is unknown
+        ("NOT missing = 1", False),  # the comparison is unknown, and "not unknown" is unknown too
         ("missing = 1 OR a = 3", True),
         ("missing = 1 AND a = 3", False),
-        ("NOT (missing = 1 AND a = 4)", True),  # false, whatever the other is
+        ("NOT (missing = 1 AND a = 4)", True),  # the part in parentheses is false, whatever `missing` is
         ("b > 1", False),  # x is not a number
         ("t = TRUE", True),
         ("t = false", False),
@@ -69,7 +69,7 @@ PROPERTIES = {
         ("endless > 1", False),  # too long for a number
         ("TRUE", True),
         ("NOT FALSE", True),
-        ("a = 1 OR b = 'x' AND c = 'no'", False),  # AND binds closer
+        ("a = 1 OR b = 'x' AND c = 'no'", False),  # AND binds more tightly than OR
         ("(a = 3 OR b = 'x') AND c = 'no'", False),
         ("a = -3 OR a > -1.5", True),
     ],

@@ -46,7 +46,7 @@ def test_a_pull_is_read_as_it_was_written() -> None:
     assert (plain.may_suspend, plain.tags, plain.property_filter) == (False, None, None)
 
 
-times_ms = st.integers(-(1 << 63), (1 << 63) - 1)  # a producer may send any
+times_ms = st.integers(-(1 << 63), (1 << 63) - 1)  # a producer may send any time
 
 
 @given(st.binary(max_size=50), st.dictionaries(text, text, max_size=4), st.none() | text, times_ms, times_ms)

@@ -225,7 +225,7 @@ def why(topic: str, subscription: str) -> None:
     """Say why a subscription does not drain.
 
     The leading cause comes first, with the numbers that prove it and what you can do. A finding on several partitions
-    comes once, with the numbers of one of them.
+    is shown once, with the numbers of one of them.
     """
     with console_api() as api:
         found = api.get(f"{subscription_path(topic, subscription)}/diagnosis")

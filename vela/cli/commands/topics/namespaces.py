@@ -37,7 +37,7 @@ def namespaces() -> None:
 )
 @json_option
 def list_namespaces(search: str, limit: int) -> None:
-    """List namespaces, with the sums of their topics."""
+    """List namespaces, with totals over their topics."""
     with console_api() as api:
         rows = list(api.rows("namespaces", "namespaces", most=limit + 1 if limit else 0, q=search))
     shown = rows[:limit] if limit else rows

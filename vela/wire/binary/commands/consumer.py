@@ -63,7 +63,7 @@ def subscribe(
     subscription_properties: Mapping[str, str] = _NO_PROPERTIES,
     replicate: bool = False,
 ) -> bytes:
-    """SUBSCRIBE; `start` is for non-durable subscriptions, `sticky_ranges` (inclusive) make Key_Shared STICKY.
+    """SUBSCRIBE. `start` is for non-durable subscriptions; `sticky_ranges` (inclusive) make Key_Shared STICKY.
 
     A new subscription begins `rollback_s` seconds back; 0 = at `start` or `initial_position`.
 

@@ -84,7 +84,7 @@ def test_without_batch_index_acks_a_cumulative_ack_inside_a_batch_leaves_the_who
     tracker = BatchAcks(batch_index_acks=False)
     tracker.individual([member(0, 2, 4), member(0, 4), member(0, 2, 6)])
     assert tracker.cumulative(member(1, 4)) == entry_ack(0b1111, 4)
-    assert tracker.partly_acked == 2  # entry 4 is done, 5 and 6 are not
+    assert tracker.partly_acked == 2  # entry 4 is done; entries 5 and 6 are not
     assert tracker.cumulative(member(3, 4)) == entry_ack(None, 4)
     assert tracker.partly_acked == 1
 
@@ -112,7 +112,7 @@ def test_any_order_of_frames_ends_where_the_set_of_acks_says(
 ) -> None:
     frames = data.draw(st.lists(st.lists(st.integers(0, size - 1))))
     tracker = BatchAcks(batch_index_acks=batch_index_acks)
-    cursor = (1 << size) - 1  # what the entry's ack set becomes when each update is ANDed into it
+    cursor = (1 << size) - 1  # the entry's ack set, into which each update is ANDed
     for frame in frames:
         for ack in tracker.individual([member(index, size) for index in frame]):
             cursor &= ack.remaining or 0
