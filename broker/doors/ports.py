@@ -124,7 +124,7 @@ class ConsumerPort(Protocol):
 
     @property
     def name(self) -> str:
-        """The name that the client gave."""
+        """The name that the client gave, or that the door generated."""
 
     @property
     def topic_name(self) -> TopicName:
