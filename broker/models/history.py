@@ -28,7 +28,7 @@ class _StatsPoint(models.Model):
     pk = models.CompositePrimaryKey("at_ms", "topic_id", "subscription_id")
     at_ms = models.BigIntegerField()  # when the bucket begins
     topic_id = models.BigIntegerField()  # 0 = all topics together
-    subscription_id = models.BigIntegerField()  # 0 = the topic, with the sums of its subscriptions
+    subscription_id = models.BigIntegerField()  # 0 = the topic, with totals over its subscriptions
     messages_in = models.BigIntegerField(null=True)  # NULL for a subscription, like bytes_in
     bytes_in = models.BigIntegerField(null=True)
     messages_out = models.BigIntegerField()
