@@ -45,7 +45,7 @@ class Act(models.Model):
     result = models.JSONField(null=True)
     error = models.TextField(default="")
     error_code = models.CharField(max_length=64, db_default="")  # the same codes that clients get
-    progress = models.JSONField(null=True)  # of long work, or the end of the log before a publish
+    progress = models.JSONField(null=True)  # of long work; for a publish, the end of the log before it
     message = models.BinaryField(null=True)  # the entry that a publish stores, until it is stored or refused
     who = models.TextField()
     origin = models.TextField()  # "console 127.0.0.1", "command line", "client 127.0.0.1:5123"

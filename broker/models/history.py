@@ -93,9 +93,9 @@ class StatsProgress(models.Model):
 class DeliveryStory(models.Model):
     """Events of one kind for a run of entries on one subscription, from `at_ms` to `until_ms`.
 
-    A policy decides which events are kept. A run has at most 1,024 entries, so a row about an entry begins at most
-    1,023 entries before that entry. Only rows that count left-out events have longer runs, so those rows have a
-    separate index. There are no foreign keys: rows of deleted subscriptions expire like the others.
+    A policy decides which events are kept. Rows that count left-out events may have runs of any length, so they have a
+    separate index. In all other rows a run has at most 1,024 entries, so a row about an entry begins at most 1,023
+    entries before that entry. There are no foreign keys: rows of deleted subscriptions expire like the others.
     """
 
     id = models.BigIntegerField(primary_key=True)  # rises in the order in which the rows began
