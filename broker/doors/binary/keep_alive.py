@@ -62,7 +62,8 @@ class KeepAlive:
             return True  # the broker does not read from the peer now, so it would not see an answer
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._probes.add(answer)
-        timer = self._call_later(timeout_ms / 1000, lambda: _settle(answer, alive=False))
+        # If reading stopped meanwhile, the answer may wait in the socket.
+        timer = self._call_later(timeout_ms / 1000, lambda: _settle(answer, alive=not self._is_heard()))
         self._ping()
         try:
             alive = await answer

@@ -368,6 +368,8 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         try:
             return await asyncio.wait_for(answer, timeout_ms / 1000)
         except TimeoutError:
+            if self._is_reading_paused:
+                return True  # reading stopped meanwhile, and the answer may wait in the socket
             self.dropConnection(abort=True)
             return False
 
