@@ -1,6 +1,6 @@
 """Create a namespace, and delete an empty one.
 
-A tenant is created with its first namespace and deleted with its last one, unless `set_tenant` created it.
+A tenant is created with its first namespace, and deleted with its last one unless `set_tenant` created or changed it.
 """
 
 from __future__ import annotations
