@@ -31,7 +31,7 @@ class ProducerAccess:
     """Admits, queues and fences producers. `producers` maps names to attached producers.
 
     `store_epoch` makes a new topic epoch durable before its exclusive producer may send. `prepare` is called for each
-    producer that has its name to itself, before the producer may send.
+    producer once no other producer has its name, before the producer may send.
     """
 
     def __init__(

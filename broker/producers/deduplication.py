@@ -89,13 +89,13 @@ class TopicDeduplication:
                 self._filter.admit(producer.name, self._mark(producer, request))
 
     def take_waiting(self, earlier: TopicDeduplication) -> None:
-        """Take over unanswered repeats from `earlier`: deduplication was switched off and on within one commit."""
+        """Take over the repeats that `earlier` has not answered: deduplication was switched off and soon on again."""
         self._waiting, earlier._waiting = earlier._waiting, deque()
 
     def stored(self, batch: AppendBatch, now_ms: int) -> list[Producer]:
         """Note that these sends are durable. Return producers that may have repeats to answer.
 
-        Answer the repeats after the receipts of the batch.
+        The caller answers the repeats after it has sent the receipts of the batch.
         """
         for producer, request in batch.sends:
             if producer.is_deduplicated:

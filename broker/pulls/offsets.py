@@ -49,7 +49,7 @@ class GroupOffsets:
         self._changed = changed
 
     async def committed(self, topic: Topic, name: str) -> int:
-        """Return the offset of the group's next message. Raises SubscriptionNotFound if the group never committed."""
+        """Return the offset of the group's next message. Raises SubscriptionNotFound if there is no such group."""
         subscription = topic.subscriptions.get(name)
         if subscription is None or not subscription.is_durable:
             raise SubscriptionNotFound(f"no group {name} has committed an offset of {topic.name}")

@@ -96,7 +96,7 @@ class Rights:
 
     @cached_property
     def scope(self) -> Scope:
-        """What lists may show: the namespaces in which the user has a role."""
+        """The namespaces that lists may show: those in which the user has a role."""
         return Scope.of(self.grants)
 
 
