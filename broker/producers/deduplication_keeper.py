@@ -93,7 +93,8 @@ class DeduplicationKeeper:
     async def flush(self, topics: Sequence[DeduplicatedTopic]) -> None:
         """Store the changes of these topics in one statement. If it is refused, store them in ever smaller groups.
 
-        Logs each topic whose changes are refused alone. Changes that are not stored stay for the next flush. Raises psycopg.Error while the database is unavailable.
+        Logs each topic whose own changes are refused. Changes that are not stored stay for the next flush. Raises
+        psycopg.Error while the database is unavailable.
         """
         try:
             await self._flush(topics)
