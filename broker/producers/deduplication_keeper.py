@@ -30,7 +30,7 @@ __all__ = ["DeduplicatedTopic", "DeduplicationKeeper"]
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-UNKNOWN_TAIL_ENTRIES = 10_000  # entries to read if no state is stored yet
+UNKNOWN_TAIL_ENTRIES = 10_000  # most entries to read if no state is stored yet
 
 
 class DeduplicatedTopic(Protocol):
@@ -91,9 +91,10 @@ class DeduplicationKeeper:
         return deduplication
 
     async def flush(self, topics: Sequence[DeduplicatedTopic]) -> None:
-        """Store the changes of these topics in one statement. If it is refused, find and log the topic at fault.
+        """Store the changes of these topics in one statement. If it is refused, store them in ever smaller groups.
 
-        Changes that are not stored stay for the next flush. Raises psycopg.Error while the database is unavailable.
+        Logs each topic whose own changes are refused. Changes that are not stored stay for the next flush. Raises
+        psycopg.Error while the database is unavailable.
         """
         try:
             await self._flush(topics)

@@ -27,7 +27,7 @@ class FoundNamespace:
 
     exists: bool
     topics: int  # partitions not counted
-    namespaces_of_tenant: int  # 0 = there is no such tenant
+    namespaces_of_tenant: int  # 0 = the tenant has none, or does not exist
 
 
 async def find(connection: Connection, tenant: str, namespace: str) -> FoundNamespace:
@@ -41,7 +41,7 @@ async def find(connection: Connection, tenant: str, namespace: str) -> FoundName
 async def delete(connection: Connection, tenant: str, namespace: str) -> None:
     """Delete a namespace, unless it has topics. Safe to repeat.
 
-    Then delete its tenant if the tenant has no namespace left and was not created with `set_tenant`.
+    Then delete its tenant if the tenant has no namespace left, unless `set_tenant` created or changed the tenant.
     """
     async with connection.transaction():
         await connection.execute(query("namespaces", "delete"), {"tenant": tenant, "namespace": namespace})
