@@ -67,6 +67,9 @@ class DeduplicationKeeper:
         self._tasks = tasks
         self._clock = clock
         self._expiry_ms = expiry_ms
+        self._forgetting: set[int] = (
+            set()
+        )  # topics whose stored state is being deleted; nothing new is stored meanwhile
 
     async def load(self, topic: DeduplicatedTopic) -> TopicDeduplication:
         """Build the state of a topic that was just taken over. Raises GapInLog.
@@ -116,7 +119,9 @@ class DeduplicationKeeper:
         try:
             for topic in topics:
                 deduplication = topic.deduplication
-                if deduplication is not None and deduplication.is_enabled and topic.is_open:
+                if deduplication is None or not topic.is_open or topic.topic_id in self._forgetting:
+                    continue
+                if deduplication.is_enabled:
                     changed = deduplication.take_dirty()
                     if changed is not None:
                         taken[topic.topic_id] = topic, deduplication, changed
@@ -148,7 +153,9 @@ class DeduplicationKeeper:
         wanted, current = topic.policies.deduplication, topic.deduplication
         if current is not None and current.is_enabled and not wanted:
             current.is_enabled = False
-            self._tasks.keep(asyncio.create_task(_forget(topic)))
+            if topic.topic_id not in self._forgetting:
+                self._forgetting.add(topic.topic_id)
+                self._tasks.keep(asyncio.create_task(self._forget(topic)))
         elif wanted and (current is None or not current.is_enabled):
             topic.deduplication = TopicDeduplication(topic.log.ledgers.last_position())
             if current is not None:
@@ -169,10 +176,14 @@ class DeduplicationKeeper:
         elif not deduplication.has_waiting_repeats:
             topic.deduplication = None
 
-
-async def _forget(topic: DeduplicatedTopic) -> None:
-    """Delete the stored state, so that it is not loaded when deduplication is switched on again."""
-    await topic.write(
-        lambda connection, epoch: store.forget_topic(connection, topic_id=topic.topic_id, owner_epoch=epoch),
-        what="forgetting deduplication",
-    )
+    async def _forget(self, topic: DeduplicatedTopic) -> None:
+        """Delete the stored state, so that it is not loaded when deduplication is switched on again."""
+        try:
+            await topic.write(
+                lambda connection, epoch: store.forget_topic(
+                    connection, topic_id=topic.topic_id, owner_epoch=epoch
+                ),
+                what="forgetting deduplication",
+            )
+        finally:
+            self._forgetting.discard(topic.topic_id)
