@@ -72,7 +72,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A pure function of a snapshot. `window_s`: how long the symptom must last before it is reported; 0 = at once."""
+    """A pure function of a snapshot.
+
+    `window_s` is, for most rules, how long the symptom must last before it is reported; 0 = at once. The other rules'
+    modules say what their windows measure.
+    """
 
     id: str
     window_s: float

@@ -62,7 +62,7 @@ class Departure:
     client_version: str
     at_ms: int
     cause: str  # closed, lost, broker or incompatible
-    detail: str  # the broker's reason, if the cause is broker or incompatible; "" = none
+    detail: str  # why the broker ended it, or that the broker itself ended; "" = neither
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

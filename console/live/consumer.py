@@ -1,4 +1,4 @@
-"""The stream of one browser tab: `GET /live?key=topic:5&key=sub:9`, answered with one small event for each change."""
+"""The stream of one browser tab: `GET /live?key=topic:5&key=sub:9`, answered with the keys of what has changed."""
 
 from __future__ import annotations
 

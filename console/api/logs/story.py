@@ -26,8 +26,8 @@ class StoryEvent(BaseModel):
 
     event: str = Field(
         description="delivered, acked, partly_acked; asked_again, negatively_acked, timed_out, consumer_left,"
-        " consumer_switched, taken_back: it came back; dead_lettered, retry_lettered, expired, corrupt, marker,"
-        " filtered; taken_out, passed, brought_back: by an act"
+        " consumer_switched, taken_back: the message came back; dead_lettered, retry_lettered, expired, corrupt,"
+        " marker, filtered; taken_out, passed, brought_back: by an act"
     )
     at_ms: int = Field(description="it happened at this time, or between this and until_ms")
     until_ms: int
@@ -79,7 +79,7 @@ def story(request: AuthorizedRequest, topic: Path[TopicPath], spot: str) -> dict
 
     The role viewer is enough, because the story shows neither key nor payload.
     """
-    # About ten queries.
+    # At most eleven queries.
     head, found = found_message(topic.full_name, spot)
     header, states, kept = found.opened.header, states_of(found), kept_of(head)
     stories = stories_of(found, states)

@@ -66,7 +66,7 @@ class ListedTopics(Page):
 @decorate_view(with_etag)
 def topics(request: AuthorizedRequest, asked: Query[ListedTopics]) -> dict[str, Any]:
     """List topics. A partitioned topic is one row. 404 if there is no `namespace` of this name."""
-    # At most three queries.
+    # At most seven queries.
     after_value, after_name = read_token(asked.after, 0.0, "")
     page = read_topics(
         TopicsAsked(
