@@ -1,4 +1,4 @@
-"""The ASGI handler of the console's pages, and what comes before it."""
+"""The ASGI handler of the console's pages, and the filter before it."""
 
 from __future__ import annotations
 

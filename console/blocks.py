@@ -128,7 +128,7 @@ def answer(
 
 
 def _followed(sources: Sequence[Source]) -> Sequence[Source]:
-    """Return the sources with only keys that one stream can follow. Sources that lose keys are read at intervals."""
+    """Return the sources without the keys that one stream cannot follow. Those that lose keys are read at intervals."""
     keys = sorted({key for source in sources for key in source.live})
     if len(keys) <= KEYS_PER_STREAM:
         return sources

@@ -16,7 +16,7 @@ class Severity(StrEnum):
 
     STOPPED = "stopped"  # nothing drains
     SLOW = "slow"  # the backlog drains too slowly, or a part of it is blocked
-    NOTICE = "notice"  # the backlog drains, but something else needs attention
+    NOTICE = "notice"  # it does not slow the drain, but needs attention
     FINE = "fine"
 
 

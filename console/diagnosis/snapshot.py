@@ -283,7 +283,7 @@ class Snapshot:
 
     @property
     def is_draining_at_all(self) -> bool:
-        """Whether consumers ack anything, or ack so seldom that only the state shows it."""
+        """Whether consumers ack at all. If they ack seldom, only the state shows it."""
         return self.has_working_state or (self.subscription.message_rate_acked or 0) >= STILL_PER_S
 
     @property

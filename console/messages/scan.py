@@ -75,7 +75,7 @@ class Looked:
 
 
 class Scan:
-    """One search. Iterate over `hits` or `steps`; `looked` counts meanwhile, and is complete afterwards."""
+    """One search. Iterate over `hits` or `steps`; `looked` counts as the search goes, and is complete at its end."""
 
     def __init__(self, lanes: Sequence[Lane], asked: Asked, bounds: Bounds) -> None:
         self.looked = Looked(mark=asked.after)

@@ -159,7 +159,7 @@ class PublishForm(ActForm):
         return given
 
     def parameters(self) -> dict[str, Any]:
-        """Return the message, without the fields that were left empty."""
+        """Return the message. Leaves out empty fields, except the value."""
         given = self.cleaned_data
         chosen: dict[str, Any] = (
             {"null_value": True}

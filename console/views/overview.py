@@ -1,4 +1,4 @@
-"""The first page: subscriptions with problems and their causes, the sums of all rates, and the latest acts."""
+"""The first page: subscriptions with problems and their causes, the total rates, and the latest acts."""
 
 from __future__ import annotations
 

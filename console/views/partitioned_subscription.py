@@ -1,4 +1,4 @@
-"""One subscription of a partitioned topic: its sums, and a row for each partition."""
+"""One subscription of a partitioned topic: its totals, and a row for each partition."""
 
 from __future__ import annotations
 

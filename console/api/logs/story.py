@@ -41,7 +41,7 @@ class StoryEvent(BaseModel):
 
 
 class LeftOut(BaseModel):
-    """Events of messages around this one, and perhaps of this one, that were too many to record."""
+    """Events that were too many to record. They happened to messages around this one, and perhaps to this one."""
 
     at_ms: int
     until_ms: int

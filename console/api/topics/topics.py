@@ -115,7 +115,7 @@ def compaction(request: AuthorizedRequest, topic: Path[TopicPath]) -> dict[str, 
 @read(router, f"{TOPIC}/subscriptions", response=Cursors)
 @decorate_view(with_etag)
 def subscriptions(request: AuthorizedRequest, topic: Path[TopicPath], page: Query[Page]) -> dict[str, Any]:
-    """List the cursors of a topic: one for each subscription, or for each of its partitions."""
+    """List the cursors of a topic: one for each subscription. Each partition has its own cursors."""
     # Six queries.
     facts = found_topic(topic.full_name)
     after, after_partition = read_token(page.after, "", -2)
