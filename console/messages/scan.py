@@ -67,7 +67,7 @@ class Looked:
     bytes: int = 0
     matched: int = 0
     unjudged: Counter[Trouble] = field(default_factory=Counter)  # entries that the filters could not judge
-    gone: int = 0  # entries that were trimmed during the search
+    gone: int = 0  # entries that were trimmed or moved to other storage during the search
     oldest_ms: int = 0  # when the oldest and the newest opened entry were stored; 0 = none
     newest_ms: int = 0
     stopped_by: StoppedBy = "end"

@@ -55,7 +55,7 @@ class StoryOnSubscription(BaseModel):
     state: Literal["acked", "in flight", "delayed", "unacked"]
     events: list[StoryEvent]
     left_out: LeftOut | None
-    is_cut: bool = Field(description="older events may be recorded too")
+    is_cut: bool = Field(description="true: older events may be recorded too")
 
 
 class DeliveryStory(BaseModel):
@@ -70,7 +70,7 @@ class DeliveryStory(BaseModel):
     kept_ms: int = Field(description="how long events are kept")
     words: str = Field(description="what is recorded, and what is not")
     subscriptions: list[StoryOnSubscription]
-    subscriptions_are_all: bool = Field(description="false: the topic has more than these, the first by name")
+    subscriptions_are_all: bool = Field(description="false: the topic has more; these are the first by name")
 
 
 @read(router, f"{TOPIC}/messages/{{name:spot}}/story", response=DeliveryStory)
