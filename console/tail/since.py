@@ -20,7 +20,7 @@ _SINCE: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,15})@((?:[0-9]{1,19}:[0-9]{1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Since:
-    """The last entry of each log at the last look, and the sums of all looks so far."""
+    """The last entry of each log at the last look, and the counts of all looks so far."""
 
     matched: int  # messages
     skipped: int  # entries
