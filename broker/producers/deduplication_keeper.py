@@ -69,7 +69,7 @@ class DeduplicationKeeper:
         self._expiry_ms = expiry_ms
         self._forgetting: set[int] = (
             set()
-        )  # topics whose stored state is being deleted; nothing new is stored meanwhile
+        )  # topics whose old state is being deleted; none is stored meanwhile
 
     async def load(self, topic: DeduplicatedTopic) -> TopicDeduplication:
         """Build the state of a topic that was just taken over. Raises GapInLog.
