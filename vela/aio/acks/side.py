@@ -198,7 +198,7 @@ class AckSide(AckSender):
         return acks.acked_messages(ledger_id, entry_id)
 
     def is_duplicate(self, ledger_id: int, entry_id: int, batch_index: int = -1) -> bool:
-        """Return whether an arriving message was acked here, and the broker has not processed the ack yet."""
+        """Return whether an arriving message was acked here, and the ack was not sent yet."""
         return bool(self._acks.acked_messages(ledger_id, entry_id) >> max(batch_index, 0) & 1)
 
     def unacked_messages(self, ledger_id: int, entry_id: int, batch_size: int) -> int:

@@ -150,7 +150,7 @@ class Deliveries:
         return self._untaken.find(set(positions))
 
     def taken(self, message: Message) -> None:
-        """Count a message that the application got. A message of an earlier connection restores no permit."""
+        """Count a message that the application got, and restore its permit. Ignores messages of earlier connections."""
         if self.is_current(message):
             self.count(message)
 
