@@ -165,7 +165,7 @@ class Deliveries:
         self.flow.taken(message)
 
     def untaken(self, message: Message) -> None:
-        """Undo `taken` for a message that did not reach the application and goes back into the queue."""
+        """Undo the counts and the permit of `taken`, for a message that goes back into the queue."""
         if self.is_current(message):
             self.counters.messages_received -= 1
             self.counters.bytes_received -= len(message.body.payload)
