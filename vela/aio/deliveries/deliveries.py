@@ -1,8 +1,8 @@
 """The messages of one consumer, from their delivery until they are acked or delivered again.
 
-A delivery goes through `Intake` and, with a dead-letter policy, through `Letters`; then its messages wait for the
-application in a queue. `AckSide` keeps the acks and requests redelivery. This module has what these parts share: the
-permits, the read position, the counters and the epoch.
+A delivery goes through `Intake` and, with dead letters or retry letters, through `Letters`; then its messages wait for
+the application in a queue. `AckSide` keeps the acks and requests redelivery. This module has what these parts share:
+the permits, the read position, the counters and the epoch.
 """
 
 from __future__ import annotations
