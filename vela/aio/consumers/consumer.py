@@ -155,8 +155,8 @@ class Consumer(ABC):
         On Exclusive and Failover it waits until the message has arrived, up to the client's operation timeout, because
         a message that is discarded on arrival does not count. On Shared and Key_Shared it returns the broker's answer
         without waiting, because another consumer may get the message first. It also does not wait if the message may
-        never wait here: with a listener, while paused, while inactive on Failover, without a queue, or with a memory
-        limit. Raises the errors of `get_last_message_id`. Safe to cancel.
+        not arrive or may go to a listener: while paused, while inactive on Failover, without a queue, with a memory
+        limit, or with a listener. Raises the errors of `get_last_message_id`. Safe to cancel.
         """
 
     @abstractmethod
