@@ -152,7 +152,7 @@ class AckSender:
     def discard(self, ledger_id: int, entry_id: int, reason: ValidationError) -> None:
         """Ack a damaged entry, and tell the broker the reason.
 
-        Does nothing without a connection, because the broker then delivers the entry again, nor on a non-persistent
+        Does nothing without a connection, because the broker then delivers the entry again, or on a non-persistent
         topic, which stores no acks.
         """
         link = self._owner.connection()
