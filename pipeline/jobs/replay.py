@@ -34,7 +34,7 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
 
     The job pins the range before it publishes the first message, and names its producers after `write_id`. So a run
     that continues this one publishes the same messages, and a topic with deduplication stores each of them once.
-    Raises PipelineError. If more than `limit` messages match, it raises before it publishes any.
+    Raises PipelineError. If more than `limit` messages match, a run that is no preview raises before it publishes any.
     """
     options = request.options
     source = request.source(onCorrupt="fail")
