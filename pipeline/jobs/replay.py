@@ -102,7 +102,8 @@ def _counted(
 ) -> tuple[int, int, list[int], list[dict[str, Any]]]:
     """Return the number of fresh messages, the number left out, the fresh ones' schema versions, and samples of them.
 
-    Counts everything in one query, because each query reads the whole range from the database again.
+    All numbers come from one query, because each query reads the range from the database again. The samples need a
+    second query.
     """
     try:
         ((all_messages, messages, versions),) = chosen.selectExpr(
