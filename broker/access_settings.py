@@ -36,7 +36,7 @@ def _files(text: str) -> tuple[Path, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessSettings(DoorSettings):
-    """Settings of authentication, and of roles that may do everything."""
+    """Settings of authentication, and of roles with special rights."""
 
     authentication: Annotated[
         tuple[str, ...],

@@ -562,7 +562,7 @@ class BrokerSettings(AccessSettings):
 
     @property
     def https_url(self) -> str:
-        """The broker's HTTP port with TLS, as a URL; "" if it is not open."""
+        """The URL at which clients reach the broker's HTTP port with TLS; "" if there is none."""
         if self.advertised_http_url.startswith("https:"):
             return self.advertised_http_url
         port = self.open_ports.get("VELA_HTTP_TLS_PORT")

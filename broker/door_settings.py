@@ -37,7 +37,7 @@ _FixedPort = Annotated[int | None, PlainValidator(partial(_port, least=1))]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoorSettings(LoginSettings):
-    """Settings of ports and certificates, and limits for each client."""
+    """Settings of ports and certificates, and limits on connections and requests."""
 
     http_port: Annotated[
         _Port, Variable("VELA_HTTP_PORT", "TCP port", "WebSocket, pulls, metrics and probes")

@@ -1,7 +1,7 @@
 """Celery's messages in Vela's own PostgreSQL: one table, and one connection for each channel.
 
-A worker sleeps until PostgreSQL notifies it of a message. The worker also looks for messages every five seconds,
-because a notification may be lost.
+PostgreSQL notifies the worker of each message. The worker also looks for messages every five seconds, because a
+notification may be lost.
 
 kombu's transport over SQLAlchemy also uses tables, but it keeps every message, and finds new messages only by looking
 at its tables once a second. Changing that would take more code than the statements used here, and importing SQLAlchemy

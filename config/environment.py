@@ -60,13 +60,17 @@ def libpq_option(value: str) -> str:
     return re.sub(r"([\\\s])", r"\\\1", value)
 
 
+# Python's own error would quote a part of a password that contains a slash.
+_UNREADABLE = "and in this one the host or port is wrong, or the password has a / that is not written as %2F"
+
+
 def _usable(url: str) -> str:
     takes = f"it takes {DATABASE_URL_SHAPE}"
     try:
         parts = urlsplit(url)
         _ = parts.port
-    except ValueError as error:
-        raise ValueError(f"{takes}, and this one cannot be read: {error}") from None
+    except ValueError:
+        raise ValueError(f"{takes}, {_UNREADABLE}") from None
     if parts.scheme not in ("postgres", "postgresql"):
         raise ValueError(f"{takes}, and this one begins with {parts.scheme or 'no scheme'!r}")
     if not parts.path.strip("/"):
@@ -82,8 +86,8 @@ def _smtp_url(url: str) -> str:
     try:
         parts = urlsplit(url)
         _ = parts.port
-    except ValueError as error:
-        raise ValueError(f"it takes {SMTP_SHAPE}, and this one cannot be read: {error}") from None
+    except ValueError:
+        raise ValueError(f"it takes {SMTP_SHAPE}, {_UNREADABLE}") from None
     if parts.scheme not in _SMTP_PORTS or not parts.hostname:
         raise ValueError(f"it takes {SMTP_SHAPE}")
     return url

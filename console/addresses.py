@@ -1,8 +1,8 @@
 """Topic and subscription names in addresses: readable for usual names, exact for all.
 
 persistent://public/default/orders is /t/persistent/public/default/orders. A server decodes %2F before it routes, and
-browsers resolve dot segments. So an address writes a slash or tilde inside a name, and a name made of dots, with `~`
-and two hexadecimal digits.
+browsers resolve dot segments. So an address replaces a slash or tilde inside a name, and each dot of a name made only
+of dots, by `~` and two hexadecimal digits.
 """
 
 from __future__ import annotations

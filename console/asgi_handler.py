@@ -1,4 +1,4 @@
-"""The ASGI handler of the console's pages, and what comes before it."""
+"""The ASGI handler of the console's pages, and the filter before it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _readable_type(value: bytes) -> bytes:
 
 
 class PagesHandler(ASGIHandler):
-    """Django's handler, except that the server cannot cancel a request.
+    """Django's handler, except that a request runs to its end even if the server cancels it.
 
     The server cancels a request that still runs a second after its browser has left. Django would then not return the
     request's connections to the pool, and after eight such requests every page would answer 503.

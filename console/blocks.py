@@ -79,7 +79,7 @@ class Block:
 
     @property
     def trigger(self) -> str:
-        """The hx-trigger value: htmx reads the block again on events with its keys, and every `every_s` seconds."""
+        """The hx-trigger value: the events with the block's keys, the time `every_s`, and the event `refresh`."""
         events = [f"sse:{key} delay:{TOGETHER_MS}ms" for key in self.live]
         polls = [f"every {self.every_s}s"] if self.every_s else []
         return ", ".join([*events, *polls, "refresh"])
@@ -128,7 +128,7 @@ def answer(
 
 
 def _followed(sources: Sequence[Source]) -> Sequence[Source]:
-    """Return the sources with only keys that one stream can follow. Sources that lose keys are read at intervals."""
+    """Return the sources without the keys that one stream cannot follow. Those that lose keys are read at intervals."""
     keys = sorted({key for source in sources for key in source.live})
     if len(keys) <= KEYS_PER_STREAM:
         return sources

@@ -34,7 +34,7 @@ def marked(text: object) -> SafeString:
 
 
 def one_line(text: str) -> str:
-    """Return a text with a space for each line break and the indentation beside it, as for JSON in a row of a list."""
+    """Return a text with one space for each line break and the indentation around it, so that it fits into a row."""
     return _LINE_BREAK.sub(" ", text).strip()
 
 

@@ -50,7 +50,10 @@ class _Failed(Exception):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line. Return 0 if the job succeeded, 1 if it failed and reported why in one sentence."""
+    """Run the command line. Return 0 if the job succeeded, 1 if it failed and reported why in one sentence.
+
+    Return 130 if the user interrupted it.
+    """
     given = sys.argv[1:] if arguments is None else list(arguments)
     return _supervised() if given == ["--supervised"] else _in_a_terminal(given)
 

@@ -21,7 +21,7 @@ _SUFFIXES: Final = (".py", ".sql")
 def send_code(spark: SparkSession) -> None:
     """Let the executors of a cluster import the packages that this process runs. Safe to repeat.
 
-    Does nothing if Spark runs on this machine, or with Spark Connect, where the server must have the packages.
+    Does nothing with a local master, or with Spark Connect, where the server must have the packages.
     """
     context = getattr(spark, "sparkContext", None)  # a Spark Connect session has none
     if context is None or context.master.startswith("local"):

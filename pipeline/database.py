@@ -44,7 +44,8 @@ def reading(options: DatabaseOptions, what: str) -> Iterator[Connection]:
     """Open a read-only connection for the block. Errors begin with `what`, which describes the block's work.
 
     The connection is in autocommit mode: an open transaction's snapshot would prevent vacuum from removing dead rows in
-    the whole database. Raises DatabaseUnavailable, even for errors of the statements in the block.
+    the whole database. Raises InvalidOption for a URL that cannot be read, and DatabaseUnavailable if the database
+    cannot be used, even if only a statement in the block shows that.
     """
     with _connected(options, what, "on") as connection:
         yield connection
@@ -52,7 +53,7 @@ def reading(options: DatabaseOptions, what: str) -> Iterator[Connection]:
 
 @contextmanager
 def storing(options: DatabaseOptions, what: str) -> Iterator[Connection]:
-    """Open a connection that may write, for the block. Raises DatabaseUnavailable like `reading`."""
+    """Open a connection that may write, for the block. Raises the errors of `reading`."""
     with _connected(options, what, "off") as connection:
         yield connection
 

@@ -119,7 +119,10 @@ class OptionValues:
 
 
 def full_topic_name(text: str, where: str = "option topic") -> str:
-    """Return the full name of `orders` or `tenant/namespace/orders`. Raises InvalidOption if it cannot be stored."""
+    """Return the full name of `orders` or `tenant/namespace/orders`.
+
+    Raises InvalidOption if the text is not a topic name, or if the topic is non-persistent.
+    """
     try:
         name = TopicName.parse(text.strip())
     except InvalidTopicName as error:

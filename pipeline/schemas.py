@@ -118,7 +118,7 @@ def sink_schemas(*, url: str, topic: str, versions: Collection[int] | None = Non
 
 
 def _stored(url: str, topic: str) -> tuple[str, list[_StoredSchema]]:
-    """Return the name that a topic's schemas have, and all versions."""
+    """Return the topic name under which the schemas are stored, and all versions."""
     database = _Database(
         url=OptionValues({"url": url}, ["url"]).database_url("url"),
         statement_timeout_ms=_STATEMENT_TIMEOUT_MS,

@@ -30,10 +30,11 @@ class Authentication:
     """The name by which the broker knows the authentication method."""
 
     def data(self) -> bytes | Awaitable[bytes]:
-        """Return the credentials. The client calls this for each connection and each challenge.
+        """Return the credentials.
 
-        This method runs on the client's event loop, so slow work belongs in the awaitable. If it raises, the caller
-        gets ErrorGettingAuthenticationData.
+        A client calls this for each connection and each challenge, and a pull consumer for each request. It runs on the
+        client's event loop, so slow work belongs in the awaitable. If it raises, the caller gets
+        ErrorGettingAuthenticationData.
         """
         return b""
 
@@ -55,8 +56,8 @@ class AuthenticationDisabled(Authentication):
 class AuthenticationToken(Authentication):
     """A token, usually a JSON Web Token.
 
-    `token` can be a function or a coroutine function that returns it. The client calls it for each connection and each
-    challenge, so tokens may expire.
+    `token` can be a function or a coroutine function that returns it. The client calls it each time it sends the token,
+    so tokens may expire.
     """
 
     method = "token"

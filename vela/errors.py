@@ -140,7 +140,7 @@ PulsarException = VelaError
 
 
 class UnknownError(VelaError):
-    """The broker or the client failed for another reason; the text has the cause."""
+    """The broker or the client failed for a reason that has no class here; the text has the cause."""
 
     code = Result.UnknownError
     retriable = True
@@ -272,7 +272,7 @@ class ProducerBusy(VelaError):
 
 
 class TooManyLookupRequestException(VelaError):
-    """The client or the broker has reached its limit of lookups at the same time."""
+    """The client or the broker has reached its limit of concurrent lookups."""
 
     code = Result.TooManyLookupRequestException
     retriable = True
@@ -413,7 +413,7 @@ class TransactionNotFound(VelaError):
 
 
 class ProducerFenced(VelaError):
-    """Another producer has exclusive access to the topic. This producer cannot be used again: create another."""
+    """This producer cannot get, or has lost, exclusive access to the topic. It cannot be used again: create another."""
 
     code = Result.ProducerFenced
 

@@ -51,7 +51,7 @@ class ReceivedEntry:
     ledger_id: int
     entry_id: int
     partition: int  # -1: the topic is not partitioned
-    redelivery_count: int  # how often the broker delivered the entry before
+    redelivery_count: int  # how often consumers asked to get the entry again, by the broker's count
     batch_size: int  # messages in the batch, 0 = not a batch
     schema: DecodesMessages | None  # None = values are bytes
     chunks: tuple[MessageId, ...]  # the ids of a chunked message's chunks, in order
@@ -92,8 +92,8 @@ class MessageId:
     """The position of a message: ledger, entry, and its index if the entry is a batch.
 
     Ids are ordered by ledger, entry, batch index and then partition. Equal ids identify the same message of a topic.
-    They are hashable, and nothing but their topic can be changed. A copied or pickled id is like one that was
-    serialized and read back. Comparing ids of different topics has no meaning.
+    They are hashable, and nothing but their topic can be changed. A copied or pickled id keeps its topic, but not
+    `received()`. Comparing ids of different topics has no meaning.
     """
 
     __slots__ = (
@@ -340,7 +340,10 @@ class Message:
         return self.entry.topic
 
     def redelivery_count(self) -> int:
-        """Return how often the message was redelivered to the subscription before, by the broker's count."""
+        """Return how often consumers asked to get the message again, by the broker's count.
+
+        It is 0 at the first delivery, and always for Exclusive and Failover subscriptions, where Vela does not count.
+        """
         return self.entry.redelivery_count
 
     def schema_version(self) -> bytes:

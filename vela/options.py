@@ -68,7 +68,7 @@ class PartitionsRoutingMode(NamedNumber):
 
     UseSinglePartition = 0  # one partition, chosen at random when the producer is created
     RoundRobinDistribution = 1  # all partitions in turn
-    CustomPartition = 2  # the partition that `message_router` returns
+    CustomPartition = 2  # the partition that `message_router` returns, for messages with a key too
 
 
 class HashingScheme(NamedNumber):
@@ -83,7 +83,7 @@ class ProducerAccessMode(NamedNumber):
     """Whether a producer shares its topic with others."""
 
     Shared = 0
-    Exclusive = 1  # exclusive access, or the error ProducerBusy
+    Exclusive = 1  # exclusive access, or the error ProducerFenced
     WaitForExclusive = 2  # waits until the other producers have left
     ExclusiveWithFencing = 3  # closes the other producers
 
@@ -201,7 +201,7 @@ class ConsumerBatchReceivePolicy:
     def __init__(
         self, max_num_message: int = -1, max_num_bytes: int = 10 * 1024 * 1024, timeout_ms: int = 100
     ) -> None:
-        """0 or less turns a limit off. Raises ValueError if all three are off, or if one is not a whole number."""
+        """0 or less turns a limit off. Raises ValueError if all are off, or if one is not a whole number below 2^63."""
         for limit in (max_num_message, max_num_bytes, timeout_ms):
             if not isinstance(limit, int) or limit >= 1 << 63:
                 raise ValueError(f"the limits of a batch receive must be 64-bit whole numbers, not {limit!r}")

@@ -62,7 +62,7 @@ def _compare(name: str, options: argparse.Namespace) -> None:
 
 
 def _measure(work: Work, server: Server, generator: Generator, options: argparse.Namespace) -> list[Figure]:
-    """Return the figures that the work names. The note of each is the CPU time per message of the last run."""
+    """Return the figures that the work names. The note of each has the last run's CPU time and commits per message."""
     runs: dict[str, list[float]] = {figure: [] for figure in work.figures}
     note = ""
     for _ in range(options.repeats):

@@ -13,7 +13,7 @@ class Server:
     """One started server."""
 
     url: str  # for the load generator
-    protocol: str  # the generator's name for it: pulsar, nats, rabbitmq or pgmq
+    protocol: str  # the generator's name for it: pulsar, nats, rabbitmq or pgmq; a `loader` ignores it
     facts: Mapping[str, str]  # versions and settings, as they are printed
     cpu_s: Callable[[], Mapping[str, float]]  # CPU seconds so far, by part of the server
     loader: Sequence[str] = ()  # a program that loads it instead of the generator, with the same options

@@ -20,9 +20,9 @@ __all__ = ["ask"]
 PAYLOAD_BYTES = 100
 DUE_PER_S = 5000
 _FAR_MS = 24 * 3600 * 1000
-_PRELOAD_PER_S = 20_000  # the least rate: at this one, publishing would end when the first message is due
+_PRELOAD_PER_S = 20_000  # at this rate, publishing ends five seconds before the first message is due
 _WINDOW = 1000
-_CACHE_ENTRIES = 150_000  # entries of one such payload, more than the broker's tail cache holds
+_CACHE_ENTRIES = 150_000  # entries of one payload each, more than the broker's tail cache holds
 _MEMORY = Goal(at_most=100.0)
 _LATE = Goal(at_most=100.0)
 

@@ -26,7 +26,7 @@ _P99 = Goal(at_most=50.0)
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Publish at a fixed rate. A message arrives when all waiters of its topic have it. They pull again at once."""
+    """Publish at a fixed rate. A message has arrived when all waiters of its topic have it. They pull again at once."""
     figures: list[Figure] = []
     for waiters in (setting.sized(TOPICS, TOPICS // 10), setting.sized(WAITERS, WAITERS // 10)):
         runs = []

@@ -102,7 +102,7 @@ class Authentication:
     def refresh(self) -> bool:
         """Read the files that have changed, and begin to fetch the issuers' keys that are due. Call it once a second.
 
-        Return whether passwords have changed, so that open connections must be checked again.
+        Return whether the password file has changed, so that open connections must be checked again.
         """
         has_new_keys = self._keys.refresh()
         if self.issuers.turn() or has_new_keys:

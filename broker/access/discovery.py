@@ -22,7 +22,7 @@ MAX_BYTES: Final = 1024 * 1024  # of one document
 
 
 class IssuerAway(Exception):
-    """An issuer does not answer, or its answer cannot be used. The message says which."""
+    """The keys of an issuer cannot be read. The message says why."""
 
 
 def fetch_keys(issuer: str, settings: AccessSettings) -> dict[str, TokenKey]:

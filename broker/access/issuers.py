@@ -149,6 +149,7 @@ class _Issuer:
         self._asked_s: float | None = None  # when the broker last began to read them
         self._error = ""  # why the last attempt failed
         self._is_changed = False
+        self._were_usable = False  # when `take_change` last looked
         self._lock = Lock()
 
     def state(self) -> IssuerState:
@@ -160,9 +161,12 @@ class _Issuer:
 
     def key(self, origin: TokenOrigin) -> TokenKey | None:
         """Return the key of a token; None if the key is unknown, or the keys were read too long ago."""
-        if self._read_s is None or self._now_s() - self._read_s > self._settings.openid_keys_expiry_s:
-            return None
-        return key_of(origin, self._keys)
+        return key_of(origin, self._keys) if self._are_usable() else None
+
+    def _are_usable(self) -> bool:
+        return (
+            self._read_s is not None and self._now_s() - self._read_s <= self._settings.openid_keys_expiry_s
+        )
 
     def is_due(self) -> bool:
         """Return whether the keys should be read again, in the background."""
@@ -225,6 +229,8 @@ class _Issuer:
         self._keys, self._read_s = keys, self._now_s()
 
     def take_change(self) -> bool:
-        """Return whether the issuer's keys have changed since the last call."""
-        is_changed, self._is_changed = self._is_changed, False
+        """Return whether the issuer's keys have changed, or have become too old to use, since the last call."""
+        are_usable = self._are_usable()
+        is_changed = self._is_changed or (self._were_usable and not are_usable)
+        self._is_changed, self._were_usable = False, are_usable
         return is_changed

@@ -41,7 +41,7 @@ class Passwords:
         self._hosts: Counter[str] = Counter()
 
     def refresh(self) -> bool:
-        """Read the file if it has changed, and return whether it has other users or passwords."""
+        """Read the file if it has changed. Return whether its new content is in use."""
         if not self._file.refresh():
             return False
         self._known.clear()

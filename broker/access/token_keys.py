@@ -42,7 +42,7 @@ class TokenKeys:
         return (*self._fixed, *(each.value for each in self._files))
 
     def refresh(self) -> bool:
-        """Read the files that have changed, and return whether a key is new.
+        """Read the files that have changed. Return whether the new content of one is in use.
 
         If a file is gone or cannot be used, its old key stays in use, and the log says so once for each change.
         """

@@ -37,7 +37,7 @@ class WatchedFile(Generic[T]):
             raise SettingInvalid(f"{variable}: {path} cannot be used: {error}") from None
 
     def refresh(self) -> bool:
-        """Read the file if it has changed, and return whether its value is new.
+        """Read the file if it has changed. Return whether its new content is in use.
 
         If the file is gone or cannot be used, the old value stays in use, and the log says so once for each change.
         """

@@ -28,7 +28,7 @@ class ReasonMissing(ActInvalid):
 
 
 class OwnRequests:
-    """Asks the runner of this process, which answers as soon as the act is stored."""
+    """Asks the runner of this process, which looks at a request as soon as it is stored."""
 
     def __init__(self, runner: ActRunner) -> None:
         self._runner = runner

@@ -109,7 +109,7 @@ class ActView:
 
     @property
     def new_plan(self) -> int | None:
-        """Return the id of the act with the new preview, if this apply would have done more than planned."""
+        """Return the id of the act with the new preview, if this apply was refused because its plan no longer held."""
         return (self.result or {}).get("new_plan")
 
     @property
@@ -265,7 +265,10 @@ def refuse(act_id: int, *, who: str, origin: str, reason: str = "") -> ActView:
 
 
 def full_name(kind: str, name: str) -> str:
-    """Return the full name of a topic or namespace, as `plan` expects it, from a short one. Raises ActRefused."""
+    """Return the full name of a topic or namespace, as `plan` expects it, from a short one.
+
+    Raises ActRefused if the name is not valid or the kind is unknown.
+    """
     try:
         if find_kind(kind).scope in (Scope.NAMESPACE, Scope.NEW_NAMESPACE):
             return "/".join(parse_namespace(name))

@@ -246,7 +246,7 @@ class ActRunner:
             await store.wake_requester(connection, act.act_id)
 
     async def _resume(self) -> None:
-        """Continue the long work that an earlier broker left, and end the commands that its clients had begun.
+        """Continue the long work of an earlier broker, and end the client commands, evictions and expiries it left.
 
         Later calls do nothing.
         """

@@ -84,7 +84,7 @@ class DelayedEntries:
     def begin_refill(self) -> DueEntry:
         """Begin a refill and return the entry after which to read rows. Entries added during the read are not lost.
 
-        Raises ValueError if no refill is needed.
+        Raises ValueError if the near window has all rows.
         """
         if self.horizon is None:
             raise ValueError("the near window is complete; there is nothing to read")
@@ -112,7 +112,10 @@ class DelayedEntries:
         self._late = []
 
     def pop_due(self, limit_ms: int, *, most: int) -> list[Position]:
-        """Remove and return at most `most` entries due at or before `limit_ms`, the earliest first."""
+        """Remove and return at most `most` entries due at or before `limit_ms`.
+
+        Entries with a row come first, then those without, each in the order of their due times.
+        """
         popped: list[Position] = []
         for heap in (self._near, self._unstored):
             while heap and len(popped) < most and heap[0] >> _DUE_SHIFT <= limit_ms:

@@ -42,7 +42,7 @@ class SubscriptionNotFound(BrokerError):
 
 
 class SubscriptionBusy(BrokerError):
-    """Consumers of another type are connected, or the cursor is being reset."""
+    """Consumers of another type or Key_Shared mode are connected, or the cursor is being reset."""
 
     code = "ConsumerBusy"
     retriable = True
@@ -80,7 +80,7 @@ class NotAllowed(BrokerError):
 
 
 class IncompatibleSchema(BrokerError):
-    """The schema is not valid, or not compatible with the earlier schemas of its topic."""
+    """A schema is not valid or not compatible with its topic's schemas, or a payload does not match its schema."""
 
     code = "IncompatibleSchema"
 

@@ -31,7 +31,10 @@ _ENTRY_MASK: Final = (1 << _ENTRY_BITS) - 1
 
 
 def packed(position: Position) -> int:
-    """Return a position as an int that sorts in the same order. An int takes less memory."""
+    """Return a position as an int that sorts in the same order. An int takes less memory.
+
+    The entry id must not be negative.
+    """
     return position[0] << _ENTRY_BITS | position[1]
 
 

@@ -1,4 +1,4 @@
-"""What doors find out about an entry before it is stored: its flags, and whether its consumers could take it."""
+"""What doors find out about an entry before it is stored: its flags, and whether consumers could assemble the chunk."""
 
 from __future__ import annotations
 

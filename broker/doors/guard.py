@@ -87,7 +87,10 @@ class GuardedBroker:
                 self._check(action, subject)
 
     def is_locked(self) -> bool:
-        """Return whether requests are checked: the client has not authenticated, or the broker asks for credentials."""
+        """Return whether requests are checked.
+
+        They are if the client has not authenticated, or if the broker asks for credentials.
+        """
         return self.principal is None or self._broker.access.is_on
 
     def _check(self, action: Action, subject: Subject) -> None:

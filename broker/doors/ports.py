@@ -124,7 +124,7 @@ class ConsumerPort(Protocol):
 
     @property
     def name(self) -> str:
-        """The name that the client gave."""
+        """The name that the client gave, or that the door generated."""
 
     @property
     def topic_name(self) -> TopicName:
@@ -313,7 +313,10 @@ class SchemasPort(Protocol):
     """The schemas of topics."""
 
     async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
-        """Return a version of a topic's schema, None = the latest. Raises SchemaNotFound, IncompatibleSchema."""
+        """Return one version of a topic's schema, or the latest if `version` is None.
+
+        Raises SchemaNotFound, IncompatibleSchema.
+        """
 
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
         """Return this schema's version. Store the schema if it is new. Raises IncompatibleSchema, TopicNotFound."""

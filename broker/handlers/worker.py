@@ -73,8 +73,8 @@ async def run_handlers(
 ) -> None:
     """Serve until `stopping` is set. Calls under way then have `stop_timeout_s` seconds to end.
 
-    The messages of calls that return in time are acked. A call that has not ended in time is abandoned in its daemon
-    thread, and its message is delivered again.
+    The messages of calls that return in time are acked. A call that has not ended in time is abandoned, and its message
+    is delivered again.
     """
     threads = CallThreads(sum(each.concurrency for each in handlers if not each.is_async), "handler")
     runners = [_Runner(each, client, threads) for each in handlers]

@@ -21,7 +21,7 @@ _LINGER_S: Final = 5.0  # time for a peer that failed the handshake to read the 
 class TlsConnection(asyncio.Protocol, asyncio.Transport):
     """A protocol for the socket's transport below, and a transport for the protocol above.
 
-    This class buffers nothing. It encrypts written bytes into the transport below, whose flow control reaches the
+    This class keeps no written bytes. It encrypts them into the transport below, whose flow control reaches the
     protocol above. The protocol above gets `connection_made` after the handshake, and no call if the handshake fails.
     """
 
@@ -146,7 +146,10 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
     # -- for the protocol above ----------------------------------------------------------------------------------
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return a fact from the socket's transport, or `peercert`: the client's checked certificate, {} or None."""
+        """Return a fact from the socket's transport.
+
+        `peercert` is the client's checked certificate; {} or None if there is none.
+        """
         if name == "peercert":
             return self._tls.getpeercert()
         return self._transport.get_extra_info(name, default)
@@ -185,7 +188,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         return False
 
     def get_write_buffer_size(self) -> int:
-        """Return how many encrypted bytes the peer has not received."""
+        """Return how many encrypted bytes still wait in this process."""
         return self._transport.get_write_buffer_size()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:

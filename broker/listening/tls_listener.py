@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class TlsListener:
-    """Listens between `start` and `stop`. Each connection gets the certificate that is in use when it begins."""
+    """Listens between `start` and `stop_accepting`. Each connection gets the certificate in use when it begins."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ class SegmentDrops:
         self.copied_entries = 0
 
     async def turn(self) -> bool:
-        """Drop empty segments, then empty one more segment and drop it. Return whether anything was done.
+        """Drop empty segments, then empty one more segment and drop it. Return whether to call this again at once.
 
         Raises psycopg.Error if the database fails or refuses. Safe to repeat. Cancel it only when the broker stops:
         after a cancellation, the log in memory may still look for a ledger in the segment that the ledger has left.

@@ -1,4 +1,4 @@
-"""The common part of the commands that move a cursor: plan, show the plan, ask, apply, and say how to undo."""
+"""The common part of the commands that apply an act: plan, show the plan, ask, apply, and say how to undo."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ActCommand(BaseCommand):
             "--allow-drift",
             type=int,
             metavar="N",
-            help="apply even if up to N more messages than planned are redelivered (default: as planned; 0: none)",
+            help="accept up to N more redelivered or lost messages than planned (default: the plan's number)",
         )
 
     def run_act(self, kind: str, parameters: Mapping[str, object], options: Mapping[str, Any]) -> None:

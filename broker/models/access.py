@@ -16,7 +16,7 @@ class GrantedPermission(models.Model):
     topic = models.TextField(db_default="")  # full name, without a partition
     subscription = models.TextField(db_default="")  # its name, on any topic in the namespace
     role = models.TextField()
-    permission = models.CharField(max_length=16)  # broker.core.access.permissions, or admin of a tenant
+    permission = models.CharField(max_length=16)  # a value of Permission; on a tenant, admin
 
     class Meta:
         db_table = "vela_permission"

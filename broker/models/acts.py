@@ -45,7 +45,7 @@ class Act(models.Model):
     result = models.JSONField(null=True)
     error = models.TextField(default="")
     error_code = models.CharField(max_length=64, db_default="")  # the same codes that clients get
-    progress = models.JSONField(null=True)  # of long work, or the end of the log before a publish
+    progress = models.JSONField(null=True)  # of long work; for a publish, the end of the log before it
     message = models.BinaryField(null=True)  # the entry that a publish stores, until it is stored or refused
     who = models.TextField()
     origin = models.TextField()  # "console 127.0.0.1", "command line", "client 127.0.0.1:5123"
@@ -54,8 +54,8 @@ class Act(models.Model):
     cursor_before = models.BinaryField(null=True)  # snapshot for undo
     acked_since = models.BinaryField(null=True)  # acks of entries that the act passed, while it can be undone
     undo_of = models.ForeignKey("self", models.SET_NULL, null=True)
-    # The act on several partitions of which this act is one partition's part. The unique constraint serves as the
-    # index.
+    # Set if this act is one partition's part of an act on several partitions: that whole act. The unique constraint
+    # serves as the index.
     part_of = models.ForeignKey("self", models.SET_NULL, null=True, related_name="parts", db_index=False)
     undo_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -28,7 +28,7 @@ class _StatsPoint(models.Model):
     pk = models.CompositePrimaryKey("at_ms", "topic_id", "subscription_id")
     at_ms = models.BigIntegerField()  # when the bucket begins
     topic_id = models.BigIntegerField()  # 0 = all topics together
-    subscription_id = models.BigIntegerField()  # 0 = the topic, with the sums of its subscriptions
+    subscription_id = models.BigIntegerField()  # 0 = the topic, with totals over its subscriptions
     messages_in = models.BigIntegerField(null=True)  # NULL for a subscription, like bytes_in
     bytes_in = models.BigIntegerField(null=True)
     messages_out = models.BigIntegerField()
@@ -93,9 +93,9 @@ class StatsProgress(models.Model):
 class DeliveryStory(models.Model):
     """Events of one kind for a run of entries on one subscription, from `at_ms` to `until_ms`.
 
-    A policy decides which events are kept. A run has at most 1,024 entries, so a row about an entry begins at most
-    1,023 entries before that entry. Only rows that count left-out events have longer runs, so those rows have a
-    separate index. There are no foreign keys: rows of deleted subscriptions expire like the others.
+    A policy decides which events are kept. Rows that count left-out events may have runs of any length, so they have a
+    separate index. In all other rows a run has at most 1,024 entries, so a row about an entry begins at most 1,023
+    entries before that entry. There are no foreign keys: rows of deleted subscriptions expire like the others.
     """
 
     id = models.BigIntegerField(primary_key=True)  # rises in the order in which the rows began

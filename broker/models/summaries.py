@@ -33,7 +33,7 @@ class TopicSummary(models.Model):
     last_append_ms = models.BigIntegerField()  # 0 = never
     max_backlog_messages = models.BigIntegerField(db_index=True)  # of its worst subscription
     subscriptions = models.IntegerField(db_default=0)  # number of durable subscriptions
-    worst_subscription = models.TextField(db_default="")  # that subscription's name; "" = nothing waits
+    worst_subscription = models.TextField(db_default="")  # the one with the largest backlog; "" = no backlog
     message_rate_acked = models.FloatField(db_default=0.0)  # per second, of all its durable subscriptions
     # When its last client left. Has no meaning while clients are connected.
     last_used_ms = models.BigIntegerField(db_default=0)

@@ -21,7 +21,7 @@ class AccessMetrics(Collector):
         self._access = access
 
     def describe(self) -> list[Metric]:
-        """Return nothing: the registry learns the names when it makes the page."""
+        """Return nothing, so that registering this collector does not call `collect`."""
         return []
 
     def collect(self) -> Iterator[Metric]:

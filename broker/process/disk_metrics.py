@@ -20,7 +20,7 @@ class DiskMetrics(Collector):
         self._folder = folder
 
     def describe(self) -> list[Metric]:
-        """Return nothing: the registry learns the names when it makes the page."""
+        """Return nothing, so that registering this collector does not call `collect`."""
         return []
 
     def collect(self) -> Iterator[Metric]:

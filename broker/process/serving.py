@@ -55,7 +55,7 @@ class RunningBroker(BrokerPort, AdminPort, Protocol):
         """Take the lock and begin to serve."""
 
     async def stop(self) -> None:
-        """Answer and disconnect the clients, then stop every part."""
+        """Answer the clients, detach their producers and consumers, then stop every part."""
 
 
 class CannotStart(Exception):

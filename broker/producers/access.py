@@ -31,7 +31,7 @@ class ProducerAccess:
     """Admits, queues and fences producers. `producers` maps names to attached producers.
 
     `store_epoch` makes a new topic epoch durable before its exclusive producer may send. `prepare` is called for each
-    producer that has its name to itself, before the producer may send.
+    producer once no other producer has its name, before the producer may send.
     """
 
     def __init__(
@@ -67,8 +67,8 @@ class ProducerAccess:
         """Attach a producer, alone or alongside others, or let it wait (`is_ready` stays False).
 
         Raises ProducerBusy (a live connection uses the name, an exclusive producer has the topic, or there are too many
-        producers), ProducerFenced, and ServiceNotReady if the producer is closed meanwhile. After an error or a
-        cancellation, call `remove` for the producer.
+        producers), ProducerFenced, TopicFenced, and ServiceNotReady if the producer is closed meanwhile. After an error
+        or a cancellation, call `remove` for the producer.
         """
         if producer.access_mode in _PROBED:
             await self._make_room(producer)

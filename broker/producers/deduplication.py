@@ -89,13 +89,13 @@ class TopicDeduplication:
                 self._filter.admit(producer.name, self._mark(producer, request))
 
     def take_waiting(self, earlier: TopicDeduplication) -> None:
-        """Take over unanswered repeats from `earlier`: deduplication was switched off and on within one commit."""
+        """Take over the repeats that `earlier` has not answered: deduplication was switched off and soon on again."""
         self._waiting, earlier._waiting = earlier._waiting, deque()
 
     def stored(self, batch: AppendBatch, now_ms: int) -> list[Producer]:
         """Note that these sends are durable. Return producers that may have repeats to answer.
 
-        Answer the repeats after the receipts of the batch.
+        The caller answers the repeats after it has sent the receipts of the batch.
         """
         for producer, request in batch.sends:
             if producer.is_deduplicated:
@@ -182,7 +182,10 @@ class TopicDeduplication:
         self._gone |= {name for name in flush.gone if self._filter.progress(name) is None}
 
     def expire(self, connected: Iterable[str], *, now_ms: int, expiry_ms: int) -> None:
-        """Forget producers that have neither been connected nor stored a message for `expiry_ms`."""
+        """Forget producers that have neither been connected nor stored a message for `expiry_ms`.
+
+        After the topic is loaded again, only the time of a producer's last message is known.
+        """
         for name in connected:
             self._seen_ms[name] = now_ms
         for name in [name for name, seen_ms in self._seen_ms.items() if seen_ms + expiry_ms < now_ms]:
@@ -199,7 +202,10 @@ class TopicDeduplication:
         self._gone.discard(name)
 
     def _mark(self, producer: Producer, request: SendRequest) -> Mark:
-        """Return the mark that `mark_of_entry` would find. Parse the entry only if the command lacks the numbers."""
+        """Return the mark that `mark_of_entry` will find in the stored entry.
+
+        Parse the entry only if it is a batch, or a chunk other than the last: the command may lack their numbers.
+        """
         flags = request.flags
         if not flags & FLAG_BATCH and not (flags & FLAG_CHUNK and not flags & FLAG_LAST_CHUNK):
             return Mark(request.sequence_id, max(request.sequence_id, request.highest_sequence_id))

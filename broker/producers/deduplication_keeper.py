@@ -30,7 +30,7 @@ __all__ = ["DeduplicatedTopic", "DeduplicationKeeper"]
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-UNKNOWN_TAIL_ENTRIES = 10_000  # entries to read if no state is stored yet
+UNKNOWN_TAIL_ENTRIES = 10_000  # most entries to read if no state is stored yet
 
 
 class DeduplicatedTopic(Protocol):
@@ -67,6 +67,9 @@ class DeduplicationKeeper:
         self._tasks = tasks
         self._clock = clock
         self._expiry_ms = expiry_ms
+        self._forgetting: set[int] = (
+            set()
+        )  # topics whose old state is being deleted; none is stored meanwhile
 
     async def load(self, topic: DeduplicatedTopic) -> TopicDeduplication:
         """Build the state of a topic that was just taken over. Raises GapInLog.
@@ -91,9 +94,10 @@ class DeduplicationKeeper:
         return deduplication
 
     async def flush(self, topics: Sequence[DeduplicatedTopic]) -> None:
-        """Store the changes of these topics in one statement. If it is refused, find and log the topic at fault.
+        """Store the changes of these topics in one statement. If it is refused, store them in ever smaller groups.
 
-        Changes that are not stored stay for the next flush. Raises psycopg.Error while the database is unavailable.
+        Logs each topic whose own changes are refused. Changes that are not stored stay for the next flush. Raises
+        psycopg.Error while the database is unavailable.
         """
         try:
             await self._flush(topics)
@@ -115,7 +119,9 @@ class DeduplicationKeeper:
         try:
             for topic in topics:
                 deduplication = topic.deduplication
-                if deduplication is not None and deduplication.is_enabled and topic.is_open:
+                if deduplication is None or not topic.is_open or topic.topic_id in self._forgetting:
+                    continue
+                if deduplication.is_enabled:
                     changed = deduplication.take_dirty()
                     if changed is not None:
                         taken[topic.topic_id] = topic, deduplication, changed
@@ -147,7 +153,9 @@ class DeduplicationKeeper:
         wanted, current = topic.policies.deduplication, topic.deduplication
         if current is not None and current.is_enabled and not wanted:
             current.is_enabled = False
-            self._tasks.keep(asyncio.create_task(_forget(topic)))
+            if topic.topic_id not in self._forgetting:
+                self._forgetting.add(topic.topic_id)
+                self._tasks.keep(asyncio.create_task(self._forget(topic)))
         elif wanted and (current is None or not current.is_enabled):
             topic.deduplication = TopicDeduplication(topic.log.ledgers.last_position())
             if current is not None:
@@ -167,10 +175,14 @@ class DeduplicationKeeper:
         elif not deduplication.has_waiting_repeats:
             topic.deduplication = None
 
-
-async def _forget(topic: DeduplicatedTopic) -> None:
-    """Delete the stored state, so that it is not loaded when deduplication is switched on again."""
-    await topic.write(
-        lambda connection, epoch: store.forget_topic(connection, topic_id=topic.topic_id, owner_epoch=epoch),
-        what="forgetting deduplication",
-    )
+    async def _forget(self, topic: DeduplicatedTopic) -> None:
+        """Delete the stored state, so that it is not loaded when deduplication is switched on again."""
+        try:
+            await topic.write(
+                lambda connection, epoch: store.forget_topic(
+                    connection, topic_id=topic.topic_id, owner_epoch=epoch
+                ),
+                what="forgetting deduplication",
+            )
+        finally:
+            self._forgetting.discard(topic.topic_id)

@@ -59,4 +59,7 @@ class ProducerSink(Protocol):
         """Tell the client that the broker closed the producer, so that it reconnects. No further call follows."""
 
     async def is_alive(self) -> bool:
-        """Ping the peer, for 5 s at most. Return whether it answered. Called when a producer wants its place."""
+        """Return whether the client still uses this producer. Called when another producer wants its name.
+
+        A door that has a peer to ping waits at most 5 s for the peer's answer.
+        """

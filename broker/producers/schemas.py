@@ -134,7 +134,9 @@ class Schemas:
 
         Stored messages name the versions of their schemas, so `get` still returns old versions, and no version number
         is used again.
-        Raises SchemaNotFound if there is no schema, or if it is deleted already.
+
+        Raises SchemaNotFound if there is no schema, or if it is deleted already, and IncompatibleSchema if the topic
+        has MAX_VERSIONS versions.
         """
         async with self._adding[topic]:
             while True:

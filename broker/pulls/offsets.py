@@ -1,9 +1,9 @@
 """Offsets of consumer groups that pull. A group is a durable subscription; its offset is the cursor's mark-delete.
 
 A client commits the smallest offset that it has not finished, as RocketMQ's clients do. A commit is a cumulative ack:
-it never moves the offset back (only an operator's reset does), retention keeps the messages after it, and the console
-shows the group's backlog like any other. The act log records commits that move an offset. They share one act per day
-for each group and client address, because a consumer commits every few seconds.
+it never moves the offset back (only a reset or a client's seek does), retention keeps the messages after it, and the
+console shows the group's backlog like any other. The act log records commits that move an offset. They share one act
+per day for each group and client address, because a consumer commits every few seconds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class GroupOffsets:
         self._changed = changed
 
     async def committed(self, topic: Topic, name: str) -> int:
-        """Return the offset of the group's next message. Raises SubscriptionNotFound if the group never committed."""
+        """Return the offset of the group's next message. Raises SubscriptionNotFound if there is no such group."""
         subscription = topic.subscriptions.get(name)
         if subscription is None or not subscription.is_durable:
             raise SubscriptionNotFound(f"no group {name} has committed an offset of {topic.name}")

@@ -30,11 +30,11 @@ class StoredAccess:
     """The stored permissions and revocations against which the broker checks requests."""
 
     grants: Grants  # without superusers, which a setting names
-    revoked_tokens: frozenset[str]  # the ids of revoked tokens
+    revoked_tokens: frozenset[str]  # the ids of revoked tokens that have not expired
 
 
 async def load(connection: Connection) -> StoredAccess:
-    """Read all permissions and the ids of revoked tokens."""
+    """Read all permissions, and the ids of revoked tokens that have not expired."""
     permissions = await (await connection.execute(query("access", "permissions"))).fetchall()
     revoked = await (await connection.execute(query("access", "revoked"))).fetchall()
     return StoredAccess(grants=_grants(permissions), revoked_tokens=frozenset(row[0] for row in revoked))

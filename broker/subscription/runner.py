@@ -1,8 +1,8 @@
 """Run one subscription's machine: pass events to it, and carry out its effects.
 
 This file, reads.py and acks_without_counts.py handle faults of I/O and of the machine. A failed read is repeated
-(reads.py). A failed ack is answered, and its consumer is closed (acks_without_counts.py). A failed dispatch closes
-every consumer. consumer.py handles the faults of a consumer's sink. `pump` is synchronous: only entries that are not in
+(reads.py). A failed ack is answered, and its consumer is closed (`_ack_failed`). A failed dispatch closes every
+consumer. consumer.py handles the faults of a consumer's sink. `pump` is synchronous: only entries that are not in
 memory are read in a task, which pumps again when it has read them. This file has over 400 lines because each method of
 the machine and each effect needs a few lines here.
 """
@@ -495,7 +495,7 @@ class SubscriptionRunner:
         self._ack_failed(command.member.key, command.receipt, error)
 
     def apply_put_off_acks(self) -> None:
-        """After a move, apply the acks that came during it."""
+        """After a move, apply the acks that it put off."""
         for command in self._machine.acks.take_put_off():
             self.ack(
                 command.member,

@@ -2,8 +2,8 @@
 
 Its machine (machine/) keeps the state, its runner (runner.py) carries out the machine's effects, and every move of its
 cursor passes one gate (moves/cursor_move.py). This file decides which clients may attach, and receives the requests of
-clients and operators. It has over 400 lines because callers reach all these parts only through `Subscription`, and a
-third of the lines are properties for these callers.
+clients and operators. It has over 400 lines because callers reach all these parts only through `Subscription`, and
+many of the lines are properties for these callers.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def gap(self) -> str:
-        """The missing part of the log, in words: nothing beyond it is sent. Empty = nothing is missing."""
+        """The missing part of the log, in words. Empty = nothing is missing; else nothing is sent until a move."""
         return self._state.gap
 
     @property

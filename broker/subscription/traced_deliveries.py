@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TracedDeliveries"]
 
-# Messages per subscription. The oldest are forgotten first, and their acks get no span.
+# Traced entries of one subscription. The oldest are forgotten first, and their acks get no span.
 MOST_REMEMBERED: Final = 1000
 
 

@@ -29,7 +29,10 @@ MOST_PARTITIONS = 10_000
 
 
 async def check_growth(pool: ConnectionPool, name: TopicName, partitions: int) -> int:
-    """Return the current number of partitions. Raises the same errors as `grow`; changes nothing."""
+    """Return the current number of partitions. Raises the errors of `grow`, except for the names of partitions.
+
+    Changes nothing.
+    """
     if not 1 <= partitions <= MOST_PARTITIONS:
         raise MetadataInvalid(
             f"the parameter partitions is {partitions}: it takes a number from 1 to {MOST_PARTITIONS}"
@@ -51,8 +54,8 @@ async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth
 
     Clients see the new count when they next ask for it (Apache's clients ask once a minute), and never before the
     partitions and their subscriptions exist. Repeating the same count does nothing. Raises MetadataInvalid for a count
-    out of range, TopicNotFound, and NotAllowed for a smaller count, a topic that is not partitioned, or a partition's
-    name that another topic has.
+    out of range, InvalidTopicName if a partition's name is too long, TopicNotFound, and NotAllowed for a smaller
+    count, a topic that is not partitioned, or a partition's name that another topic has.
     """
     await check_growth(pool, name, partitions)
     growth = await repeat_until_done(

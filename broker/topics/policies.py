@@ -217,7 +217,10 @@ def check_names(names: Iterable[str], level: PolicyLevel) -> None:
 def changed(
     state: PolicyState, level: PolicyLevel, *, to_set: Mapping[str, object], to_unset: tuple[str, ...]
 ) -> dict[str, object]:
-    """Return the document after a change. Raises PolicyInvalid for unknown names and bad values; stores nothing."""
+    """Return the document after a change. Stores nothing.
+
+    Raises PolicyInvalid for unknown names, bad values, and names in `to_unset` that are not set or are in `to_set` too.
+    """
     check_names(to_unset, level)
     for name in to_unset:
         if name not in state.document:

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Moving:
-    """Topics and subscriptions whose rate is not yet 0."""
+    """Topics and subscriptions to report although nothing changed."""
 
     topics: set[Topic] = field(default_factory=set)
     subscriptions: set[Subscription] = field(default_factory=set)

@@ -121,7 +121,7 @@ class Trimmer:
 
 
 def _acked_entries(topic: Topic) -> int | None:
-    """Return the number of entries that every durable subscription has acked; None = no subscription is durable.
+    """Return the number of entries that every durable subscription has acked; None = nothing sets a limit.
 
     Both mark-delete positions count: the one in memory, and the stored one, to which a crash returns the cursor. In a
     compacted topic, the next compaction also needs the entries above the horizon.

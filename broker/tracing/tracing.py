@@ -126,7 +126,7 @@ class Tracing:
         stored_ns: int = 0,
         attributes: dict[str, str | int],
     ) -> None:
-        """Make and end one span. `stored_ns` 0 = no event.
+        """Make and end one span. `stored_ns` is the time of its event `stored`; 0 = no such event.
 
         Drop the span if this second already has MOST_SPANS_PER_S spans.
         """

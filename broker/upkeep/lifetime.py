@@ -100,7 +100,7 @@ class Lifetime:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def wake(self) -> None:
-        """Look at every topic and at the segments now, because beat asks for it."""
+        """Begin a round through the topics, unless one is under way, and look at the segments now: beat asks for it."""
         if not self._waiting:  # do not restart a round under way, or its last topics would never be reached
             self._waiting = self._topics.all()
         self._next_visits_ms = 0

@@ -5,9 +5,9 @@ two transactions if the second began to publish after the first had committed. A
 only its own rows.
 
 One statement stores the entry and deletes its row, so each row is moved once, even after a crash. A row is read again
-only when its earlier send can no longer be stored: after the topic was opened again, or after the topic has answered
-every send of the producer that it closed. Opening a topic waits for the end of every statement that may have moved the
-row.
+only when its earlier send can no longer be stored: after the topic refused the send, after the topic was opened again,
+or after the topic has answered every send of the producer that it closed. Opening a topic waits for the end of
+every statement that may have moved the row.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class OutboxMover:
 
 @dataclass(slots=True)
 class _Topic:
-    """The rows that are on their way to one topic."""
+    """The producers of one topic, and the rows that are on their way to it."""
 
     lanes: list[_Lane] = field(default_factory=list)
     taken: set[int] = field(default_factory=set)  # ids of rows whose outcome is not known yet

@@ -57,7 +57,7 @@ class PolicyRounds:
         self._last_ms = 0
         self._last_idle_ms = 0
         self._last_compaction_ms = 0
-        self._idle_after = 0  # id of the last topic, not in memory, that a round has checked
+        self._idle_after = 0  # rounds have checked the topics not in memory up to this id; 0 = begin anew
 
     async def turn(self) -> None:
         """Start a round when one is due. While VELA_WHEEL is off, do nothing, because only beat starts rounds."""

@@ -24,7 +24,7 @@ class Options:
     data_dir: Path  # everything Vela keeps on disk
     database_url: str  # the user's own server; empty = the embedded one
     bind: str  # the address on which broker and console listen
-    local_host: str  # by which this machine reaches broker and console, as written in a URL
+    local_host: str  # the host by which this machine reaches broker and console, as written in a URL
     door_ports: Mapping[str, int]  # ports of broker and console, by the name of the setting
     console_probe: tuple[int, bool]  # the port that is asked for /readyz, and whether it has TLS
     broker_probe: tuple[int, bool]

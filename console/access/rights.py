@@ -61,7 +61,7 @@ class Rights:
     def may_see_act(self, name: str) -> bool:
         """Return whether the act log may show an act on this topic or namespace.
 
-        An act on neither is about users. Only users with a role for `*` see it.
+        An act on neither is about users, or about an alert rule for `*`. Only users with a role for `*` see it.
         """
         return self.may_see(name) if "/" in name else self.role_in(EVERYTHING) is not None
 
@@ -96,7 +96,7 @@ class Rights:
 
     @cached_property
     def scope(self) -> Scope:
-        """What lists may show: the namespaces in which the user has a role."""
+        """The namespaces that lists may show: those in which the user has a role."""
         return Scope.of(self.grants)
 
 

@@ -44,7 +44,7 @@ class Caller:
     payloads: bool = False  # needs the role reader
 
     def __call__(self, request: HttpRequest) -> Rights:
-        """Check credentials first, then the rate, then rights, then the body's type."""
+        """Check the credentials, with the content type or CSRF token that they need, then the rate, rights and body."""
         names = {} if request.resolver_match is None else request.resolver_match.kwargs
         rights = _rights(request).at(place_in(names))
         check_rate(rights.name)

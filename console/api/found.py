@@ -32,7 +32,7 @@ def require_namespace(full_name: str, scope: Scope) -> None:
 
 
 def found_topic(name: str) -> TopicFacts:
-    """Return a topic by its full name. One query. Raises Problem if there is none, or if no topic can have the name."""
+    """Return a topic by its full name. One query. Raises Problem if no topic has, or can have, this name."""
     facts = topic_facts(name)
     if facts is None:
         try:
@@ -44,7 +44,7 @@ def found_topic(name: str) -> TopicFacts:
 
 
 def found_head(name: str) -> TopicHead:
-    """Return a topic with its numbers. One query. Raises Problem if there is none, or if no topic can have the name."""
+    """Return a topic with its numbers. One query. Raises Problem as `found_topic` does."""
     head = topic_head(name)
     if head is None:
         found_topic(name)  # raises the problem that says what is wrong
@@ -53,7 +53,7 @@ def found_head(name: str) -> TopicHead:
 
 
 def found_message(topic: str, spot: str) -> tuple[TopicHead, FoundMessage]:
-    """Return a topic and the message at a position. Four queries. Raises Problem (400 or 404) if either is missing."""
+    """Return a topic and the message at a position. Four queries. Raises Problem if either does not exist."""
     head = found_head(topic)
     try:
         return head, find_message(head, read_spot(spot))
@@ -62,7 +62,10 @@ def found_message(topic: str, spot: str) -> tuple[TopicHead, FoundMessage]:
 
 
 def found_cursors(topic: str, name: str) -> tuple[TopicFacts, list[CursorRow]]:
-    """Return a partitioned topic and the cursors of a subscription. Four queries. Raises Problem if there are none."""
+    """Return a partitioned topic and the cursors of a subscription. Four queries.
+
+    Raises Problem if the topic or the subscription does not exist, or if the topic is not partitioned.
+    """
     facts = found_topic(topic)
     rows = (
         cursors_named(facts.id, ends_of(facts.id), name, limit=facts.partitions) if facts.partitions else []
@@ -73,7 +76,7 @@ def found_cursors(topic: str, name: str) -> tuple[TopicFacts, list[CursorRow]]:
 
 
 def found_subscription(topic: str, name: str) -> SubscriptionHead:
-    """Return a subscription of an unpartitioned topic or a partition. One query. Raises Problem if there is none."""
+    """Return a subscription of an unpartitioned topic or a partition. One query. Raises Problem if it is missing."""
     head = subscription_head(topic, name)
     if head is not None:
         return head

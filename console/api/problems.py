@@ -52,7 +52,10 @@ def no_such_address(request: HttpRequest) -> JsonResponse:
 
 
 def is_database_away(error: BaseException | None) -> bool:
-    """Return whether the database did not answer. False if it refused or cancelled a statement."""
+    """Return whether the database did not answer, or failed for a reason that may pass, such as a deadlock.
+
+    False for a statement that is wrong, or that was cancelled because it took too long.
+    """
     return isinstance(error, _AWAY) and not isinstance(error.__cause__ or error, psycopg.errors.QueryCanceled)
 
 

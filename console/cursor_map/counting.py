@@ -34,7 +34,10 @@ class Share:
 
 
 def shares_of(flights: Sequence[Flight]) -> list[Share]:
-    """Group deliveries by their consumers' names, the largest groups first. Keeps the order of deliveries."""
+    """Group deliveries by their consumers' names, the largest groups first and the group with colour 0 last.
+
+    The deliveries of a group keep their order.
+    """
     entries: Counter[str] = Counter()
     for flight in flights:
         entries[flight.consumer] += flight.last - flight.first + 1

@@ -16,7 +16,7 @@ class Severity(StrEnum):
 
     STOPPED = "stopped"  # nothing drains
     SLOW = "slow"  # the backlog drains too slowly, or a part of it is blocked
-    NOTICE = "notice"  # the backlog drains, but something else needs attention
+    NOTICE = "notice"  # it does not slow the drain, but needs attention
     FINE = "fine"
 
 
@@ -72,7 +72,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A pure function of a snapshot. `window_s`: how long the symptom must last before it is reported; 0 = at once."""
+    """A pure function of a snapshot.
+
+    `window_s` is, for most rules, how long the symptom must last before it is reported; 0 = at once. The other rules'
+    modules say what their windows measure.
+    """
 
     id: str
     window_s: float

@@ -40,7 +40,8 @@ class Compared(Protocol):
 def outliers(consumers: Sequence[Compared], *, now_ms: int) -> Mapping[int, Mapping[str, str]]:
     """Return the median as text for each value that is far from it, by the consumer's key and the column's name.
 
-    `consumers` are those of one subscription. The result is empty unless its type is shared and it has at least three.
+    `consumers` are those of one subscription. The result is empty if its type is neither Shared nor
+    Key_Shared, or if it has fewer than three.
     """
     if len(consumers) < _LEAST_CONSUMERS or any(each.subscription_type not in SHARED for each in consumers):
         return {}

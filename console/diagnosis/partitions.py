@@ -27,8 +27,8 @@ class SharedFinding:
 def shared_findings(found: Mapping[int, Sequence[Finding]]) -> list[SharedFinding]:
     """Return each rule's finding with its partitions, sorted by severity (worst first), then in the order of causes.
 
-    `found` has the diagnosis of each partition, in the order in which to prefer their numbers. If anything is wrong on
-    any partition, leave out the findings that say that nothing is wrong.
+    `found` has the diagnosis of each partition. Of a rule's findings, return the most severe one, and among equals the
+    first. If anything is wrong on any partition, leave out the findings that say that nothing is wrong.
     """
     by_rule: dict[str, dict[int, Finding]] = {}
     for partition, findings in found.items():

@@ -62,7 +62,7 @@ class Departure:
     client_version: str
     at_ms: int
     cause: str  # closed, lost, broker or incompatible
-    detail: str  # the broker's reason, if the cause is broker or incompatible; "" = none
+    detail: str  # why the broker ended it, or that the broker itself ended; "" = neither
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class Subscription:
     name: str
     type: str  # "" = no consumer has ever attached
     created_ms: int
-    state: str  # as the broker judged it over the last half minute, or "unknown"
+    state: str  # as the broker judged it over half a minute or more, or "unknown"
     state_since_ms: int
     drain_s: int | None  # while the state is draining: seconds until nothing waits
     pause: Pause | None  # None = it is not paused
@@ -236,10 +236,10 @@ class Database:
 
     waiting_statements: int  # statements of Vela that wait for a lock
     longest_wait_s: float
-    waiting_query: str  # the beginning of the one that waits longest
+    waiting_query: str  # the beginning of the one that waits longest, without its literals
     blocking_pid: int  # the connection that has the lock; 0 = unknown
     blocking_program: str
-    longest_transaction_s: float  # of any connection
+    longest_transaction_s: float  # of any connection to this database
     transaction_pid: int
     transaction_program: str
     transaction_state: str  # for example active, or idle in transaction
@@ -283,7 +283,7 @@ class Snapshot:
 
     @property
     def is_draining_at_all(self) -> bool:
-        """Whether consumers ack anything, or ack so seldom that only the state shows it."""
+        """Whether consumers ack at all. If they ack seldom, only the state shows it."""
         return self.has_working_state or (self.subscription.message_rate_acked or 0) >= STILL_PER_S
 
     @property

@@ -17,7 +17,7 @@ __all__ = ["ApplyForm"]
 
 
 class ApplyForm(forms.Form):
-    """A reason, the drift to allow, and a name to type if the act ends something, loses messages or repeats many."""
+    """A reason, the drift to allow, and a name, which the user must type if `must_type_name` says so."""
 
     reason = forms.CharField(
         max_length=500,

@@ -60,7 +60,7 @@ class Step:
 
     @property
     def ack_p50_ms(self) -> int | None:
-        """The median time from delivery to ack; None if nothing was acked, here and below."""
+        """The median time from delivery to ack. None if nothing was acked. It is interpolated, as the two below."""
         return percentile_ms(self.ack_latencies or (), 0.5)
 
     @property
@@ -129,7 +129,7 @@ def steps(
 
 
 def summed_steps(series: Sequence[Sequence[Step]]) -> tuple[Step, ...]:
-    """Add up the same steps of several topics or subscriptions. What is unknown in one of them counts as 0."""
+    """Add up the same steps of several topics or subscriptions. Unknown numbers count as 0, unless all are unknown."""
     return tuple(
         Step(
             at_ms=together[0].at_ms,

@@ -16,7 +16,7 @@ __all__ = ["RESOLUTIONS_S", "WINDOWS", "Frame", "Window", "frame_around", "frame
 RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of the buckets that are stored
 _WRITTEN_MS: Final = 2_000  # the broker has written a bucket this long after its end
 _MOST_BUCKETS: Final = 1_500  # the most read in one resolution, even if nothing was rolled up for a long time
-_STEPS_AROUND: Final = 60  # in a frame of `frame_around`, whose moment is in the middle
+_STEPS_AROUND: Final = 60  # steps in a frame of `frame_around`, with the moment in the middle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class Frame:
 
     window: Window
     from_ms: int
-    to_ms: int  # the end of the last step, or of the newest bucket that the broker has written
+    to_ms: int  # the end of the last step or of the newest written bucket, whichever is earlier
 
     @property
     def step_ms(self) -> int:

@@ -40,7 +40,7 @@ class LetterRow:
     spot: Spot
     message: PeekedMessage
     letter: Letter
-    original: Original | None  # None: it is not stored any more, or the letter does not say where it was
+    original: Original | None  # None: not stored any more, not in scope, or the letter does not name it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The stream of one browser tab: `GET /live?key=topic:5&key=sub:9`, answered with one small event for each change."""
+"""The stream of one browser tab: `GET /live?key=topic:5&key=sub:9`, answered with the keys of what has changed."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
     The browser reads each block with the rights that its user has at that time.
 
     The stream also reports the problems behind the pages, at once when they change and with each heartbeat. It uses no
-    database connection while it waits. The answer is 401 without a login, 403 without a role, and 405 to other methods
-    than GET. It is 400 if keys are given and none of them is valid, and 429 for a user's 25th stream.
+    database connection while it waits. The answer is 401 without a login, 403 without a role, and 405 to methods
+    other than GET. It is 400 if keys are given and none of them is valid, and 429 for a user's 25th stream.
     """
 
     def __init__(self, *, feed: Feed) -> None:

@@ -1,4 +1,4 @@
-"""Watch the processes behind the pages while a page is open: one small query a second for the whole console process."""
+"""Watch the processes behind the pages while a page is open: about one small query a second for the whole process."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Watch:
 
 
 def _pause_s(state: Chrome | None) -> float:
-    """Return the seconds until the next look, at most 1. By then, a sign of life may be too old."""
+    """Return the seconds until the next look: 1, or fewer if a sign of life becomes too old before then."""
     signs = [] if state is None else [state.seen_ms, state.beat_ms, state.worker_ms]
     now_ms = 0 if state is None else state.now_ms
     left_s = [(sign + SILENT_AFTER_MS - now_ms) / 1000 for sign in signs if sign is not None]

@@ -23,7 +23,7 @@ _CONTEXT: Final = 3  # equal lines that are shown before and after a difference
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A line on both sides. A line that only one side has is None on the other."""
+    """One row: a line of each side, or None if the side has no such line or the row is folded."""
 
     kind: Literal["equal", "changed", "left", "right", "folded"]
     left: str | None = None

@@ -37,7 +37,7 @@ class ColumnsField(forms.Field):
     widget = forms.MultipleHiddenInput
 
     def to_python(self, value: list[str] | None) -> tuple[Column, ...]:
-        """Read the names. Raises ValidationError."""
+        """Read the names. Raises ValidationError if `parse_columns` refuses them."""
         try:
             return parse_columns(value or ())
         except ColumnInvalid as error:

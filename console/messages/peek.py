@@ -35,7 +35,7 @@ class PeekedMessage:
 
     ledger_id: int
     entry_id: int
-    batch_index: int  # -1 = not a batch
+    batch_index: int  # -1 = not a member of a batch
     batch_size: int
     append_ms: int
     publish_ms: int
@@ -146,9 +146,10 @@ def peeked_whole(opened: OpenedEntry) -> PeekedMessage:
 
 
 def preview_of(payload: bytes) -> tuple[str, bool]:
-    """Return the first 200 characters and True if the payload is UTF-8 text without control characters.
+    """Return the first 200 characters and True if the payload begins with UTF-8 text, else hexadecimal and False.
 
-    Else return the first 64 bytes in hexadecimal, and False.
+    Only the first 800 bytes count. Text has no control characters except tabs and line breaks. The hexadecimal is that
+    of the first 64 bytes.
     """
     head = payload[: 4 * PREVIEW_CHARACTERS]
     try:

@@ -36,7 +36,7 @@ class Bounds:
 
 PAGE_BOUNDS: Final = Bounds(entries=20_000, bytes=64 * 1024 * 1024, seconds=0.8)
 EXPORT_BOUNDS: Final = Bounds(entries=1_000_000, bytes=1024 * 1024 * 1024, seconds=60.0)
-PAUSE_S: Final = 1.0  # between two chances for the caller to stop a search that finds nothing
+PAUSE_S: Final = 1.0  # between two chances for the caller to stop the search
 
 
 class _TimeUp(Exception):
@@ -66,8 +66,8 @@ class Looked:
     messages: int = 0  # in the entries that were opened
     bytes: int = 0
     matched: int = 0
-    unjudged: Counter[Trouble] = field(default_factory=Counter)  # entries that no filter could judge
-    gone: int = 0  # entries that were trimmed during the search
+    unjudged: Counter[Trouble] = field(default_factory=Counter)  # entries that the filters could not judge
+    gone: int = 0  # entries that were trimmed or moved to other storage during the search
     oldest_ms: int = 0  # when the oldest and the newest opened entry were stored; 0 = none
     newest_ms: int = 0
     stopped_by: StoppedBy = "end"
@@ -75,7 +75,7 @@ class Looked:
 
 
 class Scan:
-    """One search. Iterate over `hits` or `steps`; `looked` counts meanwhile, and is complete afterwards."""
+    """One search. Iterate over `hits` or `steps`; `looked` counts as the search goes, and is complete at its end."""
 
     def __init__(self, lanes: Sequence[Lane], asked: Asked, bounds: Bounds) -> None:
         self.looked = Looked(mark=asked.after)

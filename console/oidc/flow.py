@@ -74,8 +74,9 @@ def way_there(asked: HttpRequest, settings: LoginSettings, *, back: str, next_pa
 def come_back(asked: HttpRequest, settings: LoginSettings, *, back: str) -> Arrival:
     """End a login: return the user's claims.
 
-    Raises LoginRefused if this browser did not begin the login in the last 10 minutes, or if the server refuses it.
-    Raises ServerAway if the server does not answer, or if the client's secret cannot be read.
+    Raises LoginRefused if this browser did not begin the login in the last 10 minutes, if the server refuses it, or if
+    the server's id token is not valid. Raises ServerAway if the server does not answer, or if the client's secret
+    cannot be read.
     """
     begun = asked.session.get(_KEY, {})
     kept = begun.pop(asked.GET.get("state", ""), None)

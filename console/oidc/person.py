@@ -103,7 +103,7 @@ def _made(claims: dict[str, Any], settings: LoginSettings, origin: str) -> User:
 
 
 def _name_in(claims: dict[str, Any]) -> str:
-    """Return the first claim that can be a name here: the name at the login server, the e-mail address, the subject."""
+    """Return the first claim that can be a name here: preferred_username, email if it is verified, or sub."""
     verified = claims.get("email_verified") in (True, "true")
     for claim in ("preferred_username", *(["email"] if verified else []), "sub"):
         name = User.normalize_username(str(claims.get(claim) or ""))

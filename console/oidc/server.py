@@ -81,7 +81,7 @@ def keys_of(server: LoginServer, *, anew: bool = False) -> KeySet:
 
 
 def _read(document: dict[str, Any], url: str) -> KeySet:
-    """Return the keys in a document. Leaves out those that cannot be read, as RFC 7517 wants (section 5).
+    """Return the keys in a document. Leaves out those that cannot be read, as section 5 of RFC 7517 recommends.
 
     Raises ServerAway if no key can be read, or the document has no list of keys.
     """

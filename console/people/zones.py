@@ -8,7 +8,7 @@ from zoneinfo import available_timezones
 
 __all__ = ["zone_names"]
 
-# Folders of old names; the list has the same zones under new names.
+# Folders of old names and of zones that are not places.
 _OLD_NAMES: Final = frozenset(("Etc", "SystemV", "US", "posix", "right"))
 
 

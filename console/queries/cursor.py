@@ -41,7 +41,7 @@ class AckedBeyond:
     def next_unacked(self, index: int, end: int) -> Iterator[int]:
         """Yield the indexes from `index` up to `end`, excluded, that are not completely acked.
 
-        Ends at the last acked entry known if only the first chunks were read: acks may follow that are not known.
+        If only the first chunks were read, ends at the last known run of acked entries: later acks are not known.
         """
         if not self.complete:
             end = min(end, self.runs[-1][0] if self.runs else index)

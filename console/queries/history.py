@@ -69,7 +69,7 @@ class _Progress:
 def history_of_topic(
     topic_id: int, window_name: str, now: Level, *, created_at: datetime, is_partitioned: bool
 ) -> History:
-    """Return the history of a topic, with its subscriptions' messages summed. Three queries.
+    """Return the history of a topic. Deliveries and acks are summed over its subscriptions. Three queries.
 
     `now` has the current numbers. The numbers of a partitioned topic are the sums of its partitions.
     """

@@ -31,7 +31,7 @@ class PastAlert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseAct:
-    """The last act before the moment that paused or resumed the subscription."""
+    """The act that was the last one before the moment to pause or resume the subscription."""
 
     id: int
     kind: str
@@ -46,7 +46,7 @@ class Past:
     steps: tuple[Step, ...]
     step: Step | None  # the step that contains the moment; None = it is not stored
     acts: tuple[ActMark, ...]  # in the frame, newest first
-    alerts: tuple[PastAlert, ...]
+    alerts: tuple[PastAlert, ...]  # at most 50, the oldest first
     # None = no act had paused or resumed the subscription, or the subject is a topic.
     paused_by: PauseAct | None
 

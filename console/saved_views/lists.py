@@ -1,4 +1,4 @@
-"""The lists whose filters can be saved, and how a list and its filters are written.
+"""The lists whose filters can be saved, and the path and query string by which a view stores them.
 
 A view stores an address and gives no rights: each time a user opens it, the page checks the rights of that user.
 """

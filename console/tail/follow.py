@@ -37,7 +37,7 @@ class Followed:
     rows: Sequence[FoundRow]  # the newest first, at most 200
     matched: int  # matching messages among the new ones that were looked at; 0 at the first look
     skipped: int  # entries that came since the last look and were not looked at
-    since: Since  # for the next look, with the sums of all looks so far
+    since: Since  # for the next look, with the counts of all looks so far
     topic_ids: tuple[int, ...]  # the topic or its partitions, whose events announce new messages
     has_states: bool  # a subscription was named
     columns: tuple[Column, ...]  # each row has a cell for each of them

@@ -15,12 +15,13 @@ __all__ = ["MOST_CHARACTERS", "Since", "read_since"]
 
 MOST_CHARACTERS: Final = 2000
 _MOST_ID: Final = (1 << 63) - 1
-_SINCE: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,15})@((?:[0-9]{1,19}:[0-9]{1,19},?)+)", re.ASCII)
+_PLACE: Final = "[0-9]{1,19}:[0-9]{1,19}"
+_SINCE: Final = re.compile(rf"([0-9]{{1,15}})-([0-9]{{1,15}})@({_PLACE}(?:,{_PLACE})*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Since:
-    """The last entry of each log at the last look, and the sums of all looks so far."""
+    """The last entry of each log at the last look, and the counts of all looks so far."""
 
     matched: int  # messages
     skipped: int  # entries
@@ -33,9 +34,9 @@ class Since:
 
 def read_since(text: str) -> Since:
     """Read the text of a place, as `Since` writes it. Raises ValueError if it is not one."""
-    found = _SINCE.fullmatch(text)
-    if found is not None and len(text) <= MOST_CHARACTERS:
-        pairs = [pair.split(":") for pair in found[3].rstrip(",").split(",")]
+    found = _SINCE.fullmatch(text) if len(text) <= MOST_CHARACTERS else None
+    if found is not None:
+        pairs = [pair.split(":") for pair in found[3].split(",")]
         places = tuple((int(ledger_id), int(entry_id)) for ledger_id, entry_id in pairs)
         if len(places) <= MOST_LANES and max(map(max, places)) <= _MOST_ID:
             return Since(matched=int(found[1]), skipped=int(found[2]), places=places)

@@ -110,19 +110,19 @@ def latency(value: int | None) -> str:
 
 @register.filter
 def plural(number: int | str | None, word: str) -> str:
-    """Write 3 consumers, 1 consumer, – consumers."""
+    """Write a number with its noun: 3 consumers, 1 consumer, – consumers."""
     return nouns.counted(number if isinstance(number, int) else None, word)
 
 
 @register.filter
 def entries(number: int) -> str:
-    """Write 1 entry, 12 408 entries."""
+    """Write a number of entries: 1 entry, 12 408 entries."""
     return nouns.counted(number, "entry")
 
 
 @register.filter
 def batches(number: int) -> str:
-    """Write 1 batch, 3 batches."""
+    """Write a number of batches: 1 batch, 3 batches."""
     return nouns.counted(number, "batch")
 
 

@@ -136,7 +136,7 @@ class PublishForm(ActForm):
         return _checked_base64(self.cleaned_data["ordering_key"].strip())
 
     def clean(self) -> dict[str, Any]:
-        """Check the encodings of value and key, and that a message without a value has none."""
+        """Check the encodings of value and key. If the message has no value, the field of the value must be empty."""
         given = super().clean() or {}
         value, encoding = given.get("value"), given.get("encoding")
         try:
@@ -159,7 +159,7 @@ class PublishForm(ActForm):
         return given
 
     def parameters(self) -> dict[str, Any]:
-        """Return the message, without the fields that were left empty."""
+        """Return the message. Leaves out empty fields, except the value."""
         given = self.cleaned_data
         chosen: dict[str, Any] = (
             {"null_value": True}

@@ -124,7 +124,7 @@ def _answer(
 
 
 def _use_own_language(request: HttpRequest) -> None:
-    """Use the user's language. No view has done so: no view has this address, or the form was refused."""
+    """Use the user's language. OwnPreferences does so only before a view, and this request may not have reached one."""
     with suppress(DatabaseError):
         if not request.path.startswith(_API) and request.user.is_authenticated:
             use_preferences_of(request.user)

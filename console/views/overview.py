@@ -1,4 +1,4 @@
-"""The first page: subscriptions with problems and their causes, the sums of all rates, and the latest acts."""
+"""The first page: subscriptions with problems and their causes, the total rates, and the latest acts."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def _cure_of(row: UnreadLetters) -> str:
 
 
 def _diagnosed(rows: Sequence[WorstRow]) -> list[_Diagnosed]:
-    """Return each row with its subscription and its findings. Ten queries for any number of rows.
+    """Return each row with its subscription and its findings. At most ten queries for any number of rows.
 
     If the subscription was just deleted, it is None, and there are no findings.
     """

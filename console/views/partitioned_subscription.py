@@ -1,4 +1,4 @@
-"""One subscription of a partitioned topic: its sums, and a row for each partition."""
+"""One subscription of a partitioned topic: its totals, and a row for each partition."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WHY_EVERY_S: Final = 10  # a consumer that does nothing causes no event
 
 
 def partitioned_subscription(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
-    """Show the subscription. Seven blocks; at most 22 queries for the whole page.
+    """Show the subscription: at most seven blocks, and at most 23 queries for the whole page.
 
     Raises Http404 if the topic is not partitioned, or has no such subscription.
     """

@@ -50,7 +50,7 @@ _NOTHING_TO_DRAIN = ("keeping up", "paused", "idle")
 @require_safe
 @viewer
 def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
-    """Show one subscription: eleven blocks, at most 16 queries. On a partitioned topic, show sums instead."""
+    """Show one subscription: eleven blocks, at most 16 queries. On a partitioned topic, show totals instead."""
     head = queries.subscription_head(topic, name)
     if head is None:
         return partitioned_subscription(request, rights, topic, name)

@@ -55,7 +55,7 @@ _HOUR_MS = 3_600_000
 @require_safe
 @viewer
 def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show one topic. `tab` in the query string picks the block below the history. At most nine queries."""
+    """Show one topic. `tab` in the query string picks the block below the history. At most 11 queries."""
     head = queries.topic_head(topic)
     if head is None:
         raise Http404(_("There is no topic {name}.").format(name=topic))

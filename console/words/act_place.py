@@ -26,7 +26,7 @@ class ActPlace:
 
 
 def place_of(act: ActView) -> ActPlace:
-    """Return the page about the act's subject. If the subject does not exist, return the list of its kind."""
+    """Return the page about the act's subject. If there is none, return the page above it, such as a list."""
     is_applied = act.state == "applied"
     if act.kind in OF_USERS:
         return ActPlace(name=_("the acts"), url=reverse("console:acts"))

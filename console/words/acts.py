@@ -291,7 +291,7 @@ def sentence(text: str, names: Iterable[str]) -> str:
 def must_type_name(
     kind: str, plan: Mapping[str, Any] | None, allowed_drift_messages: int | None = None
 ) -> bool:
-    """Return whether an operator must type a name: the act ends something, loses messages or repeats many.
+    """Return whether an operator must type a name: the act ends something, loses messages or repeats many of them.
 
     `allowed_drift_messages` is how many messages more than planned may be delivered again; they count as repeated. None
     means as many as the plan allows.

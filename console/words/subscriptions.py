@@ -37,7 +37,7 @@ StateWord: TypeAlias = Literal[
 Tone: TypeAlias = Literal["good", "calm", "warn", "bad"]
 
 STATE_WORDS: Final[tuple[StateWord, ...]] = get_args(StateWord)[:-1]
-"""All states that the broker reports, the worst first. `unknown`: no broker has reported the subscription."""
+"""All states that the broker reports, the worst first. `unknown` is left out: it means that none was reported."""
 
 _WORDS: Final[Mapping[int, StateWord]] = {
     state.value: word for state, word in zip(SubscriptionState, STATE_WORDS, strict=True)
@@ -148,7 +148,7 @@ def standing(
     consumers: int | None,
     unacked_messages: int | None,
 ) -> Standing:
-    """Describe a stored state. The counts only choose its sentence; None is unknown and never counts as 0."""
+    """Describe a stored state. The counts only choose its sentence; None = unknown."""
     word = state_word(state)
     sentence = _SENTENCES[word]
     if consumers == 0 and (word == "stuck" or (word == "keeping up" and backlog_messages)):
@@ -168,7 +168,7 @@ def standing(
 
 
 def verdict(counts: Mapping[int, tuple[int, str]]) -> Verdict:
-    """Return sentences about the subscriptions that need attention, or one that all is well.
+    """Return sentences about the subscriptions that need attention, or one that none is known to be stuck.
 
     `counts` has for each state the number of subscriptions, and that number as text.
     """

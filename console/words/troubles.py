@@ -126,7 +126,8 @@ WORDS: Final[Mapping[Trouble, TroubleWords]] = {
 def troubles_of(signs: Signs, *, tick_ms: int) -> dict[Trouble, int | None]:
     """Return each trouble with the time of the last sign of life, or of the broker's stop. Empty if all is well.
 
-    Beat and worker may miss five ticks. The worker's silence is not counted while beat sends it nothing.
+    Beat and worker count as silent after five missed ticks, but not before 5 s. The worker's silence is not counted
+    while beat is silent, because beat then sends it nothing.
     """
     found: dict[Trouble, int | None] = {}
     if signs.seen_ms is None:

@@ -108,7 +108,7 @@ def find_job(name: str) -> Job:
 
 
 def _check_file(name: str, text: str) -> None:
-    """Raise InvalidOption if the name could lead to a file outside the job's folder."""
+    """Raise InvalidOption if the name is too long or reserved, or could lead to a file outside the job's folder."""
     parts = text.split("/")
     if len(text) > _MOST_FILE or not all(text.isprintable() and part.strip(". ") for part in parts):
         raise InvalidOption(

@@ -172,7 +172,10 @@ def _parts(rows: Iterator[T], most: int) -> Iterator[Sequence[T]]:
 
 
 def _ended(connection: Connection, numbers: Sequence[int], reporter: Reporter) -> tuple[int, int]:
-    """Wait until the broker has compacted every topic. Return how many messages stay and were removed."""
+    """Wait until the broker has compacted every topic. Return how many messages stay, and how many were removed.
+
+    Raises BrokerUnavailable if no broker runs, and PipelineError if the broker refuses a compaction.
+    """
     until_s = time.monotonic() + _PICK_UP_S
     done = 0
     while True:
@@ -196,6 +199,6 @@ def _ended(connection: Connection, numbers: Sequence[int], reporter: Reporter) -
 
 
 def _is_served(connection: Connection) -> bool:
-    """Return whether a broker has given a sign of life in the last 30 s: it may work on a topic for far longer."""
+    """Return whether a broker has given a sign of life in the last 30 s. Compacting a topic may take it far longer."""
     row = connection.execute(query("is_served", "compact")).fetchone()
     return row is not None and bool(row[0])

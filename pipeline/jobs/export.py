@@ -43,7 +43,7 @@ _ON_LOST: Final = "set option on_lost to skip, and the rest is exported"
 def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSession]) -> dict[str, Any]:
     """Write the range that the options name, read the files back, then give the folder its name.
 
-    If this raises PipelineError, there is no folder of that name. A wrong option, an unknown topic and a folder that
+    If this raises PipelineError, it has made no folder of that name. A wrong option, an unknown topic and a folder that
     cannot be written are found before Spark starts. With `only_new` and nothing new, it writes no folder.
     """
     options = request.options

@@ -41,6 +41,6 @@ def reason_of(error: BaseException) -> str:
 
 
 def failed(error: BaseException) -> PipelineError | None:
-    """Return the error of the source or the sink that Spark has passed on, None if it is Spark's own."""
+    """Return an error that `sentence_of` knows, such as the source's or the sink's, as a PipelineError; else None."""
     sentence = sentence_of(error)
     return None if sentence is None else PipelineError(sentence)

@@ -107,7 +107,7 @@ def read_files(spark: SparkSession, paths: Sequence[Path], format_: str) -> Data
 
 
 def _require_a_message(path: Path) -> None:
-    """Raise InvalidOption if the first line has no column of a message, because each line would become an empty one.
+    """Raise InvalidOption if the first line has no column of a message: each line would become an empty message.
 
     A line that an export wrote may lack a value too, but it always has the topic.
     """

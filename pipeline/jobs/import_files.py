@@ -1,4 +1,4 @@
-"""Publish the messages in files to a topic. Files that were published before are left out."""
+"""Publish the messages in files to a topic. Messages that an earlier run of the import published are left out."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _ONE_TASK: Final = {
 def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSession]) -> dict[str, Any]:
     """Read all files first, then publish them one by one, in the order of their names.
 
-    A file is recognised by its name, its content and `import_id`: as long as the topic's deduplication remembers, a
-    repeated import publishes only the missing messages. Raises PipelineError. If a file cannot be read, or differs from
-    the manifest of its export, nothing was published.
+    A file is recognised by its name, the name of the imported folder, its content and `import_id`: as long as the
+    topic's deduplication remembers, a repeated import publishes only the missing messages. Raises PipelineError. If a
+    file cannot be read, or differs from the manifest of its export, nothing was published.
     """
     options = request.options
     place = place_in(request.folder, options["from"])

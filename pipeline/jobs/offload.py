@@ -64,7 +64,9 @@ class Limits:
 
 
 def run(request: JobRequest, reporter: Reporter, _session: Callable[[], Any]) -> dict[str, Any]:
-    """Write each old ledger into a file, then wait until the broker reads it from there. Raises PipelineError.
+    """Write each old ledger into a file, then wait for the broker to read it from there. Raises PipelineError.
+
+    The wait ends when the broker makes no progress for 60 s; the broker may take over the other files later.
 
     Safe to repeat and to kill: a ledger stays where it is until the broker has read its file, and unfinished files are
     deleted.
@@ -194,7 +196,7 @@ def _write(
 
 
 def _entries(connection: Connection, ledger: ColdLedger, pace: Pace) -> Iterator[EntryRow]:
-    """Yield the entries of a ledger, one window of bounded size at a time, up to the first that is missing."""
+    """Yield the stored entries of a ledger, one window of bounded size at a time. Stop at a window without entries."""
     wanted, through_bytes = 0, 0
     while wanted < ledger.entries:
         window = {
@@ -215,7 +217,10 @@ def _entries(connection: Connection, ledger: ColdLedger, pace: Pace) -> Iterator
 
 
 def _hand_over(connection: Connection, names: Sequence[str], reporter: Reporter) -> int:
-    """Wait until the broker has taken over the files, or makes no progress for 60 s. Return how many it took over."""
+    """Wait until the broker has taken over or refused each file, or makes no progress for 60 s.
+
+    Return how many files it took over.
+    """
     attached = 0
     until_s = time.monotonic() + _HANDOVER_S
     while names and time.monotonic() < until_s:

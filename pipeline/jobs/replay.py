@@ -34,7 +34,7 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
 
     The job pins the range before it publishes the first message, and names its producers after `write_id`. So a run
     that continues this one publishes the same messages, and a topic with deduplication stores each of them once.
-    Raises PipelineError. If more than `limit` messages match, it raises before it publishes any.
+    Raises PipelineError. If more than `limit` messages match, a run that is no preview raises before it publishes any.
     """
     options = request.options
     source = request.source(onCorrupt="fail")
@@ -102,7 +102,8 @@ def _counted(
 ) -> tuple[int, int, list[int], list[dict[str, Any]]]:
     """Return the number of fresh messages, the number left out, the fresh ones' schema versions, and samples of them.
 
-    Counts everything in one query, because each query reads the whole range from the database again.
+    All numbers come from one query, because each query reads the range from the database again. The samples need a
+    second query.
     """
     try:
         ((all_messages, messages, versions),) = chosen.selectExpr(

@@ -49,7 +49,7 @@ class JsonReporter:
 
 
 class TerminalReporter:
-    """Writes the names of stages to standard error."""
+    """Writes the names of stages to `out`."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out

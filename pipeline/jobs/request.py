@@ -38,7 +38,7 @@ class JobRequest:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read the request that a worker sends. Raises InvalidOption if a member is missing or wrong."""
+        """Read the request that a worker sends. Raises InvalidOption if a member is missing or unknown."""
         try:
             given = json.loads(text)
             return cls(**{**given, "folder": Path(given["folder"])})

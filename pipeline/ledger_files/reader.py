@@ -49,7 +49,7 @@ class LedgerFiles:
         """Open nothing yet. `cache_bytes` limits the row groups kept in memory, as Arrow stores them."""
         self._url = url
         self._cache_bytes = cache_bytes
-        self._lock = threading.Lock()  # guards the members below, and is not taken while a file is read
+        self._lock = threading.Lock()  # guards the members below, and is not held while a file is read
         self._storage: FileStorage | None = None
         self._footers: OrderedDict[str, _Footer] = OrderedDict()
         self._groups: OrderedDict[tuple[str, int, bool], pa.Table] = OrderedDict()
@@ -74,7 +74,7 @@ class LedgerFiles:
         return found
 
     def read_some(self, name: str, entry_ids: Sequence[int]) -> list[EntryRow]:
-        """Return the entries with these ids that exist, in order."""
+        """Return the entries with these ids that exist, in the order of the ids."""
         footer = self._footer(name)
         known = sorted({each for each in entry_ids if 0 <= each < footer.entries})
         found: list[EntryRow] = []

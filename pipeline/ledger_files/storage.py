@@ -68,7 +68,7 @@ class FileStorage:
             return int(file.size())
 
     def delete(self, name: str) -> None:
-        """Delete a file, and its topic's folder if that was the last one. Safe to repeat."""
+        """Delete a file, and its topic's folder if the file was the last one in it. Safe to repeat."""
         path = self._path(name)
         with suppress(LedgerFileMissing), self._errors("delete", name):
             self._filesystem.delete_file(path)

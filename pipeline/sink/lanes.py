@@ -59,7 +59,8 @@ class Lanes:
     async def add(self, row: Row, topic: str, sequence_id: int) -> None:
         """Send a row, unless an earlier attempt has stored it. Sequence ids must ascend.
 
-        The first row of a topic adds the schemas of the options to it. Raises BrokerUnavailable if it refuses one.
+        Before a topic's first row, the schemas of the options are added to the topic. Raises BrokerUnavailable if the
+        broker refuses one.
         """
         lanes = self._lanes.get(topic) or await self._lanes_of(topic)
         lane = lanes[0]

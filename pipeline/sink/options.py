@@ -37,7 +37,7 @@ _SPARKS: Final = ("checkpointLocation", "path", "queryName")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """The options of a write. They are pickled to the executors."""
+    """The options of a write. Spark pickles them and sends them to the executors."""
 
     service_url: str  # of the broker, as clients take it
     token: str = field(repr=False)  # for the broker; "" = none

@@ -83,7 +83,10 @@ def check_columns(schema: StructType, *, has_topic: bool) -> None:
 
 
 def rows_of(batch: pa.RecordBatch, first: int) -> Iterator[Row]:
-    """Yield the rows of a RecordBatch. `first` is the number of its first row, for errors. Raises InvalidRow."""
+    """Yield the rows of a RecordBatch. `first` is the number of its first row, for errors.
+
+    Raises InvalidRow, and InvalidOption for a topic that cannot be written to.
+    """
     columns = {name: batch.column(name) for name in batch.schema.names if name in _WRITTEN}
     nothing = [None] * batch.num_rows
     keys = _column(columns, "__key", nothing)

@@ -42,7 +42,7 @@ class Written(WriterCommitMessage):
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writes a DataFrame. Pickled to executors."""
+    """Writes a DataFrame. Spark sends pickled copies of the writer to the executors."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
@@ -50,7 +50,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._name = f"spark-{options.write_id or uuid.uuid4()}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Write a task's rows. Raises BrokerUnavailable, DeduplicationOff, InvalidRow."""
+        """Write a task's rows. Raises BrokerUnavailable, DeduplicationOff, InvalidRow, InvalidOption."""
         task = TaskContext.get()
         assert task is not None
         must_deduplicate = self._options.exactly_once
@@ -66,7 +66,7 @@ class BatchWriter(DataSourceArrowWriter):
         )
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Log a warning if a write of the same id had written some of the rows before."""
+        """Log a warning if an earlier attempt, or an earlier write of the same id, had written some of the rows."""
         written = [message for message in messages if isinstance(message, Written)]
         rows, repeated = sum(each.rows for each in written), sum(each.repeated for each in written)
         if repeated:
@@ -74,13 +74,13 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes the micro-batches of a stream. Pickled to executors."""
+    """Writes the micro-batches of a stream. Spark sends pickled copies of the writer to the executors."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Write a task's rows of one micro-batch. Raises BrokerUnavailable, DeduplicationOff, InvalidRow."""
+        """Write a task's rows of one micro-batch. Raises the errors of `BatchWriter.write`."""
         task = TaskContext.get()
         assert task is not None
         query_id, epoch = task.getLocalProperty(_QUERY_ID), task.getLocalProperty(_EPOCH)

@@ -42,7 +42,7 @@ class BatchReader(DataSourceReader):
         return [EntryPartition(part) for part in parts or [[]]]  # Spark needs at least one partition
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the partition's messages. Raises DatabaseUnavailable, EntriesMissing, EntryUnreadable."""
+        """Yield the partition's messages. Raises PipelineError, for example EntriesMissing or EntryUnreadable."""
         from pipeline.source.reading import read_partition  # here, because planning does not need it
 
         return read_partition(self._options, self._columns, self._wanted, partition)

@@ -24,7 +24,7 @@ def starts_of(
     *,
     default: Named,
 ) -> Offsets:
-    """Return the offset before the first entry of each topic. Each log must have all its ledgers.
+    """Return the offset before the first entry to read in each topic. Each log must have all its ledgers.
 
     Raises InvalidOption for a named topic outside the read or an offset beyond the end, SubscriptionNotFound, and
     DataLost if an offset names entries that were trimmed.
@@ -41,7 +41,7 @@ def starts_of(
 
 
 def ends_of(connection: Connection, logs: Sequence[TopicLog], options: ReadOptions) -> Offsets:
-    """Return the offset of the last entry of each topic. Raises InvalidOption and DataLost as `starts_of`."""
+    """Return the offset of the last entry to read in each topic. Raises InvalidOption and DataLost as `starts_of`."""
     index = EntryIndex(connection, offload_url=options.offload_url)
     if options.ending_time_ms is not None:
         return _before(index, logs, options.ending_time_ms)
@@ -95,7 +95,7 @@ def _problem(log: TopicLog, offset: Offset) -> str | None:
         if following.ledger_id == offset.ledger_id and offset.entry_id < 0 and not following.is_trimmed:
             return None
         return f"entry {offset} is not stored any more; retention trims ledgers"
-    # Retention removes old ledgers, but it removes only the entries of a topic's last ledger.
+    # Retention deletes old ledgers. It keeps a topic's last ledger, and deletes only the entries in it.
     lost = following.messages_before - offset.messages
     if lost < 0:
         return "it is not the topic that was read: it was deleted and created again, or restored"

@@ -133,7 +133,7 @@ def _of_messages(name: str, value: Callable[[Message], object]) -> _Column:
 
 
 def _repeated(runs: Sequence[Run | PlainRun], value: _OfRun, type_: pa.DataType) -> pa.Array:
-    """Return an array with each run's value in all messages of the run. Every run must have messages.
+    """Return an array that has each run's value once for each of its messages. Every run must have messages.
 
     Arrow repeats the values of all runs in one call. A call for each run would take as long as decoding its entry.
     """
@@ -147,12 +147,12 @@ def _values(runs: Sequence[Run], messages: Sequence[Message]) -> pa.Array:
 
 
 def _timestamp_us(time_ms: int) -> int | None:
-    """Return microseconds; None if the time is not set or too large for Spark (after the year 294247)."""
+    """Return microseconds; None if the time is not set, before 1970, or too large for Spark (after the year 294247)."""
     return time_ms * 1000 if 0 < time_ms <= _MAX_TIMESTAMP_MS else None
 
 
 def schema_number(version: bytes) -> int | None:
-    """Return the number that the broker gave to the producer's schema; None if it gave none."""
+    """Return the number that the broker gave to the producer's schema; None if it gave none of at most eight bytes."""
     return int.from_bytes(version, signed=True) if 0 < len(version) <= _LONG_BYTES else None
 
 

@@ -46,8 +46,9 @@ def read_entries(
 
     Each window is a separate statement with its own snapshot, which is enough because committed entries never change.
     A window is read whole before its first entry is yielded, so that no snapshot stays open while Spark uses the entry.
-    Raises EntriesMissing at the first missing entry, OffloadUnavailable, and psycopg.Error. With `must_be_whole` False,
-    entries that retention trimmed are logged and left out, but an entry missing from a ledger that still exists raises.
+    Raises EntriesMissing at the first missing entry, the errors of `OffloadedEntries.window`, and psycopg.Error. With
+    `must_be_whole` False, entries that retention trimmed are logged and left out, but an entry missing from a ledger
+    that still exists raises.
     """
     wanted, bytes_before = part.first, part.bytes_before
     offloaded = OffloadedEntries(connection, offload_url)

@@ -63,7 +63,7 @@ class ReadFilter:
         return self.numbers.get(column, ANY)
 
     def interval_ms(self, column: str) -> Interval:
-        """Return the times that a read needs in a column, in milliseconds, since stored times have no fractions."""
+        """Return the times that a read needs in a column, in milliseconds: stored times are whole milliseconds."""
         times_us = self.interval(column)
         return Interval(
             least=None if times_us.least is None else -(-times_us.least // 1000),

@@ -99,7 +99,7 @@ class TopicsPattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """The options of a read. They are pickled to the executors, including the connection URL."""
+    """The options of a read. Spark pickles them, with the connection URL, and sends them to the executors."""
 
     topics: tuple[str, ...]  # full names: persistent://tenant/namespace/name; () if there is a pattern
     pattern: TopicsPattern | None

@@ -36,7 +36,7 @@ class PlainMessages:
 
 
 def plain_messages(payload: bytes, batch_size: int) -> PlainMessages | None:
-    """Return a batch's messages; None if one is not plain, or if the batch is damaged."""
+    """Return a batch's messages; None if one is not plain, or if the batch is damaged or small (LEAST_MESSAGES)."""
     if batch_size < LEAST_MESSAGES:
         return None
     return _of_one_size(payload, batch_size) or _of_any_size(payload, batch_size)

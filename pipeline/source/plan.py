@@ -29,8 +29,8 @@ class ReadPlan:
 def plan_read(connection: Connection, options: ReadOptions, wanted: ReadFilter = EVERYTHING) -> ReadPlan:
     """Plan to read each topic up to its last committed entry, or as the options say. Safe to repeat.
 
-    Leaves out entries that a filter on topic, position or append time excludes. Raises TopicNotFound,
-    SubscriptionNotFound, InvalidOption, DataLost and EntriesMissing.
+    Leaves out entries that a filter on topic, partition, ledger or append time excludes. Raises TopicNotFound,
+    SubscriptionNotFound, InvalidOption, DataLost, EntriesMissing and OffloadUnavailable.
     """
     topics = find_topics(connection, options)
     if not topics and options.pattern is not None:

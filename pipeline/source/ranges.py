@@ -39,7 +39,7 @@ class EntryRange:
 
 
 class EntryPartition(InputPartition):
-    """The ranges that one task reads, in log order. Pickled to an executor."""
+    """The ranges that one task reads, in log order. Spark sends this object, pickled, to an executor."""
 
     def __init__(self, ranges: Sequence[EntryRange]) -> None:
         super().__init__(tuple(ranges))
@@ -47,7 +47,7 @@ class EntryPartition(InputPartition):
 
 
 def ranges_between(index: EntryIndex, log: TopicLog, start: Offset, end: Offset) -> Iterator[EntryRange]:
-    """Yield the stored entries after `start`, up to and including `end`. Raises EntriesMissing if some are gone."""
+    """Yield the stored entries after `start`, up to and including `end`. Raises the errors of `EntryIndex.totals`."""
     for ledger in log.ledgers:
         first = start.entry_id + 1 if ledger.ledger_id == start.ledger_id else 0
         last = min(ledger.last, end.entry_id) if ledger.ledger_id == end.ledger_id else ledger.last
@@ -74,10 +74,10 @@ def _bytes_through(index: EntryIndex, ledger: StoredLedger, entry_id: int) -> in
 def split(
     index: EntryIndex, ranges: Sequence[EntryRange], *, most: int, part_bytes: int
 ) -> list[list[EntryRange]]:
-    """Divide the ranges, in order, into at most `most` lists of about the same size, none much below `part_bytes`.
+    """Divide the ranges, in order, into at most `most` lists of about the same size.
 
-    Only the ranges decide where the cuts are, so that a micro-batch that is planned again has the same tasks. Raises
-    EntriesMissing.
+    There are no more lists than are needed if each has at most `part_bytes`. Only the ranges decide where the cuts are,
+    so that a micro-batch that is planned again has the same tasks. Raises the errors of `EntryIndex.totals`.
     """
     total_bytes = sum(part.size_bytes for part in ranges)
     parts = max(1, min(most, -(-total_bytes // part_bytes)))

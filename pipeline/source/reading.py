@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 def read_partition(
     options: ReadOptions, columns: Sequence[str], wanted: ReadFilter, partition: InputPartition
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a task's messages. Raises DatabaseUnavailable, EntriesMissing, EntryUnreadable."""
+    """Yield a task's messages. Raises PipelineError, for example EntriesMissing or EntryUnreadable."""
     assert isinstance(partition, EntryPartition)
     unreadable = 0
     batches = BatchBuilder(max_rows=options.batch_rows, columns=columns)

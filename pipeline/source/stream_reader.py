@@ -104,7 +104,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [EntryPartition(part) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the partition's messages. Raises DatabaseUnavailable, EntriesMissing, EntryUnreadable."""
+        """Yield the partition's messages. Raises PipelineError, for example EntriesMissing or EntryUnreadable."""
         from pipeline.source.reading import read_partition  # here, because planning does not need it
 
         return read_partition(self._options, self._columns, EVERYTHING, partition)

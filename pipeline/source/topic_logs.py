@@ -138,7 +138,10 @@ class EntryIndex:
         self._known: dict[tuple[int, int], EntryTotals] = {}
 
     def totals(self, ledger_id: int, entry_id: int) -> EntryTotals:
-        """Return an entry's totals. Raises EntriesMissing if retention trimmed it meanwhile, and OffloadUnavailable."""
+        """Return an entry's totals. Raises EntriesMissing if retention trimmed it meanwhile.
+
+        If the entry may be in a file, raises OffloadUnavailable, and InvalidOption if option offloadUrl is missing.
+        """
         known = self._known.get((ledger_id, entry_id))
         if known is None:
             row = self._connection.execute(query("entry"), (ledger_id, entry_id)).fetchone()

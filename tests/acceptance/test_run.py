@@ -222,7 +222,7 @@ def test_a_setting_that_only_a_child_can_check_ends_the_start(
     ("url", "named", "code"),
     [
         ("mysql://somebody@127.0.0.1/vela", "postgresql://", EXIT_SETTING_INVALID),
-        ("postgresql://127.0.0.1:not-a-port/vela", "cannot be read", EXIT_SETTING_INVALID),
+        ("postgresql://127.0.0.1:not-a-port/vela", "the host or port is wrong", EXIT_SETTING_INVALID),
         ("postgresql://127.0.0.1", "no database", EXIT_SETTING_INVALID),
         ("postgresql://somebody:hush@127.0.0.1:1/vela", "127.0.0.1:1/vela", 1),
     ],

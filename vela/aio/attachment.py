@@ -46,7 +46,7 @@ _FATAL_LATER: Final = (
     TopicTerminated,
     UnsupportedVersionError,
 )
-"""Errors that end an attachment after its first success. After any other error it tries again, for example after:
+"""Errors that end an attachment after its first success. It tries again after any other VelaError, such as:
 
 - ConsumerBusy and ProducerBusy, since the broker may not have noticed yet that this client's last connection is lost;
 - a refusal of the credentials, since the next attempt may have a renewed token.

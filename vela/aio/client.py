@@ -109,12 +109,13 @@ class Client:
 
         operation_timeout_seconds: for opening producers and consumers, and for each request.
         connection_timeout_ms: for the TCP, TLS, WebSocket and protocol handshakes together.
-        message_listener_threads: how many consumers' listeners run at the same time; each listener stays on one thread.
-        concurrent_lookup_requests: limit for one connection; one more lookup raises TooManyLookupRequestException.
+        message_listener_threads: threads for listeners that are plain functions; each listener stays on one thread.
+        concurrent_lookup_requests: limit for one connection; above it, the client tries a lookup again until the
+            operation timeout.
         connections_per_broker: 0 = a separate connection for each consumer and producer.
         connection_max_idle_seconds: an unused connection is closed after this time.
-        keep_alive_interval_seconds: time between pings; after two pings without any answer the client reconnects.
-        initial_backoff_ms, max_backoff_ms: the pause between attempts to reconnect.
+        keep_alive_interval_seconds: time between pings; after two intervals without any data the client reconnects.
+        initial_backoff_ms, max_backoff_ms: the first and the longest pause between attempts to reconnect.
         stats_interval_in_seconds: how often each consumer and producer logs a line of statistics, 0 = never.
         memory_limit_bytes: limit for the payloads that wait in all consumers' queues, 0 = no limit. At the limit,
         consumers ask for no more messages, except for one at a time if their queue is empty. Messages that they have
@@ -610,7 +611,7 @@ class Client:
         self._statistics.start()
 
     def forget(self, made: Closes) -> None:
-        """Forget `made`, which is closed."""
+        """Forget `made`, so that `close` does not close it."""
         self._made.pop(made, None)
 
     def _require_own_loop(self) -> None:

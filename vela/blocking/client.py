@@ -65,8 +65,8 @@ class Client(Facade[AioClient]):
     A `vela.aio` client does the work on an event loop in a separate thread; callbacks run on other threads. `close` the
     client, or use it in `with`. A program that does not close it still ends, but unsent messages may be lost, and
     messages whose acknowledgement was not sent are delivered again. In a forked process, create a new client. The old
-    client is unusable there: every call raises AlreadyClosed, except that `close` and `shutdown` do nothing and
-    `is_connected` returns False.
+    client is unusable there: every call that needs its event loop raises AlreadyClosed, `close` and `shutdown` do
+    nothing, and `is_connected` returns False.
     """
 
     @_same_arguments(AioClient.__init__)
@@ -164,10 +164,10 @@ class Client(Facade[AioClient]):
         return wrapped
 
     def close(self) -> None:
-        """Close all producers, consumers and connections. Calls that are waiting on other threads raise AlreadyClosed.
+        """Close all producers, consumers and connections.
 
-        Safe to repeat. Waits at most the operation timeout for the answers to sent messages, then at most 5 s for
-        callbacks that are due.
+        Calls that are waiting on other threads raise AlreadyClosed or Interrupted. Safe to repeat. Waits at most the
+        operation timeout for the answers to sent messages, then at most 5 s for callbacks that are due.
         """
         if self._thread.is_forked:
             return

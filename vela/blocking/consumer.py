@@ -78,7 +78,7 @@ class Consumer(Facade[AioConsumer]):
         return self.aio.available_permits
 
     def is_connected(self) -> bool:
-        """Return whether the consumer is subscribed now. If not, it is reconnecting by itself or closed."""
+        """Return whether the consumer is subscribed now. If not, it is reconnecting by itself, closed or failed."""
         return not self._thread.is_forked and self.aio.is_connected()
 
     def has_reached_end_of_topic(self) -> bool:

@@ -91,10 +91,10 @@ class LoopThread:
     def run(
         self, make: Callable[[], Coroutine[Any, Any, T]], unclaimed: Callable[[T], None] | None = None
     ) -> T:
-        """Run a coroutine on the loop and return its result. Raises its error, or AlreadyClosed.
+        """Run a coroutine on the loop and return its result.
 
-        If the wait is interrupted, the coroutine is cancelled. If it still returns a value, `unclaimed` gets the value,
-        on either thread.
+        Raises its error, AlreadyClosed, or Interrupted if the loop stops meanwhile. If the wait is interrupted, the
+        coroutine is cancelled. If it still returns a value, `unclaimed` gets the value, on either thread.
         """
         self._require_other_thread()
         waiter: Waiter[T] = Waiter(unclaimed)

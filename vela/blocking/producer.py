@@ -83,8 +83,8 @@ class Producer(Facade[AioProducer]):
     ) -> None:
         """Publish a message and call `callback(result, message_id)` when it is stored or has failed.
 
-        Returns at once, unless it waits for room. The arguments are those of `send`. Without a callback, call `flush`
-        to learn whether an earlier message has failed. After a failure the id is `MessageId()`.
+        Returns at once, unless it waits for room. The arguments are those of `send`. Without a callback, you learn of a
+        failure only if `flush` waits for the message at that time. After a failure the id is `MessageId()`.
 
         The client has one thread for callbacks, so callbacks run one at a time. A callback may call methods that wait.
         Callbacks for one partition, or for one key with key-based batches, run in the order of the sends. Only a

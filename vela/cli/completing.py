@@ -20,7 +20,7 @@ _MOST: Final = 200
 
 
 def topics_like(context: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Return the topics whose short name begins with `incomplete`."""
+    """Return topics whose short name begins with `incomplete`, out of the first 200 with that text in their names."""
     namespace = DEFAULT_NAMESPACE if "/" not in incomplete else ""
     local = incomplete.rpartition("/")[2]
     rows = _rows(context, "topics", "topics", q=local, namespace=namespace)
@@ -28,7 +28,10 @@ def topics_like(context: click.Context, incomplete: str) -> list[CompletionItem]
 
 
 def subscriptions_like(context: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Return the topic's subscriptions that begin with `incomplete`. The topic is earlier on the command line."""
+    """Return those of the topic's first 200 subscriptions whose names begin with `incomplete`.
+
+    The topic is earlier on the command line.
+    """
     try:
         topic = full_name(str(context.params.get("topic") or ""))
     except ValueError:

@@ -44,7 +44,7 @@ class CliError(click.ClickException):
         self._as_json = as_json_is_asked() if as_json is None else as_json
 
     def worded(self, text: str, exit_code: Exit, *, code: str, **more: Any) -> CliError:
-        """Return the same error with another text, and with more members in its JSON."""
+        """Return the same error with another text, exit code and name, and with more members in its JSON."""
         known = {name: value for name, value in self._body.items() if name not in ("error", "code")}
         return CliError(text, exit_code, code=code, as_json=self._as_json, **(known | more))
 

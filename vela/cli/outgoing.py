@@ -20,7 +20,7 @@ __all__ = ["Outgoing", "Source", "messages_of"]
 _TAKEN: Final = frozenset(
     ("payload", "payload_base64", "key", "ordering_key", "properties", "event_ms", "deliver_at_ms")
 )
-MOST_BYTES: Final = 512 * 1024 * 1024  # limit for one message: a consumer joins chunks only up to this size
+MOST_BYTES: Final = 512 * 1024 * 1024  # limit for one message: a consumer decompresses no larger one
 _MOST_MS: Final = 2**63 - 1  # the largest time on the wire
 _PASSED_OVER: Final = frozenset(
     ("id", "topic", "publish_ms", "producer", "sequence_id", "redelivery_count", "size_bytes")

@@ -64,18 +64,18 @@ class OAuth2:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The options of the root command, or their values in the environment."""
+    """The settings of a command: options of the root command, or their values in the environment or a profile."""
 
     url: str  # of the broker: ws://, wss://, pulsar:// or pulsar+ssl://
     console_url: str  # of the console: http:// or https://
     user: str  # of the console; "" = none
     password: str
-    token: str = ""  # for the broker; "" = none
+    token: str = ""  # for the broker and, without a user, for the console; "" = none
     token_file: str = ""  # a file with the token; "" = none
     tls: TlsFiles = TlsFiles()
     oauth2: OAuth2 = OAuth2()
-    for_broker: bool = True  # False: the credentials belong to the Vela of another profile
-    for_console: bool = True
+    for_broker: bool = True  # False: the token must not go to the broker's address, as `_is_for` says
+    for_console: bool = True  # the same for the console's address
 
     @property
     def uses_oauth2(self) -> bool:

@@ -10,9 +10,10 @@ __all__ = ["base_name", "full_name", "namespace_of", "partition_index", "partiti
 
 
 def full_name(topic: str) -> str:
-    """Return the full name: persistent://tenant/namespace/t for "tenant/namespace/t". Full names stay unchanged.
+    """Return the full name: "t" is persistent://public/default/t, and "a/b/t" is persistent://a/b/t.
 
-    Raises InvalidTopicName, and InvalidConfiguration (a ValueError, as in Apache's client) for anything but a string.
+    Full names stay unchanged. Raises InvalidTopicName, and InvalidConfiguration (a ValueError, as in Apache's client)
+    for anything but a string.
     """
     return _parse(topic).full
 

@@ -71,7 +71,7 @@ class EncryptionContext:
         return self._compression
 
     def uncompressed_message_size(self) -> int:
-        """Return the size of the payload before compression in bytes; 0 if it was not compressed."""
+        """Return the size of the payload before compression in bytes; 0 if the producer did not give it."""
         return self._uncompressed_bytes
 
     def batch_size(self) -> int:

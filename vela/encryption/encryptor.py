@@ -20,7 +20,7 @@ __all__ = ["IV_BYTES", "Encryptor"]
 IV_BYTES: Final = 12
 _DATA_KEY_BYTES: Final = 32
 _DATA_KEY_LIFE_S: Final = 4 * 3600.0
-"""The same as in Apache's clients. With random vectors, a key is safe for 2^32 entries: 298,000 a second."""
+"""As in Apache's clients. With random vectors, a key is safe for 2^32 entries, or 298,000 a second for four hours."""
 
 
 class Encryptor:

@@ -23,9 +23,9 @@ class EncryptionKeyInfo:
 class AbstractCryptoKeyReader(ABC):
     """Finds keys by name. Subclass it for keys that are not in files.
 
-    A new producer calls the reader at once and then every four hours. A consumer calls it for each new data key, not
-    for each message. The reader runs on the client's event loop, so it must not wait for the network: load remote keys
-    beforehand.
+    A producer calls the reader when it is created, and again before the first entry that it sends four hours or more
+    after the last call. A consumer calls it for each new data key, not for each message. The reader runs on the
+    client's event loop, so it must not wait for the network: load remote keys beforehand.
     """
 
     @abstractmethod

@@ -24,7 +24,12 @@ def wrap(data_key: bytes, public_pem: bytes, key_name: str) -> bytes:
         raise CryptoError(f"the public key for {key_name!r} is not a public key in PEM format") from None
     if not isinstance(key, RSAPublicKey):
         raise CryptoError(f"the public key for {key_name!r} is not an RSA key")
-    return key.encrypt(data_key, _PADDING)
+    try:
+        return key.encrypt(data_key, _PADDING)
+    except ValueError:
+        raise CryptoError(
+            f"the public key for {key_name!r} has {key.key_size} bits, which are too few for the data key"
+        ) from None
 
 
 def unwrap(wrapped: bytes, private_pem: bytes, key_name: str) -> bytes:

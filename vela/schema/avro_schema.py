@@ -61,7 +61,10 @@ class AvroSchema(Schema[R]):
         self._written_with: dict[tuple[str, bytes], SchemaInfo] = {}
 
     def encode(self, obj: R) -> bytes:
-        """Encode a value. Raises TypeError for another class, and ValueError if the definition does not allow it."""
+        """Encode a value. Raises TypeError for a value of another class.
+
+        If the definition does not allow the value, raises what fastavro does: ValueError, TypeError or OverflowError.
+        """
         self._validate_object_type(obj)
         plain = obj if self._field is None else self._field.to_plain(obj, avro=True)
         if not isinstance(plain, Mapping):

@@ -73,7 +73,7 @@ class Schema(ABC, Generic[T]):
     """
 
     reads_versions: ClassVar[bool] = False
-    """Whether messages are decoded with the writer's definition, which `add_version` sets before they arrive."""
+    """Whether messages are decoded with the writer's definition, which `add_version` sets beforehand."""
 
     def __init__(
         self,

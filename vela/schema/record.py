@@ -60,8 +60,8 @@ class Record(Described, metaclass=RecordMeta):
     ) -> None:
         """`values`: one for each field. A missing field gets its default; a missing record field gets a new record.
 
-        The first three arguments describe the record as a field of another record. Unknown names are ignored, because a
-        newer program may have written the message.
+        The first three arguments describe the record as a field of another record, unless this record has fields with
+        their names. Unknown names are ignored, because a newer program may have written the message.
         """
         as_field = {"default": default, "required_default": required_default, "required": required}
         for name in as_field.keys() & self.__record_fields__.keys():
@@ -143,7 +143,10 @@ class RecordField(FieldType):
 
 
 def filled(record_cls: type[R], values: Mapping[str, Any], *, avro: bool) -> R:
-    """Return a record from plain values. Unlike the constructor, this accepts fields of any name. Raises TypeError."""
+    """Return a record from plain values. Unlike the constructor, this accepts even a field named `self`.
+
+    Raises TypeError if a value does not fit its field.
+    """
     record = record_cls.__new__(record_cls)
     _fill(record, values, avro=avro)
     return record

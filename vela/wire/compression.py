@@ -38,7 +38,7 @@ def compress(codec: Compression, data: bytes) -> bytes:
 
 
 def decompress(codec: int, data: bytes, *, uncompressed_bytes: int) -> bytes:
-    """Decompress `data` to exactly `uncompressed_bytes`. This allocates hardly more memory than that.
+    """Decompress `data` to exactly `uncompressed_bytes`. This allocates at most about twice as much memory.
 
     Raises CodecUnavailable (unknown codec), DecompressionFailed (damaged data, or a different size).
     """

@@ -1,6 +1,6 @@
 """Every exception that `vela.wire` raises on bad input.
 
-The classes are named after the problem, because callers read them in `except` clauses.
+The classes are named after the problem, because readers meet them in callers' `except` clauses.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class BatchCorrupt(EntryCorrupt):
 
 
 class EntryEncrypted(EntryCorrupt):
-    """Not damaged: the payload is encrypted for somebody else."""
+    """Not damaged: the payload is encrypted, and only a consumer with the key can read it."""
 
 
 class EntryIsChunk(EntryCorrupt):

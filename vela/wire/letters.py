@@ -142,7 +142,7 @@ def retry_properties(
 
 
 def times_reconsumed(properties: Mapping[str, str]) -> int:
-    """Return how often a message has been put off; 0 if its property is missing or not a number."""
+    """Return how often a message has been put off; 0 if its property is missing or not a number below 10^9."""
     text = properties.get(RECONSUME_TIMES, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 

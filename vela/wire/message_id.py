@@ -117,9 +117,9 @@ def _small(fields: dict[int, int], number: int, *, default: int) -> int:
 
 
 def _varint_fields(data: bytes) -> dict[int, int]:
-    """Return the varint fields by number. The last of repeated fields counts. Other wire types are skipped.
+    """Return the varint fields by number. The last of repeated fields counts. Fields of other types are skipped.
 
-    Raises ValueError.
+    Raises ValueError for bytes that are not protobuf, and for groups.
     """
     fields: dict[int, int] = {}
     offset = 0

@@ -13,7 +13,7 @@ class RedeliveryBackoff:
 
     min_ms: int  # >= 1
     max_ms: int  # >= min_ms
-    multiplier: float  # >= 1
+    multiplier: float  # 1 to 1000
 
     def __post_init__(self) -> None:
         if self.min_ms < 1 or self.max_ms < self.min_ms or not 1 <= self.multiplier <= 1000:

@@ -68,7 +68,7 @@ async def drain(
     permits_per_entry: int = 1,
     must_ack: Callable[[int], bool] = lambda _: True,
 ) -> float:
-    """Receive `entries` from the subscription's cursor on, in order, and ack those that `must_ack` selects.
+    """Receive `entries` from the subscription's cursor on, in order; ack those that `must_ack` selects, and the last.
 
     Return the entries per second from the first permit to the last entry, once the acks are durable.
     """

@@ -80,9 +80,9 @@ async def holed_drain(
 ) -> tuple[float, str]:
     """Receive the topic's first `holed` messages and ack every second one, or all; then time the rest.
 
-    The rest is acked one by one as it comes. Return its messages per second, from the first permit to the last message,
-    and their CPU time in words. Raises PeerFailed if a message is missing or out of order, or if the messages left
-    unacked are not the intended ones.
+    All of the rest but the last message is acked as it comes. Return its messages per second, from the first permit to
+    the last message, and their CPU time in words. Raises PeerFailed if a message is missing or out of order, or if the
+    messages left unacked are not the intended ones.
     """
     peer = await BinaryPeer.connect(port)
     try:

@@ -112,7 +112,7 @@ async def spread_drain(
     acks_at_random: bool,
     keys: int = 0,
 ) -> float:
-    """Receive the topic's `messages` with a new subscription and ack all but the last, one by one.
+    """Receive the topic's `messages` with a new subscription and ack each of them but the last.
 
     Return the messages per second from the first permit to the last message; most acks are sent in this time. Raises
     PeerFailed if a message comes twice, out of its key's order or not at all, if a consumer gets none, or if an ack was

@@ -1,7 +1,7 @@
 """100,000 topics with ten subscriptions each, written straight into Vela's tables, as an old installation has them.
 
 The rows are those that lists and pages read: names, cursors, summaries with every state, sessions and an hour of
-points. The topics are empty and nobody is connected: to make a million subscriptions through clients takes hours.
+points. The topics are empty and nobody is connected: making a million subscriptions through clients takes hours.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STATEMENTS: Final = Path(__file__).with_suffix(".sql").read_text(encoding="utf-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """How much the tables contain, and names of which the console has a page."""
+    """How much the tables contain, and names that have a page in the console."""
 
     topics: int  # as lists count them
     subscriptions: int

@@ -19,7 +19,7 @@ _PERMITS = 1000
 
 
 class ManyTopics(BinaryPeer):
-    """Topics, each with a producer and a consumer whose id is the topic's index. Consumers ack each message at once."""
+    """Topics, each with a producer and a consumer, whose ids are the topic's index. Consumers ack messages at once."""
 
     def __init__(self) -> None:
         super().__init__()

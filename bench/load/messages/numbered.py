@@ -20,7 +20,7 @@ __all__ = ["PAYLOAD_BYTES", "check_left", "number_of", "numbered_entries"]
 PAYLOAD_BYTES: Final = 100
 _NUMBER: Final = struct.Struct(">Q")
 _SETTLING_S: Final = 10.0
-_BEYOND: Final = 10  # permits above what is expected: one message too many would come
+_BEYOND: Final = 10  # permits above what is expected, so that a surplus message would arrive as well
 
 
 def numbered_entries(*, keys: int = 0) -> Callable[[int], bytes]:

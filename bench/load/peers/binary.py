@@ -25,7 +25,7 @@ class PeerFailed(Exception):
 
 
 class BinaryPeer(asyncio.Protocol):
-    """One connection, with one producer or one consumer at most, both with id 0."""
+    """One connection with at most one producer or consumer, whose id is 0."""
 
     def __init__(self) -> None:
         self.on_receipt: OnReceipt = _unexpected

@@ -14,7 +14,7 @@ __all__ = ["publish_with_apache"]
 
 
 def publish_with_apache(setting: Setting, client: pulsar.Client, payload_bytes: int) -> float:
-    """Return the messages per second of a run, with batches of at most 1,000 and 20,000 pending messages."""
+    """Return the messages per second of a run, with at most 1,000 messages in a batch and 20,000 pending."""
     producer = client.create_producer(
         setting.fresh_topic("apache"),
         batching_enabled=True,

@@ -30,7 +30,7 @@ class Published:
 
 
 class _Window:
-    """Keeps `window` sends unanswered until told to stop; receipts must come in order."""
+    """Keeps between half of `window` and `window` sends unanswered until told to stop; receipts must come in order."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from vela.message import MessageId
 
 __all__ = ["publish_with_client"]
 
-AT_ONCE = 2000  # messages handed to the client in one turn; it then waits for the receipts of the turn before
+AT_ONCE = 2000  # messages handed over in one turn, which ends with the last receipt of the turn before
 
 
 async def publish_with_client(

@@ -21,7 +21,7 @@ from vela.wire.binary.enums import SubType
 
 __all__ = ["SETTINGS", "ask"]
 
-SETTINGS: Final = {  # tables small enough for several to end in the time, and to go when everything in them is acked
+SETTINGS: Final = {  # so that several tables fill up in the run, and each is dropped when everything in it is acked
     "VELA_DEFAULT_RETENTION_MS": "0",
     "VELA_DEFAULT_RETENTION_BYTES": "0",
     "VELA_LEDGER_MIN_AGE_S": "0",

@@ -30,7 +30,7 @@ class Effect:
 
     words: tuple[str, ...]  # sentences, shown in the plan and in the result
     replayed_messages: int = 0  # acked, and delivered again
-    skipped_messages: int = 0  # not acked, and never delivered
+    skipped_messages: int = 0  # not acked, and no longer delivered
     consumers_closed: int = 0
     consumers_kept: int = 0
     notes: tuple[str, ...] = ()

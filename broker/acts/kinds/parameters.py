@@ -169,7 +169,10 @@ def _text_of(rule: Rule) -> str:
 
 
 def is_storable_text(value: object, most_characters: int = _MOST_TEXT) -> bool:
-    """Return whether PostgreSQL can store a value: a text without NUL and without lone surrogates."""
+    """Return whether a value is a text of at most `most_characters` characters that PostgreSQL can store.
+
+    PostgreSQL cannot store NUL and lone surrogates.
+    """
     if not isinstance(value, str) or "\0" in value or len(value) > most_characters:
         return False
     try:

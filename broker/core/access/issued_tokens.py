@@ -27,7 +27,7 @@ class TokenOrigin:
 
 
 def origin_of(token: str) -> TokenOrigin | None:
-    """Return the issuer that a token names; None if it names none, or is damaged."""
+    """Return the issuer and the key id that a token names; None if it names no issuer, or is damaged."""
     parts = token.split(".")
     if len(parts) != 3:
         return None

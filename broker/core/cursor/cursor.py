@@ -199,8 +199,8 @@ class Cursor:
     def ack_through(self, position: Position, remaining: int | None = None, batch_size: int = 0) -> AckResult:
         """Ack everything up to `position`: move mark-delete there, then over the acked entries that follow.
 
-        With `remaining`, moves mark-delete to the previous entry and acks the members whose bit is 0. Does nothing if
-        `position` is at or below mark-delete. Raises the same errors as `ack`.
+        With `remaining`, moves mark-delete to the previous entry and acks the members whose bit is 0. If `position` is
+        at or below mark-delete, only records the ack for an undo. Raises the same errors as `ack`.
         """
         if position <= self._mark_delete:
             if self._overlay is not None:
@@ -358,7 +358,10 @@ class Cursor:
         self._replace_dirty(old)
 
     def partly_acked_next(self) -> tuple[Position, int] | None:
-        """Return the batch in which the last move ended, with its unacked members; None if it ended between entries."""
+        """Return the first unacked entry and its unacked members if it is partly acked; None if it is not.
+
+        Right after a move that ended inside a batch, this is that batch.
+        """
         inside = self.read_from()
         left = self._acked.remaining(*inside)
         return (inside, left) if left is not None else None

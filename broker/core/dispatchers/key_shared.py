@@ -139,7 +139,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         return found
 
     def most_waiting(self) -> WaitingSlot | None:
-        """Return the slot with the most waiting entries; None if no entry waits for a consumer.
+        """Return the slot with the most waiting entries; None if no entry waits, or if no consumer covers that slot.
 
         Linear in the slots with waiting entries.
         """
@@ -188,7 +188,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self._sort_chunks()
 
     def _leave(self, consumer: DispatchConsumer) -> None:
-        """Remove a consumer. Looks only at entries that waited for it, because a whole connection may leave at once."""
+        """Remove a consumer. Looks only at entries that waited for it or a slot, because many may leave at once."""
         self._selector.remove(consumer)
         self._consumers.remove(consumer)
         for position in self._replay.members(consumer.key):

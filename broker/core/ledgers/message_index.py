@@ -223,7 +223,7 @@ class MessageIndex:
     def entry_at(self, ledger: Ledger, messages: int) -> int:
         """Return the first entry of `ledger` whose cumulative messages exceed `messages`.
 
-        Raises IndexMissing if counts on the way are not known.
+        Raises IndexMissing if the count of an entry in the ledger is not known.
         """
         ranges = self.missing(ledger.ledger_id, 0, ledger.entries - 1)
         if ranges:

@@ -104,6 +104,9 @@ def _check(schema: Any, value: Any, run: _Run, where: str, depth: int) -> None:
     run.left -= 1
     if depth > _MOST_DEPTH or run.left < 0:
         return
+    while isinstance(schema, dict) and isinstance(schema.get("type"), dict | list):
+        schema = schema["type"]  # a type that only wraps another one
+        run.left -= 1
     if isinstance(schema, list):
         if not any(_fits(each, value, run, depth) for each in schema):
             raise _wrong(where, value, " or ".join(_kind_of(each) for each in schema))

@@ -63,7 +63,10 @@ class SchemaDefinition:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def is_same(self, other: SchemaDefinition) -> bool:
-        """Return whether both schemas mean the same. Names and properties count only in the parts of a KeyValue."""
+        """Return whether both schemas mean the same.
+
+        Names do not count, and properties only for a KeyValue: its encoding, and the types of its parts.
+        """
         if self.type is not other.type or self.data != other.data:
             return False
         return self.type is not SchemaType.KEY_VALUE or _parts_named(self) == _parts_named(other)
@@ -106,7 +109,7 @@ def version_number(data: bytes) -> int:
 
 
 def key_and_value(schema: SchemaDefinition) -> tuple[SchemaDefinition, SchemaDefinition]:
-    """Return the two schemas in a KeyValue schema. Raises IncompatibleSchema if it does not contain two."""
+    """Return the two schemas in a KeyValue schema. Raises IncompatibleSchema if it lacks one, or a type is unknown."""
     parts: list[SchemaDefinition] = []
     offset = 0
     for part in ("key", "value"):

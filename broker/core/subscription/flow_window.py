@@ -31,7 +31,8 @@ class Sample(NamedTuple):
 
     now_ms: int
     ready_messages: int  # published since the topic began, without those whose delivery time is in the future
-    acked_messages: int  # acked, or passed by a move, since the topic began; not those that expired
+    # Acked, or passed by a move, since the topic began; without those that expired since it was loaded.
+    acked_messages: int
     waiting_messages: int  # neither acked nor to be delivered in the future
     cursor_version: int  # rises when an act or a client moves the cursor; acks do not change it
     is_paused: bool

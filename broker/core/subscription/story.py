@@ -121,7 +121,7 @@ class DeliveryStory:
         self.watches_acks = False
 
     def use_policy(self, mode: DeliveryStoryMode, keep_ms: int) -> None:
-        """Record the events that `mode` selects from now on. A row expires `keep_ms` after its last event."""
+        """Record the events that `mode` selects from now on. A row expires about `keep_ms` after its last event."""
         self._keep_ms = keep_ms
         self.is_on = self._id is not None and mode is not DeliveryStoryMode.OFF
         self._records_all = self.is_on and mode is DeliveryStoryMode.ALL

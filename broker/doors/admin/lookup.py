@@ -23,7 +23,11 @@ router = Router()
 
 
 class LookupData(BaseModel):
-    """The URLs of the broker that serves a topic; "" for a port that is not open. The C++ client needs every member."""
+    """The URLs of the broker that serves a topic. The C++ client needs every member.
+
+    `http_url_tls` is "" if the broker has no HTTP port with TLS. The binary URLs are set even for a port that is not
+    open.
+    """
 
     broker_url: str = Field(serialization_alias="brokerUrl")
     broker_url_tls: str = Field(serialization_alias="brokerUrlTls")

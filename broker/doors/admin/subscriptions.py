@@ -202,7 +202,8 @@ async def expire_older(
 ) -> None:
     """Skip the messages that are older than this many seconds, separately on each partition.
 
-    Skips messages on all partitions first. Then answers 409 if a partition had nothing to skip.
+    Skips messages on all partitions first. Then answers 409 if a partition had no backlog, or if it had connected
+    consumers, a small backlog and no message that old.
     """
     name = named(domain, tenant, namespace, topic)
     await _require(request, name, subscription, "Expire messages")
@@ -239,7 +240,8 @@ async def expire_all(
 ) -> None:
     """Skip messages older than this many seconds, on every subscription. The caller needs permission for each of them.
 
-    Skips messages on all subscriptions first. Then answers 409 if a subscription had nothing to skip.
+    Skips messages on all subscriptions first. Then answers 409 if a subscription had no backlog, or if it had connected
+    consumers, a small backlog and no message that old.
     """
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Expire messages")
@@ -358,7 +360,11 @@ async def _expire_older(
 
 
 async def _expire_before(request: AdminRequest, name: TopicName, subscription: str, before_ms: int) -> None:
-    """Expire the messages of one topic or partition. Raises Refused if no message is old enough."""
+    """Expire the messages of one topic or partition.
+
+    Raises Refused(409) if the backlog is empty. Raises it too if consumers are connected, the backlog has fewer than
+    _NEARLY_CAUGHT_UP entries, and the oldest message is not old enough.
+    """
     topic = await request.broker.topics.open(name, create=False)
     found = topic.subscriptions.get(subscription)
     if found is None:

@@ -86,7 +86,7 @@ def require_persistent(name: TopicName, what: str, status: int = 405) -> None:
 
 @operation(router, "GET", NAMESPACE, Action.ADMINISTER)
 async def get_topics(request: AdminRequest, domain: str, tenant: str, namespace: str) -> list[str]:
-    """List the topics of a namespace, with the partitions of a topic instead of the topic."""
+    """List the topics of a namespace. Of a partitioned topic, list only the partitions."""
     return await Catalogue(request.broker).topics(tenant, namespace, domain=domain)
 
 

@@ -34,7 +34,11 @@ _MOST_LOOKS: Final = 600
 
 
 class ConnectionAuthentication:
-    """Unlocks the guard of one connection, and closes the connection when its credentials expire."""
+    """Unlocks the guard of one connection.
+
+    When the credentials expire, asks the client for new ones. Closes the connection if the client cannot send them or
+    does not send them in time.
+    """
 
     def __init__(
         self,

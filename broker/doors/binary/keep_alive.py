@@ -59,10 +59,11 @@ class KeepAlive:
     async def probe(self, timeout_ms: int = PROBE_TIMEOUT_MS) -> bool:
         """Ping and return whether any bytes arrive in time. Give up on a silent peer. Safe to cancel and to repeat."""
         if not self._is_heard():
-            return True  # the broker paused reading because the peer sent a lot, so the peer is alive
+            return True  # the broker does not read from the peer now, so it would not see an answer
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._probes.add(answer)
-        timer = self._call_later(timeout_ms / 1000, lambda: _settle(answer, alive=False))
+        # If reading stopped meanwhile, the answer may wait in the socket.
+        timer = self._call_later(timeout_ms / 1000, lambda: _settle(answer, alive=not self._is_heard()))
         self._ping()
         try:
             alive = await answer

@@ -53,7 +53,7 @@ def producer_request(
 ) -> ProducerRequest:
     """Convert PRODUCER.
 
-    Raises InvalidTopicName, NotAllowed for transactions, and IncompatibleSchema for an unknown type.
+    Raises InvalidTopicName, NotAllowed for transactions, and IncompatibleSchema for an unknown schema type.
     """
     if event.in_transaction:
         raise NotAllowed("transactions are not available; open the producer without one")
@@ -73,7 +73,7 @@ def producer_request(
 
 
 def subscribe_request(event: Subscribe) -> SubscribeRequest:
-    """Convert SUBSCRIBE. Raises InvalidTopicName, and IncompatibleSchema for an unknown type."""
+    """Convert SUBSCRIBE. Raises InvalidTopicName, and IncompatibleSchema for an unknown schema type."""
     start = event.start
     return SubscribeRequest(
         topic=TopicName.parse(event.topic),

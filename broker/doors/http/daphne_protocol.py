@@ -217,7 +217,8 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def onMessageFrameData(self, payload: bytes) -> None:  # noqa: N802 - Autobahn's name
         """Add a piece to the message that is arriving.
 
-        Autobahn keeps a list of the pieces. A peer could fill it without end: with empty frames, which no limit counts.
+        Autobahn keeps a list of the pieces. With empty frames, which no limit counts, a peer could make that list grow
+        without end.
         """
         if self.message_data is not None and not self.failedByMe:
             self.message_data += payload
@@ -340,7 +341,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._is_output_paused = True
 
     def output_drained(self) -> None:
-        """Note that the peer has received everything, or is gone."""
+        """Note that Twisted's buffer is empty, or that the peer is gone."""
         self._is_output_paused = False
         self._unsent_bytes = 0
         if self._unanswered_ping is not None:
@@ -356,17 +357,19 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         await self._drained.wait()
 
     async def is_alive(self, timeout_ms: int) -> bool:
-        """Ping the peer and return whether it sends anything in time. If it does not, drop the connection."""
+        """Ping the peer and return whether a message or a pong arrives in time. If none does, drop the connection."""
         if self.state != self.STATE_OPEN:
             return False
         if self._is_reading_paused:
-            return True  # the peer sends more than the broker reads, so it is alive
+            return True  # the broker does not read from the peer now, so it would not see an answer
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._probes.append(answer)
         self.sendPing(b"alive?")
         try:
             return await asyncio.wait_for(answer, timeout_ms / 1000)
         except TimeoutError:
+            if self._is_reading_paused:
+                return True  # reading stopped meanwhile, and the answer may wait in the socket
             self.dropConnection(abort=True)
             return False
 

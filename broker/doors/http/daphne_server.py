@@ -78,7 +78,8 @@ class DaphneServer(LimitedServer):
     async def stop(self, timeout_s: float = 1.0) -> None:
         """Stop accepting connections, close every WebSocket with 1001, and wait for pulls and for applications.
 
-        Waits at most `timeout_s` for the pulls and again for the applications, then cancels those that still run.
+        Waits at most `timeout_s` for the pulls, then as long for the applications. Each time it cancels those that are
+        late, and waits at most `timeout_s` more for them.
         """
         await self.stop_accepting()
         running: list[asyncio.Future[None]] = []
@@ -134,7 +135,7 @@ class DaphneServer(LimitedServer):
         return queue
 
     async def handle_reply(self, protocol: Any, message: Mapping[str, Any]) -> None:
-        """Send an ASGI event. Waits while too many earlier bytes wait for the peer."""
+        """Send an ASGI event. On a WebSocket, then wait while too many written bytes are unsent."""
         await super().handle_reply(protocol, message)
         if isinstance(protocol, FlowControlledProtocol):
             await protocol.drained()

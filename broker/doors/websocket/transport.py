@@ -37,7 +37,7 @@ class FrameTransport(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes that were written but that the peer has not received yet (an upper bound)."""
+        """An upper bound on the written bytes that still wait in this process."""
 
     def is_writable(self) -> bool:
         """Return False after a write passed the high-water mark, until the peer is gone or has received everything."""
@@ -49,7 +49,10 @@ class FrameTransport(Protocol):
         """Wait until the socket is writable, or the connection is gone. Safe to cancel."""
 
     async def is_alive(self, timeout_ms: int) -> bool:
-        """Ping the peer. Return True as soon as it sends anything, False if nothing comes in time. Safe to cancel."""
+        """Ping the peer. Return True as soon as a message or a pong arrives. Safe to cancel.
+
+        If none arrives in time, drop the connection and return False.
+        """
 
     def close(self, code: int, reason: str) -> None:
         """Send the written frames, then the close frame. Safe to repeat."""

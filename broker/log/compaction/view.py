@@ -62,7 +62,7 @@ class CompactedView:
 
     @property
     def trim_limit(self) -> Position | None:
-        """The position above which nothing may be trimmed, because it is still to be compacted; None = no limit."""
+        """The position above which no entry may be trimmed, because it is not compacted yet; None = no limit."""
         return None if self.stored is None else self.stored.horizon.position
 
     async def read(self, first: Position) -> ReadPage:

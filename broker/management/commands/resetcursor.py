@@ -11,7 +11,10 @@ from broker.management.act_command import ActCommand
 
 
 class Command(ActCommand):
-    """Reset to earliest, latest, a time, a message id, or back by a time or a count."""
+    """Moves the cursor to earliest, latest, a time, a message or another subscription's position.
+
+    It can also move the cursor back by a time, and back or forward by a number of messages.
+    """
 
     help = "Reset a subscription's cursor. Its consumers are disconnected, and reconnect."
 

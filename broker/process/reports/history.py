@@ -59,7 +59,7 @@ class History:
         try:
             await self._store()
             ended_ms = _start_of_bucket(self._clock.now_ms()) - BUCKET_MS
-            # If not, no new bucket has ended yet, or the clock was set back.
+            # False if no new bucket has ended yet, or if the clock was set back.
             if ended_ms >= self._open_ms:
                 await self._close(ended_ms)
             elif ended_ms < self._open_ms - _MOST_BEHIND_MS:

@@ -157,7 +157,10 @@ def _sample(subscription: Subscription, now_ms: int) -> Sample:
 
 
 def _due_ms(subscription: Subscription, now_ms: int) -> int | None:
-    """Return when the next delayed message may be due; None = the subscription has no delayed messages."""
+    """Return when the next delayed message may be due.
+
+    None = the subscription has no delayed messages, or its log is closed.
+    """
     if not subscription.delayed_entries or not subscription.log.is_open:
         return None
     due_ms = subscription.next_delayed_ms

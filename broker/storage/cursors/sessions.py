@@ -194,6 +194,9 @@ async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int,
 
 
 async def notify_pages(connection: Connection, payloads: Sequence[str]) -> None:
-    """Notify the console which parts of pages changed. Each payload is a JSON list of keys below 8,000 bytes."""
+    """Notify the console which parts of pages changed.
+
+    Each payload is a JSON list of keys, shorter than 8,000 bytes.
+    """
     for payload in payloads:
         await connection.execute(query("sessions", "notify_pages"), (payload,))

@@ -166,7 +166,7 @@ async def ledgers_in(connection: Connection, segment_id: int) -> list[LedgerToMo
 
 
 async def copied_through(connection: Connection, *, target: int, ledger_id: int) -> int:
-    """Return the last entry of a ledger that was copied to segment `target`; -1 if no copy was started."""
+    """Return the id of the last entry that was copied from a ledger to segment `target`; -1 = none."""
     statement = sql.SQL(query("lifetime", "copied_through").decode()).format(target=entry_table(target))
     cursor = await connection.execute(statement, {"ledger_id": ledger_id})
     row = await cursor.fetchone()

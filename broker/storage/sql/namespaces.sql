@@ -3,7 +3,8 @@
 -- name: find
 SELECT n.id IS NOT NULL,
        (SELECT count(*) FROM vela_topic WHERE namespace_id = n.id AND parent_id IS NULL),
-       (SELECT count(*) FROM vela_namespace o JOIN vela_tenant t ON t.id = o.tenant_id WHERE t.name = %(tenant)s)
+       (SELECT count(*) FROM vela_namespace o JOIN vela_tenant t ON t.id = o.tenant_id WHERE t.name = %(tenant)s),
+       EXISTS (SELECT FROM vela_tenant WHERE name = %(tenant)s AND is_kept)
 FROM (VALUES (1)) AS one
 LEFT JOIN (vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id AND t.name = %(tenant)s)
        ON n.name = %(namespace)s

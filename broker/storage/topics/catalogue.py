@@ -60,7 +60,7 @@ class OffloadRun:
     """A run of the job offload."""
 
     state: str  # waiting, running, done, failed or cancelled
-    error: str  # "" unless it failed
+    error: str  # "" unless it failed or was cancelled
 
 
 async def topics_of(

@@ -14,10 +14,11 @@ __all__ = ["idle_topics"]
 async def idle_topics(
     connection: Connection, *, after: int, known: Sequence[int], now_ms: int, defaults: Policies, limit: int
 ) -> list[tuple[int, str]]:
-    """Return (id, full name) of topics that may have something to expire, or whose last use is not recorded.
+    """Return (id, full name) of topics that may be inactive, or may have expired subscriptions.
 
-    Return at most `limit` topics, sorted by id, whose ids are above `after` and not in `known`. `defaults` apply where
-    a policy document sets no value.
+    A topic or subscription whose last use is not recorded counts as unused. Return at most `limit` topics,
+    sorted by id, whose ids are above `after` and not in `known`. `defaults` apply where a policy document sets no
+    value.
     """
     cursor = await connection.execute(
         query("disuse", "idle_topics"),

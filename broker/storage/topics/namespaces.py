@@ -27,7 +27,8 @@ class FoundNamespace:
 
     exists: bool
     topics: int  # partitions not counted
-    namespaces_of_tenant: int  # 0 = there is no such tenant
+    namespaces_of_tenant: int  # 0 = there is no such tenant, or it has none
+    is_tenant_kept: bool  # the tenant stays without a namespace, because `set_tenant` created or changed it
 
 
 async def find(connection: Connection, tenant: str, namespace: str) -> FoundNamespace:
@@ -35,13 +36,13 @@ async def find(connection: Connection, tenant: str, namespace: str) -> FoundName
     cursor = await connection.execute(query("namespaces", "find"), {"tenant": tenant, "namespace": namespace})
     row = await cursor.fetchone()
     assert row is not None
-    return FoundNamespace(exists=row[0], topics=row[1], namespaces_of_tenant=row[2])
+    return FoundNamespace(exists=row[0], topics=row[1], namespaces_of_tenant=row[2], is_tenant_kept=row[3])
 
 
 async def delete(connection: Connection, tenant: str, namespace: str) -> None:
     """Delete a namespace, unless it has topics. Safe to repeat.
 
-    Then delete its tenant if the tenant has no namespace left and was not created with `set_tenant`.
+    Then delete its tenant if the tenant has no namespace left, unless `set_tenant` created or changed the tenant.
     """
     async with connection.transaction():
         await connection.execute(query("namespaces", "delete"), {"tenant": tenant, "namespace": namespace})

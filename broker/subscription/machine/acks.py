@@ -250,7 +250,7 @@ class Acks:
         return [effect for each in self.take_put_off() for effect in _refused(each)]
 
     def take_put_off(self) -> list[AckCommand]:
-        """Return the acks that came during a move, in order, for the caller to apply after it."""
+        """Return the acks that a move put off, in order, for the caller to apply after the move."""
         commands, self._put_off = self._put_off, []
         return commands
 

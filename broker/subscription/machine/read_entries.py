@@ -1,4 +1,4 @@
-"""Convert stored entries for dispatchers, which need their cost, their key, and which chunks belong together."""
+"""Convert stored entries for dispatchers, which must know their cost, their key, and which chunks belong together."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ class State:
         self.waits_for_filter_until_ms = 0
         self.limit: DispatchLimit | None = None  # dispatch rates
         self.counters = Counters()
-        self.gap = ""  # what is missing from the log; nothing beyond it is sent
+        self.gap = ""  # what the log lacks, "" = nothing; else nothing is sent until the cursor is moved
         self.is_terminated = is_terminated  # the topic accepts no more messages
         self.is_paused = False  # whether an operator stopped dispatch; acks still apply
         self.is_deleted = False

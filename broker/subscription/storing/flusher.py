@@ -126,7 +126,7 @@ class Flusher:
         self._urgent.set()
 
     def is_settled(self, subscription: FlushedCursor) -> bool:
-        """Return whether this subscription's cursor is stored completely."""
+        """Return whether this subscription's cursor is stored completely. Always False while a flush runs."""
         return not (subscription in self._dirty or subscription in self._refused or self._flushing.locked())
 
     def refusal_of(self, subscription: FlushedCursor) -> RefusedCursor | None:

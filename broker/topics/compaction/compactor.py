@@ -2,8 +2,8 @@
 
 A run makes two passes over the messages that the last run kept and the messages published since. The first pass, which
 Spark may do instead, finds the latest message of each key; the second copies the messages that stay. No reader sees the
-copies before one statement makes them the current generation, so a run that stops at any step leaves everything as it
-was. The log itself does not change.
+copies before one statement makes them the current generation, so readers do not notice a run that stops at any step.
+The log itself does not change.
 
 A run reads in small pieces at a limited rate and decodes in a thread. Only one run is active at a time.
 """
@@ -49,7 +49,7 @@ _MEASURED_BYTES: Final = 16 * 1024 * 1024
 
 
 class CompactionBusy(BrokerError):
-    """Another compaction of the topic is under way, or the topic was emptied during this compaction."""
+    """Another compaction of the topic is under way, or the topic was emptied or its compaction deleted meanwhile."""
 
     code = "ServiceNotReady"
     retriable = True
@@ -127,7 +127,7 @@ class Compactor:
     ) -> CompactionResult:
         """Compact a topic up to its last entry, or up to the end of `survey`, the result of a first pass in Spark.
 
-        Waits until the runs of other topics are over. A cancelled run leaves everything as it was.
+        Waits until the runs of other topics are over. A cancelled run changes nothing for readers.
 
         Raises CompactionBusy if this topic is being compacted or is emptied meanwhile, NotAllowed if the topic has too
         many keys or the survey does not fit, TopicFenced, psycopg.Error.

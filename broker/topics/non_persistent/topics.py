@@ -49,7 +49,9 @@ class NonPersistentTopics:
         return list(self._topics.values())
 
     async def topic(self, name: TopicName, *, create: bool) -> NonPersistentTopic:
-        """Return the topic. Create it if it is missing and both `create` and the policies allow that.
+        """Return the topic. If it is not in memory, create it.
+
+        A topic without a stored row is created only if both `create` and the policies allow that.
 
         Raises TopicNotFound, and NotAllowed for a partitioned topic, which has no messages of its own.
         """

@@ -13,7 +13,7 @@ from broker.storage.alerts import AlertRound, Found, OpenAlert, StoredRule, aler
 
 __all__ = ["evaluate", "notification_body"]
 
-_NAMED = 20  # subjects that one notification names; it only counts further subjects
+_NAMED = 20  # most firing, and most cleared, subjects that a notification names; it only counts the others
 
 
 @dataclass(slots=True)
@@ -146,7 +146,7 @@ def notification_body(
     names: Mapping[Subject, tuple[str, str]],
     now_ms: int,
 ) -> dict[str, Any]:
-    """Return a notification's body for the webhook. The body names at most 20 firing and 20 cleared subjects."""
+    """Return the content of a notification. It names at most 20 firing and 20 cleared subjects."""
     nouns = [(len(firing), "firing"), (len(cleared), "cleared")]
     counts = ", ".join(f"{number:,} {word}" for number, word in nouns if number)
     lines = [

@@ -22,7 +22,7 @@ __all__ = ["send_due"]
 
 logger = logging.getLogger(__name__)
 
-_LEASE_S: Final = 60  # longer than any attempt takes
+_LEASE_S: Final = 60  # longer than attempts normally take; after this time another worker may send it too
 
 
 def send_due(*, budget_s: float) -> int:

@@ -161,7 +161,7 @@ class PostgresServer:
     def stop_leftover(self, timeout_s: float = 10.0) -> None:
         """End a server that still runs on this data folder, and what is left of one that was killed.
 
-        Remove a pid file that names some other process. If a backend cannot be ended in time, the file stays:
+        Remove the pid file of a server that has ended. If a backend cannot be ended in time, the file stays:
         PostgreSQL finds the backend by this file, and refuses to start beside it.
         """
         pid = self.leftover_pid()

@@ -45,7 +45,7 @@ class Search(BaseModel):
     sub: Annotated[str, Field(description="the subscription whose state to show")] = ""
     key: Annotated[str, Field(description="the whole key")] = ""
     prop: Annotated[str, Field(description="name=value, or name for any value")] = ""
-    path: Annotated[str, Field(description="into a JSON payload, as order.items[0].sku")] = ""
+    path: Annotated[str, Field(description="into a JSON payload, such as order.items[0].sku")] = ""
     op: Operator | None = None
     value: Annotated[str, Field(description="JSON or text")] = ""
     text: Annotated[str, Field(description="somewhere in the payload")] = ""
@@ -110,7 +110,7 @@ def message(request: AuthorizedRequest, topic: Path[TopicPath], spot: str) -> di
 
     The position is ledger:entry, or ledger:entry:index in a batch. For a partitioned topic, name the partition.
     """
-    # About eleven queries.
+    # At most nine queries.
     head, found = found_message(topic.full_name, spot)
     body = body_of(found, head, shows_all=True)
     opened, metadata = found.opened, found.metadata

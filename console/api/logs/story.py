@@ -26,8 +26,8 @@ class StoryEvent(BaseModel):
 
     event: str = Field(
         description="delivered, acked, partly_acked; asked_again, negatively_acked, timed_out, consumer_left,"
-        " consumer_switched, taken_back: it came back; dead_lettered, retry_lettered, expired, corrupt, marker,"
-        " filtered; taken_out, passed, brought_back: by an act"
+        " consumer_switched, taken_back: the message came back; dead_lettered, retry_lettered, expired, corrupt,"
+        " marker, filtered; taken_out, passed, brought_back: by an act"
     )
     at_ms: int = Field(description="it happened at this time, or between this and until_ms")
     until_ms: int
@@ -41,7 +41,7 @@ class StoryEvent(BaseModel):
 
 
 class LeftOut(BaseModel):
-    """Events of messages around this one, and perhaps of this one, that were too many to record."""
+    """Events that were too many to record. They happened to messages around this one, and perhaps to this one."""
 
     at_ms: int
     until_ms: int
@@ -55,7 +55,7 @@ class StoryOnSubscription(BaseModel):
     state: Literal["acked", "in flight", "delayed", "unacked"]
     events: list[StoryEvent]
     left_out: LeftOut | None
-    is_cut: bool = Field(description="older events may be recorded too")
+    is_cut: bool = Field(description="true: older events may be recorded too")
 
 
 class DeliveryStory(BaseModel):
@@ -70,7 +70,7 @@ class DeliveryStory(BaseModel):
     kept_ms: int = Field(description="how long events are kept")
     words: str = Field(description="what is recorded, and what is not")
     subscriptions: list[StoryOnSubscription]
-    subscriptions_are_all: bool = Field(description="false: the topic has more than these, the first by name")
+    subscriptions_are_all: bool = Field(description="false: the topic has more; these are the first by name")
 
 
 @read(router, f"{TOPIC}/messages/{{name:spot}}/story", response=DeliveryStory)
@@ -79,7 +79,7 @@ def story(request: AuthorizedRequest, topic: Path[TopicPath], spot: str) -> dict
 
     The role viewer is enough, because the story shows neither key nor payload.
     """
-    # About ten queries.
+    # At most eleven queries.
     head, found = found_message(topic.full_name, spot)
     header, states, kept = found.opened.header, states_of(found), kept_of(head)
     stories = stories_of(found, states)

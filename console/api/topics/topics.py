@@ -66,7 +66,7 @@ class ListedTopics(Page):
 @decorate_view(with_etag)
 def topics(request: AuthorizedRequest, asked: Query[ListedTopics]) -> dict[str, Any]:
     """List topics. A partitioned topic is one row. 404 if there is no `namespace` of this name."""
-    # At most three queries.
+    # At most seven queries.
     after_value, after_name = read_token(asked.after, 0.0, "")
     page = read_topics(
         TopicsAsked(
@@ -115,7 +115,7 @@ def compaction(request: AuthorizedRequest, topic: Path[TopicPath]) -> dict[str, 
 @read(router, f"{TOPIC}/subscriptions", response=Cursors)
 @decorate_view(with_etag)
 def subscriptions(request: AuthorizedRequest, topic: Path[TopicPath], page: Query[Page]) -> dict[str, Any]:
-    """List the cursors of a topic: one for each subscription, or for each of its partitions."""
+    """List the cursors of a topic: one for each subscription. Each partition has its own cursors."""
     # Six queries.
     facts = found_topic(topic.full_name)
     after, after_partition = read_token(page.after, "", -2)

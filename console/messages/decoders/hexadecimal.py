@@ -1,4 +1,4 @@
-"""A dump of bytes: offset, sixteen bytes in hexadecimal, and the letters among them."""
+"""A dump of bytes: offset, sixteen bytes in hexadecimal, and the printable characters among them."""
 
 from __future__ import annotations
 

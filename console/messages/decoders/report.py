@@ -38,7 +38,7 @@ class Decoded:
     data: bytes  # after decompression
     value: Any = None  # the decoded value of JSON, Avro, MessagePack or a primitive schema
     has_value: bool = False
-    text: str = ""  # all of the data, if it is text
+    text: str = ""  # the value if it is text, else the data if it is text
 
 
 def decode(payload: bytes, *, schema: SchemaAt | None, is_whole: bool, most_bytes: int) -> Decoded:

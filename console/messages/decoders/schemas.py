@@ -57,7 +57,8 @@ class SchemaAt:
 def schema_of(topic: str, version: bytes) -> SchemaAt | None:
     """Return the version that a message names, or the topic's newest if it names none. One query.
 
-    `topic` is the full name; a partition's messages have the schema of the partitioned topic.
+    None if the topic has no such schema. `topic` is the full name; a partition's messages have the schema of the
+    partitioned topic.
     """
     number = _VERSION.unpack(version)[0] if len(version) == _VERSION.size else None
     return fetch_one(SchemaAt, "topic", "schema", {"topic": topic, "version": number})

@@ -38,7 +38,10 @@ class Column:
 
 
 def parse_columns(names: Iterable[str]) -> tuple[Column, ...]:
-    """Read the names of columns. Empty and repeated names are ignored. Raises ColumnInvalid."""
+    """Read the names of columns. Empty and repeated names are ignored.
+
+    Raises ColumnInvalid for a text that names no column, and for more than 8 names.
+    """
     given = dict.fromkeys(name.strip() for name in names if name.strip())
     if len(given) > MOST_COLUMNS:
         raise ColumnInvalid(_("Choose at most {most} columns.").format(most=MOST_COLUMNS))

@@ -174,7 +174,7 @@ def _share(rows: int, subscriptions: int) -> int:
 def _readable(wanted: Collection[tuple[Log, Place]]) -> dict[Place, EntryAt]:
     """Return the entries that can be read. Leaves out those in offloaded ledgers whose storage does not answer.
 
-    One query, and one read per file.
+    One query, and one read for each offloaded entry.
     """
     stored: set[int] = set()
     offloaded: list[tuple[Log, Place]] = []

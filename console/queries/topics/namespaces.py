@@ -1,4 +1,4 @@
-"""Namespaces, with the sums of their topics as the broker last reported them."""
+"""Namespaces, with totals over their topics as the broker last reported them."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ __all__ = ["Login"]
 
 
 class Login(LoginView):
-    """Ask for name and password, and go on to the code if the user has a second factor or needs one.
+    """Ask for name and password, then for the second factor if the user has one or must set one up.
 
     A user who is already logged in is redirected.
     """

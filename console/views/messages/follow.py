@@ -26,7 +26,7 @@ STOP_AFTER_S = 600  # then the page stops until the user resumes it: perhaps nob
 def follow_messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
     """Show the messages since the last request, or at first the newest ones. 400 if a filter is impossible.
 
-    The page asks again after each event about the topic, at most once a second. Each search is bounded.
+    The page asks again after each event about the topic, at most every two seconds. Each search is bounded.
     """
     head = head_of(topic)
     form = FollowForm(request.GET)

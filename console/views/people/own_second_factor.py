@@ -34,7 +34,7 @@ __all__ = ["own_second_factor", "remove_own_second_factor", "renew_own_recovery_
 def own_second_factor(request: HttpRequest, rights: Rights) -> HttpResponse:
     """Show the second factor or the QR code for one, or set it up.
 
-    422 if password or code is wrong, 429 after too many wrong ones. A new second factor ends the user's other
+    422 if password or code is wrong, 429 after too many wrong passwords. A new second factor ends the user's other
     sessions, because those began without a code.
     """
     if request.method != "POST":

@@ -26,6 +26,7 @@ from tests.support.postgres_proxy import Moment
 from vela.wire.entry import decode_messages
 
 APPEND = 'INSERT INTO "vela_entry_1"'
+FORGET = "DELETE FROM vela_deduplicated_producer d USING o"
 
 
 @pytest.fixture
@@ -315,6 +316,23 @@ async def test_deduplication_is_switched_on_and_off_while_messages_flow(run: Bro
     assert topic.deduplication is None
     await eventually(
         lambda: not rows(run.database_url, "SELECT 1 FROM vela_deduplication"), "its rows are gone"
+    )
+
+
+async def test_a_late_deletion_of_the_old_state_keeps_the_new_one(run: BrokerRun) -> None:
+    topic = await run.policies("t", deduplication=True)
+    trap = run.proxy.trap(FORGET, Moment.HOLD_REQUEST)
+    await run.policies("t", deduplication=False)
+    await trap.caught.wait()
+    await run.policies("t", deduplication=True)
+    producer = await run.producer(name="p")
+    send(producer, 0)
+    await producer.has_receipts(1)
+    await run.broker.deduplication.flush([topic])
+    trap.release()
+    await eventually(
+        lambda: rows(run.database_url, "SELECT sequence_id FROM vela_deduplicated_producer") == [(0,)],
+        "the new state to be stored",
     )
 
 

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from broker.acts import requests as acts
+from broker.storage.topics import namespaces as store
 from tests.integration.broker.topic_acting import apply, done, plan
 from tests.support.broker_harness import BrokerRun, rows
 
@@ -40,6 +41,17 @@ async def test_a_namespace_is_created_with_its_tenant_and_deleted_with_it(run: B
     assert planned.plan["notes"][0] == "its tenant, acme, has no other namespace and is deleted with it"
     await apply(planned)
     assert rows(run.database_url, NAMESPACES) == [DEFAULT]
+
+
+async def test_a_tenant_that_was_created_by_itself_stays(run: BrokerRun) -> None:
+    async with run.broker.pool.use() as connection:
+        await store.set_tenant(connection, "acme", [])
+    for kind in ("create_namespace", "delete_namespace"):
+        planned = await plan(kind, "acme/orders")
+        assert planned.plan is not None
+        assert not [each for each in planned.plan["notes"] if "tenant" in each]
+        await apply(planned)
+    assert rows(run.database_url, NAMESPACES) == [("acme", None), DEFAULT]
 
 
 @pytest.mark.parametrize(

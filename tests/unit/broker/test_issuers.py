@@ -128,7 +128,10 @@ async def test_known_keys_go_on_working_while_the_issuer_is_away_until_they_expi
     assert side.server.asked == [DISCOVERY, KEYS] + [DISCOVERY] * 5
     assert not side.is_up()
     assert (await side.verify(made)).role == "app"
+    assert not await side.turn()
     side.now_s = 5001
+    assert await side.turn()  # the broker forgets which tokens it has verified
+    assert not await side.turn()
     assert "try again later" in await side.refused(made)
     side.server.status = 200
     assert "try again later" in await side.refused(made)  # the broker asked a moment ago

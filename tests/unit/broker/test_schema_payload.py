@@ -45,6 +45,14 @@ def test_valid_values_of_a_record_are_accepted(value: object) -> None:
     check_payload(of_json(ORDER), json.dumps(value).encode())
 
 
+def test_a_type_that_wraps_another_is_read_as_the_inner_one() -> None:
+    state = {"type": {"type": {"type": "enum", "name": "State", "symbols": ["NEW"]}}}
+    wrapped = of_json({"type": "record", "name": "R", "fields": [{"name": "state", "type": state}]})
+    check_payload(wrapped, b'{"state": "NEW"}')
+    with pytest.raises(IncompatibleSchema, match="state is a string"):
+        check_payload(wrapped, b'{"state": "OLD"}')
+
+
 @pytest.mark.parametrize(
     ("value", "says"),
     [

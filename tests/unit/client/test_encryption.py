@@ -159,6 +159,18 @@ def test_changed_bytes_are_refused(where: str) -> None:
         Decryptor(Keys(alice=ALICE)).decrypt(metadata, payload)
 
 
+def small_key(folder: Path) -> Path:
+    """Write a public key of 512 bits, which the library reads but no longer makes."""
+    path = folder / "small.pem"
+    path.write_text(
+        "-----BEGIN PUBLIC KEY-----\n"
+        "MFwwDQYJKoZIhvcNAQEBBQADSwAwSAJBANM19BfnQz+fSXWAfsiV2ikU/F+p7Tj7\n"
+        "UogDpnohu2tLn5emUnunB94PVyU9YK9/rLS613adTNqs0tuFN2d0xBMCAwEAAQ==\n"
+        "-----END PUBLIC KEY-----\n"
+    )
+    return path
+
+
 def test_invalid_keys_are_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfiguration, match="encryption_key"):
         Encryptor([], Keys())
@@ -168,6 +180,8 @@ def test_invalid_keys_are_named(tmp_path: Path) -> None:
         Encryptor(["k"], CryptoKeyReader(str(tmp_path / "missing.pem"), ""))
     with pytest.raises(CryptoError, match="not an RSA key"):
         Encryptor(["k"], Keys(k=ec.generate_private_key(ec.SECP256R1())))
+    with pytest.raises(CryptoError, match="'k' has 512 bits, which are too few"):
+        Encryptor(["k"], CryptoKeyReader(str(small_key(tmp_path)), ""))
     (tmp_path / "text.pem").write_text("not a key")
     with pytest.raises(CryptoError, match="not a public key in PEM format"):
         Encryptor(["k"], CryptoKeyReader(str(tmp_path / "text.pem"), ""))

@@ -363,6 +363,21 @@ async def test_a_flush_in_line_fails_with_a_message_that_cannot_be_sent(batching
     assert isinstance(model.futures[1].exception(), MessageTooBig)
 
 
+async def test_a_flush_in_line_takes_no_room() -> None:
+    model = Model(ProducerOptions(max_pending_messages=2))
+    model.put("plain")
+    flushing = asyncio.ensure_future(model.queue.flush())
+    await asyncio.sleep(0)
+    assert model.queue.waiting == 1
+    model.put("plain")
+    assert model.queue.waiting == 2
+    model.link(True)
+    end_by_receipts(model)
+    await flushing
+    assert [each.exception() for each in model.futures] == [None, None]
+    assert model.queue.waiting == 0
+
+
 async def test_a_flush_does_not_fail_with_a_later_message() -> None:
     model = Model(ProducerOptions(max_pending_messages=2, block_if_queue_full=True))
     model.link(True)

@@ -27,11 +27,25 @@ def test_a_database_url_is_split_into_djangos_settings() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["", "vela", "mysql://h/d", "postgresql://h", "postgresql://u:hush@h:port/d", "postgresql://u:hush@[h/d"],
+    [
+        "",
+        "vela",
+        "mysql://h/d",
+        "postgresql://h",
+        "postgresql://u:hush@h:port/d",
+        "postgresql://u:hush@[h/d",
+        "postgresql://u:hush/x@h/d",
+    ],
 )
 def test_a_broken_database_url_is_named_without_its_password(url: str) -> None:
     with pytest.raises(SettingInvalid, match="DATABASE_URL") as refused:
         database_parts(url)
+    assert "hush" not in str(refused.value)
+
+
+def test_a_broken_mail_server_is_named_without_its_password() -> None:
+    with pytest.raises(SettingInvalid, match="VELA_SMTP_URL") as refused:
+        ProjectSettings.from_environment({"VELA_SMTP_URL": "smtp://u:hush/x@h"})
     assert "hush" not in str(refused.value)
 
 

@@ -41,6 +41,16 @@ async def test_a_peer_that_is_not_being_read_from_is_not_judged() -> None:
     assert await client.connection.peer.is_alive()
 
 
+async def test_a_probe_says_nothing_of_a_peer_that_the_broker_stops_reading_from() -> None:
+    client = WireClient(FakeBroker())
+    probe = asyncio.ensure_future(client.connection.peer.is_alive())
+    await client.settle()
+    client.connection.gate.output_stuck(stuck=True)
+    client.timers.advance(5_100)
+    assert await probe
+    assert not client.is_closed()
+
+
 async def test_a_probe_of_a_lost_connection_says_dead() -> None:
     client = WireClient(FakeBroker())
     probe = asyncio.ensure_future(client.connection.peer.is_alive())

@@ -19,7 +19,7 @@ class AckLink(Protocol):
         """Send a command. Never waits."""
 
     def ask(self, build: Callable[[int], bytes], *, timeout_s: float | None) -> asyncio.Future[Any]:
-        """Send a request at once. The future has the answer, or fails with a refusal or Timeout."""
+        """Send a request at once. The future has the answer, or fails with a refusal, Timeout or a lost connection."""
 
 
 class AckOwner(Protocol):

@@ -69,7 +69,7 @@ class AckSender:
     def __init__(self, owner: AckOwner, options: AckOptions, timers: Timers) -> None:
         """Raises InvalidConfiguration if options are wrong."""
         self.acks_sent = 0
-        """Number of messages acknowledged; a cumulative ack counts as one."""
+        """Number of messages acknowledged. A cumulative ack counts as one, and each chunk of a message counts."""
         self._owner = owner
         self._options = options
         self._timers = timers
@@ -105,7 +105,7 @@ class AckSender:
 
         Acks are collected and sent together. With `properties`, these acks are sent at once and separately. Safe to
         repeat. With receipts, the result raises the broker's refusals, and a retriable error if the connection is lost
-        before the answer; the message may then be delivered again.
+        before the answer or no answer comes in time; the message may then be delivered again.
 
         An empty list acks nothing. Raises AlreadyClosed, and NotConnected for properties while the connection is lost.
         Raises OperationNotSupported for an id that no message has, such as MessageId.earliest and MessageId.latest. In
@@ -152,7 +152,8 @@ class AckSender:
     def discard(self, ledger_id: int, entry_id: int, reason: ValidationError) -> None:
         """Ack a damaged entry, and tell the broker the reason.
 
-        Without a connection, this does nothing, and the broker delivers the entry again.
+        Does nothing without a connection, because the broker then delivers the entry again, or on a non-persistent
+        topic, which stores no acks.
         """
         link = self._owner.connection()
         if link is not None and self._options.is_persistent:

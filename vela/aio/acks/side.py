@@ -34,9 +34,9 @@ logger = logging.getLogger(__name__)
 class AckSide(AckSender):
     """The acks and negative acks of one consumer of one topic, and its ack timeout.
 
-    The consumer calls `delivered` for every entry before the application can get its messages, and `taken` for every
-    message that the application takes. It calls `attached` when it is subscribed on a new connection, before it sends
-    permits.
+    The consumer calls `delivered` for every entry that is not a chunk, before the application can get its messages.
+    With an ack timeout, it calls `taken` for every message that the application takes. It calls `attached` when it is
+    subscribed on a new connection, before it sends permits.
     """
 
     def __init__(self, owner: AckOwner, options: AckOptions, timers: Timers) -> None:
@@ -198,7 +198,7 @@ class AckSide(AckSender):
         return acks.acked_messages(ledger_id, entry_id)
 
     def is_duplicate(self, ledger_id: int, entry_id: int, batch_index: int = -1) -> bool:
-        """Return whether an arriving message was acked here, and the broker has not processed the ack yet."""
+        """Return whether an arriving message was acked here, and the ack was not sent yet."""
         return bool(self._acks.acked_messages(ledger_id, entry_id) >> max(batch_index, 0) & 1)
 
     def unacked_messages(self, ledger_id: int, entry_id: int, batch_size: int) -> int:

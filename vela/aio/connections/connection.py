@@ -123,7 +123,8 @@ class Connection:
     ) -> None:
         """Connect and do the handshake. After an error or cancellation nothing stays open.
 
-        Raises OSError, ConnectError, AuthenticationError or another refusal of the broker.
+        Raises OSError, ConnectError, ReadError, ErrorGettingAuthenticationData, AuthenticationError or another refusal
+        of the broker.
         """
         try:
             data = self._credentials = await credentials_of(self._authentication)
@@ -240,10 +241,10 @@ class Connection:
     ) -> replies.Answer:
         """Send the request that `build` makes from a request id, and return the broker's answer.
 
-        Raises the broker's refusals and Timeout. If the connection is lost, raises ConnectError, ReadError or
-        AlreadyClosed; then it is not known whether the broker has carried out the request. Safe to cancel: a late
-        answer is ignored. `timeout_s` None = no limit. If the broker queues a PRODUCER (`ready` False), `on_queued` is
-        called, and the answer comes, without a time limit, when it is the producer's turn.
+        Raises the broker's refusals and Timeout. If the connection is lost, raises the error that ended it, such as
+        ConnectError, ReadError or AlreadyClosed; then it is not known whether the broker has carried out the request.
+        Safe to cancel: a late answer is ignored. `timeout_s` None = no limit. If the broker queues a PRODUCER (`ready`
+        False), `on_queued` is called, and the answer comes, without a time limit, when it is the producer's turn.
         """
         require_loop(self._loop)
         if self._error is not None:

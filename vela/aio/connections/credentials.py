@@ -9,7 +9,7 @@ __all__ = ["credentials_of"]
 
 
 async def credentials_of(authentication: Authentication) -> bytes:
-    """Return fresh credentials. Any failure raises ErrorGettingAuthenticationData."""
+    """Return the credentials to send now. Any failure raises ErrorGettingAuthenticationData."""
     try:
         data = authentication.data()
         return data if isinstance(data, bytes) else await data

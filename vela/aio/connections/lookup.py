@@ -45,7 +45,8 @@ class LookupService:
     async def locate(self, topic: str) -> Target:
         """Return the broker that serves a topic (full name), following redirections.
 
-        Raises LookupError, and the errors of `ConnectionPool.get` and `Connection.request`.
+        Raises LookupError, TooManyLookupRequestException, and the errors of `ConnectionPool.get` and
+        `Connection.request`.
         """
         target, connection = await self._service_connection()
         service, authoritative = target, False

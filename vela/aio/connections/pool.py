@@ -57,8 +57,8 @@ class ConnectionPool:
     async def get(self, target: Target) -> Connection:
         """Return a connection, opened if necessary. If one waiting caller is cancelled, the others still get theirs.
 
-        Raises ConnectError, AuthenticationError, ErrorGettingAuthenticationData or another refusal of the broker, and
-        AlreadyClosed after `close`.
+        Raises ConnectError, ReadError, AuthenticationError, ErrorGettingAuthenticationData or another refusal of the
+        broker, and AlreadyClosed after `close`.
         """
         self._require_open()
         slots = self._settings.connections_per_broker

@@ -31,7 +31,7 @@ class ConsumerSink(Protocol[C]):
         """The topic is terminated, and all its messages are acknowledged."""
 
     def on_connection_lost(self, connection: C, error: VelaError) -> None:
-        """The connection is lost. The sink gets no more calls."""
+        """The connection is lost. The sink gets no more calls from it."""
 
 
 class ProducerSink(Protocol[C]):
@@ -47,4 +47,4 @@ class ProducerSink(Protocol[C]):
         """The broker closed this producer, which is no longer in `connection.producers`."""
 
     def on_connection_lost(self, connection: C, error: VelaError) -> None:
-        """The connection is lost. The sink gets no more calls."""
+        """The connection is lost. The sink gets no more calls from it."""

@@ -47,7 +47,7 @@ class Consumer(ABC):
 
     @abstractmethod
     def is_connected(self) -> bool:
-        """Return whether the consumer is subscribed now. If not, it is reconnecting by itself or closed."""
+        """Return whether the consumer is subscribed now. If not, it is reconnecting by itself, closed or failed."""
 
     @abstractmethod
     def has_reached_end_of_topic(self) -> bool:
@@ -126,10 +126,11 @@ class Consumer(ABC):
 
         The next message is the one after the given message, or with `start_message_id_inclusive` the given message
         itself. For a time, it is the first message published at that time or later. Returns when the consumer has
-        subscribed again at the new place. Acknowledging a message that was taken before the seek has no effect. Raises
-        InvalidConfiguration if the argument is neither a time nor an id of this topic, NotConnected, Timeout and the
-        broker's refusals. If the call fails or is cancelled, the subscription may or may not have moved; messages in
-        the queue stay if the connection was not lost. Safe to repeat.
+        subscribed again at the new place. Acknowledgements made while the seek is under way are dropped; made later,
+        they count, even for messages that were taken before the seek. Raises InvalidConfiguration if the argument is
+        neither a time nor an id of this topic, NotConnected, Timeout and the broker's refusals. If the call fails or is
+        cancelled, the subscription may or may not have moved; messages in the queue stay if the connection was not
+        lost. Safe to repeat.
         """
 
     @abstractmethod
@@ -143,7 +144,8 @@ class Consumer(ABC):
     async def get_last_message_id(self) -> MessageId:
         """Return the id of the topic's newest message. Ledger and entry are -1 if the topic has no messages.
 
-        Waits while the connection is lost. Raises Timeout, AlreadyClosed and the broker's refusals.
+        Waits while the connection is lost. Raises Timeout, AlreadyClosed, NotConnected if the consumer has failed, and
+        the broker's refusals.
         """
 
     @abstractmethod
@@ -152,9 +154,9 @@ class Consumer(ABC):
 
         On Exclusive and Failover it waits until the message has arrived, up to the client's operation timeout, because
         a message that is discarded on arrival does not count. On Shared and Key_Shared it returns the broker's answer
-        without waiting, because another consumer may get the message first. It also does not wait if the consumer
-        fetches no message in advance: with a listener, while paused, without a queue, or at the memory limit. Raises
-        the errors of `get_last_message_id`. Safe to cancel.
+        without waiting, because another consumer may get the message first. It also does not wait if the message may
+        not arrive or may go to a listener: while paused, while inactive on Failover, without a queue, with a memory
+        limit, or with a listener. Raises the errors of `get_last_message_id`. Safe to cancel.
         """
 
     @abstractmethod

@@ -49,9 +49,8 @@ _ENDS: Final = (MessageId.earliest, MessageId.latest)
 class MultiTopicsConsumer(Consumer):
     """A consumer that `Client.subscribe` creates for a list of topics, a pattern, or a partitioned topic.
 
-    Messages are in order within one topic or partition. New partitions are consumed from their first message, at most
-    `partitions_update_interval_seconds` after they were added. Consumers of several topics in Pulsar's clients do the
-    same.
+    Messages are in order within one topic or partition. Every `partitions_update_interval_seconds` it looks for new
+    partitions, and consumes them from their first message. Consumers of several topics in Pulsar's clients do the same.
     """
 
     def __init__(self, client: ClientPorts, topics: Iterable[str], options: ConsumerOptions) -> None:

@@ -91,7 +91,7 @@ class ConsumerEvents(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerOptions:
-    """The options of a consumer. `Client.subscribe` explains them; names and defaults are the same."""
+    """The options of a consumer. `Client.subscribe` explains those that it takes, with the same defaults."""
 
     subscription_name: str
     consumer_type: ConsumerType = ConsumerType.Exclusive

@@ -52,7 +52,10 @@ class PatternConsumer(MultiTopicsConsumer):
         self._discovery = self._loop.create_task(self._discover())
 
     async def look(self) -> None:
-        """Subscribe to new topics and leave deleted ones, now. Raises the broker's refusals."""
+        """Subscribe to new topics and leave deleted ones, now. Raises the errors of listing the topics.
+
+        A topic that cannot be subscribed is logged, and tried again at the next look.
+        """
         topics = await self._listed()
         if topics is None:
             return

@@ -56,7 +56,7 @@ class Watched(Protocol):
 
 
 class PrefetchWatch:
-    """Warns once if a Shared consumer fetches more messages than it processes."""
+    """Warns once if a Shared consumer needs more than a minute for the messages in its queue."""
 
     def __init__(self, consumer: Watched, timers: Timers) -> None:
         self._consumer = consumer

@@ -1,8 +1,8 @@
 """The messages of one consumer, from their delivery until they are acked or delivered again.
 
-A delivery goes through `Intake` and, with a dead-letter policy, through `Letters`; then its messages wait for the
-application in a queue. `AckSide` keeps the acks and requests redelivery. This module has what these parts share: the
-permits, the read position, the counters and the epoch.
+A delivery goes through `Intake` and, with dead letters or retry letters, through `Letters`; then its messages wait for
+the application in a queue. `AckSide` keeps the acks and requests redelivery. This module has what these parts share:
+the permits, the read position, the counters and the epoch.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Deliveries:
         return self._untaken.find(set(positions))
 
     def taken(self, message: Message) -> None:
-        """Count a message that the application got. A message of an earlier connection restores no permit."""
+        """Count a message that the application got, and restore its permit. Ignores messages of earlier connections."""
         if self.is_current(message):
             self.count(message)
 
@@ -165,7 +165,7 @@ class Deliveries:
         self.flow.taken(message)
 
     def untaken(self, message: Message) -> None:
-        """Undo `taken` for a message that did not reach the application and goes back into the queue."""
+        """Undo the counts and the permit of `taken`, for a message that goes back into the queue."""
         if self.is_current(message):
             self.counters.messages_received -= 1
             self.counters.bytes_received -= len(message.body.payload)

@@ -1,7 +1,7 @@
 """Turn a delivery into messages for the application, or discard it with one ack.
 
 `entry_opening` checks an entry; this module acts on the result. Whatever happens to the entry, the consumer grants its
-permits again exactly once: one when the application takes a message, and the rest at once.
+permits again exactly once: one for each message when the application takes it, and the rest at once.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Intake:
             # Acks of these messages complete the entry. Its other messages are already acked or skipped.
             ack_set = _bits(bodies)
         acked = owner.acks.delivered(ledger_id, entry_id, batch_size, ack_set)
-        if acked:  # acks of this consumer that the broker has not processed yet
+        if acked:  # acks of this consumer that were not sent yet
             bodies = [body for body in bodies if not acked >> max(body.batch_index, 0) & 1]
         metadata = opened.metadata
         context = context_of(metadata, failed=False) if len(metadata.encryption_keys) else None

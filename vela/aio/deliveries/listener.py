@@ -40,7 +40,7 @@ class ListenerSource(Protocol):
         """Called on the event loop when a listener takes a message."""
 
     def listener_idle(self) -> None:
-        """Called on the event loop when the listener has returned and no message waits."""
+        """Called on the event loop when the listener stops, because no message waits or because it is paused."""
 
 
 class Listener(Protocol):

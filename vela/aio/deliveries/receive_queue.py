@@ -229,8 +229,8 @@ class ReceiveQueue:
         count = len(self.messages)
         if 0 < max_messages <= count:
             return True
-        # Counting again each time is cheap: the queue has a few thousand messages at most, and this runs only for
-        # deliveries during a batch receive.
+        # Counting again each time is cheap: the queue usually has a few thousand messages at most, and this runs only
+        # for deliveries during a batch receive.
         return max_bytes > 0 and sum(len(message.body.payload) for message in self.messages) >= max_bytes
 
     def _wake_batches(self) -> None:

@@ -45,7 +45,7 @@ V = TypeVar("V")
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE: Final = 100  # limit for letters of a subscription under way at the same time, to save memory
+AT_ONCE: Final = 100  # limit for entries whose letters are written at the same time, to save memory
 _ENDS_A_PRODUCER: Final = (IncompatibleSchema, ProducerFenced, TopicNotFound, TopicTerminated)
 _Key: TypeAlias = tuple[str, bytes]
 _RANDOM_BYTES: Final = 3

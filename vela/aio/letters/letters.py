@@ -3,9 +3,10 @@
 The original is acked only after the receipt of its letter. If writing fails, the message is delivered again. So each
 message is acked by the application, or stored on the letter's topic, or both, but never lost.
 
-From a batch, only messages that the application got become letters. The others stay in the queue, and the application
-still gets them. While some of them wait there, the consumer does not request the batch again, because the broker would
-send the whole batch. Here, "shown" means that the application got the message or can get it from the queue.
+A batch that arrives after too many redeliveries becomes letters as a whole. Of any other batch, only messages that the
+application got become letters. The others stay in the queue, and the application still gets them. While some of them
+wait there, the consumer does not request the batch again, because the broker would send the whole batch. Here, "shown"
+means that the application got the message or can get it from the queue.
 """
 
 from __future__ import annotations
@@ -157,7 +158,10 @@ class Letters:
                 self._start(shown, write, shown=True)
 
     def may_end(self, message: Message) -> bool:
-        """Return whether the message's entry may become letters. Taking the message then counts as showing it."""
+        """Return whether the message's entry may become letters.
+
+        If it does, a message that was taken from the queue becomes one, even if the application has not seen it.
+        """
         return (message.entry.ledger_id, message.entry.entry_id) in self._kept
 
     def settled(self, position: Position) -> None:

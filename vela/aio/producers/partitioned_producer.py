@@ -55,7 +55,7 @@ class PartitionedProducer(Producer):
         self._is_closed = False
 
     def producer_name(self) -> str:
-        """Return the name of the first partition's producer. If the broker chose the names, each one is different."""
+        """Return the name of the first open producer. If the broker chose the names, each partition's is different."""
         return next((each.producer_name() for each in self._producers if each is not None), "")
 
     def last_sequence_id(self) -> int:

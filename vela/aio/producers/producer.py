@@ -211,8 +211,8 @@ class Producer(ABC):
     async def flush(self) -> None:
         """Send incomplete batches, and wait until every message sent so far has its answer.
 
-        Raises the first error among these answers, which the message's own future also has, and AlreadyClosed after
-        `close`.
+        Raises the first error among the answers that come during the call, which the message's own future also has, and
+        AlreadyClosed after `close`.
         """
 
     @abstractmethod

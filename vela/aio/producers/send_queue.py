@@ -71,6 +71,7 @@ class SendQueue:
         self._used = 0  # messages that occupy room
         self._limit = options.max_pending_messages or _UNLIMITED
         self._line: deque[_InLine] = deque()
+        self._messages_in_line = 0
         self._line_moves = False
         self._pushed = 0  # number of sends so far
         self._flushes = Flushes()
@@ -86,7 +87,7 @@ class SendQueue:
     @property
     def waiting(self) -> int:
         """Return the number of messages without an answer."""
-        return self._used + len(self._line)
+        return self._used + self._messages_in_line
 
     # --- the connection
 
@@ -154,6 +155,7 @@ class SendQueue:
             self._take(self._frames, message, future)
         elif self._options.block_if_queue_full or self.waiting < self._limit:
             self._line.append((message, future))
+            self._messages_in_line += 1
             self.seal()  # no message can join the batch, so send it and make room
         else:
             self.seal()
@@ -227,14 +229,15 @@ class SendQueue:
         if isinstance(first, Flush):
             self._line.popleft()
             self._place_flush(first)
-        elif first[1].done():  # the caller has cancelled it
-            self._line.popleft()
-        elif self._used < self._limit:
-            self._line.popleft()
-            self._take(frames, *first)
-        else:
+            return True
+        is_cancelled = first[1].done()
+        if not is_cancelled and self._used >= self._limit:
             self.seal()  # no message can join the batch
             return self._used < self._limit  # a batch that fails makes room at once
+        self._line.popleft()
+        self._messages_in_line -= 1
+        if not is_cancelled:
+            self._take(frames, *first)
         return True
 
     # --- answers
@@ -287,6 +290,7 @@ class SendQueue:
     def fail(self, error: VelaError) -> None:
         """Fail all waiting messages, in order: pending sends, the current batch, the line."""
         line, self._line = self._line, deque()  # first, so that failures below do not move the line
+        self._messages_in_line = 0
         for send in self._pending.take_all():
             self._give_up(send.tokens, error, was_sent=True)
         if self._gathering is not None:

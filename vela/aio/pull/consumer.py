@@ -1,6 +1,6 @@
 """`vela.aio.PullConsumer`: pull a topic's queues over HTTP, as RocketMQ's consumers do.
 
-One task for each queue always has a pull open, which the broker parks while there is no message. Messages from all
+One task for each queue pulls again and again, and the broker parks a pull while there is no message. Messages from all
 queues wait in one list for `receive`, async iteration or a listener. The consumer remembers which messages are
 finished, and regularly saves the smallest unfinished offset. After a crash, the next consumer pulls from that offset.
 """
@@ -98,7 +98,8 @@ class PullConsumer:
             message is finished when the listener returns. If the listener raises, the consumer calls it again after
             `negative_ack_redelivery_delay_ms`, up to `max_reconsume_times` times. After that, it logs the message and
             gives it up.
-        listener_concurrency: how many listener calls run at the same time; 1 keeps each queue's order.
+        listener_concurrency: how many listener calls run at the same time; 1 keeps each queue's order, except for
+            messages that are delivered again.
         max_messages: limit for one pull. pull_interval_ms: time between an answer with messages and the next pull.
         hold_ms: how long the broker may park a pull; None = 15,000 with a listener, 20,000 without.
         request_timeout_ms: a pull without an answer after this time is repeated; must be longer than `hold_ms`.
@@ -261,8 +262,8 @@ class PullConsumer:
     def negative_acknowledge(self, message: PulledMessage) -> None:
         """Deliver a message again after `negative_ack_redelivery_delay_ms`.
 
-        After `max_reconsume_times` attempts, the message is logged and counts as finished. No effect if the message is
-        acknowledged, or already waits for redelivery.
+        A message that was delivered again `max_reconsume_times` times is logged and counts as finished. No effect if
+        the message is acknowledged, or already waits for redelivery.
         """
         if self._is_closed or message in self._given_back or not self._is_unfinished(message):
             return

@@ -27,7 +27,7 @@ _WAIT_MS = 15_000
 async def require_message(client: Client, topic: str, place: Start) -> None:
     """Raise CliError if the place is the id of a message that the topic does not store. Other places always exist.
 
-    Also raises the errors of opening a reader. Creates no topic and no subscription, and moves nothing.
+    Also raises the errors of opening a reader. Creates no topic and no durable subscription, and moves nothing.
     """
     from vela.message import MessageId
 

@@ -23,7 +23,7 @@ class Act(Protocol):
 
 
 def subscription_act(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command TOPIC, SUBSCRIPTION, `--partition` and the options of every act, as `act`."""
+    """Give a command TOPIC, SUBSCRIPTION, `--partition` and the options of every act. It receives them as `act`."""
     return _act(command, partitions_option)
 
 

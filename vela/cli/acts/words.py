@@ -31,7 +31,7 @@ _MOVES: Final = ("back_time", "shift")
 
 
 def headline(act: Mapping[str, Any]) -> str:
-    """Return `act 7: reset to the beginning, billing on orders`."""
+    """Return a headline such as `act 7: reset to the beginning, billing on orders`."""
     topic = short_name(act["topic"]) if "://" in act["topic"] else act["topic"]
     about = f"{act['subscription']} on {topic}" if act["subscription"] else topic
     if (chosen := act["parameters"].get("partitions")) is not None and act["kind"] not in _OF_THE_TOPIC:

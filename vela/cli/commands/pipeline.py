@@ -93,7 +93,10 @@ def run(job: str, topic: str, settings: tuple[tuple[str, str], ...], follow: boo
 @_FOLLOW
 @act_options
 def continue_run(number: int, follow: bool, consent: Consent) -> None:
-    """Continue a run that failed or was cancelled. It does not publish again what it has published."""
+    """Continue a run that failed or was cancelled.
+
+    On a topic without deduplication, messages that the run has published come twice.
+    """
     _requested(_of_run("continue_job", number), consent, follow=follow)
 
 

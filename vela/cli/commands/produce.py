@@ -31,7 +31,7 @@ __all__ = ["COMPRESSIONS", "compression_of", "produce"]
 
 COMPRESSIONS: Final = ("none", "lz4", "zlib", "zstd", "snappy")
 _WINDOW: Final = 1000  # messages without a receipt
-_FLUSH_S: Final = 10.0  # after an interrupt, how long to wait for receipts of messages that were sent
+_FLUSH_S: Final = 10.0  # after an interrupt or an error, how long to wait for receipts of sent messages
 
 
 @click.command()

@@ -85,7 +85,7 @@ def add_profile(name: str, fields: Mapping[str, str]) -> None:
 
 
 def remove_profile(name: str) -> None:
-    """Delete a profile, and stop using it. Raises CliError if there is none."""
+    """Delete a profile, and stop using it. Raises CliError if there is none, or if it must be deleted by hand."""
     profile(name)
     path = profiles_path()
     text = _without(name, path.read_text(encoding="utf-8"))
@@ -116,7 +116,10 @@ def use_profile(name: str) -> None:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as a TOML string. JSON escapes the same characters, except DEL and those that are not ASCII."""
+    """Return a text as a TOML string. JSON escapes the characters that TOML forbids, except DEL.
+
+    Other characters stay as they are: TOML does not have the surrogate pairs with which JSON escapes some of them.
+    """
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -54,7 +54,10 @@ def subscription_path(topic: str, subscription: str) -> str:
 
 
 def _segment(name: str) -> str:
-    """Return a name as one segment of an address: the API writes a slash and a tilde with `~` and two digits."""
+    """Return a name as one segment of an address.
+
+    The API writes a slash, a tilde, and each dot of a name that has only dots, as `~` and two hexadecimal digits.
+    """
     escaped = name.replace("~", "~7E").replace("/", "~2F")
     if set(name) == {"."}:
         escaped = escaped.replace(".", "~2E")

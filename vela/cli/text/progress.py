@@ -12,7 +12,7 @@ Advance = Callable[[int], None]  # called after each sent message, with the byte
 
 @contextmanager
 def no_progress() -> Iterator[Advance]:
-    """Show no bar, because nobody would see it."""
+    """Show no bar: nobody would see it, or the user is typing messages."""
     yield lambda _: None
 
 

@@ -15,7 +15,7 @@ __all__ = ["LENGTH", "MOMENT", "exact_moment", "length_ms", "moment", "moment_ms
 
 _LAST_MS = 253_402_300_799_999  # the end of the year 9999
 _NUMBER = re.compile(r"[0-9]+")
-# A time in ms since 2001 has 13 digits. A shorter number may be seconds or a date.
+# Times since March 1973 have 12 digits or more in ms. A shorter number may be seconds or a date.
 _LEAST_DIGITS = 12
 _SECONDS = re.compile(r"([0-9]{9,10})(?:\.[0-9]*)?")
 
@@ -76,7 +76,7 @@ def moment_of(text: str | None) -> str:
 
 
 def exact_moment(time_ms: int) -> str:
-    """Return a time that a user gave, with its milliseconds if it has any. Here, 1970 is a time and not a dash."""
+    """Return a time as `moment` does, with its milliseconds if it has any. Here, 0 is a time and not a dash."""
     return _shown(time_ms, "milliseconds" if time_ms % 1000 else "seconds")
 
 

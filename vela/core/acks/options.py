@@ -1,4 +1,4 @@
-"""A consumer's options for acks and redelivery, checked."""
+"""A consumer's options for acks and redelivery."""
 
 from __future__ import annotations
 

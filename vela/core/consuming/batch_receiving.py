@@ -1,4 +1,4 @@
-"""When a batch receive has enough messages or bytes."""
+"""Which messages fit into one batch receive."""
 
 from __future__ import annotations
 
@@ -25,8 +25,3 @@ class BatchMeasure:
         self.messages += 1
         self.size_bytes += size_bytes
         return True
-
-    @staticmethod
-    def is_enough(messages: int, size_bytes: int, max_messages: int, max_bytes: int) -> bool:
-        """Return whether a queue of this many messages and bytes fills the batch, so that the receive need not wait."""
-        return (0 < max_messages <= messages) or (0 < max_bytes <= size_bytes)

@@ -1,4 +1,4 @@
-"""Join chunks to the message that they were cut from.
+"""Join chunks into the message that they were cut from.
 
 `I` is the caller's message id. This module compares ids for equality and returns them, but never interprets them.
 """
@@ -31,7 +31,7 @@ class ChunkOutcome(NamedTuple, Generic[I]):
     payload: bytes | None = None  # of the whole message, still compressed; None = incomplete
     ids: tuple[I, ...] = ()  # ids of its chunks, in order, if complete
     acknowledge: tuple[I, ...] = ()  # entries to ack, because they will never be part of a message
-    # entries to leave unacked, because they may complete a message after redelivery
+    # entries to request again, because they may complete a message after redelivery
     redeliver: tuple[I, ...] = ()
 
 

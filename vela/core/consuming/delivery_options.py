@@ -1,4 +1,4 @@
-"""A consumer's options for what the broker delivers, checked."""
+"""A consumer's options for what the broker delivers."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ EMPTY_MS: Final = 20  # pause after an answer without progress that came sooner 
 class PullLimits:
     """Limits for the pulled and unfinished messages of one queue.
 
-    At a limit, the loop stops pulling. One answer may exceed the limit.
+    Above a limit, the loop stops pulling, so one answer may exceed it.
     """
 
     messages: int = 1000

@@ -67,7 +67,7 @@ class FlowControl:
 
     @property
     def fetches_ahead(self) -> bool:
-        """Return whether the broker will send every message without being asked again."""
+        """Return whether only a full queue can keep this consumer from asking for messages."""
         return not self.permits.is_paused and self._memory is None
 
     def attached(self) -> None:

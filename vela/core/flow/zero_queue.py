@@ -27,7 +27,7 @@ class ZeroQueueBalance:
         return self._is_paused
 
     def available(self, waiting: int) -> int:
-        """See `Permits`."""
+        """Return the permits at the broker. There is room only for messages that were asked for."""
         return self.outstanding
 
     def attached(self) -> int:

@@ -6,7 +6,7 @@ from vela.message import MessageId
 
 __all__ = ["ChunkedSend", "ChunkingImpossible", "split"]
 
-_ENCRYPTION_ROOM_BYTES = 512  # what keys, parameter and tag add to a chunk
+_ENCRYPTION_ROOM_BYTES = 512  # roughly what one recipient's key, the parameter and the tag add to a chunk
 
 
 class ChunkingImpossible(ValueError):

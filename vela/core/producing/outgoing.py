@@ -15,7 +15,7 @@ REPLICATE_NOWHERE: Final = ("__local__",)
 
 
 class Outgoing(NamedTuple):
-    """One message. It is a named tuple, because every message with more than a payload needs one."""
+    """One message. It is a named tuple, which is cheap to create: every message with more than a payload needs one."""
 
     payload: bytes
     properties: Mapping[str, str] = NO_PROPERTIES

@@ -34,7 +34,6 @@ class PendingSend(Generic[T]):
         "frame",
         "is_batch",
         "last_sequence_id",
-        "messages",
         "payload_bytes",
         "sent_ms",
         "sequence_id",

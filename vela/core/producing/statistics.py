@@ -20,7 +20,7 @@ class ProducerStatistics:
     messages_failed: int
     messages_pending: int  # taken and not answered yet
     latency_mean_ms: float  # from sending to the receipt, per entry; 0 before the first
-    latency_p99_ms: float  # rounded up to a power of two
+    latency_p99_ms: float  # rounded up to a power of two, but never above the maximum
     latency_max_ms: float
 
 

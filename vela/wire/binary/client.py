@@ -1,7 +1,7 @@
 """The client's end of Pulsar's binary protocol, without I/O. `ServerEngine` is its counterpart in the broker.
 
 Bytes go in and replies come out. The builders in `commands` encode what a client sends. Only CONNECT and AUTH_RESPONSE
-are encoded here, because they belong to the handshake.
+also have methods here, because they belong to the handshake.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ _ACCEPTS: Final[Mapping[ConnectionState, frozenset[int]]] = {
 class ClientEngine:
     """One connection.
 
-    To drive it, write `connect`, then pass incoming bytes to `receive` and handle the replies in order. Send
-    nothing else before `state` is CONNECTED. After a RemoteProtocolError, handle its `events` and then close. A
-    `Refusal` that answers no request ends the connection: the state is FAILED from then on.
+    To drive it, send the bytes of `connect()`, then pass incoming bytes to `receive` and handle the replies in order.
+    Before `state` is CONNECTED, send nothing else but the answers to AUTH_CHALLENGE. After a RemoteProtocolError,
+    handle its `events` and then close. A `Refusal` of CONNECT, or one that answers no request, ends the connection: the
+    state is FAILED from then on.
     """
 
     __slots__ = (
@@ -112,7 +113,7 @@ class ClientEngine:
 
         Raises RemoteProtocolError (FrameTooLarge, MalformedFrame, MalformedCommand, UnexpectedCommand) with
         the replies before the violation in its `events`; the state is then FAILED. Raises LocalProtocolError
-        when called in that state. Ignores what follows a `Refusal` that ends the connection.
+        when called in that state. Ignores commands that follow a `Refusal` that ends the connection.
         """
         if self._state is ConnectionState.FAILED:
             raise LocalProtocolError("the connection has failed: close it and pass it no more bytes")

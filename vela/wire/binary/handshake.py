@@ -17,4 +17,4 @@ class ConnectionState(enum.Enum):
     START = "start"  # CONNECT has not been sent
     CONNECTING = "connecting"  # CONNECT has been sent, the broker decides
     CONNECTED = "connected"
-    FAILED = "failed"  # the peer broke the protocol, or was refused: close
+    FAILED = "failed"  # the peer broke the protocol, or the broker refused the client: close

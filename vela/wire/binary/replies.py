@@ -51,7 +51,7 @@ class Message(NamedTuple):
     entry_id: int
     partition: int  # -1 = the broker did not say
     batch_index: int  # brokers send -1, and the client splits the batch
-    redelivery_count: int  # of the entry; 0 = first delivery
+    redelivery_count: int  # of the entry, by the broker's count; 0 at the first delivery
     ack_set: int | None  # bit i set = index i is to be processed; None = all
     consumer_epoch: int | None  # of the SUBSCRIBE or REDELIVER that this answers, None = no epoch
     entry_block: bytes  # everything after the command: checksum, metadata, payload, for `vela.wire.entry`
@@ -198,7 +198,7 @@ class EndOfTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastMessageId:
-    """GET_LAST_MESSAGE_ID_RESPONSE: the topic's newest message."""
+    """GET_LAST_MESSAGE_ID_RESPONSE: the id of the topic's newest message."""
 
     request_id: int
     last: MessageId  # EARLIEST (-1:-1) = the topic is empty

@@ -10,7 +10,7 @@ __all__ = ["Schema"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """A schema as a client announces it with a producer or consumer."""
+    """A schema as a client announces it, or as a broker returns it."""
 
     name: str
     type: int  # Schema.Type of the protocol

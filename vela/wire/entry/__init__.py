@@ -1,4 +1,4 @@
-"""The entry: the bytes that one SEND carries, one row stores and one MESSAGE delivers, unchanged throughout.
+"""The entry: the bytes that one SEND carries, the broker stores and one MESSAGE delivers, unchanged throughout.
 
 `0x0e01 | CRC32C u32 | metadata size u32 | MessageMetadata | payload`, with big-endian integers. The CRC covers
 everything after itself.

@@ -125,10 +125,10 @@ def open_entry(entry: bytes, *, max_message_bytes: int) -> OpenedEntry:
 
 
 def last_sequence_id(entry: bytes, *, max_message_bytes: int) -> int:
-    """Return the sequence id of a batch's last message, for producers that leave it out of the entry's metadata.
+    """Return the last sequence id that the messages of a batch state; the entry's own if they state none.
 
-    It reads only the framing. Raises MetadataCorrupt, UncompressedSizeExceeded, DecompressionFailed, CodecUnavailable,
-    BatchCorrupt, EntryEncrypted.
+    For producers that leave the last sequence id out of the entry's metadata. It reads only the framing. Raises
+    MetadataCorrupt, UncompressedSizeExceeded, DecompressionFailed, CodecUnavailable, BatchCorrupt, EntryEncrypted.
     """
     metadata, payload_offset = parse_metadata(entry)
     if len(metadata.encryption_keys):

@@ -37,7 +37,7 @@ def append_group(
     ordering_key: bytes | None = None,
     null_value: bool = False,
 ) -> None:
-    """Append a message with every field of SingleMessageMetadata that it has, in ascending order."""
+    """Append a message with every field of SingleMessageMetadata that it has, in the order of their numbers."""
     parts: list[bytes] = []
     for name, value in properties.items():
         pair = b"\x0a%b\x12%b" % (_bytes(name.encode()), _bytes(value.encode()))

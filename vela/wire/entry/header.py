@@ -89,7 +89,7 @@ def parse_metadata(entry: bytes) -> tuple[MessageMetadata, int]:
 def parse_header(entry: bytes) -> EntryHeader:
     """Parse the metadata of an entry, without looking at the checksum or the payload.
 
-    Raises MetadataCorrupt if the metadata cannot be read, or claims more messages than its payload has room for.
+    Raises MetadataCorrupt if the metadata cannot be read, or claims no messages or more than its payload has room for.
     """
     metadata, payload_offset = parse_metadata(entry)
     has = metadata.HasField

@@ -15,7 +15,7 @@ from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata
 __all__ = ["Encrypt", "MessageMetadata", "compress_payload", "seal"]
 
 Encrypt = Callable[[MessageMetadata, bytes], bytes]
-"""Returns the encrypted payload and writes keys, algorithm and parameter into the metadata."""
+"""Returns the encrypted payload and writes the keys and the initialisation vector into the metadata."""
 
 _U32: Final = struct.Struct(">I")
 _HEAD: Final = struct.Struct(">2sI")

@@ -85,7 +85,10 @@ class ReadyMove:
         }
 
     def stored(self, act_id: int, recorded: AckOverlay, *, undo_window_s: int) -> None:
-        """If the cursor ended inside a batch, tell the subscription. From now on, record acks for an undo."""
+        """Tell the subscription which batch or entry the act has acked beyond mark-delete, if there is one.
+
+        From now on, record acks for an undo, unless `undo_window_s` is 0.
+        """
         inside = self.change.inside(self.subscription.cursor)
         if inside is not None:
             self.subscription.act_passed(*inside)

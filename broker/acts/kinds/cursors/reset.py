@@ -172,7 +172,8 @@ async def _at_bookmark(pool: ConnectionPool, topic: Topic, name: str) -> Target:
         raise NothingToActOn(f"{topic.name} has no bookmark {name!r}")
     ledgers = topic.log.ledgers
     landing = ledgers.next_valid(position)
-    # Add a note only if a message follows. Otherwise the bookmark may have been at the end of the log, and lost none.
+    # Add a note only if a message follows. Otherwise the bookmark may have been at the end of the log, with no message
+    # after it that could have been trimmed.
     is_gone = position < ledgers.first_position() and landing != ledgers.end()
     notes = (f"the bookmark's message is no longer kept; the next message is {landing}",) if is_gone else ()
     return Target(how="reset", position=landing, notes=notes)

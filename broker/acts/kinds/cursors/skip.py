@@ -29,7 +29,10 @@ class SkipMessages:
 
 
 class Skip(CursorKind[SkipMessages]):
-    """Skip the next N unacked messages, and all chunks of a chunked message. Consumers stay connected."""
+    """Skip the next N unacked messages. Consumers stay connected.
+
+    If the last of them is a chunk, the chunks of its message that follow are skipped too.
+    """
 
     name = "skip"
     summary = "Skip the next messages: they count as acked and are not delivered."

@@ -1,6 +1,6 @@
 """Create a namespace, and delete an empty one.
 
-A tenant is created with its first namespace and deleted with its last one, unless `set_tenant` created it.
+A tenant is created with its first namespace, and deleted with its last one unless `set_tenant` created or changed it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class CreateNamespace(DirectKind[NoParameters]):
         notes = [
             f"messages that every subscription has acked are {kept(policies)}, until you set its policies"
         ]
-        if not found.namespaces_of_tenant:
+        if not found.namespaces_of_tenant and not found.is_tenant_kept:
             notes.insert(0, _NO_TENANT.format(name.partition("/")[0], "created"))
         return Effect(words=(f"namespace {name} is created",), notes=tuple(notes))
 
@@ -60,7 +60,9 @@ class DeleteNamespace(DirectKind[NoParameters]):
     """Delete a namespace without topics."""
 
     name = "delete_namespace"
-    summary = "Delete a namespace that has no topics, and its tenant if the tenant has no other namespace."
+    summary = (
+        "Delete a namespace without topics, and its tenant if that came with it and has no other namespace."
+    )
     scope = Scope.NAMESPACE
     no_undo = "it cannot be undone: the policies of the namespace are gone"
     parameters = NoParameters
@@ -73,7 +75,7 @@ class DeleteNamespace(DirectKind[NoParameters]):
             topics = counted(found.topics, "topic", "topics")
             raise ActInvalid(f"namespace {name} has {topics}: delete the topics first")
         notes = []
-        if found.namespaces_of_tenant == 1:
+        if found.namespaces_of_tenant == 1 and not found.is_tenant_kept:
             notes.append(_NO_TENANT.format(name.partition("/")[0], "deleted"))
         if await context.tools.creation.namespace_makes_topics(*parse_namespace(name)):
             notes.append("a client that connects to one of its topics creates it again")

@@ -44,7 +44,7 @@ class RunParameters:
 
 
 def checked_job(given: JobParameters) -> tuple[Job, dict[str, str]]:
-    """Return the job and all its options with their values. Raises ActInvalid if an option is wrong."""
+    """Return the job and all its options with their values. Raises ActInvalid for an unknown job or a wrong option."""
     try:
         job = find_job(given.job)
         return job, job.checked(given.options)
@@ -53,7 +53,7 @@ def checked_job(given: JobParameters) -> tuple[Job, dict[str, str]]:
 
 
 def topics_in(given: JobParameters) -> tuple[str, ...]:
-    """Return the topics to which the job publishes, as its options name them. Raises ActInvalid for a bad option."""
+    """Return the topics to which the job publishes, as its options name them. Raises ActInvalid like `checked_job`."""
     job, options = checked_job(given)
     return tuple(
         options[option.name] for option in job.options if option.kind == "topic" and options[option.name]
@@ -112,7 +112,10 @@ class RunJob(DirectKind[JobParameters]):
 
 
 class ContinueJob(DirectKind[RunParameters]):
-    """Run a job again under the name of a run that failed, so that it leaves out the messages already published."""
+    """Run a job again with the producer names of a run that failed or was cancelled.
+
+    A topic with deduplication then leaves out the messages that the earlier run published.
+    """
 
     name = "continue_job"
     summary = "Continue a run of the pipeline that failed or was cancelled."

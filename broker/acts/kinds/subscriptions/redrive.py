@@ -203,7 +203,10 @@ class _Work:
         self._claimed.clear()
 
     async def close(self) -> None:
-        """Close the producers. Messages without a receipt are still in the dead-letter topic."""
+        """Let other redrives take the remaining messages, and close the producers.
+
+        Messages without a receipt are still in the dead-letter topic.
+        """
         self._let_go()
         for producer in self._producers.values():
             producer.detach()

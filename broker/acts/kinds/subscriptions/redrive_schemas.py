@@ -15,7 +15,7 @@ __all__ = ["SchemaVersions"]
 
 
 class SchemaVersions:
-    """The versions that schemas of a dead-letter topic have in other topics, each looked up once.
+    """The versions that schemas of a dead-letter topic have in other topics. Versions that were found are remembered.
 
     A version number is valid on one topic only, so a letter cannot keep its own. Without a version, readers would
     decode its payload by their own schema, which may be newer.
@@ -27,7 +27,7 @@ class SchemaVersions:
         self._found: dict[tuple[str, bytes], bytes] = {}
 
     async def of_letter(self, version: bytes, target: str) -> bytes:
-        """Return the target's version of a letter's schema; b"" if the letter or the target does not have it."""
+        """Return the target's version of a letter's schema; b"" if the letter has no schema, or the target lacks it."""
         if not version:
             return b""
         found = self._found.get((target, version)) or await self._find(version, target)

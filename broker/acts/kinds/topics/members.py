@@ -34,7 +34,7 @@ async def change_each(
 ) -> None:
     """Change topics one after the other.
 
-    Raises the error of the first one, or PartlyDone if an error came after some of them were changed.
+    Raises the error if the first topic fails, and PartlyDone if a later one fails.
     """
     for done, name in enumerate(names):
         try:

@@ -1,7 +1,7 @@
 """Publish one message to a topic, for an operator.
 
 Only the topic's owner writes its log, so a publication is an act. The act's row has the message until the message is
-stored or refused; after that the row has the payload's digest and the message's id.
+stored or refused; after that the row has the payload's digest and, if the message is stored, its id.
 """
 
 from __future__ import annotations

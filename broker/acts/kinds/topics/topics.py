@@ -175,7 +175,7 @@ class Delete:
 
 
 class DeleteTopic(DirectKind[Delete]):
-    """Delete a topic's messages, subscriptions and policies. The act log keeps its acts."""
+    """Delete a topic with its partitions, messages, subscriptions and policies. The act log keeps its acts."""
 
     name = "delete_topic"
     summary = "Delete a topic with its partitions, messages and subscriptions."

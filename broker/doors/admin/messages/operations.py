@@ -45,7 +45,7 @@ async def peek(
 ) -> HttpResponse:
     """Return an entry of a backlog; position 1 is the first unacknowledged entry.
 
-    Pulsar's broker answers 500 to a position below 1.
+    A position below 1 is refused with 412; Pulsar's broker answers 500.
     """
     name = named(domain, tenant, namespace, topic)
     found_topic, found = await found_subscription(request, name, subscription, "Peek messages")

@@ -58,7 +58,7 @@ async def get_policies(request: AdminRequest, tenant: str, namespace: str) -> di
 async def create_namespace(
     request: AdminRequest, tenant: str, namespace: str, policies: Body[dict[str, Any] | None] = None
 ) -> None:
-    """Create a namespace. The body may have policies; those that Vela has are set, unless they are empty, 0 or -1."""
+    """Create a namespace. The body may have policies; those that Vela has are set, unless empty, false, 0 or -1."""
     parse_namespace(f"{tenant}/{namespace}")
     catalogue = Catalogue(request.broker)
     await catalogue.admin_roles(tenant)
@@ -99,7 +99,7 @@ async def _all_topics(request: AdminRequest, tenant: str, namespace: str) -> lis
 
 
 def _given(policy: AdminPolicy, document: dict[str, Any]) -> Any:
-    """Return a policy's value in the object of all policies; None if it is absent, empty, zero, -1 or UNDEFINED.
+    """Return a policy's value in the object of all policies; None if it is absent, empty, false, 0, -1 or UNDEFINED.
 
     Raises Refused(400) if the value has the wrong type.
     """

@@ -55,7 +55,7 @@ async def get_subscription_permissions(request: AdminRequest, tenant: str, names
 async def grant_subscription_permission(
     request: AdminRequest, tenant: str, namespace: str, subscription: str, roles: Body[list[str]]
 ) -> None:
-    """Let roles use a subscription. After that, no other role may use the subscription."""
+    """Let roles use a subscription. After that, only roles with this permission may use it."""
     subject = await _namespace(request, tenant, namespace)
     if not roles:
         raise Refused(412, "name at least one role: an empty list changes nothing")

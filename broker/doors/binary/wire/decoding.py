@@ -1,7 +1,8 @@
 """Decode a client's commands into events. The engine decides whether a command is allowed now.
 
-An ACK may have as many ids as a frame has room for: hundreds of thousands, which take half a second to decode. Long
-commands are therefore decoded in slices, each of which is a separate event. Other connections get turns in between.
+An ACK may have as many ids as a frame has room for: hundreds of thousands, which take half a second to decode. An
+ACK or a redelivery request with many ids is therefore decoded in slices, each of which is a separate event. Other
+connections get turns in between.
 """
 
 from __future__ import annotations

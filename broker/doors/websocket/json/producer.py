@@ -99,8 +99,8 @@ def decode_frame(
 
     `now_ms` is the broker's clock, for `deliverAfterMs`. `is_encrypted` says whether the socket has encryptionKeys.
     A refused message becomes a SendError. Its number is 3 if the frame is not JSON or a field has the wrong type. It is
-    7 for a payload that is missing, null or not base64, for a time that cannot be read or stored, and for fields that
-    an encrypted message lacks.
+    7 for a payload that is missing, null or not base64, for a time that cannot be read or stored, and for missing or
+    wrong encryption fields.
     """
     try:
         fields = _decode(frame)
@@ -211,9 +211,10 @@ class ArrayAcks:
         self._waiting = messages
 
     def settle(self, index: int, answer: bytes) -> bytes | None:
-        """Record the answer (`ack_frame` or `SendError.to_frame`) to an item. Return the frame after the last answer.
+        """Record the answer (`ack_frame` or `SendError.to_frame`) to an item.
 
-        Safe to repeat: an index that is settled already keeps its first answer.
+        Return the frame if every item now has its answer, else None. Safe to repeat: an index that is settled already
+        keeps its first answer.
         """
         if self._answers[index]:
             return None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LaneOwner", "PublishLane", "Reply"]
 
-MAX_BATCH_BYTES: Final = 128 * 1024  # of messages; Pulsar's clients close a batch with payloads of this size
+MAX_BATCH_BYTES: Final = 128 * 1024  # of messages; Pulsar's clients also close a batch at this size
 _MEMBER_BYTES: Final = 16  # what each member adds to a batch besides its payload and texts
 MAX_CONTEXT_CHARACTERS: Final = 16 * 1024  # kept until the message has its ack
 
@@ -116,7 +116,7 @@ class PublishLane:
     def publish(self, message: ProducerMessage, reply: Reply) -> None:
         """Pass one message to the broker, alone or in the open batch.
 
-        Refuse a message that is too large, or that exceeds the limit of pending messages.
+        Refuse a message whose payload or context is too large, or that exceeds the limit of pending messages.
         """
         options = self._options
         if message.context is not None and len(message.context) > MAX_CONTEXT_CHARACTERS:

@@ -1,6 +1,6 @@
 """One consumer has prefetched nearly everything, and others that ask for messages have next to nothing.
 
-A consumer with a full queue asks for no messages. It is busy or hangs, and would not receive the hoarder's messages.
+Consumers with a full queue do not count: they are busy or hang, and would not receive the hoarder's messages.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def find(snapshot: Snapshot) -> Finding | None:
 
 
 def _cure(snapshot: Snapshot, hoarder: Consumer, room: int) -> Cure:
-    """Return the act after which the other consumers work. They ask for `room` messages in total now.
+    """Return the act that gives the other consumers work. They ask for `room` messages in total now.
 
     After a disconnect, the hoarder's client drops its queue, subscribes again at once and gets the messages for which
     the others have no room. After a redelivery, the client still has the messages, and may process them too. But while

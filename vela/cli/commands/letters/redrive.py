@@ -46,8 +46,8 @@ def redrive(act: Act, to: str | None, wanted: str | None, **given: Any) -> None:
 
     TOPIC and SUBSCRIPTION name the dead-letter topic and a subscription of it. If the topic is partitioned, run the
     command for each partition. The broker publishes each message and then acknowledges it on SUBSCRIPTION, so none is
-    lost, and at worst one is published twice. If you interrupt this command, the redrive continues; `vela acts show`
-    shows its progress.
+    lost, but after a crash up to 100 of them may be published twice. If you interrupt this command, the redrive
+    continues; `vela acts show` shows its progress.
     """
     parameters = {"to_topic": to, **_property(wanted)}
     parameters |= {

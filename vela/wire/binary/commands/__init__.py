@@ -1,4 +1,4 @@
-"""Builders: one function for each command of a client. Each returns the frame's bytes.
+"""Builders: one function for each command of a client. Each returns the frame's bytes, `send` in two parts.
 
 A broker also sends some of these commands. Ids of entries and sequence ids may be negative (-1 travels as 2^64-1).
 """

@@ -143,7 +143,7 @@ def close_consumer(consumer_id: int, *, request_id: int) -> bytes:
 
 
 def get_last_message_id(consumer_id: int, *, request_id: int) -> bytes:
-    """GET_LAST_MESSAGE_ID: asks for the topic's newest message."""
+    """GET_LAST_MESSAGE_ID: asks for the id of the topic's newest message."""
     body = pb.CommandGetLastMessageId(consumer_id=consumer_id, request_id=request_id)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.GET_LAST_MESSAGE_ID, getLastMessageId=body))
 

@@ -1,4 +1,7 @@
-"""Builders for the commands that only the broker sends. Each function returns the bytes of one frame.
+"""Builders for the commands that only the broker sends.
+
+Most functions return the bytes of one frame. `message_head` returns the bytes in front of an entry, `send_receipts` one
+frame for each receipt, and `topics_hash` text for a field of a command.
 
 Entry ids and sequence ids may be negative: -1 is sent as 2^64-1.
 """

@@ -13,7 +13,7 @@ from vela.wire.varint import UINT64_MASK
 __all__ = ["ReceiptFields", "producer_success", "send_error", "send_receipts"]
 
 ReceiptFields = tuple[int, int, int, int, int]
-"""Sequence id, highest sequence id (0 = none), ledger, entry, and the entry's bytes, which are not sent."""
+"""Sequence id, highest sequence id (0 = none), ledger, entry, and the entry's size in bytes, which is not sent."""
 
 
 def producer_success(
