@@ -360,7 +360,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         """Ping the peer and return whether a message or a pong arrives in time. If none does, drop the connection."""
         if self.state != self.STATE_OPEN:
             return False
-        if self._is_reading_paused:
+        if not self._is_heard():
             return True  # the broker does not read from the peer now, so it would not see an answer
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._probes.append(answer)
@@ -368,10 +368,13 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         try:
             return await asyncio.wait_for(answer, timeout_ms / 1000)
         except TimeoutError:
-            if self._is_reading_paused:
+            if not self._is_heard():
                 return True  # reading stopped meanwhile, and the answer may wait in the socket
             self.dropConnection(abort=True)
             return False
+
+    def _is_heard(self) -> bool:
+        return not self._is_reading_paused
 
     def _settle_probes(self, *, alive: bool) -> None:
         probes, self._probes = self._probes, []
