@@ -169,7 +169,13 @@ class MemoryStorage:
     # -- the log
 
     async def _append(
-        self, _: object, *, segment_id: int, epochs: Mapping[int, int], rows: log.AppendRows
+        self,
+        _: object,
+        *,
+        segment_id: int,
+        epochs: Mapping[int, int],
+        rows: log.AppendRows,
+        **_copying: object,
     ) -> set[int]:
         for entries in rows.entries.values():
             for entry in entries:

@@ -6,7 +6,8 @@ from unittest.mock import patch
 
 from broker.core.errors import BrokerError
 from broker.core.topic_name import TopicName
-from broker.log import ready_logs, topic_log, writer
+from broker.log import topic_log, writer
+from broker.log.scheduling import lanes, ready_logs
 from broker.pulls import reader
 from broker.pulls.values import ParkedPull, PullAsk
 from broker.subscription.machine import redelivery
@@ -42,7 +43,7 @@ async def steps_of_appends(topics: int) -> int:
         producers = [await run.producer(f"t{at}") for at in range(topics)]
         for each in producers:
             await each.publish(1)
-        with counted_steps(writer, topic_log, ready_logs) as steps:
+        with counted_steps(writer, topic_log, ready_logs, lanes) as steps:
             for each in producers:
                 each.send()
             await eventually(lambda: all(len(each.receipts) == 2 for each in producers), "all to be stored")
