@@ -10,7 +10,7 @@ import pytest
 from broker.core.errors import ConsumerNotFound, MetadataInvalid, PersistenceFailed
 from broker.core.position import EARLIEST, LATEST, Position
 from broker.core.subscription.types import SubscriptionType
-from broker.subscription.moves import cursor_move
+from broker.subscription.moves import cursor_move, staged
 from broker.subscription.requests import AckRequest
 from tests.support.acting import answered, apply, ask, done, planned
 from tests.support.broker_harness import (
@@ -198,7 +198,7 @@ async def test_a_move_that_fails_inside_the_broker_leaves_the_cursor_where_it_wa
     async def fails(*_: object, **__: object) -> bool:
         raise TypeError("tested")
 
-    monkeypatch.setattr(cursor_move.StagedMove, "store", fails)
+    monkeypatch.setattr(staged.StagedMove, "store", fails)
     assert consumer.consumer is not None
     with pytest.raises(TypeError, match="tested"):
         await consumer.consumer.seek_position(EARLIEST, None)
