@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 
 from broker.log.scheduling.ready_logs import ReadyLogs
-from broker.storage.log.entries import COPY_BYTES
+from broker.storage.log import entries as store
 from broker.storage.pool import first_line
 from broker.storage.prepared_connection import PreparedConnection
 from broker.storage.supervised import for_ever
@@ -119,7 +119,7 @@ class Lanes:
         if batch is None:
             self.ready.add(log)
             self._drained.clear()
-        elif batch.is_copied and log.following is None and log.queued_bytes >= COPY_BYTES:
+        elif batch.is_copied and log.following is None and log.queued_bytes >= store.COPY_BYTES:
             self._followed[log] = None
         else:
             return
