@@ -237,6 +237,17 @@ def test_an_act_is_planned_for_the_ticked_partitions_only(
     assert operator.get(f"{SLOW}/act/redrive").status_code == 404
 
 
+@pytest.mark.parametrize(("kind", "has_form"), [("clear", True), ("skip", False), ("redrive", False)])
+def test_a_refused_act_leads_to_a_form_only_if_the_form_is_for_several_partitions(
+    kind: str, has_form: bool, operator: Client, broker: FakeActs
+) -> None:
+    operator.post(f"{SLOW}/act/clear", {"partition": ["0", "1"]})
+    broker.acts[1] = replace(broker.acts[1], kind=kind, state="refused", error="choose one partition")
+    page = operator.get("/acts/1").content.decode()
+    assert (f'href="{SLOW}/act/{kind}">Change the request' in page) is has_form
+    assert ("Change the request" in page) is has_form
+
+
 def test_many_partitions_are_chosen_by_a_list_of_ranges(
     operator: Client, dates: Topic, broker: FakeActs, shop: Shop
 ) -> None:
