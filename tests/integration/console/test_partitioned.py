@@ -147,6 +147,16 @@ def test_why_tells_what_is_wrong_once_for_all_partitions(
     assert "On partition 1." in text_of(operator.get(SLOW))
 
 
+def test_why_names_the_partitions_if_others_do_not_have_the_subscription(
+    looker: Client, dates: Topic
+) -> None:
+    ConsumerSession.objects.all().delete()
+    Topic.objects.filter(pk=dates.pk).update(partitions=3)
+    words = text_of(looker.get(SLOW))
+    assert "On partitions 0, 1. The numbers are those of partition 1." in words
+    assert "On all partitions" not in words
+
+
 def test_the_diagnosis_of_a_subscription_that_no_partition_has_is_not_found(
     looker: Client, dates: Topic
 ) -> None:
