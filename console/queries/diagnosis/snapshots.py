@@ -212,7 +212,9 @@ def snapshots_of(read: Sequence[tuple[SubscriptionHead, Parts]], *, now_ms: int)
             head,
             parts,
             around[head.id],
-            delayed=None if head.type in UNDELAYED else _delayed(delayed[head.topic_id], parts, most_delayed),
+            delayed=_delayed(delayed[head.topic_id], parts, most_delayed)
+            if _waits(head, around[head.id])
+            else None,
             database=database,
             disk=disk,
             now_ms=now_ms,
@@ -389,6 +391,16 @@ def _first(entry: EntryAt, deliveries: Sequence[PendingRow], around: _Around) ->
         delivered_ms=0 if delivery is None else delivery.delivered_ms,
         broker_keeps_time=delivery is not None and delivery.deadline_ms is not None,
     )
+
+
+def _waits(head: SubscriptionHead, around: _Around) -> bool:
+    """Return whether messages wait for their delivery times on this subscription."""
+    if head.type in UNDELAYED:
+        return False
+    policies = effective_policies(
+        broker_settings(), around.namespace_policies, around.topic_policies, where=head.topic_name
+    )
+    return policies.delayed_delivery
 
 
 def _delayed(rows: Sequence[_DelayedRow], parts: Parts, most: int) -> Delayed | None:
