@@ -37,7 +37,7 @@ from console.diagnosis.snapshot import (
 from console.queries.clients import CONSUMERS_SHOWN, ConsumerRow, consumers_of
 from console.queries.cursor import AckedBeyond, acked_beyond_each
 from console.queries.database import fetch, fetch_entries
-from console.queries.subscription import UNDELAYED, PendingRow, SubscriptionHead, pending_of
+from console.queries.subscription import PendingRow, SubscriptionHead, pending_of
 from console.queries.topics.log import EntryAt, Log, Place, by_place, entries_at, logs_of
 from console.words.subscriptions import state_word
 from pipeline.errors import OffloadUnavailable
@@ -212,9 +212,7 @@ def snapshots_of(read: Sequence[tuple[SubscriptionHead, Parts]], *, now_ms: int)
             head,
             parts,
             around[head.id],
-            delayed=_delayed(delayed[head.topic_id], parts, most_delayed)
-            if _waits(head, around[head.id])
-            else None,
+            delayed=_delayed(delayed[head.topic_id], parts, most_delayed) if head.delays else None,
             database=database,
             disk=disk,
             now_ms=now_ms,
@@ -391,16 +389,6 @@ def _first(entry: EntryAt, deliveries: Sequence[PendingRow], around: _Around) ->
         delivered_ms=0 if delivery is None else delivery.delivered_ms,
         broker_keeps_time=delivery is not None and delivery.deadline_ms is not None,
     )
-
-
-def _waits(head: SubscriptionHead, around: _Around) -> bool:
-    """Return whether messages wait for their delivery times on this subscription."""
-    if head.type in UNDELAYED:
-        return False
-    policies = effective_policies(
-        broker_settings(), around.namespace_policies, around.topic_policies, where=head.topic_name
-    )
-    return policies.delayed_delivery
 
 
 def _delayed(rows: Sequence[_DelayedRow], parts: Parts, most: int) -> Delayed | None:
