@@ -75,7 +75,7 @@ def subscription_history(
     request: AuthorizedRequest, topic: Path[TopicPath], subscription: str, asked: Query[Asked]
 ) -> dict[str, Any]:
     """Show the rates and the backlog of a subscription over time, summed over at most 100 partitions."""
-    # At most eight queries.
+    # At most nine queries.
     head = subscription_head(topic.full_name, subscription)
     if head is None:
         return _answer(_of_partitions(topic.full_name, subscription, asked.window))
