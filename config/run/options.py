@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -84,12 +85,16 @@ def refuse_exposure(environment: Mapping[str, str]) -> None:
 
 
 def refuse_taken_ports(ports: dict[str, tuple[str, int]]) -> None:
-    """Raise StartRefused with a line for each port that something else listens on, or that two settings share."""
-    complaints = []
+    """Raise StartRefused with a line for each port that something else listens on, or that two settings share.
+
+    A port that is only taken may be free at the next start, so it has another exit code than a wrong setting.
+    """
+    complaints, is_wrong = [], False
     seen: dict[int, str] = {}
     for setting, (host, port) in ports.items():
         if port in seen:
             complaints.append(f"{setting} and {seen[port]} are both {port}: give them different ports")
+            is_wrong = True
             continue
         seen[port] = setting
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -99,9 +104,10 @@ def refuse_taken_ports(ports: dict[str, tuple[str, int]]) -> None:
                 probe.bind((host, port))
                 probe.listen(1)
             except OSError as error:
+                is_wrong |= error.errno != errno.EADDRINUSE
                 complaints.append(
                     f"Port {port} on {host} cannot be used ({error.strerror}): "
                     f"set {setting} to a free one, or VELA_BIND if the address is wrong"
                 )
     if complaints:
-        raise StartRefused("\n".join(complaints))
+        raise StartRefused("\n".join(complaints), exit_code=EXIT_SETTING_INVALID if is_wrong else 1)

@@ -11,7 +11,9 @@ from console.diagnosis.findings import Finding, Severity
 
 __all__ = ["SharedFinding", "shared_findings"]
 
-_SEVERITIES: Final = tuple(Severity)  # the worst first
+# The order of findings. Notices come even after a finding that nothing is wrong, as in the diagnosis of one partition.
+_SEVERITIES: Final = (Severity.STOPPED, Severity.SLOW, Severity.FINE, Severity.NOTICE)
+_WRONG: Final = (Severity.STOPPED, Severity.SLOW)
 _CAUSES: Final = tuple(rule.id for rule in RULES)
 
 
@@ -25,18 +27,19 @@ class SharedFinding:
 
 
 def shared_findings(found: Mapping[int, Sequence[Finding]]) -> list[SharedFinding]:
-    """Return each rule's finding with its partitions, sorted by severity (worst first), then in the order of causes.
+    """Return the finding of each rule with its partitions: the worst first, notices last, and causes in their order.
 
-    `found` has the diagnosis of each partition. Of a rule's findings, return the most severe one, and among equals the
-    first. If anything is wrong on any partition, leave out the findings that say that nothing is wrong.
+    `found` has the diagnosis of each partition, in the order in which to prefer their numbers. If any partition is
+    stopped or slow, leave out findings that nothing is wrong.
     """
     by_rule: dict[str, dict[int, Finding]] = {}
     for partition, findings in found.items():
         for finding in findings:
             by_rule.setdefault(finding.rule, {})[partition] = finding
     shared = [_shared(each) for each in by_rule.values()]
-    wrong = [each for each in shared if each.finding.severity is not Severity.FINE]
-    return sorted(wrong or shared, key=_rank)
+    if any(each.finding.severity in _WRONG for each in shared):
+        shared = [each for each in shared if each.finding.severity is not Severity.FINE]
+    return sorted(shared, key=_rank)
 
 
 def _shared(found: Mapping[int, Finding]) -> SharedFinding:

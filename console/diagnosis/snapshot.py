@@ -263,7 +263,7 @@ class Snapshot:
     subscription: Subscription
     cursor: Cursor
     consumers: tuple[Consumer, ...]
-    delayed: Delayed | None  # None = no entry is delayed; Exclusive and Failover delay none
+    delayed: Delayed | None  # None = no entry is delayed, or delivery times do not count on the subscription
     limits: Limits
     dead_letters: DeadLetters | None  # None = there is no such topic
     slowest: SlowestCursor | None

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from django import forms
 from django.http import HttpRequest, QueryDict
 
+from broker.acts.requests import KINDS
+
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
@@ -24,6 +26,11 @@ class ActForm(forms.Form):
     template: ClassVar[str]
     # True: the act needs the order of messages, so it acts on one partition only.
     needs_order: ClassVar[bool] = False
+
+    @classmethod
+    def is_on_one_partition(cls) -> bool:
+        """Return whether the form makes sense on one partition only, or the broker refuses its act on several."""
+        return cls.needs_order or not KINDS[cls.kind].takes_partitions
 
     def parameters(self) -> dict[str, Any]:
         """Return the act's parameters. Call it for a valid form only."""

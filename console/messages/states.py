@@ -10,7 +10,6 @@ from django.utils.translation import gettext_noop
 
 from console.queries.cursor import CHUNK_ENTRIES, members_of
 from console.queries.database import fetch
-from console.queries.subscription import UNDELAYED
 from console.queries.topics.log import Place
 
 __all__ = [
@@ -34,9 +33,9 @@ class CursorAt:
     id: int
     topic_id: int
     name: str
-    type: str  # "" = no consumer has ever attached
     mark_delete_ledger: int
     mark_delete_entry: int
+    delays: bool  # messages wait for their delivery times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +96,7 @@ class States:
             return MessageState(
                 word=gettext_noop("in flight"), tone="calm", is_hole=is_hole, delivery=delivery
             )
-        if deliver_at_ms > now_ms and cursor.type not in UNDELAYED:
+        if deliver_at_ms > now_ms and cursor.delays:
             return MessageState(
                 word=gettext_noop("delayed"), tone="calm", is_hole=is_hole, due_ms=deliver_at_ms
             )

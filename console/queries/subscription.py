@@ -11,7 +11,6 @@ from console.queries.database import fetch, fetch_one
 __all__ = [
     "PENDING_MOST",
     "PENDING_SHOWN",
-    "UNDELAYED",
     "PartitionedHead",
     "PendingRow",
     "SubscriptionHead",
@@ -24,7 +23,6 @@ __all__ = [
 
 PENDING_SHOWN = 10
 PENDING_MOST = 500
-UNDELAYED = ("Exclusive", "Failover")  # types of subscriptions that get delayed messages at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +57,7 @@ class SubscriptionHead:
     state_since_ms: int | None
     drain_s: int | None  # while it is draining: seconds left, as of updated_ms
     message_rate_in: float | None  # of the topic
+    delays: bool  # messages wait for their delivery times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,12 +22,12 @@ _HOW_FAR: Final = ("shift", "back_time")  # places of a reset that the form to r
 
 
 def form_address(act: ActView) -> str:
-    """Return the address of the form for acts of this kind, or "" if there is none or the act's subject was deleted.
+    """Return the address of the form for acts of this kind on the act's subject, or "" if there is none.
 
-    At most two queries.
+    There is none if the subject was deleted, or has several partitions and the form is for one. At most two queries.
     """
-    name, _form = _form_of(act)
-    if not name or not _has_subject(act):
+    name, form = _form_of(act)
+    if form is None or not _is_for(form, act):
         return ""
     return (
         act_form_url(act.topic, act.subscription, name)
@@ -44,11 +44,13 @@ def refusal_in_form(act: ActView) -> str:
     )
 
 
-def _has_subject(act: ActView) -> bool:
-    if act.subscription:
-        named = (act.topic, act.subscription)
-        return (subscription_head(*named) or partitioned_head(*named)) is not None
-    return topic_head(act.topic) is not None
+def _is_for(form: type[ActForm], act: ActView) -> bool:
+    if not act.subscription:
+        return topic_head(act.topic) is not None
+    named = (act.topic, act.subscription)
+    if subscription_head(*named) is not None:
+        return True
+    return partitioned_head(*named) is not None and not form.is_on_one_partition()
 
 
 def _form_of(act: ActView) -> tuple[str, type[ActForm] | None]:

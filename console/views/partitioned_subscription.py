@@ -131,7 +131,7 @@ class _Reading:
         """Say on which partitions a rule found something, and which of them the numbers describe."""
         if len(shared.partitions) == 1:
             return _("On partition {partition}.").format(partition=shared.partition)
-        if len(shared.partitions) == len(self._rows):
+        if len(shared.partitions) == self._facts.partitions:
             words = _("On all partitions. The numbers are those of partition {partition}.")
         else:
             words = _("On partitions {partitions}. The numbers are those of partition {partition}.")

@@ -331,7 +331,6 @@ class _Reading:
         return {
             "head": self.head,
             "trouble": self._trouble,
-            "can_wait": self.head.type not in queries.UNDELAYED,
             "rows": [(message, self._holder(message.ledger_id, message.entry_id)) for message in messages],
         }
 

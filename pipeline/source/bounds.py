@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Final
 
 from pipeline.database import Connection
 from pipeline.errors import OR_READ_ON, DataLost, InvalidOption, SubscriptionNotFound, counted
@@ -15,6 +16,8 @@ from pipeline.source.topic_logs import EntryIndex, TopicLog
 __all__ = ["ends_of", "last_before", "require_stored", "starts_of"]
 
 logger = logging.getLogger(__name__)
+
+_ANOTHER_TOPIC: Final = "it is not the topic that was read: it was deleted and created again, or restored"
 
 
 def starts_of(
@@ -98,7 +101,7 @@ def _problem(log: TopicLog, offset: Offset) -> str | None:
     # Retention deletes old ledgers. It keeps a topic's last ledger, and deletes only the entries in it.
     lost = following.messages_before - offset.messages
     if lost < 0:
-        return "it is not the topic that was read: it was deleted and created again, or restored"
+        return _ANOTHER_TOPIC
     return f"retention trimmed {counted(lost, 'message', 'messages')} after it" if lost else None
 
 
@@ -174,7 +177,11 @@ def _resolve_one(
         _report_loss(
             f"{log.topic.name} cannot be read up to {asked}: retention trimmed everything up to it", options
         )
-    return _at_an_entry(index, log, asked)
+    found = _at_an_entry(index, log, asked)
+    # If retention has removed the entry, the count at the earliest offset is at least as large.
+    if option == "endingOffsets" and (found.messages or 0) < (asked.messages or 0):
+        _report_loss(f"{log.topic.name} cannot be read up to {asked}: {_ANOTHER_TOPIC}", options)
+    return found
 
 
 def _at_an_entry(index: EntryIndex, log: TopicLog, offset: Offset) -> Offset:

@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 import psycopg
 
+from broker.conf import EXIT_SETTING_INVALID
 from config.environment import database_parts
 from config.run.errors import StartRefused
 from config.run.postgres.binaries import EMBEDDED_MAJOR, reachable_binaries
@@ -45,7 +46,8 @@ def refuse_unusable_url(url: str) -> None:
         raise StartRefused(f"DATABASE_URL names {where}, which cannot be used: {said}") from None
     if version < OLDEST_MAJOR * 10_000:
         raise StartRefused(
-            f"DATABASE_URL names PostgreSQL {version // 10_000} at {where}: Vela needs {OLDEST_MAJOR} or newer"
+            f"DATABASE_URL names PostgreSQL {version // 10_000} at {where}: Vela needs {OLDEST_MAJOR} or newer",
+            exit_code=EXIT_SETTING_INVALID,
         )
 
 

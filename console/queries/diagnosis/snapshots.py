@@ -37,7 +37,7 @@ from console.diagnosis.snapshot import (
 from console.queries.clients import CONSUMERS_SHOWN, ConsumerRow, consumers_of
 from console.queries.cursor import AckedBeyond, acked_beyond_each
 from console.queries.database import fetch, fetch_entries
-from console.queries.subscription import UNDELAYED, PendingRow, SubscriptionHead, pending_of
+from console.queries.subscription import PendingRow, SubscriptionHead, pending_of
 from console.queries.topics.log import EntryAt, Log, Place, by_place, entries_at, logs_of
 from console.words.subscriptions import state_word
 from pipeline.errors import OffloadUnavailable
@@ -212,7 +212,7 @@ def snapshots_of(read: Sequence[tuple[SubscriptionHead, Parts]], *, now_ms: int)
             head,
             parts,
             around[head.id],
-            delayed=None if head.type in UNDELAYED else _delayed(delayed[head.topic_id], parts, most_delayed),
+            delayed=_delayed(delayed[head.topic_id], parts, most_delayed) if head.delays else None,
             database=database,
             disk=disk,
             now_ms=now_ms,

@@ -2,16 +2,20 @@
 
 -- name: heads
 -- Some subscriptions by id, or one by its topic and its name. Consumers and their unacked messages are counted in
--- the table that the page lists, so that the page's numbers always agree.
+-- the table that the page lists, so that the page's numbers always agree. `delays` is the same as in `cursors`.
 SELECT s.id, s.name, s.type, s.paused, s.created_at, t.id AS topic_id, t.name AS topic_name, t.partition,
        c.mark_delete_ledger, c.mark_delete_entry, c.acked_messages, c.acked_entries, c.acked_bytes,
        c.version, u.read_ledger, u.read_entry,
        coalesce(p.consumers, CASE WHEN u.subscription_id IS NOT NULL THEN 0 END) AS consumers,
        coalesce(p.unacked_messages, CASE WHEN u.subscription_id IS NOT NULL THEN 0 END) AS unacked_messages,
        u.replay_entries, u.message_rate_out, u.message_rate_acked, u.messages_redelivered,
-       u.updated_ms, u.problems, u.state, u.state_since_ms, u.drain_s, n.message_rate_in
+       u.updated_ms, u.problems, u.state, u.state_since_ms, u.drain_s, n.message_rate_in,
+       s.type NOT IN ('Exclusive', 'Failover') AND coalesce(coalesce(o.policies, t.policies) -> 'delayed_delivery',
+           m.policies -> 'delayed_delivery', 'true') <> 'false' AS delays
 FROM vela_subscription s
 JOIN vela_topic t ON t.id = s.topic_id
+JOIN vela_namespace m ON m.id = t.namespace_id
+LEFT JOIN vela_topic o ON o.id = t.parent_id
 JOIN vela_cursor c ON c.subscription_id = s.id
 LEFT JOIN vela_subscription_summary u ON u.subscription_id = s.id
 LEFT JOIN vela_topic_summary n ON n.topic_id = t.id
@@ -51,9 +55,16 @@ CROSS JOIN LATERAL (
 ORDER BY z.subscription_id, z.ledger_id, z.first_entry
 
 -- name: cursors
--- The cursors of all subscriptions of some topics, or only of those with one name.
-SELECT s.id, s.topic_id, s.name, s.type, c.mark_delete_ledger, c.mark_delete_entry
-FROM vela_subscription s JOIN vela_cursor c ON c.subscription_id = s.id
+-- The cursors of all subscriptions of some topics, or only of those with one name. Messages wait for their delivery times
+-- (`delays`) unless the type of the subscription or the policy says otherwise.
+SELECT s.id, s.topic_id, s.name, c.mark_delete_ledger, c.mark_delete_entry,
+       s.type NOT IN ('Exclusive', 'Failover') AND coalesce(coalesce(o.policies, t.policies) -> 'delayed_delivery',
+           m.policies -> 'delayed_delivery', 'true') <> 'false' AS delays
+FROM vela_subscription s
+JOIN vela_cursor c ON c.subscription_id = s.id
+JOIN vela_topic t ON t.id = s.topic_id
+JOIN vela_namespace m ON m.id = t.namespace_id
+LEFT JOIN vela_topic o ON o.id = t.parent_id
 WHERE s.topic_id = ANY(%(topics)s::bigint[]) AND (%(name)s::text IS NULL OR s.name = %(name)s::text)
 ORDER BY s.name, s.topic_id LIMIT %(limit)s
 

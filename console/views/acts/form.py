@@ -36,7 +36,7 @@ def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: 
         raise Http404(_("There is no such act or subscription."))
     check_may_act(rights, topic, form_class.kind)
     partitions = PartitionsForm(request, head.partitions) if isinstance(head, PartitionedHead) else None
-    if partitions is not None and _is_on_one_partition(form_class):
+    if partitions is not None and form_class.is_on_one_partition():
         raise Http404(
             _("{act} acts on one partition: open a partition and act there.").format(act=form_class.heading)
         )
@@ -78,7 +78,7 @@ def _is_of_use(form_class: type[ActForm], head: SubscriptionHead | PartitionedHe
     On a partitioned topic both pause and resume can do something: some partitions may be paused, and others not.
     """
     if isinstance(head, PartitionedHead):
-        return not _is_on_one_partition(form_class)
+        return not form_class.is_on_one_partition()
     match form_class.kind:
         case "pause":
             return not head.paused
@@ -87,11 +87,6 @@ def _is_of_use(form_class: type[ActForm], head: SubscriptionHead | PartitionedHe
         case "redrive":
             return has_usual_name(head.topic_name)
     return True
-
-
-def _is_on_one_partition(form_class: type[ActForm]) -> bool:
-    """Return whether the form makes sense on one partition only, or the broker refuses its act on several."""
-    return form_class.needs_order or not acts.KINDS[form_class.kind].takes_partitions
 
 
 def _prefilled(form_class: type[ActForm], request: HttpRequest) -> ActForm:

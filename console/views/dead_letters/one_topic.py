@@ -23,7 +23,7 @@ from console.queries.numbers import (
     sums_of,
 )
 from console.queries.topics.log import ends_of
-from console.queries.topics.topic import ROWS, TopicHead, topic_head
+from console.queries.topics.topic import ROWS, TopicHead, partitions, topic_head
 from console.saved_views.found import views_of
 from console.words.messages import looked_at, stopped
 
@@ -48,11 +48,13 @@ def dead_letter_topic(request: HttpRequest, rights: Rights, topic: str) -> HttpR
         return redirect(views.goes_to)
     given = {name: request.GET.get(name, "")[:_MOST_TEXT] for name in ("sub", "by")}
     reading = _Reading(head, rights, wanted=given["sub"], by=given["by"])
+    # The broker reports on each partition, never on their parent.
+    followed = [row.id for row in partitions(head.id)] if head.partitions else [head.id]
     sources = [
         Source(
             name="readers",
             template="console/parts/dead_letters/readers.html",
-            live=(f"topic:{head.id}",),
+            live=tuple(f"topic:{topic_id}" for topic_id in followed),
             context=reading.readers,
         ),
         Source(

@@ -363,6 +363,7 @@ def test_a_partitioned_topic_leads_to_its_partitions(operator: Client, shop: Sho
     response = operator.get(PAGE)
     assert "You redrive and discard on one partition at a time" in text_of(response)
     assert "orders-billing-DLQ-partition-0/s/fixing/act/redrive?id=" in response.content.decode()
+    assert f"sse:topic:{written.topic.pk} " in response.content.decode()
 
 
 def test_the_list_costs_as_many_queries_for_fifty_topics_as_for_one(

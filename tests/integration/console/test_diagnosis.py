@@ -261,6 +261,16 @@ def test_no_entry_is_delayed_on_a_subscription_that_gets_delayed_ones_at_once(ki
     assert (found.delayed, found.ready_entries) == (None, 9)
 
 
+def test_no_entry_is_delayed_if_a_policy_switches_delivery_times_off(shop: Shop) -> None:
+    DelayedEntry.objects.create(
+        topic_id=shop.topic.pk, deliver_at_ms=shop.now_ms + 60_000, ledger_id=shop.sealed.pk, entry_id=6
+    )
+    assert snapshot(shop).delayed is not None
+    shop.topic.policies = {"delayed_delivery": False}
+    shop.topic.save()
+    assert snapshot(shop).delayed is None
+
+
 def test_each_limit_names_the_place_where_it_is_set(shop: Shop) -> None:
     Namespace.objects.update(policies={"dispatch_rate_bytes": 1000, "max_unacked_per_consumer": 7})
     shop.topic.policies = {"subscription_dispatch_rate_messages": 5}

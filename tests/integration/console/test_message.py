@@ -257,6 +257,27 @@ def test_a_subscription_that_gets_delayed_messages_at_once_delays_none(
     assert "delayed" not in following
 
 
+def test_a_policy_that_ignores_delivery_times_delays_no_message(operator: Client, db: None) -> None:
+    log = write_log(ODD, [single(b"x")], deliver_at_ms=4_000_000_000_000)
+    subscription = Subscription.objects.create(topic=log.topic, name="now", type="Shared")
+    Cursor.objects.create(
+        subscription=subscription,
+        mark_delete_ledger=log.ledgers[0].pk,
+        mark_delete_entry=-1,
+        acked_messages=0,
+        acked_entries=0,
+        acked_bytes=0,
+    )
+    namespace = log.topic.namespace
+    namespace.policies = {"delayed_delivery": False}
+    namespace.save()
+    assert "now ○ unacked" in text_of(operator.get(f"{ODD_PAGE}/{log.spot(0)}"))
+    assert "ready" in text_of(operator.get(f"{subscription_url(ODD, 'now')}?part=next"))
+    log.topic.policies = {"delayed_delivery": True}
+    log.topic.save()
+    assert "now ○ delayed" in text_of(operator.get(f"{ODD_PAGE}/{log.spot(0)}"))
+
+
 def test_times_that_no_clock_shows_are_written_as_numbers(operator: Client, db: None) -> None:
     """A client may send any 64-bit number as a time."""
     far_ms = 2**63 - 1

@@ -147,6 +147,16 @@ def test_why_tells_what_is_wrong_once_for_all_partitions(
     assert "On partition 1." in text_of(operator.get(SLOW))
 
 
+def test_why_names_the_partitions_if_others_do_not_have_the_subscription(
+    looker: Client, dates: Topic
+) -> None:
+    ConsumerSession.objects.all().delete()
+    Topic.objects.filter(pk=dates.pk).update(partitions=3)
+    words = text_of(looker.get(SLOW))
+    assert "On partitions 0, 1. The numbers are those of partition 1." in words
+    assert "On all partitions" not in words
+
+
 def test_the_diagnosis_of_a_subscription_that_no_partition_has_is_not_found(
     looker: Client, dates: Topic
 ) -> None:
@@ -235,6 +245,17 @@ def test_an_act_is_planned_for_the_ticked_partitions_only(
     assert len(broker.asked) == 1
     assert operator.get(f"{SLOW}/act/skip").status_code == 404
     assert operator.get(f"{SLOW}/act/redrive").status_code == 404
+
+
+@pytest.mark.parametrize(("kind", "has_form"), [("clear", True), ("skip", False), ("redrive", False)])
+def test_a_refused_act_leads_to_a_form_only_if_the_form_is_for_several_partitions(
+    kind: str, has_form: bool, operator: Client, broker: FakeActs
+) -> None:
+    operator.post(f"{SLOW}/act/clear", {"partition": ["0", "1"]})
+    broker.acts[1] = replace(broker.acts[1], kind=kind, state="refused", error="choose one partition")
+    page = operator.get("/acts/1").content.decode()
+    assert (f'href="{SLOW}/act/{kind}">Change the request' in page) is has_form
+    assert ("Change the request" in page) is has_form
 
 
 def test_many_partitions_are_chosen_by_a_list_of_ranges(

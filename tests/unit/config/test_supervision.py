@@ -7,8 +7,11 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
+import psycopg
 import pytest
 
 from broker.conf import EXIT_SETTING_INVALID
@@ -17,7 +20,7 @@ from config.run.__main__ import main
 from config.run.children.child import Backoff, Child, trim_log
 from config.run.errors import StartRefused
 from config.run.options import Options, refuse_taken_ports
-from config.run.postgres.database import without_password
+from config.run.postgres.database import refuse_unusable_url, without_password
 from config.run.postgres.server import PostgresServer
 from config.run.postgres.system_user import SystemUser
 from config.run.supervisor import Supervisor
@@ -31,15 +34,23 @@ def test_back_off_doubles_to_its_limit_and_forgets_after_health() -> None:
 
 
 def test_two_settings_with_one_port_are_refused() -> None:
-    with pytest.raises(StartRefused, match="VELA_HTTP_PORT and VELA_CONSOLE_PORT are both"):
+    with pytest.raises(StartRefused, match="VELA_HTTP_PORT and VELA_CONSOLE_PORT are both") as refused:
         refuse_taken_ports({"VELA_CONSOLE_PORT": ("127.0.0.1", 1), "VELA_HTTP_PORT": ("127.0.0.1", 1)})
+    assert refused.value.exit_code == EXIT_SETTING_INVALID
+
+
+def test_an_address_that_this_machine_does_not_have_is_refused_like_a_wrong_setting() -> None:
+    with pytest.raises(StartRefused, match=r"on 192\.0\.2\.1 cannot be used") as refused:
+        refuse_taken_ports({"VELA_HTTP_PORT": ("192.0.2.1", 8080)})  # an address for documentation only
+    assert refused.value.exit_code == EXIT_SETTING_INVALID
 
 
 def test_a_taken_port_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(StartRefused, match=rf"Port {port} .* VELA_PULSAR_PORT"):
+        with pytest.raises(StartRefused, match=rf"Port {port} .* VELA_PULSAR_PORT") as refused:
             refuse_taken_ports({"VELA_PULSAR_PORT": ("127.0.0.1", port)})
+    assert refused.value.exit_code == 1
 
 
 def test_every_port_that_cannot_be_used_is_named_at_once() -> None:
@@ -52,6 +63,14 @@ def test_every_port_that_cannot_be_used_is_named_at_once() -> None:
         "Port",
         "VELA_PULSAR_PORT",
     ]
+
+
+def test_a_server_that_is_too_old_is_refused_like_a_wrong_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = SimpleNamespace(info=SimpleNamespace(server_version=140_011))
+    monkeypatch.setattr(psycopg, "connect", lambda url, connect_timeout: nullcontext(old))
+    with pytest.raises(StartRefused, match="names PostgreSQL 14 at h:5432/d: Vela needs 15") as refused:
+        refuse_unusable_url("postgresql://h/d")
+    assert refused.value.exit_code == EXIT_SETTING_INVALID
 
 
 def test_a_port_of_zero_is_named_with_the_other_bad_settings() -> None:

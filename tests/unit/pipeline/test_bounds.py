@@ -197,3 +197,14 @@ def test_a_batch_read_notices_a_topic_with_fewer_messages_than_were_read(
     with patch("pipeline.source.bounds.EntryIndex", return_value=index):
         found = starts_of(NO_CONNECTION, [log], since(start, failOnDataLoss="false"), default="earliest")
     assert found == {NAME: log.latest}
+
+
+def test_a_pinned_end_notices_that_the_topic_was_created_again() -> None:
+    index = MemoryIndex()
+    log = memory_log(index, [[(1, 10)] * 3], name=NAME, first_ledger=5)
+    ends = {"endingOffsets": json.dumps(offsets_to_json({NAME: Offset(ledger_id=3, entry_id=8, messages=9)}))}
+    with patch("pipeline.source.bounds.EntryIndex", return_value=index):
+        with pytest.raises(DataLost, match="up to 3:8: it is not the topic that was read"):
+            ends_of(NO_CONNECTION, [log], since(BEGINNING, **ends))
+        lenient = since(BEGINNING, failOnDataLoss="false", **ends)
+        assert ends_of(NO_CONNECTION, [log], lenient) == {NAME: log.earliest}

@@ -39,3 +39,8 @@ def test_a_partition_without_a_problem_is_not_mentioned_beside_one_with_a_proble
     slow = a_finding("too_slow", Severity.SLOW)
     assert [each.finding for each in shared_findings({0: [fine], 1: [slow]})] == [slow]
     assert shared_findings({}) == []
+
+
+def test_a_notice_comes_after_the_state_and_does_not_replace_it() -> None:
+    fine, notice = a_finding("draining", Severity.FINE), a_finding("dead_letters", Severity.NOTICE)
+    assert [each.finding for each in shared_findings({0: [fine, notice], 1: [fine]})] == [fine, notice]
