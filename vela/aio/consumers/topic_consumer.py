@@ -311,6 +311,7 @@ class TopicConsumer(Consumer):
         await self._until_attached(self._deadline())
 
     async def _until_attached(self, deadline: Deadline) -> None:
+        self._check_usable()  # a consumer that closes or has failed is not subscribed again
         await self.link.until_attached(deadline)
         self._check_usable()
 
