@@ -96,6 +96,16 @@ async def test_a_partition_that_fails_while_another_one_is_being_subscribed_does
     assert (await consumer.receive(5_000)).data() == b"x"
 
 
+async def test_a_new_partition_is_subscribed_once_if_two_calls_find_it(desk: Desk) -> None:
+    partitions = Partitions(desk, 1)
+    consumer = await partitions.consumer()
+    partitions.count = 2
+    await asyncio.gather(*(consumer.add(TOPIC, is_new=True) for _ in range(2)))
+    assert desk.peer.count(events.Subscribe) == 2
+    await consumer.close()
+    assert desk.peer.count(events.CloseConsumer) == 2
+
+
 @pytest.mark.parametrize("resumes", [True, False])
 async def test_pausing_and_resuming_reach_a_partition_that_is_being_subscribed(
     desk: Desk, resumes: bool
