@@ -95,6 +95,7 @@ class Deliveries:
         self._gate = gate
         self._intake = Intake(self, receiver, receiver.topic(), options, timers)
         self._untaken = Untaken(receiver, queue)
+        self._delivered = queue.delivered
 
     # --- arriving
 
@@ -116,11 +117,12 @@ class Deliveries:
         epoch = reply.consumer_epoch
         if epoch is not None and self.epoch is not None and epoch < self.epoch:
             self._intake.pass_over(reply)
+        elif self._gate is not None and self._gate.keeps_back(connection, reply):
             return
-        if self._gate is not None and self._gate.keeps_back(connection, reply):
-            return
-        self._intake.receive(connection, reply)
-        self.arrivals.note((reply.ledger_id, reply.entry_id))
+        else:
+            self._intake.receive(connection, reply)
+            self.arrivals.note((reply.ledger_id, reply.entry_id))
+        self._delivered()
 
     def show(self, messages: list[Message], is_batch: bool) -> None:
         """See `IntakeOwner`."""

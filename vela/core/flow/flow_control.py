@@ -25,6 +25,10 @@ class Permits(Protocol):
     def is_paused(self) -> bool:
         """Return whether nothing is granted."""
 
+    @property
+    def at_broker(self) -> int:
+        """Return the permits that were granted and not spent; below 0 after messages without a permit."""
+
     def available(self, waiting: int) -> int:
         """Return for how many more messages there is room, while this many wait for the application."""
 
@@ -69,6 +73,12 @@ class FlowControl:
     def fetches_ahead(self) -> bool:
         """Return whether the broker will send every message without being asked again."""
         return not self.permits.is_paused and self._memory is None
+
+    @property
+    def is_spent(self) -> bool:
+        """Return whether the broker has no permits, so that nothing arrives before the application takes messages."""
+        withheld = 0 if self._memory is None else self._memory.withheld
+        return self.permits.at_broker <= withheld
 
     def attached(self) -> None:
         """Grant all permits anew, because a consumer that has just subscribed has none at the broker."""

@@ -22,6 +22,7 @@ from vela.errors import (
     OperationNotSupported,
 )
 from vela.message import MessageId
+from vela.options import ConsumerBatchReceivePolicy
 from vela.wire.binary.enums import ServerError
 
 
@@ -153,6 +154,16 @@ async def test_the_queues_of_partitions_grow_when_the_common_queue_runs_dry(desk
         await settled(size)
         waiting.cancel()
     assert permits(quiet) == 1
+
+
+async def test_a_batch_receive_ends_when_one_partition_has_used_up_its_room(desk: Desk) -> None:
+    partitions = Partitions(desk, 2)
+    policy = ConsumerBatchReceivePolicy(max_num_message=100, max_num_bytes=-1, timeout_ms=-1)
+    consumer = await partitions.consumer(receiver_queue_size=4, batch_receive_policy=policy)
+    busy, _quiet = desk.peer.of(events.Subscribe)
+    for number in range(4):
+        desk.peer.link.deliver(busy.consumer_id, single(b"x"), entry_id=number)
+    assert len(await asyncio.wait_for(consumer.batch_receive(), 5)) == 4
 
 
 async def test_messages_of_partitions_that_could_not_be_added_together_are_dropped(desk: Desk) -> None:
