@@ -135,10 +135,12 @@ class Lifetime:
 
     async def visit_absent(self) -> None:
         """Load topics that are not in memory and may have something to free, and look at them."""
-        now_ms = self._clock.now_ms()
-        if now_ms < self._next_visits_ms:
+        now_ms, pause_ms = self._clock.now_ms(), 6 * self._settings.lifetime_check_ms
+        # Ignore times that are further ahead than they were set: the clock was set back, perhaps by hours.
+        if now_ms < self._next_visits_ms <= now_ms + pause_ms:
             return
-        self._visit_at_ms = {key: at for key, at in self._visit_at_ms.items() if at > now_ms}
+        latest_ms = now_ms + _VISIT_AGAIN_MS
+        self._visit_at_ms = {key: at for key, at in self._visit_at_ms.items() if now_ms < at <= latest_ms}
         known = [topic.topic_id for topic in self._topics.all()] + list(self._visit_at_ms)
         async with self._pool.use() as connection:
             found = await store.topics_to_visit(connection, known=known, limit=_VISITS)
@@ -146,7 +148,7 @@ class Lifetime:
             self._visit_at_ms[topic_id] = now_ms + _VISIT_AGAIN_MS
             await self._guarded(self._visit(name), name)
         if len(found) < _VISITS:
-            self._next_visits_ms = now_ms + 6 * self._settings.lifetime_check_ms
+            self._next_visits_ms = now_ms + pause_ms
 
     async def _open_log(self, name: str) -> TopicLog:
         return (await self._topics.open_named(name)).log

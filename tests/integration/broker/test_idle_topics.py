@@ -82,9 +82,16 @@ async def test_a_topic_stays_while_it_has_a_backlog_or_an_act_can_be_undone(
         assert "vela_subscription_backlog_messages" in run.metrics_text()
 
 
-async def test_an_unloaded_topic_is_trimmed_and_its_segment_dropped(broker_url: str) -> None:
+@pytest.mark.parametrize("set_back_ms", [0, 10**10])
+async def test_an_unloaded_topic_is_trimmed_and_its_segment_dropped(
+    broker_url: str, set_back_ms: int
+) -> None:
     clock = ManualClock()
     async with keeping(broker_url, clock=clock) as run:
+        if set_back_ms:
+            clock.advance(set_back_ms)
+            await run.broker.lifetime.visit_absent()
+            clock.advance(-set_back_ms)
         producer = await run.producer()
         await publish_ledgers(producer, 2)
         consumer = await run.consumer(permits=100, acks=True)
