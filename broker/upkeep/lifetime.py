@@ -77,7 +77,7 @@ class Lifetime:
         self._next_visits_ms = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._woken = asyncio.Event()
-        self._is_asked = False  # whether beat asked since the task of topics last looked
+        self._is_asked = False  # whether beat asked, and absent topics are still to be visited
         self.trimmed_bytes = 0
         self.pin: store.OldestPin | None = None  # the subscription that keeps the oldest segment
 
@@ -149,6 +149,7 @@ class Lifetime:
             await self._guarded(self._visit(name), name)
         if len(found) < _VISITS:
             self._next_visits_ms = now_ms + pause_ms
+            self._is_asked = False
 
     async def _open_log(self, name: str) -> TopicLog:
         return (await self._topics.open_named(name)).log
@@ -171,7 +172,6 @@ class Lifetime:
             await asyncio.sleep(_INTERVAL_S)
             # There may be nothing to wait for in memory, and yet topics to visit.
             if self._may_store() and (is_own_clock or self._waiting or self._is_asked):
-                self._is_asked = False
                 await self._guarded(self.look_at_topics(share=min(1.0, share)), "topics")
                 await self._guarded(self.visit_absent(), "topics out of memory")
 
