@@ -62,3 +62,27 @@ def test_without_a_queue_a_permit_is_granted_only_for_a_message_that_is_wanted()
     flow.taken(*messages(1, size=5))
     assert sent == [1, 3]
     assert flow.permits.available(7) == 0
+
+
+def test_nothing_more_arrives_once_the_broker_has_no_permits() -> None:
+    flow = FlowControl(ReceiveWindow(4), MemoryLimit(0), lambda permits: None)
+    assert flow.is_spent
+    flow.attached()
+    (message,) = messages(1, size=5)
+    flow.arrived([message] * 3, 3)
+    assert not flow.is_spent
+    flow.not_shown(1)
+    assert flow.is_spent
+    flow.taken(message)
+    assert not flow.is_spent
+
+
+def test_permits_that_wait_for_memory_are_not_at_the_broker() -> None:
+    sent: list[int] = []
+    flow = FlowControl(ReceiveWindow(2), MemoryLimit(10), sent.append)
+    flow.attached()
+    flow.arrived(messages(1, size=20), 1)
+    flow.give_back(1)
+    assert (sent, flow.is_spent) == ([2], False)
+    flow.arrived(messages(1, size=20), 1)
+    assert (sent, flow.is_spent) == ([2], True)
