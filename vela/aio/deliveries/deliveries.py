@@ -130,9 +130,10 @@ class Deliveries:
             self.refuse_batch(messages[0])
             return
         permits = len(messages)
+        self.flow.spent(permits)  # first, because `letters` may restore them
         if self.letters is not None:
             messages = self.letters.arrived(messages)
-        self.flow.arrived(messages, permits)
+        self.flow.keep(messages, permits)
         if messages:
             self._untaken.put(messages)
 

@@ -86,15 +86,19 @@ class FlowControl:
             self._memory.reset()
         self.grant(self.permits.attached())
 
-    def arrived(self, messages: Sequence[Message], permits: int) -> None:
-        """Count the messages to show of a delivery, and the permits that it cost."""
+    def spent(self, permits: int) -> None:
+        """Count the permits that a delivery cost. Call `keep` then."""
         self.permits.spent(permits)
+
+    def keep(self, messages: Sequence[Message], permits: int) -> None:
+        """Count the memory of the messages to show of a delivery, which cost these permits."""
         if self._memory is not None:
             self._memory.add(_payload_bytes(messages), permits)
 
     def not_shown(self, permits: int) -> None:
         """Restore permits of messages that the application will not see. A negative number withdraws permits."""
-        self.arrived((), permits)
+        self.spent(permits)
+        self.keep((), permits)
         self.give_back(permits)
 
     def taken(self, message: Message) -> None:
