@@ -223,14 +223,21 @@ class _Lane(AwaitedSends):
         self._reopen_s = reopen_s
         self._producer: OpenedProducer | None = None
         self._opening = asyncio.Lock()
+        self._open_error: BrokerError | None = None  # of the last opening that failed
         self._queued = 0  # sends that wait for the producer to open
         self._next_sequence_id = 0
         self._is_closed = False
 
     async def opened(self) -> OpenedProducer:
-        """Return the producer and open it if necessary. Callers get it in the order in which they asked."""
+        """Return the producer and open it if necessary. Callers get it in the order in which they asked.
+
+        If it cannot be opened, all callers that waited get the error. Otherwise each would wait for `reopen_s` in turn.
+        """
+        earlier = self._open_error
         async with self._opening:
             if self._producer is None:
+                if self._open_error is not None and self._open_error is not earlier:
+                    raise self._open_error
                 producer = await self._open()
                 if self._is_closed:
                     producer.detach()
@@ -279,6 +286,7 @@ class _Lane(AwaitedSends):
                 return await self._broker.open_producer(self._request, _IDENTITY, self)
             except BrokerError as error:
                 if not error.retriable or self._is_closed or loop.time() + wait_s > until_s:
+                    self._open_error = error
                     raise
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)

@@ -77,7 +77,7 @@ class Lifetime:
         self._next_visits_ms = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._woken = asyncio.Event()
-        self._is_asked = False  # whether beat asked since the task of topics last looked
+        self._is_asked = False  # whether beat asked, and absent topics are still to be visited
         self.trimmed_bytes = 0
         self.pin: store.OldestPin | None = None  # the subscription that keeps the oldest segment
 
@@ -135,10 +135,12 @@ class Lifetime:
 
     async def visit_absent(self) -> None:
         """Load topics that are not in memory and may have something to free, and look at them."""
-        now_ms = self._clock.now_ms()
-        if now_ms < self._next_visits_ms:
+        now_ms, pause_ms = self._clock.now_ms(), 6 * self._settings.lifetime_check_ms
+        # Ignore times that are further ahead than they were set: the clock was set back, perhaps by hours.
+        if now_ms < self._next_visits_ms <= now_ms + pause_ms:
             return
-        self._visit_at_ms = {key: at for key, at in self._visit_at_ms.items() if at > now_ms}
+        latest_ms = now_ms + _VISIT_AGAIN_MS
+        self._visit_at_ms = {key: at for key, at in self._visit_at_ms.items() if now_ms < at <= latest_ms}
         known = [topic.topic_id for topic in self._topics.all()] + list(self._visit_at_ms)
         async with self._pool.use() as connection:
             found = await store.topics_to_visit(connection, known=known, limit=_VISITS)
@@ -146,7 +148,8 @@ class Lifetime:
             self._visit_at_ms[topic_id] = now_ms + _VISIT_AGAIN_MS
             await self._guarded(self._visit(name), name)
         if len(found) < _VISITS:
-            self._next_visits_ms = now_ms + 6 * self._settings.lifetime_check_ms
+            self._next_visits_ms = now_ms + pause_ms
+            self._is_asked = False
 
     async def _open_log(self, name: str) -> TopicLog:
         return (await self._topics.open_named(name)).log
@@ -169,7 +172,6 @@ class Lifetime:
             await asyncio.sleep(_INTERVAL_S)
             # Without topics in memory `_waiting` is empty, but there may be other topics to visit.
             if self._may_store() and (is_own_clock or self._waiting or self._is_asked):
-                self._is_asked = False
                 await self._guarded(self.look_at_topics(share=min(1.0, share)), "topics")
                 await self._guarded(self.visit_absent(), "topics out of memory")
 

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from broker.upkeep import lifetime
 from tests.integration.broker.test_trimming import applied
 from tests.support.broker_harness import BrokerRun, ManualClock, eventually, one_row, rows
 from tests.support.lifetime import ENTRIES, consumed, keeping, publish_ledgers, settled, stored_ledgers
@@ -24,10 +25,10 @@ async def left(run: BrokerRun, clock: ManualClock) -> bool:
     return NAME not in run.broker.topics.loaded
 
 
-async def quiet(run: BrokerRun, *, backlog: int = 0) -> None:
+async def quiet(run: BrokerRun, *, topic: str = "t", backlog: int = 0) -> None:
     """Publish two messages, ack both or none, and disconnect all clients."""
-    producer = await run.producer()
-    consumer = await run.consumer(permits=10)
+    producer = await run.producer(topic)
+    consumer = await run.consumer(topic, permits=10)
     positions = await producer.publish(2)
     await consumer.has(2)
     consumer.ack(*positions[backlog:])
@@ -82,9 +83,16 @@ async def test_a_topic_stays_while_it_has_a_backlog_or_an_act_can_be_undone(
         assert "vela_subscription_backlog_messages" in run.metrics_text()
 
 
-async def test_an_unloaded_topic_is_trimmed_and_its_segment_dropped(broker_url: str) -> None:
+@pytest.mark.parametrize("set_back_ms", [0, 10**10])
+async def test_an_unloaded_topic_is_trimmed_and_its_segment_dropped(
+    broker_url: str, set_back_ms: int
+) -> None:
     clock = ManualClock()
     async with keeping(broker_url, clock=clock) as run:
+        if set_back_ms:
+            clock.advance(set_back_ms)
+            await run.broker.lifetime.visit_absent()
+            clock.advance(-set_back_ms)
         producer = await run.producer()
         await publish_ledgers(producer, 2)
         consumer = await run.consumer(permits=100, acks=True)
@@ -102,19 +110,18 @@ async def test_an_unloaded_topic_is_trimmed_and_its_segment_dropped(broker_url: 
         clock.advance(10**9)
         await segments.turn()
         assert segments.open_id != closed
-        lifetime = run.broker.lifetime
-        await lifetime.visit_absent()
+        await run.broker.lifetime.visit_absent()
         (last,) = stored_ledgers(broker_url)
         assert one_row(broker_url, "SELECT state, entries, segment_id FROM vela_ledger") == (
             "sealed",
             0,
             None,
         )
-        await lifetime.look_at_segments()
+        await run.broker.lifetime.look_at_segments()
         assert rows(broker_url, "SELECT to_regclass(%s)", f"vela_entry_{closed}") == [(None,)]
         run.broker.topics.loaded[NAME].log.close()
-        lifetime._next_visits_ms = 0
-        await lifetime.visit_absent()
+        run.broker.lifetime._next_visits_ms = 0
+        await run.broker.lifetime.visit_absent()
         assert NAME not in run.broker.topics.loaded, "there is nothing to free: it is not loaded again"
         (position,) = await (await run.producer()).publish(1)
         assert position.ledger_id > last
@@ -131,16 +138,21 @@ async def test_celery_wakes_an_owner_without_timers(broker_url: str) -> None:
         await eventually(lambda: len(stored_ledgers(broker_url)) == 1, "the trim", timeout_s=5)
 
 
-async def test_celery_has_topics_visited_while_none_is_in_memory(broker_url: str) -> None:
+async def test_celery_has_all_topics_visited_while_none_is_in_memory(
+    broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifetime, "_VISITS", 1)
     async with keeping(broker_url, wheel_enabled=False, lifetime_check_ms=1000) as run:
-        await quiet(run, backlog=2)
-        await run.policies(message_ttl_ms=IDLE_MS)
+        for topic in ("t", "u"):
+            await quiet(run, topic=topic, backlog=2)
+            await run.policies(topic, message_ttl_ms=IDLE_MS)
         backlog = "SELECT 1 FROM vela_topic_summary WHERE max_backlog_messages > 0"
-        await eventually(lambda: rows(broker_url, backlog), "the report")
-        run.topic().log.close()
+        await eventually(lambda: len(rows(broker_url, backlog)) == 2, "the reports")
+        for topic in ("t", "u"):
+            run.topic(topic).log.close()
         assert not run.broker.topics.loaded
         rows(broker_url, "SELECT pg_notify('vela_lifetime', '')")
-        await eventually(lambda: NAME in run.broker.topics.loaded, "the visit", timeout_s=5)
+        await eventually(lambda: len(run.broker.topics.loaded) == 2, "both visits", timeout_s=5)
 
 
 async def test_the_owner_alone_trims_by_its_own_clock(broker_url: str) -> None:

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from broker.core.client_identity import ClientIdentity
 from broker.core.entry import FLAG_BATCH, FLAG_ORDERING_KEY
 from broker.core.errors import (
     BrokerError,
@@ -15,15 +16,18 @@ from broker.core.errors import (
     PersistenceFailed,
     ProducerBusy,
     SendOutcomeUnknown,
+    ServiceNotReady,
     TopicNotFound,
 )
 from broker.core.topic_name import TopicName
-from broker.log.sends import Receipt
+from broker.log.sends import Receipt, SendRequest
 from broker.producers.internal_producer import InternalProducer
+from broker.producers.requests import ProducerRequest, ProducerSink
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import topics
 from tests.support.broker_harness import BrokerRun, one_row, rows, running
 from tests.support.postgres_proxy import Moment
+from tests.support.waiting import until
 from vela.wire.entry import Compression, OutgoingMessage, decode_messages, encode_single, parse_header
 
 NOW_MS = 1_700_000_000_000
@@ -155,6 +159,55 @@ async def test_opening_a_name_in_use_fails_after_a_while(run: BrokerRun) -> None
         await InternalProducer.open(run.broker, "t", name="own", reopen_s=0.2)
     await first.close()
     await InternalProducer.open(run.broker, "t", name="own")
+
+
+class MovingBroker:
+    """A broker whose only topic is moving, except at first."""
+
+    last_sequence_id = -1
+
+    def __init__(self) -> None:
+        self.openings = 0
+        self.go_on = asyncio.Event()
+        self.sink: ProducerSink | None = None
+
+    async def partition_count(self, topic: TopicName, *, create: bool) -> int:
+        return 0
+
+    async def open_producer(
+        self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
+    ) -> MovingBroker:
+        self.openings += 1
+        if self.sink is not None:
+            await self.go_on.wait()
+            raise ServiceNotReady("the topic is moving")
+        self.sink = sink
+        return self
+
+    def send(self, request: SendRequest) -> None:
+        raise AssertionError("closed producers take no sends")
+
+    async def close(self) -> None:
+        return
+
+    def detach(self) -> None:
+        return
+
+
+async def test_all_sends_that_wait_for_a_moving_topic_get_its_error_together() -> None:
+    broker = MovingBroker()
+    producer = await InternalProducer.open(broker, "t", name="own", reopen_s=0)
+    assert broker.sink is not None
+    broker.sink.on_producer_closed(None)
+    sends = [asyncio.create_task(producer.send(entry())) for _ in range(3)]
+    await until(lambda: broker.openings == 2, "another opening")
+    broker.go_on.set()
+    answers = await asyncio.gather(*sends, return_exceptions=True)
+    assert [type(each) for each in answers] == [ServiceNotReady] * 3
+    assert broker.openings == 2
+    with pytest.raises(ServiceNotReady):
+        await producer.send(entry())
+    assert broker.openings == 3
 
 
 async def test_an_initial_subscription_is_created_with_the_topic(run: BrokerRun) -> None:

@@ -89,7 +89,7 @@ async def test_a_message_that_a_cancelled_receive_gives_back_ends_a_batch_receiv
     queue = ReceiveQueue(lambda _: None, lambda _: True, lambda: None)
     policy = ConsumerBatchReceivePolicy(max_num_message=1, max_num_bytes=-1, timeout_ms=-1)
     single = asyncio.create_task(queue.receive(None))
-    batch = asyncio.create_task(queue.receive_batch(policy, 1))
+    batch = asyncio.create_task(queue.receive_batch(policy, lambda: False))
     await asyncio.sleep(0)
     sent = message(1)
     queue.put([sent])

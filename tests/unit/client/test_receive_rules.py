@@ -120,7 +120,7 @@ def test_a_permit_left_over_is_used_by_the_next_receive() -> None:
 def test_every_receive_that_waits_has_its_permit() -> None:
     balance = ZeroQueueBalance(lambda: 0)
     assert [balance.grant_for(1), balance.grant_for(2), balance.grant_for(3)] == [1, 1, 1]
-    assert balance.outstanding == 3
+    assert balance.at_broker == 3
 
 
 @pytest.mark.row("S2.8")
@@ -149,4 +149,4 @@ def test_the_permits_of_a_discarded_batch_are_restored() -> None:
     balance.grant_for(1)
     balance.spent(10)
     assert balance.grant_for(1) == 10
-    assert balance.outstanding == 1
+    assert balance.at_broker == 1

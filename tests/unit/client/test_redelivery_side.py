@@ -37,15 +37,21 @@ def test_a_negative_ack_is_sent_when_its_delay_is_over() -> None:
     assert owner.timers.running == 0
 
 
+@pytest.mark.parametrize("asks_for_all", [False, True])
 @pytest.mark.parametrize("batch_index_acks", [False, True])
-def test_batches_that_may_go_to_another_consumer_are_forgotten(batch_index_acks: bool) -> None:
+def test_batches_that_may_go_to_another_consumer_are_forgotten(
+    batch_index_acks: bool, asks_for_all: bool
+) -> None:
     owner = consumer(negative_ack_delay_ms=100, batch_index_acks=batch_index_acks)
     for entry_id in range(10):
         acked, refused = messages(entry_id, 2)
         owner.acks.acknowledge(acked)
         owner.acks.negative_acknowledge(refused)
     assert len(owner.acks._acks._batches) == 10
-    owner.timers.advance(140)
+    if asks_for_all:
+        owner.acks.redeliver_all()
+    else:
+        owner.timers.advance(140)
     assert len(owner.acks._acks._batches) == 0
 
 

@@ -139,6 +139,8 @@ class AckSide(AckSender):
     def redeliver_all(self) -> None:
         """Request all unacked messages again, including the negatively acked ones."""
         self.flush()
+        if self._options.is_shared:
+            self._acks.asked_again(None)
         self._forget_deliveries()
         self._owner.redeliver_everything()
 

@@ -160,8 +160,12 @@ class Consumer(ABC):
         """
 
     @abstractmethod
-    def _batch_policy(self) -> tuple[ConsumerBatchReceivePolicy, int]:
-        """Return when a batch receive is complete, and how many messages the queue has room for."""
+    def _batch_policy(self) -> ConsumerBatchReceivePolicy:
+        """Return when a batch receive is complete."""
+
+    @abstractmethod
+    def _is_full(self) -> bool:
+        """Return whether no more messages will arrive before some are taken."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -220,8 +224,7 @@ class Consumer(ABC):
         it takes no message.
         """
         self._check_receives()
-        policy, full = self._batch_policy()
-        return await self.queue.receive_batch(policy, full)
+        return await self.queue.receive_batch(self._batch_policy(), self._is_full)
 
     def __aiter__(self) -> Self:
         return self

@@ -176,10 +176,12 @@ class MultiTopicsConsumer(Consumer):
         """Return the consumers of its topics and partitions."""
         return self._topics.consumers
 
-    def _batch_policy(self) -> tuple[ConsumerBatchReceivePolicy, int]:
-        return self._options.batch_receive_policy, sum(
-            each.flow.permits.size for each in self._topics.consumers
-        )
+    def _batch_policy(self) -> ConsumerBatchReceivePolicy:
+        return self._options.batch_receive_policy
+
+    def _is_full(self) -> bool:
+        # One busy topic is enough: the others may stay quiet.
+        return any(each.flow.is_spent and each.is_connected() for each in self._topics.consumers)
 
     def _ran_dry(self) -> None:
         if self._options.auto_scaled_receiver_queue_size_enabled:  # there may be thousands of topics

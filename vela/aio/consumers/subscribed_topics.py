@@ -49,6 +49,8 @@ class SubscribedTopics:
         self._on_failed = on_failed
         self._consumers: dict[str, TopicConsumer] = {}  # by topic or partition
         self._failed: set[str] = set()  # topics or partitions whose consumers cannot reconnect
+        # Held while a topic is added or removed, so that two calls do not subscribe to the same partition.
+        self._changing = asyncio.Lock()
         self._is_closed = False
 
     def __str__(self) -> str:
@@ -110,10 +112,11 @@ class SubscribedTopics:
 
         `is_new`: the topic or partitions were created after this consumer, so consume them from their first message.
         """
-        count = await self._count(topic, is_new=is_new)
-        names = [name for name in _names(topic, count) if name not in self._consumers]
-        await self._subscribe(names, is_new=is_new)
-        self.partitions[topic] = count
+        async with self._changing:
+            count = await self._count(topic, is_new=is_new)
+            names = [name for name in _names(topic, count) if name not in self._consumers]
+            await self._subscribe(names, is_new=is_new)
+            self.partitions[topic] = count
 
     async def _count(self, topic: str, *, is_new: bool) -> int:
         """Return how many partitions a topic has; 0 = it is not partitioned."""
@@ -122,10 +125,11 @@ class SubscribedTopics:
 
     async def remove(self, topic: str) -> None:
         """Close the consumers of a topic, and drop its waiting messages."""
-        names = _names(topic, self.partitions.pop(topic, 0))
-        consumers = [self._consumers.pop(name) for name in names if name in self._consumers]
-        self._failed.difference_update(names)
-        await _close_all(consumers)
+        async with self._changing:
+            names = _names(topic, self.partitions.pop(topic, 0))
+            consumers = [self._consumers.pop(name) for name in names if name in self._consumers]
+            self._failed.difference_update(names)
+            await _close_all(consumers)
 
     async def _subscribe(self, names: Sequence[str], *, is_new: bool) -> None:
         options = self._options_of(len(self._consumers) + len(names), is_new=is_new)

@@ -217,8 +217,11 @@ class TopicConsumer(Consumer):
 
     # --- taking messages
 
-    def _batch_policy(self) -> tuple[ConsumerBatchReceivePolicy, int]:
-        return self._options.batch_receive_policy, self.flow.permits.size
+    def _batch_policy(self) -> ConsumerBatchReceivePolicy:
+        return self._options.batch_receive_policy
+
+    def _is_full(self) -> bool:
+        return self.flow.is_spent
 
     def _interrupted(self) -> None:
         self.counters.receives_failed += 1
@@ -311,6 +314,7 @@ class TopicConsumer(Consumer):
         await self._until_attached(self._deadline())
 
     async def _until_attached(self, deadline: Deadline) -> None:
+        self._check_usable()  # a consumer that closes or has failed is not subscribed again
         await self.link.until_attached(deadline)
         self._check_usable()
 

@@ -95,6 +95,7 @@ class Deliveries:
         self._gate = gate
         self._intake = Intake(self, receiver, receiver.topic(), options, timers)
         self._untaken = Untaken(receiver, queue)
+        self._delivered = queue.delivered
 
     # --- arriving
 
@@ -116,11 +117,12 @@ class Deliveries:
         epoch = reply.consumer_epoch
         if epoch is not None and self.epoch is not None and epoch < self.epoch:
             self._intake.pass_over(reply)
+        elif self._gate is not None and self._gate.keeps_back(connection, reply):
             return
-        if self._gate is not None and self._gate.keeps_back(connection, reply):
-            return
-        self._intake.receive(connection, reply)
-        self.arrivals.note((reply.ledger_id, reply.entry_id))
+        else:
+            self._intake.receive(connection, reply)
+            self.arrivals.note((reply.ledger_id, reply.entry_id))
+        self._delivered()
 
     def show(self, messages: list[Message], is_batch: bool) -> None:
         """See `IntakeOwner`."""
@@ -128,9 +130,10 @@ class Deliveries:
             self.refuse_batch(messages[0])
             return
         permits = len(messages)
+        self.flow.spent(permits)  # first, because `letters` may restore them
         if self.letters is not None:
             messages = self.letters.arrived(messages)
-        self.flow.arrived(messages, permits)
+        self.flow.keep(messages, permits)
         if messages:
             self._untaken.put(messages)
 

@@ -40,12 +40,14 @@ class _Receive:
 class _BatchReceive:
     """A waiting call of `batch_receive`. `enough` wakes it; the call then takes its messages itself."""
 
-    __slots__ = ("enough", "max_bytes", "max_messages")
+    __slots__ = ("enough", "is_full", "policy")
 
-    def __init__(self, enough: asyncio.Future[None], max_messages: int, max_bytes: int) -> None:
+    def __init__(
+        self, enough: asyncio.Future[None], policy: ConsumerBatchReceivePolicy, is_full: Callable[[], bool]
+    ) -> None:
         self.enough = enough
-        self.max_messages = max_messages
-        self.max_bytes = max_bytes
+        self.policy = policy
+        self.is_full = is_full
 
     def done(self) -> bool:
         return self.enough.done()
@@ -186,22 +188,23 @@ class ReceiveQueue:
             self._ran_dry()
         return future
 
-    async def receive_batch(self, policy: ConsumerBatchReceivePolicy, full: int) -> list[Message]:
+    async def receive_batch(
+        self, policy: ConsumerBatchReceivePolicy, is_full: Callable[[], bool]
+    ) -> list[Message]:
         """Wait until there are enough messages for the policy or its time is up, and return them in order.
 
-        The list may be empty. `full` messages are always enough, because no more will arrive before some are taken.
-        Messages leave the queue when the call returns. If the call is cancelled, they stay in the queue.
+        The list may be empty. When `is_full` returns True, the waiting messages are always enough, because no more will
+        arrive before some are taken. Messages leave the queue when the call returns. If the call is cancelled, they
+        stay in the queue.
         """
         require_loop(self._loop)
         deadline_s = None
         if policy.timeout_ms > 0:
             deadline_s = self._loop.time() + policy.timeout_ms / _MS
-        max_messages = min(policy.max_num_message, full) if policy.max_num_message > 0 else full
-        max_bytes = policy.max_num_bytes
-        while not self._is_enough(max_messages, max_bytes):
+        while not self._is_enough(policy, is_full):
             if self._error is not None:
                 raise self._error
-            batch = _BatchReceive(self._loop.create_future(), max_messages, max_bytes)
+            batch = _BatchReceive(self._loop.create_future(), policy, is_full)
             self._batches.add(batch)
             self._ran_dry()
             left_s = None if deadline_s is None else deadline_s - self._loop.time()
@@ -225,17 +228,23 @@ class ReceiveQueue:
             batch.append(message)
         return batch
 
-    def _is_enough(self, max_messages: int, max_bytes: int) -> bool:
+    def _is_enough(self, policy: ConsumerBatchReceivePolicy, is_full: Callable[[], bool]) -> bool:
         count = len(self.messages)
-        if 0 < max_messages <= count:
+        if 0 < policy.max_num_message <= count or (count and is_full()):
             return True
         # Counting again each time is cheap: the queue usually has a few thousand messages at most, and this runs only
         # for deliveries during a batch receive.
+        max_bytes = policy.max_num_bytes
         return max_bytes > 0 and sum(len(message.body.payload) for message in self.messages) >= max_bytes
+
+    def delivered(self) -> None:
+        """Let batch receives look again: a delivery that brought no message may have been the last for now."""
+        if self._batches:
+            self._wake_batches()
 
     def _wake_batches(self) -> None:
         for batch in self._batches.take_all():
-            if self._is_enough(batch.max_messages, batch.max_bytes):
+            if self._is_enough(batch.policy, batch.is_full):
                 _wake(batch.enough)
             else:
                 self._batches.add(batch)

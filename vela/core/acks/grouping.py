@@ -226,8 +226,11 @@ class AckGrouping:
         if ack_set is not None or self._batches:
             self._batches.delivered((ledger_id, entry_id), batch_size, ack_set)
 
-    def asked_again(self, positions: Iterable[Position]) -> None:
-        """Note that these entries are delivered again, perhaps to another consumer. Collected acks stay."""
+    def asked_again(self, positions: Iterable[Position] | None) -> None:
+        """Note that these entries are delivered again, perhaps to another consumer; None = all. Collected acks stay."""
+        if positions is None:
+            self._batches.forget_settled()
+            return
         for position in positions:
             batch = self._batches.get(position)
             if batch is not None and not batch.is_waiting:

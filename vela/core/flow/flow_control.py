@@ -25,6 +25,10 @@ class Permits(Protocol):
     def is_paused(self) -> bool:
         """Return whether nothing is granted."""
 
+    @property
+    def at_broker(self) -> int:
+        """Return the permits that were granted and not spent; below 0 after messages without a permit."""
+
     def available(self, waiting: int) -> int:
         """Return how many more messages there is room for. `waiting`: how many wait for the application."""
 
@@ -70,21 +74,31 @@ class FlowControl:
         """Return whether only a full queue can keep this consumer from asking for messages."""
         return not self.permits.is_paused and self._memory is None
 
+    @property
+    def is_spent(self) -> bool:
+        """Return whether the broker has no permits, so that nothing arrives before the application takes messages."""
+        withheld = 0 if self._memory is None else self._memory.withheld
+        return self.permits.at_broker <= withheld
+
     def attached(self) -> None:
         """Grant all permits anew, because a consumer that has just subscribed has none at the broker."""
         if self._memory is not None:
             self._memory.reset()
         self.grant(self.permits.attached())
 
-    def arrived(self, messages: Sequence[Message], permits: int) -> None:
-        """Count the messages to show of a delivery, and the permits that it cost."""
+    def spent(self, permits: int) -> None:
+        """Count the permits that a delivery cost. Call `keep` then."""
         self.permits.spent(permits)
+
+    def keep(self, messages: Sequence[Message], permits: int) -> None:
+        """Count the memory of the messages to show of a delivery, which cost these permits."""
         if self._memory is not None:
             self._memory.add(_payload_bytes(messages), permits)
 
     def not_shown(self, permits: int) -> None:
         """Restore permits of messages that the application will not see. A negative number withdraws permits."""
-        self.arrived((), permits)
+        self.spent(permits)
+        self.keep((), permits)
         self.give_back(permits)
 
     def taken(self, message: Message) -> None:

@@ -72,6 +72,11 @@ class MemoryShare:
         self._is_waiting = False
         self.held_bytes = 0
 
+    @property
+    def withheld(self) -> int:
+        """Return the permits that wait until the limit allows them."""
+        return self._withheld
+
     def grant(self, permits: int) -> None:
         """Grant permits, now or as soon as there is room."""
         self._withheld += permits

@@ -10,7 +10,7 @@ __all__ = ["ZeroQueueBalance"]
 class ZeroQueueBalance:
     """The permits that the broker still has. A permit that a cancelled receive left there serves the next receive."""
 
-    __slots__ = ("_is_paused", "_wanted", "outstanding")
+    __slots__ = ("_is_paused", "_wanted", "at_broker")
 
     size = 1
 
@@ -18,7 +18,7 @@ class ZeroQueueBalance:
         """`wanted` returns how many messages would be taken now. It is 0 without a connection."""
         self._wanted = wanted
         # permits at the broker; below 0 after a discarded batch cost more than was granted
-        self.outstanding = 0
+        self.at_broker = 0
         self._is_paused = paused
 
     @property
@@ -28,16 +28,16 @@ class ZeroQueueBalance:
 
     def available(self, waiting: int) -> int:
         """Return the permits at the broker. There is room only for messages that were asked for."""
-        return self.outstanding
+        return self.at_broker
 
     def attached(self) -> int:
         """Begin on a new connection, where the broker has no permits."""
-        self.outstanding = 0
+        self.at_broker = 0
         return self.grant_for(self._wanted())
 
     def spent(self, permits: int) -> None:
         """Count the permits that a delivery cost."""
-        self.outstanding -= permits
+        self.at_broker -= permits
 
     def give_back(self, permits: int) -> int:
         """Return what to grant after messages were taken or dropped: only what is still wanted."""
@@ -55,10 +55,10 @@ class ZeroQueueBalance:
 
     def grant_for(self, waiting: int) -> int:
         """Return the permits to send in one Flow now, so that this many receives can be served; 0 for none."""
-        missing = waiting - self.outstanding
+        missing = waiting - self.at_broker
         if self._is_paused or waiting == 0 or missing <= 0:
             return 0
-        self.outstanding = waiting
+        self.at_broker = waiting
         return missing
 
     def pause(self) -> None:

@@ -46,11 +46,10 @@ def consumer_stats(
 ) -> ConsumerStats:
     """Return the statistics of a consumer.
 
-    `ranges` are the consumer's hash slots. They are None unless the subscription is Key_Shared. `draining` has
-    all draining slots of the subscription.
+    `ranges` are the consumer's hash slots. They are None unless the subscription is Key_Shared. `draining` are the
+    slots that wait for this consumer.
     """
     figures = consumer.statistics(rates)
-    own = [each for each in draining if each.pending_at is consumer.dispatch]
     return ConsumerStats(
         msgRateOut=figures.messages_out_per_s,
         msgThroughputOut=figures.bytes_out_per_s,
@@ -76,9 +75,9 @@ def consumer_stats(
         lastAckedTime=format_time(consumer.last_ack_ms),
         lastConsumedTime=format_time(consumer.last_delivery_ms),
         keyHashRangeArrays=ranges,
-        drainingHashes=None if ranges is None else [_draining(each) for each in own],
-        drainingHashesCount=len(own),
-        drainingHashesUnackedMessages=sum(each.pending_entries for each in own),
+        drainingHashes=None if ranges is None else [_draining(each) for each in draining],
+        drainingHashesCount=len(draining),
+        drainingHashesUnackedMessages=sum(each.pending_entries for each in draining),
         metadata=dict(consumer.request.properties),
     )
 

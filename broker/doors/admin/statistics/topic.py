@@ -17,6 +17,8 @@ from broker.storage.topics import catalogue as store
 from broker.subscription.machine.state import Discard
 
 if TYPE_CHECKING:
+    from broker.core.dispatchers.base import DispatchConsumer
+    from broker.core.dispatchers.key_shared import DrainingSlot
     from broker.doors.ports import AdminPort
     from broker.subscription.subscription import Subscription
     from broker.topics.non_persistent.subscription import NonPersistentSubscription
@@ -128,6 +130,9 @@ def _subscription_stats(
     active = dispatcher.active
     ranges = key_ranges(dispatcher)
     draining = dispatcher.draining() if isinstance(dispatcher, KeySharedDispatcher) else []
+    draining_at: dict[DispatchConsumer, list[DrainingSlot]] = {}
+    for slot in draining:
+        draining_at.setdefault(slot.pending_at, []).append(slot)
     rejected, rescheduled = counters.discarded[Discard.FILTER], counters.reschedules
     sticky = any(consumer.request.key_shared.sticky for consumer in consumers)
     return SubscriptionStats(
@@ -154,7 +159,12 @@ def _subscription_stats(
         lastMarkDeleteAdvancedTimestamp=each.advanced_ms,
         consumers=(
             [
-                consumer_stats(consumer, rates, ranges=ranges.get(consumer.dispatch), draining=draining)
+                consumer_stats(
+                    consumer,
+                    rates,
+                    ranges=ranges.get(consumer.dispatch),
+                    draining=draining_at.get(consumer.dispatch, ()),
+                )
                 for consumer in consumers
             ]
             if asked.consumers

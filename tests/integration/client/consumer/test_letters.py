@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from broker.doors.binary.wire import events
+from broker.log.sends import Receipt
 from tests.integration.client.consumer.acking import SHARED, acked, asked, take
 from tests.integration.client.consumer.desk import TOPIC, Desk
 from tests.support.manual_timers import ManualTimers
-from tests.support.scripted_peer import Link
+from tests.support.scripted_peer import LEDGER_ID, Link
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, single
 from vela import errors
@@ -234,6 +235,31 @@ async def test_dead_letters_of_a_consumer_without_a_queue_cost_no_permit(
     desk.deliver(single(b"good"))
     assert (await receiving).data() == b"good"
     assert desk.permits == 0
+
+
+async def test_a_consumer_without_a_queue_asks_again_after_a_message_whose_letter_is_under_way(
+    desk: Desk, timers: ManualTimers
+) -> None:
+    desk.peer.on(events.PartitionMetadata, no_old_names)
+    sends: list[tuple[Link, events.Send]] = []
+    desk.peer.on(events.Send, lambda link, event: sends.append((link, event)))
+    consumer = await dead_lettering(desk, receiver_queue_size=0)
+    receiving = asyncio.ensure_future(consumer.receive())
+    await desk.settled(1)
+    desk.deliver(single(b"bad"), redelivery_count=2)
+    consumer.negative_acknowledge(await receiving)
+    timers.advance(140)
+    await until(lambda: sends, "the letter")
+    receiving = asyncio.ensure_future(consumer.receive())
+    await desk.settled(1)
+    desk.deliver(single(b"bad"), entry_id=0, redelivery_count=3)
+    await desk.settled(1)
+    desk.deliver(single(b"good"))
+    assert (await receiving).data() == b"good"
+    ((link, letter),) = sends
+    link.engine.send_receipts(letter.producer_id, [Receipt(letter.sequence_id, 0, LEDGER_ID, 0, 0)])
+    link.flush()
+    await until(lambda: acked(desk) == [[0]], "the ack of the original")
 
 
 async def test_a_dead_letter_policy_without_effect_is_warned_of(

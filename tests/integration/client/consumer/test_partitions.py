@@ -22,6 +22,7 @@ from vela.errors import (
     OperationNotSupported,
 )
 from vela.message import MessageId
+from vela.options import ConsumerBatchReceivePolicy
 from vela.wire.binary.enums import ServerError
 
 
@@ -96,6 +97,16 @@ async def test_a_partition_that_fails_while_another_one_is_being_subscribed_does
     assert (await consumer.receive(5_000)).data() == b"x"
 
 
+async def test_a_new_partition_is_subscribed_once_if_two_calls_find_it(desk: Desk) -> None:
+    partitions = Partitions(desk, 1)
+    consumer = await partitions.consumer()
+    partitions.count = 2
+    await asyncio.gather(*(consumer.add(TOPIC, is_new=True) for _ in range(2)))
+    assert desk.peer.count(events.Subscribe) == 2
+    await consumer.close()
+    assert desk.peer.count(events.CloseConsumer) == 2
+
+
 @pytest.mark.parametrize("resumes", [True, False])
 async def test_pausing_and_resuming_reach_a_partition_that_is_being_subscribed(
     desk: Desk, resumes: bool
@@ -143,6 +154,16 @@ async def test_the_queues_of_partitions_grow_when_the_common_queue_runs_dry(desk
         await settled(size)
         waiting.cancel()
     assert permits(quiet) == 1
+
+
+async def test_a_batch_receive_ends_when_one_partition_has_used_up_its_room(desk: Desk) -> None:
+    partitions = Partitions(desk, 2)
+    policy = ConsumerBatchReceivePolicy(max_num_message=100, max_num_bytes=-1, timeout_ms=-1)
+    consumer = await partitions.consumer(receiver_queue_size=4, batch_receive_policy=policy)
+    busy, _quiet = desk.peer.of(events.Subscribe)
+    for number in range(4):
+        desk.peer.link.deliver(busy.consumer_id, single(b"x"), entry_id=number)
+    assert len(await asyncio.wait_for(consumer.batch_receive(), 5)) == 4
 
 
 async def test_messages_of_partitions_that_could_not_be_added_together_are_dropped(desk: Desk) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import pytest
@@ -12,6 +13,7 @@ from tests.support.scripted_peer import Link
 from tests.support.waiting import until
 from vela.aio.consumers.pattern import PatternConsumer
 from vela.errors import NotConnected
+from vela.options import ConsumerBatchReceivePolicy
 from vela.wire.binary import commands
 from vela.wire.binary.enums import ServerError
 
@@ -63,3 +65,21 @@ async def test_a_pattern_goes_on_after_its_only_topic_was_deleted(
         assert (await consumer.receive(5_000)).data() == b"new"
     asked = [event for event in desk.link.heard if isinstance(event, events.Subscribe)]
     assert not any(event.create_topic for event in asked), "a deleted topic would be created again"
+
+
+async def test_a_batch_receive_that_begins_without_a_topic_ends_with_the_first_topics_messages(
+    desk: Desk,
+) -> None:
+    topics = Topics(desk)
+    topics.names = []
+    policy = ConsumerBatchReceivePolicy(max_num_message=2, max_num_bytes=-1, timeout_ms=-1)
+    consumer = await desk.client.subscribe(
+        re.compile("public/default/orders.*"), "billing", batch_receive_policy=policy
+    )
+    assert isinstance(consumer, PatternConsumer)
+    collecting = asyncio.create_task(consumer.batch_receive())
+    await asyncio.sleep(0)
+    topics.names = [TOPIC]
+    await consumer.look()
+    desk.deliver_each(b"0", b"1")
+    assert [message.data() for message in await asyncio.wait_for(collecting, 5)] == [b"0", b"1"]

@@ -10,7 +10,7 @@ import pytest
 from broker.doors.binary.wire import events
 from tests.integration.client.consumer.desk import TOPIC, Desk
 from tests.support.waiting import until
-from tests.unit.client.entries import batch, single
+from tests.unit.client.entries import batch, damage, single
 from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.aio.deliveries.receive_queue import ReceiveQueue
 from vela.core.flow.flow_control import FlowControl
@@ -269,6 +269,35 @@ async def test_batch_receive_waits_no_longer_than_for_a_full_queue(desk: Desk) -
     desk.deliver_each(b"0", b"1", b"2", b"3")
     assert len(await asyncio.wait_for(collecting, 5)) == 4
     await desk.settled(4)
+
+
+@pytest.mark.parametrize("comes_last", [True, False])
+async def test_a_discarded_entry_does_not_keep_a_batch_receive_from_ending(
+    desk: Desk, comes_last: bool
+) -> None:
+    consumer = await desk.subscribe(
+        receiver_queue_size=4,
+        batch_receive_policy=ConsumerBatchReceivePolicy(max_num_message=100, max_num_bytes=-1, timeout_ms=-1),
+    )
+    collecting = asyncio.create_task(consumer.batch_receive())
+    good, damaged = [single(b"%d" % index) for index in range(3)], damage(single(b"x"))
+    for entry in (*good, damaged) if comes_last else (damaged, *good):
+        desk.deliver(entry)
+    assert [message.data() for message in await asyncio.wait_for(collecting, 5)] == [b"0", b"1", b"2"]
+    await desk.settled(4)
+
+
+async def test_a_batch_receive_after_a_single_receive_waits_no_longer_than_for_a_full_queue(
+    desk: Desk,
+) -> None:
+    consumer = await desk.subscribe(
+        receiver_queue_size=4,
+        batch_receive_policy=ConsumerBatchReceivePolicy(max_num_message=4, max_num_bytes=-1, timeout_ms=-1),
+    )
+    desk.deliver_each(b"0", b"1", b"2", b"3")
+    assert (await consumer.receive(5_000)).data() == b"0"
+    assert desk.permits == 0, "the permit is granted again later, with others"
+    assert len(await asyncio.wait_for(consumer.batch_receive(), 5)) == 3
 
 
 async def test_a_cancelled_batch_receive_takes_nothing(desk: Desk) -> None:

@@ -10,7 +10,7 @@ from broker.doors.binary.wire import events
 from tests.integration.client.consumer.desk import TOPIC, Desk
 from tests.support.scripted_peer import Link
 from tests.support.waiting import until
-from vela.errors import NotConnected
+from vela.errors import AlreadyClosed, NotConnected
 from vela.message import MessageId
 from vela.wire.binary.enums import ServerError
 
@@ -68,3 +68,29 @@ async def test_a_seek_says_why_a_consumer_with_a_listener_failed_meanwhile(desk:
     desk.peer.on(events.Lookup, gone)
     with pytest.raises(NotConnected):
         await consumer.seek(MessageId.earliest)
+
+
+async def test_a_seek_that_ends_while_the_consumer_closes_says_so_at_once(desk: Desk) -> None:
+    consumer = await desk.subscribe(ack_receipt_enabled=True)
+    acks: list[events.Ack] = []
+    seeks: list[events.Seek] = []
+    desk.peer.on(events.Ack, lambda link, event: acks.append(event))
+    desk.peer.on(events.Seek, lambda link, event: seeks.append(event))
+    desk.deliver_each(b"x")
+    consumer.acknowledge(await consumer.receive(5_000))
+    seeking = asyncio.create_task(consumer.seek(MessageId.earliest))
+    await until(lambda: seeks, "the seek")
+    closing = asyncio.create_task(consumer.close())
+    await desk.client.partitions(TOPIC)  # by then, the close waits for the receipt of the ack
+    assert not closing.done()
+    desk.link.engine.send_close_consumer(desk.consumer_id)
+    desk.link.engine.send_success(seeks[0].request_id)
+    desk.link.flush()
+    async with asyncio.timeout(5):
+        with pytest.raises(AlreadyClosed):
+            await seeking
+    for each in acks:
+        assert each.request_id is not None
+        desk.link.engine.send_ack_response(desk.consumer_id, each.request_id)
+    desk.link.flush()
+    await closing
