@@ -133,9 +133,11 @@ class CursorMove:
                 consumer.closed_by_broker("the subscription was moved by its own seek")
                 runner.remove_consumer(consumer)
             if not self._state.is_durable:
-                await self.with_index(lambda: self._reset(position, remaining))
-                self.done()
-                asyncio.get_running_loop().call_later(_RETURN_S, self._forget_unused)
+                try:
+                    await self.with_index(lambda: self._reset(position, remaining))
+                    self.done()
+                finally:  # a client whose seek failed may never reconnect either
+                    asyncio.get_running_loop().call_later(_RETURN_S, self._forget_unused)
                 return
             act_id = await self._record_start(consumer, {"to": "id", "id": str(position)})
             before = cursor.mark_delete

@@ -92,12 +92,15 @@ def test_failover_switches_in_time_tells_all_consumers_first_and_starts_at_mark_
 
 
 def test_the_cursor_of_a_reader_is_forgotten_with_its_last_consumer_unless_that_seeks() -> None:
-    for is_moving in (False, True):
+    for move in (None, "trim", "seek"):
         machine = Machine(EXCLUSIVE, is_durable=False)
         member, _ = machine.attach(1)
-        if is_moving:
+        if move is not None:
             machine.machine.begin_move()
-        assert (Wish.FORGET in machine.machine.gone(member, machine.now_ms)) is not is_moving
+        if move == "seek":
+            machine.machine.forget_acks()
+        is_forgotten = Wish.FORGET in machine.machine.gone(member, machine.now_ms)
+        assert is_forgotten is (move != "seek")
         assert machine.machine.gone(member, machine.now_ms) == ()
 
 
