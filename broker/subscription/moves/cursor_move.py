@@ -210,10 +210,9 @@ class CursorMove:
 
     async def stage(self, change: Callable[[], None]) -> StagedMove:
         """Change the cursor in memory only. Call it inside `moving`, while the flusher is paused."""
-        cursor = self._state.cursor
-        before = cursor.snapshot()
+        before = self._state.cursor.snapshot()
         await self.with_index(change)
-        return StagedMove(self._runner, cursor, before)
+        return StagedMove(self._runner, self._state, before)
 
     def stored(self, staged: StagedMove) -> AckOverlay:
         """Continue from the new place after the move is stored. Return the overlay that records acks for an undo."""
