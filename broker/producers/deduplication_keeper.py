@@ -135,7 +135,9 @@ class DeduplicationKeeper:
         finally:
             # This includes topics whose epoch this process has advanced meanwhile: the next round uses the new epoch.
             for topic_id, (_, deduplication, changed) in taken.items():
-                if topic_id not in stored:
+                if topic_id in stored:
+                    deduplication.stored_through = changed.through
+                else:
                     deduplication.put_back(changed)
 
     def apply_policy(self, topic: DeduplicatedTopic) -> None:
@@ -147,13 +149,22 @@ class DeduplicationKeeper:
         wanted, current = topic.policies.deduplication, topic.deduplication
         if current is not None and current.is_enabled and not wanted:
             current.is_enabled = False
-            self._tasks.keep(asyncio.create_task(_forget(topic)))
+            self._tasks.keep(asyncio.create_task(self.forget(topic)))
         elif wanted and (current is None or not current.is_enabled):
             topic.deduplication = TopicDeduplication(topic.log.ledgers.last_position())
             if current is not None:
                 topic.deduplication.take_waiting(current)
             in_flight = topic.log.in_flight
             topic.deduplication.pushed([*(in_flight.sends if in_flight else ()), *topic.log.queue])
+
+    async def forget(self, topic: DeduplicatedTopic) -> None:
+        """Delete the stored state, so that it is not loaded when deduplication is switched on again."""
+        await topic.write(
+            lambda connection, epoch: store.forget_topic(
+                connection, topic_id=topic.topic_id, owner_epoch=epoch
+            ),
+            what="forgetting deduplication",
+        )
 
     def tidy(self, topic: DeduplicatedTopic) -> None:
         """Forget producers that have been gone long enough.
@@ -167,11 +178,3 @@ class DeduplicationKeeper:
             deduplication.expire(topic.producers, now_ms=self._clock.now_ms(), expiry_ms=self._expiry_ms)
         elif not deduplication.has_waiting_repeats:
             topic.deduplication = None
-
-
-async def _forget(topic: DeduplicatedTopic) -> None:
-    """Delete the stored state, so that it is not loaded when deduplication is switched on again."""
-    await topic.write(
-        lambda connection, epoch: store.forget_topic(connection, topic_id=topic.topic_id, owner_epoch=epoch),
-        what="forgetting deduplication",
-    )

@@ -22,6 +22,7 @@ from tests.support.broker_harness import (
     rows,
     running,
 )
+from tests.support.lifetime import keeping, kept, look, publish_ledgers
 from tests.support.postgres_proxy import Moment
 from vela.wire.entry import decode_messages
 
@@ -276,6 +277,49 @@ async def test_the_state_is_stored_with_a_position_and_the_log_is_read_from_ther
         topic = await second.broker.topics.open(topic.name, create=False)
         assert topic.deduplication is not None
         assert topic.deduplication.through == Position(*through)
+
+
+async def test_entries_that_the_stored_state_lacks_are_not_trimmed(broker_url: str) -> None:
+    async with keeping(broker_url) as run:
+        topic = await run.policies("t", deduplication=True)
+        assert topic.deduplication is not None
+        trap = run.proxy.trap("INSERT INTO vela_deduplication", Moment.HOLD_REQUEST)
+        producer = await run.producer(name="p")
+        await publish_ledgers(producer, 3)
+        await trap.caught.wait()
+        await look(run)
+        assert len(kept(run)) == 3, "after a crash, a new owner learns from them what is stored"
+        trap.release()
+        last = topic.log.ledgers.last_position()
+        await eventually(lambda: topic.deduplication.stored_through == last, "the state is stored")  # type: ignore[union-attr]
+        await look(run)
+        assert len(kept(run)) == 1
+
+
+async def test_state_is_forgotten_if_the_policy_ends_while_the_topic_is_not_in_memory(
+    broker_url: str,
+) -> None:
+    async with running(broker_url) as first:
+        topic = await first.policies("t", deduplication=True)
+        producer = await first.producer(name="p")
+        send(producer, *range(10))
+        await producer.has_receipts(10)
+        await first.broker.deduplication.flush([topic])
+    rows(broker_url, "UPDATE vela_topic SET policies = '{}'")
+    async with running(broker_url) as second:
+        again = await second.producer(name="p")
+        send(again, 0, 1)
+        await again.has_receipts(2)
+        topic = await second.policies("t", deduplication=True)
+        send(again, 2)
+        await again.has_receipts(3)
+        await second.broker.deduplication.flush([topic])
+        assert rows(broker_url, "SELECT sequence_id FROM vela_deduplicated_producer") == [(2,)]
+    async with running(broker_url) as third:
+        again = await third.producer(name="p")
+        send(again, 3)
+        await again.has_receipts(1)
+        assert stored(third) == [*range(10), 0, 1, 2, 3]
 
 
 async def test_a_producer_not_seen_for_long_is_forgotten(broker_url: str) -> None:
