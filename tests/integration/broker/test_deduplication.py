@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import psycopg
 import pytest
@@ -164,6 +165,25 @@ async def test_receipts_of_repeats_in_flight_keep_the_order_of_the_sends(dedup: 
     await producer.has_receipts(8)
     assert [each.sequence_id for each in producer.receipts] == [0, 5, 5, 3, 6, 5, 6, 7]
     assert stored(dedup) == [0, 5, 6, 7]
+
+
+async def test_a_send_that_is_refused_at_once_lets_no_repeat_pass_an_earlier_send(dedup: BrokerRun) -> None:
+    producer = await dedup.producer(name="p")
+    send(producer, 0)
+    await producer.has_receipts(1)
+    topic = dedup.topic()
+    topic.set_policies(replace(topic.policies, max_delay_ms=1000))
+    trap = dedup.proxy.trap(APPEND, Moment.HOLD_REQUEST)
+    send(producer, 1)
+    await trap.caught.wait()
+    send(producer, 0)
+    producer.send(deliver_at_ms=2**62)
+    assert len(producer.failed) == 1
+    send(producer, 0)
+    assert len(producer.receipts) == 1
+    trap.release()
+    await producer.has_receipts(4)
+    assert [each.sequence_id for each in producer.receipts] == [0, 1, 0, 0]
 
 
 async def test_a_refused_append_frees_its_sequence_ids(dedup: BrokerRun) -> None:
