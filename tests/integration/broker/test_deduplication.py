@@ -322,24 +322,22 @@ async def test_state_is_forgotten_if_the_policy_ends_while_the_topic_is_not_in_m
     async with running(broker_url) as first:
         topic = await first.policies("t", deduplication=True)
         producer = await first.producer(name="p")
-        send(producer, *range(10))
-        await producer.has_receipts(10)
+        send(producer, 0, 1)
+        await producer.has_receipts(2)
         await first.broker.deduplication.flush([topic])
     rows(broker_url, "UPDATE vela_topic SET policies = '{}'")
     async with running(broker_url) as second:
         again = await second.producer(name="p")
-        send(again, 0, 1)
-        await again.has_receipts(2)
+        send(again, 0)
+        await again.has_receipts(1)
         topic = await second.policies("t", deduplication=True)
-        send(again, 2)
-        await again.has_receipts(3)
         await second.broker.deduplication.flush([topic])
-        assert rows(broker_url, "SELECT sequence_id FROM vela_deduplicated_producer") == [(2,)]
+        assert rows(broker_url, "SELECT producer_name FROM vela_deduplicated_producer") == []
     async with running(broker_url) as third:
         again = await third.producer(name="p")
-        send(again, 3)
+        send(again, 1)
         await again.has_receipts(1)
-        assert stored(third) == [*range(10), 0, 1, 2, 3]
+        assert stored(third) == [0, 1, 0, 1]
 
 
 async def test_a_producer_not_seen_for_long_is_forgotten(broker_url: str) -> None:
