@@ -90,7 +90,7 @@ class SchemaNotFound(BrokerError):
 
 
 class InvalidAck(BrokerError):
-    """An ack names an entry that is not stored, or gives another batch size than the stored entry has."""
+    """An ack names an entry that is not stored."""
 
     code = "MetadataError"
 

@@ -49,6 +49,7 @@ class TopicDeduplication:
     def __init__(self, through: Position) -> None:
         self.is_enabled = True
         self.through = through  # the state includes the entries up to here
+        self.stored_through = through  # and the stored state those up to here; a new owner reads the others
         self.duplicates = 0  # sends that were not stored again
         self._filter = DuplicateFilter()
         self._seen_ms: dict[str, int] = {}

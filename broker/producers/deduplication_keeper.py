@@ -141,7 +141,9 @@ class DeduplicationKeeper:
         finally:
             # Also for topics whose epoch this process has advanced meanwhile: the next round uses the new epoch.
             for topic_id, (_, deduplication, changed) in taken.items():
-                if topic_id not in stored:
+                if topic_id in stored:
+                    deduplication.stored_through = changed.through
+                else:
                     deduplication.put_back(changed)
 
     def apply_policy(self, topic: DeduplicatedTopic) -> None:
@@ -155,12 +157,25 @@ class DeduplicationKeeper:
             current.is_enabled = False
             if topic.topic_id not in self._forgetting:
                 self._forgetting.add(topic.topic_id)
-                self._tasks.keep(asyncio.create_task(self._forget(topic)))
+                self._tasks.keep(asyncio.create_task(self.forget(topic)))
         elif wanted and (current is None or not current.is_enabled):
             topic.deduplication = TopicDeduplication(topic.log.ledgers.last_position())
             if current is not None:
                 topic.deduplication.take_waiting(current)
             topic.deduplication.pushed(topic.log.unanswered())
+
+    async def forget(self, topic: DeduplicatedTopic) -> None:
+        """Delete the stored state, so that it is not loaded when deduplication is switched on again."""
+        self._forgetting.add(topic.topic_id)
+        try:
+            await topic.write(
+                lambda connection, epoch: store.forget_topic(
+                    connection, topic_id=topic.topic_id, owner_epoch=epoch
+                ),
+                what="forgetting deduplication",
+            )
+        finally:
+            self._forgetting.discard(topic.topic_id)
 
     def tidy(self, topic: DeduplicatedTopic) -> None:
         """Forget producers that have been gone long enough.
@@ -174,15 +189,3 @@ class DeduplicationKeeper:
             deduplication.expire(topic.producers, now_ms=self._clock.now_ms(), expiry_ms=self._expiry_ms)
         elif not deduplication.has_waiting_repeats:
             topic.deduplication = None
-
-    async def _forget(self, topic: DeduplicatedTopic) -> None:
-        """Delete the stored state, so that it is not loaded when deduplication is switched on again."""
-        try:
-            await topic.write(
-                lambda connection, epoch: store.forget_topic(
-                    connection, topic_id=topic.topic_id, owner_epoch=epoch
-                ),
-                what="forgetting deduplication",
-            )
-        finally:
-            self._forgetting.discard(topic.topic_id)

@@ -47,7 +47,7 @@ class Repeat:
     __slots__ = ("is_stored", "number", "request")
 
     def __init__(self, number: int, request: SendRequest, *, is_stored: bool) -> None:
-        self.number = number  # the place of this send among the producer's sends, counted from 0
+        self.number = number  # the place of this send among those with receipts, counted from 0
         self.request = request
         self.is_stored = is_stored
 
@@ -187,6 +187,7 @@ class Producer:
         return bool(repeats) and repeats[0].is_stored and repeats[0].number <= self._settled + answered_now
 
     def _answer(self, receipts: list[Receipt]) -> None:
+        self._settled += len(receipts)
         self._topic.publishes.subtract(sum(each.size_bytes for each in receipts))
         if self.is_open:
             try:
@@ -201,7 +202,10 @@ class Producer:
                 self._topic.remove_producer(self)
 
     def failed(self, request: SendRequest, error: BrokerError) -> None:
-        """Refuse a send that is known not to be stored."""
+        """Refuse a send that is known not to be stored: the send just made, or all sends of a producer that ends now.
+
+        It has no turn among the receipts, because earlier sends may still wait for theirs.
+        """
         self.refused(error)
         self._forget(1)
         self._topic.publishes.subtract(len(request.data))
@@ -290,6 +294,5 @@ class Producer:
 
     def _forget(self, count: int) -> None:
         self._pending -= count
-        self._settled += count
         if self._pending <= 0 and self._idle is not None:
             self._idle.set()

@@ -135,6 +135,8 @@ class TopicLoader:
         topic.delayed.load(stored.delayed)
         if topic.policies.deduplication:
             topic.deduplication = await self._deduplication_keeper.load(topic)
+        elif row.has_deduplication:  # the policy was switched off while the topic was not in memory
+            await self._deduplication_keeper.forget(topic)
 
 
 def _add_subscriptions(topic: Topic, stored: _Stored) -> None:

@@ -394,7 +394,9 @@ class Topic:
     def _is_idle(self) -> bool:
         """Return whether the topic has no messages and no clients, so that a consumer may set the first schema."""
         has_consumers = any(each.consumers for each in self.subscriptions.values())
-        return not (self.producers or has_consumers or self.log.ledgers.total_entries)
+        # Trimmed messages do not count, unless compaction may have kept copies.
+        has_messages = self.compacted.horizon is not None or any(each.entries for each in self.log.ledgers)
+        return not (self.producers or has_consumers or has_messages)
 
     def forget_subscription(self, subscription: Subscription) -> None:
         """Forget a subscription, as `TopicSubscriptions.forget` describes."""

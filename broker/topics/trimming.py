@@ -124,7 +124,8 @@ def _acked_entries(topic: Topic) -> int | None:
     """Return the number of entries that every durable subscription has acked; None = nothing sets a limit.
 
     Both mark-delete positions count: the one in memory, and the stored one, to which a crash returns the cursor. In a
-    compacted topic, the next compaction also needs the entries above the horizon.
+    compacted topic, the next compaction also needs the entries above the horizon. With deduplication, a new owner needs
+    the entries that the stored state does not include.
     """
     needed = [
         min(each.cursor.mark_delete, each.stored_mark_delete)
@@ -133,6 +134,8 @@ def _acked_entries(topic: Topic) -> int | None:
     ]
     if topic.compacted.trim_limit is not None:
         needed.append(topic.compacted.trim_limit)
+    if topic.deduplication is not None and topic.deduplication.is_enabled:
+        needed.append(topic.deduplication.stored_through)
     return min((topic.log.ledgers.entries_through(each) for each in needed), default=None)
 
 

@@ -236,6 +236,7 @@ class MemoryStorage:
             topic_policies=self.policies,
             last_used_ms=0,
             producer_epoch=None,
+            has_deduplication=False,
         )
 
     async def _create_topic(self, _: object, name: TopicName, **__: object) -> None:

@@ -147,12 +147,11 @@ class Cursor:
                 return
             yield partial
 
-    def ack(self, position: Position, remaining: int | None = None, batch_size: int = 0) -> AckResult:
+    def ack(self, position: Position, remaining: int | None = None) -> AckResult:
         """Ack one entry or, with `remaining`, only the members of a batch whose bit is 0.
 
-        The stored ack set is ANDed with `remaining`. `batch_size` is the number of messages in the entry according to
-        the client; 0 = the client sent none. Raises InvalidAck if the entry was never stored or has another number of
-        messages, and IndexMissing if its counts are not in memory.
+        The stored ack set is ANDed with `remaining`. Raises InvalidAck if the entry was never stored, and IndexMissing
+        if its counts are not in memory.
         """
         if position <= self._mark_delete:
             if self._overlay is not None:
@@ -174,8 +173,6 @@ class Cursor:
         if counts is None:
             raise IndexMissing(self._index.unknown(position))
         messages, size_bytes = counts
-        if batch_size and batch_size != messages:
-            raise InvalidAck(f"ack of {position} names a batch of {batch_size}; the entry has {messages}")
         newly = messages
         if remaining is not None or acked.sets:
             before = acked.remaining(ledger_id, entry_id)
@@ -196,7 +193,7 @@ class Cursor:
         self._complete(position)
         return _ONE if newly == 1 else AckResult(newly, True)
 
-    def ack_through(self, position: Position, remaining: int | None = None, batch_size: int = 0) -> AckResult:
+    def ack_through(self, position: Position, remaining: int | None = None) -> AckResult:
         """Ack everything up to `position`: move mark-delete there, then over the acked entries that follow.
 
         With `remaining`, moves mark-delete to the previous entry and acks the members whose bit is 0. If `position` is
@@ -208,11 +205,9 @@ class Cursor:
             return _NOTHING
         if not self._ledgers.contains(position):
             return self._ack_unstored(position)
-        messages = self._count_of(position) if batch_size or remaining is not None else 0
-        if batch_size and batch_size != messages:
-            raise InvalidAck(f"ack of {position} names a batch of {batch_size}; the entry has {messages}")
         target = position
         if remaining is not None:
+            messages = self._count_of(position)
             known = self._acked.remaining(*position)
             left = remaining & (known if known is not None else (1 << messages) - 1)
             if left and not self.is_acked(position):

@@ -359,7 +359,13 @@ class ConsumerSlot:
         self._peer.written()
 
     def redeliver(self, event: events.Redeliver) -> None:
-        """Redeliver the messages with these ids, or all pending messages if the client sent no ids."""
-        if self.consumer is not None:
+        """Redeliver the messages with these ids, or all pending messages if the client sent no ids.
+
+        On Exclusive and Failover any id takes everything back, so only the first event of a long command counts: each
+        further one would deliver everything once more.
+        """
+        if self.consumer is not None and not (
+            event.is_rest and self.consumer.subscription_type.single_active
+        ):
             positions = [Position(ledger, entry) for ledger, entry in event.positions]
             self.consumer.redeliver(positions or None, epoch=event.epoch)

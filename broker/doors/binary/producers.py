@@ -220,6 +220,7 @@ class ProducerSlot:
         self._answered = 0
         self._unanswered_bytes = 0
         self._refusals: deque[_WaitingRefusal] = deque()
+        self._passing: SendRequest | None = None  # the send that the broker is accepting or refusing now
 
     def send(self, event: events.Send) -> None:
         """Check one entry and pass it to the broker, or refuse it. Raises LookupError before the producer is open."""
@@ -236,7 +237,9 @@ class ProducerSlot:
         self._queued += 1
         self._unanswered_bytes += size_bytes
         self._peer.gate.send_queued(size_bytes)
+        self._passing = request
         producer.send(request)
+        self._passing = None
 
     def _request(self, event: events.Send, producer: ProducerPort) -> SendRequest:
         if event.in_transaction:
@@ -340,10 +343,15 @@ class ProducerSlot:
             self.on_producer_closed(error)
             return
         size_bytes = len(request.data)
-        self._answered += 1
         self._unanswered_bytes -= size_bytes
-        self._write_refusal(_answered_as(request.sequence_id, request.highest_sequence_id), error)
-        self._send_due_refusals()
+        sequence_id = _answered_as(request.sequence_id, request.highest_sequence_id)
+        if request is self._passing:  # as if this slot had refused it: earlier sends may have no answer yet
+            self._queued -= 1
+            self._refuse(sequence_id, error)
+        else:
+            self._answered += 1
+            self._write_refusal(sequence_id, error)
+            self._send_due_refusals()
         self._peer.gate.sends_answered(1, size_bytes)
 
     def answer_open(self, producer: ProducerPort) -> None:

@@ -127,6 +127,11 @@ async def create_subscription(
             "acked_messages": state.acked_messages,
             "acked_entries": state.acked_entries,
             "acked_bytes": state.acked_bytes,
+            # A cursor that begins inside a batch has acked the messages before that place.
+            "ledgers": [chunk.ledger_id for chunk in state.chunks],
+            "chunks": [chunk.chunk for chunk in state.chunks],
+            "bits": [chunk.bits for chunk in state.chunks],
+            "ack_sets": [encode_ack_sets(chunk.ack_sets) for chunk in state.chunks],
         },
     )
     row = await cursor.fetchone()

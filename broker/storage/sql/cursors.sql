@@ -22,6 +22,11 @@ WITH o AS MATERIALIZED (
                              acked_bytes, version)
     SELECT id, %(mark_delete_ledger)s, %(mark_delete_entry)s, %(acked_messages)s, %(acked_entries)s, %(acked_bytes)s, 0
     FROM s RETURNING subscription_id
+), k AS (
+    INSERT INTO vela_cursor_chunk (cursor_id, ledger_id, chunk, bits, ack_sets)
+    SELECT s.id, u.ledger_id, u.chunk, u.bits, u.ack_sets
+    FROM s, unnest(%(ledgers)b::bigint[], %(chunks)b::integer[], %(bits)b::bytea[], %(ack_sets)b::bytea[])
+         AS u(ledger_id, chunk, bits, ack_sets)
 )
 SELECT coalesce((SELECT subscription_id FROM c), 0) FROM o
 

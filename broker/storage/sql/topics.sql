@@ -3,7 +3,7 @@
 -- name: find_topic
 -- A partition has its parent's policies.
 SELECT t.id, t.partitions, t.partition, t.terminated_at IS NOT NULL, n.policies, coalesce(p.policies, t.policies),
-       coalesce(y.last_used_ms, 0), t.producer_epoch
+       coalesce(y.last_used_ms, 0), t.producer_epoch, EXISTS (SELECT FROM vela_deduplication d WHERE d.topic_id = t.id)
 FROM vela_topic t JOIN vela_namespace n ON n.id = t.namespace_id LEFT JOIN vela_topic p ON p.id = t.parent_id
 LEFT JOIN vela_topic_summary y ON y.topic_id = t.id
 WHERE t.name = %s

@@ -54,6 +54,7 @@ class TopicRow:
     topic_policies: Mapping[str, object]  # for a partition: the document of its parent
     last_used_ms: int  # when its last client left; 0 = not known
     producer_epoch: int | None  # of the last exclusive producer; None = there was none
+    has_deduplication: bool  # whether the state of its deduplication is stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +102,7 @@ async def find_topic(connection: Connection, name: TopicName) -> TopicRow | None
         topic_policies=row[5],
         last_used_ms=row[6],
         producer_epoch=row[7],
+        has_deduplication=row[8],
     )
 
 

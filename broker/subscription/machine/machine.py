@@ -106,7 +106,7 @@ class SubscriptionMachine:
             if state.story.is_on:
                 state.story.rewound(StoryEvent.CONSUMER_LEFT, state.cursor, now_ms)
             state.rewind()
-            if not state.is_durable and not state.is_moving:  # after a seek, the reader attaches again
+            if not state.is_durable and not state.ignores_acks:  # after a seek, the reader attaches again
                 effects.append(Wish.FORGET)
         effects.append(Wish.SEND)
         return effects

@@ -141,6 +141,7 @@ class State:
         self.is_deleted = False
         self.is_moving = False  # while the cursor moves, nothing is dispatched and acks wait
         self.ignores_acks = False  # whether acks are refused until the move ends
+        self.rewinds = 0  # how often reading began again after mark-delete
         self.resets = 0  # moves that forgot which entries are pending; acks from before a move have no effect
         self.stored_mark_delete = cursor.mark_delete  # to which a crash would return the cursor
         self.undo_act_id = 0
@@ -192,6 +193,7 @@ class State:
     def rewind(self) -> None:
         """Continue from the entry after mark-delete: every unacked entry is delivered again, with a new deadline."""
         self.forget_all_deadlines()
+        self.rewinds += 1
         self.read_position = self.read_start()
 
     def forget_deadlines(self, positions: Iterable[Position]) -> None:

@@ -132,9 +132,11 @@ class CursorMove:
                 consumer.closed_by_broker("the subscription was moved by its own seek")
                 runner.remove_consumer(consumer)
             if not self._state.is_durable:
-                await self.with_index(lambda: self._reset(position, remaining))
-                self.done()
-                asyncio.get_running_loop().call_later(_RETURN_S, self._forget_unused)
+                try:
+                    await self.with_index(lambda: self._reset(position, remaining))
+                    self.done()
+                finally:  # a client whose seek failed may never reconnect either
+                    asyncio.get_running_loop().call_later(_RETURN_S, self._forget_unused)
                 return
             act_id = await self._record_start(consumer, {"to": "id", "id": str(position)})
             before = cursor.mark_delete
@@ -207,10 +209,9 @@ class CursorMove:
 
     async def stage(self, change: Callable[[], None]) -> StagedMove:
         """Change the cursor in memory only. Call it inside `moving`, while the flusher is paused."""
-        cursor = self._state.cursor
-        before = cursor.snapshot()
+        before = self._state.cursor.snapshot()
         await self.with_index(change)
-        return StagedMove(self._runner, cursor, before)
+        return StagedMove(self._runner, self._state, before)
 
     def stored(self, staged: StagedMove) -> AckOverlay:
         """Continue from the new place after the move is stored. Return the overlay that records acks for an undo."""

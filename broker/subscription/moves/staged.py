@@ -8,9 +8,9 @@ from broker.core.cursor.state import CursorState
 from broker.storage.acts import acts as store
 
 if TYPE_CHECKING:
-    from broker.core.cursor.cursor import Cursor
     from broker.log.topic_log import TopicLog
     from broker.storage.connection import Connection
+    from broker.subscription.machine.state import State
     from broker.subscription.runner import SubscriptionRunner
 
 __all__ = ["StagedMove"]
@@ -19,12 +19,13 @@ __all__ = ["StagedMove"]
 class StagedMove:
     """A move that has changed the cursor in memory and is not stored yet."""
 
-    def __init__(self, runner: SubscriptionRunner, cursor: Cursor, before: CursorState) -> None:
+    def __init__(self, runner: SubscriptionRunner, state: State, before: CursorState) -> None:
         self._runner = runner
-        self._cursor = cursor
+        self._state = state
         self._before = before
-        self.after = cursor.snapshot()
-        self.recorded = cursor.overlay_since(before)
+        self._rewinds = state.rewinds
+        self.after = state.cursor.snapshot()
+        self.recorded = state.cursor.overlay_since(before)
 
     @property
     def log(self) -> TopicLog:
@@ -52,8 +53,13 @@ class StagedMove:
         )
 
     def take_back(self) -> None:
-        """Move the cursor in memory back to where it was."""
-        self._cursor.restore(self._before)
+        """Move the cursor in memory back to where it was, and the read position if it has followed the cursor."""
+        state = self._state
+        state.cursor.restore(self._before)
+        if (
+            state.rewinds != self._rewinds
+        ):  # a redelivery or a Failover switch came while the move was being stored
+            state.read_position = state.read_start()
 
     def abandon(self) -> None:
         """Fence the topic, because the move was cancelled and may or may not be stored.

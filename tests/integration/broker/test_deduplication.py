@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import psycopg
 import pytest
@@ -22,6 +23,7 @@ from tests.support.broker_harness import (
     rows,
     running,
 )
+from tests.support.lifetime import keeping, kept, look, publish_ledgers
 from tests.support.postgres_proxy import Moment
 from vela.wire.entry import decode_messages
 
@@ -166,6 +168,25 @@ async def test_receipts_of_repeats_in_flight_keep_the_order_of_the_sends(dedup: 
     assert stored(dedup) == [0, 5, 6, 7]
 
 
+async def test_a_send_that_is_refused_at_once_lets_no_repeat_pass_an_earlier_send(dedup: BrokerRun) -> None:
+    producer = await dedup.producer(name="p")
+    send(producer, 0)
+    await producer.has_receipts(1)
+    topic = dedup.topic()
+    topic.set_policies(replace(topic.policies, max_delay_ms=1000))
+    trap = dedup.proxy.trap(APPEND, Moment.HOLD_REQUEST)
+    send(producer, 1)
+    await trap.caught.wait()
+    send(producer, 0)
+    producer.send(deliver_at_ms=2**62)
+    assert len(producer.failed) == 1
+    send(producer, 0)
+    assert len(producer.receipts) == 1
+    trap.release()
+    await producer.has_receipts(4)
+    assert [each.sequence_id for each in producer.receipts] == [0, 1, 0, 0]
+
+
 async def test_a_refused_append_frees_its_sequence_ids(dedup: BrokerRun) -> None:
     producer = await dedup.producer(name="p")
     send(producer, 0)
@@ -277,6 +298,47 @@ async def test_the_state_is_stored_with_a_position_and_the_log_is_read_from_ther
         topic = await second.broker.topics.open(topic.name, create=False)
         assert topic.deduplication is not None
         assert topic.deduplication.through == Position(*through)
+
+
+async def test_entries_that_the_stored_state_lacks_are_not_trimmed(broker_url: str) -> None:
+    async with keeping(broker_url) as run:
+        topic = await run.policies("t", deduplication=True)
+        assert topic.deduplication is not None
+        trap = run.proxy.trap("INSERT INTO vela_deduplication", Moment.HOLD_REQUEST)
+        producer = await run.producer(name="p")
+        await publish_ledgers(producer, 3)
+        await trap.caught.wait()
+        await look(run)
+        assert len(kept(run)) == 3, "after a crash, a new owner learns from them what is stored"
+        trap.release()
+        last = topic.log.ledgers.last_position()
+        await eventually(lambda: topic.deduplication.stored_through == last, "the state is stored")  # type: ignore[union-attr]
+        await look(run)
+        assert len(kept(run)) == 1
+
+
+async def test_state_is_forgotten_if_the_policy_ends_while_the_topic_is_not_in_memory(
+    broker_url: str,
+) -> None:
+    async with running(broker_url) as first:
+        topic = await first.policies("t", deduplication=True)
+        producer = await first.producer(name="p")
+        send(producer, 0, 1)
+        await producer.has_receipts(2)
+        await first.broker.deduplication.flush([topic])
+    rows(broker_url, "UPDATE vela_topic SET policies = '{}'")
+    async with running(broker_url) as second:
+        again = await second.producer(name="p")
+        send(again, 0)
+        await again.has_receipts(1)
+        topic = await second.policies("t", deduplication=True)
+        await second.broker.deduplication.flush([topic])
+        assert rows(broker_url, "SELECT producer_name FROM vela_deduplicated_producer") == []
+    async with running(broker_url) as third:
+        again = await third.producer(name="p")
+        send(again, 1)
+        await again.has_receipts(1)
+        assert stored(third) == [0, 1, 0, 1]
 
 
 async def test_a_producer_not_seen_for_long_is_forgotten(broker_url: str) -> None:

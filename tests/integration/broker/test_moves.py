@@ -128,6 +128,23 @@ async def test_a_reader_that_does_not_come_back_from_its_seek_leaves_no_cursor(
         await eventually(lambda: "r" not in run.topic().subscriptions, "the cursor to be forgotten")
 
 
+async def test_a_reader_whose_seek_fails_leaves_no_cursor(
+    broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: object) -> None:
+        raise PersistenceFailed("the file of a ledger cannot be read")
+
+    monkeypatch.setattr(cursor_move, "_RETURN_S", 0.05)
+    async with running(broker_url) as run:
+        positions = await (await run.producer()).publish(3)
+        reader = await run.consumer(subscription="r", durable=False)
+        monkeypatch.setattr(run.subscription(subscription="r").moves, "with_index", fails)
+        assert reader.consumer is not None
+        with pytest.raises(PersistenceFailed):
+            await reader.consumer.seek_position(positions[1], None)
+        await eventually(lambda: "r" not in run.topic().subscriptions, "the cursor to be forgotten")
+
+
 async def test_acks_that_come_after_a_seek_say_so(run: BrokerRun) -> None:
     positions, consumer = await ten_delivered(run)
     assert consumer.consumer is not None

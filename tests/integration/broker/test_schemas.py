@@ -11,8 +11,10 @@ import pytest
 from broker.core.errors import IncompatibleSchema, SchemaNotFound
 from broker.core.schemas.schema import SchemaDefinition, SchemaType, version_bytes
 from broker.core.topic_name import TopicName
+from broker.log.sealing import seal
 from broker.storage.topics import topics as topic_store
 from tests.support.broker_harness import BrokerRun, ProducerProbe, one_row, rows, running
+from tests.support.lifetime import keeping, kept, look
 
 T = TopicName.parse("t")
 
@@ -112,6 +114,21 @@ async def test_the_first_consumer_of_an_idle_topic_brings_its_schema(run: Broker
     await producer.publish(1)
     with pytest.raises(IncompatibleSchema, match="no schema"):
         await run.consumer("used", schema=FIRST)
+
+
+async def test_a_topic_whose_messages_are_all_trimmed_is_idle(broker_url: str) -> None:
+    async with keeping(broker_url) as run:
+        producer = await run.producer()
+        await producer.publish(1)
+        assert producer.producer is not None
+        producer.producer.detach()
+        with pytest.raises(IncompatibleSchema, match="no schema"):
+            await run.consumer(schema=FIRST)
+        assert await seal(run.broker.epochs, run.topic().log, kept(run)[0])
+        await look(run)
+        assert run.topic().log.ledgers.total_entries == 1
+        await run.consumer(schema=FIRST)
+        assert await run.broker.get_schema(T, None) == (FIRST, version_bytes(0))
 
 
 async def test_partitions_share_their_parent_s_schemas(run: BrokerRun) -> None:

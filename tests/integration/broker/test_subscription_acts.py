@@ -105,6 +105,29 @@ async def test_a_subscription_is_created_at_a_position_and_removed(run: BrokerRu
     assert one_row(run.database_url, "SELECT count(*) FROM vela_subscription") == (1,)
 
 
+async def test_a_subscription_that_begins_inside_a_batch_begins_there_after_a_restart(
+    broker_url: str,
+) -> None:
+    async with running(broker_url) as run:
+        positions = await ten(run, messages=2)
+        await done(
+            run,
+            "create_subscription",
+            {"name": "n", "to": "id", "id": f"{positions[5]}:-1:1"},
+            subscription=None,
+        )
+    async with running(broker_url) as run:
+        consumer = await run.consumer(subscription="n", permits=100)
+        cursor = run.subscription(subscription="n").cursor
+        assert cursor.backlog_messages == 9
+        await consumer.has(5)
+        assert consumer.positions == positions[5:]
+        assert consumer.deliveries[0].remaining == 0b10
+        for position in positions[5:]:
+            assert await consumer.ack_durably(position) is None
+        assert cursor.backlog_messages == 0
+
+
 async def test_the_second_of_two_equal_plans_says_that_it_did_nothing(run: BrokerRun) -> None:
     await ten(run)
     first, _ = await planned(run, "create_subscription", {"name": "n", "to": "latest"}, subscription=None)

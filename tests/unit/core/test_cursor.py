@@ -60,8 +60,8 @@ def test_a_batch_acked_in_parts_counts_only_its_unacked_messages() -> None:
     log = Log()
     batch, _ = log.publish_all(3, 1)
     cursor = cursor_on(log)
-    assert cursor.ack(batch, 0b101, 3) == (1, False)
-    assert cursor.ack(batch, 0b101, 3) == (0, False)
+    assert cursor.ack(batch, 0b101) == (1, False)
+    assert cursor.ack(batch, 0b101) == (0, False)
     assert cursor.remaining_of(batch) == 0b101
     assert list(cursor.partly_acked()) == [(1, 0, 0b101)]
     assert cursor.backlog_messages == 3
@@ -84,10 +84,10 @@ def test_cumulative_ack_inside_a_batch_acks_up_to_the_entry_before() -> None:
     log = Log()
     first, batch = log.publish_all(1, 4)
     cursor = cursor_on(log)
-    assert cursor.ack_through(batch, 0b1100, 4) == (3, False)
+    assert cursor.ack_through(batch, 0b1100) == (3, False)
     assert cursor.mark_delete == first
     assert cursor.remaining_of(batch) == 0b1100
-    assert cursor.ack_through(batch, 0b1110, 4) == (0, False)
+    assert cursor.ack_through(batch, 0b1110) == (0, False)
     assert cursor.ack_through(batch) == (2, True)
 
 
@@ -116,16 +116,6 @@ def test_trimmed_entries_count_as_acked() -> None:
     assert cursor.read_from() == Position(2, 0)
     assert cursor.move_mark_delete(Position(1, 1)) == (2, False), "they leave the backlog by a move"
     assert cursor.backlog_messages == 1
-
-
-def test_ack_of_another_batch_size_is_refused() -> None:
-    log = Log()
-    batch = log.publish(3)
-    cursor = cursor_on(log)
-    for ack in (cursor.ack, cursor.ack_through):
-        with pytest.raises(InvalidAck, match="batch of 4"):
-            ack(batch, 0b1000, 4)
-    assert cursor.backlog_messages == 3
 
 
 def test_missing_counts_change_nothing_and_are_named() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +12,8 @@ from broker.core.position import Position
 from broker.core.subscription.story_rows import StoryEvent
 from broker.core.subscription.types import SubscriptionType
 from broker.subscription.machine.effects import AskConsumer, TellActive, TellEnd, Watch, Wish
+from broker.subscription.moves.staged import StagedMove
+from broker.subscription.runner import SubscriptionRunner
 from tests.unit.subscription.machines import (
     EXCLUSIVE,
     FAILOVER,
@@ -91,13 +95,32 @@ def test_failover_switches_in_time_tells_all_consumers_first_and_starts_at_mark_
     assert machine.sent[2] == machine.sent[1]
 
 
+def test_messages_asked_for_again_during_a_move_that_is_taken_back_are_delivered_again() -> None:
+    machine = Machine(EXCLUSIVE)
+    member, _ = machine.attach(1, permits=10)
+    positions = machine.publish(1, 1, 1)
+    machine.pump()
+    machine.machine.begin_move()
+    before = machine.state.cursor.snapshot()
+    machine.state.cursor.move_mark_delete(positions[-1])
+    staged = StagedMove(cast(SubscriptionRunner, None), machine.state, before)
+    machine.machine.redelivery.redeliver(member, None, StoryEvent.ASKED_AGAIN, machine.now_ms)
+    staged.take_back()
+    machine.machine.end_move()
+    machine.pump()
+    assert machine.sent[1] == positions * 2
+
+
 def test_the_cursor_of_a_reader_is_forgotten_with_its_last_consumer_unless_that_seeks() -> None:
-    for is_moving in (False, True):
+    for move in (None, "trim", "seek"):
         machine = Machine(EXCLUSIVE, is_durable=False)
         member, _ = machine.attach(1)
-        if is_moving:
+        if move is not None:
             machine.machine.begin_move()
-        assert (Wish.FORGET in machine.machine.gone(member, machine.now_ms)) is not is_moving
+        if move == "seek":
+            machine.machine.forget_acks()
+        is_forgotten = Wish.FORGET in machine.machine.gone(member, machine.now_ms)
+        assert is_forgotten is (move != "seek")
         assert machine.machine.gone(member, machine.now_ms) == ()
 
 

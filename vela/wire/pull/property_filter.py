@@ -22,7 +22,8 @@ _MAX_NUMBER_CHARACTERS: Final = 400
 Properties: TypeAlias = Mapping[str, str]
 PropertyFilter: TypeAlias = Callable[[Properties], bool]
 _Truth: TypeAlias = Callable[[Properties], bool | None]
-_Value: TypeAlias = str | float | bool
+_Number: TypeAlias = int | float  # Python compares them exactly; a float alone has only 15 digits
+_Value: TypeAlias = str | _Number | bool
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>[-+]?\d+(?:\.\d+)?)|(?P<text>'(?:[^']|'')*')|(?P<name>[A-Za-z_$][\w$.]*)"
@@ -134,7 +135,7 @@ class _Parser:
     def _literal(self) -> _Value:
         kind, value = self._next()
         if kind == "number":
-            return float(value)
+            return _number(value)
         if kind == "text":
             return value[1:-1].replace("''", "'")
         if (kind, value) in (("word", "TRUE"), ("word", "FALSE")):
@@ -172,8 +173,16 @@ _COMPARISONS: Final[dict[str, Callable[[int], bool]]] = {  # each gets the sign 
 }
 
 
+def _number(text: str) -> _Number:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
 def _comparison(name: str, operator: str, literal: _Value) -> _Truth:
-    if not isinstance(literal, float) and operator not in ("=", "<>"):
+    bound = None if isinstance(literal, str | bool) else literal
+    if bound is None and operator not in ("=", "<>"):
         raise InvalidPull(f"filter: {name} {operator} takes a number")
     is_true = _COMPARISONS[operator]
 
@@ -181,14 +190,14 @@ def _comparison(name: str, operator: str, literal: _Value) -> _Truth:
         value = properties.get(name)
         if value is None:
             return None
-        if isinstance(literal, float):
+        if bound is not None:
             if len(value) > _MAX_NUMBER_CHARACTERS:
                 return None
             try:
-                number = float(value)
+                number = _number(value)
             except ValueError:
                 return None
-            return is_true((number > literal) - (number < literal)) if number == number else None  # NaN
+            return is_true((number > bound) - (number < bound)) if number == number else None  # NaN
         if isinstance(literal, str):
             return is_true(0 if value == literal else 1)
         wanted = str(literal).lower()

@@ -89,6 +89,7 @@ class Redeliver(NamedTuple):
     consumer_id: int
     positions: Sequence[tuple[int, int]]  # (ledger, entry); empty = everything the consumer has not acked
     epoch: int | None  # Java's consumer epoch; None if not sent
+    is_rest: bool = False  # an earlier event has the first positions of the same command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

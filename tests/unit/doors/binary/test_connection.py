@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.core.errors import PersistenceFailed
+from broker.core.errors import NotAllowed, PersistenceFailed
 from broker.core.schemas.schema import SchemaDefinition, SchemaType
 from broker.doors.read_gate import MAX_PENDING_REQUESTS, MAX_PENDING_SENDS
+from broker.log.sends import SendRequest
 from tests.support.raw_pulsar import watch_topic_list
 from tests.unit.doors.binary.frames import NO_REQUEST, entry, send
 from tests.unit.doors.fake_broker import FakeBroker
@@ -84,6 +85,30 @@ async def test_a_refused_send_waits_for_the_receipts_before_it(client: WireClien
     assert ServerError(answers[1].send_error.error) == ServerError.CHECKSUM_ERROR
     assert answers[1].send_error.sequence_id == 1
     assert len(client.broker.topic("orders").entries) == 2
+
+
+async def test_a_send_that_the_topic_refuses_at_once_waits_for_the_receipts_before_it(
+    client: WireClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.broker.commits = False
+    await client.open_producer()
+    producer = client.broker.topic("orders").producers["p"]
+    accept = producer.send
+
+    def refuse_or_accept(request: SendRequest) -> None:
+        if request.sequence_id == 1:
+            producer.sink.on_send_failed(request, NotAllowed("the delay is too long"))
+        else:
+            accept(request)
+
+    monkeypatch.setattr(producer, "send", refuse_or_accept)
+    client.tell(send(0), send(1), send(2), send(3, corrupted(entry(3))))
+    assert client.heard() == []
+    producer.commit()
+    assert client.names() == ["SEND_RECEIPT", "SEND_ERROR", "SEND_RECEIPT", "SEND_ERROR"]
+    client.tell(send(1))
+    await settle()
+    assert client.names() == ["SEND_ERROR"]
 
 
 async def test_metadata_that_is_not_protobuf_fails_that_message_only(client: WireClient) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from broker.core.position import Position
 from broker.doors import read_gate
+from broker.doors.binary.wire.decoding import SLICE_IDS
 from broker.subscription.requests import AckRequest, DurableCallback
 from tests.unit.doors.binary.frames import NO_REQUEST, entry, send
 from tests.unit.doors.fake_broker import FakeBroker, FakeConsumer
@@ -155,6 +157,24 @@ async def test_a_list_of_messages_or_everything_is_redelivered_on_request(client
         (0, 1),
         (1, 2),
     ]
+
+
+@pytest.mark.parametrize(("type_", "requests"), [(SubType.EXCLUSIVE, 1), (SubType.SHARED, 3)])
+async def test_a_long_list_of_messages_takes_an_exclusive_consumers_messages_back_once(
+    client: WireClient, monkeypatch: pytest.MonkeyPatch, type_: SubType, requests: int
+) -> None:
+    asked: list[Sequence[Position] | None] = []
+
+    def redeliver(
+        consumer: FakeConsumer, positions: Sequence[Position] | None, *, epoch: int | None = None
+    ) -> None:
+        asked.append(positions)
+
+    monkeypatch.setattr(FakeConsumer, "redeliver", redeliver)
+    await client.subscribe(type_=type_)
+    client.tell(commands.redeliver(1, [(1, entry_id) for entry_id in range(3 * SLICE_IDS)]))
+    await settle()
+    assert len(asked) == requests
 
 
 async def test_seek_closes_the_consumer_before_it_answers(client: WireClient) -> None:

@@ -33,6 +33,7 @@ PROPERTIES = {
     "word": "north",
     "long": "1" * 300,
     "endless": "1" * 401,
+    "id": "9007199254740993",  # a float would round it to …992
 }
 
 
@@ -67,6 +68,9 @@ PROPERTIES = {
         ("word = TRUE", False),
         ("long > 1", True),
         ("endless > 1", False),  # too long for a number
+        ("id = 9007199254740993", True),
+        ("id = 9007199254740992", False),
+        ("id > 9007199254740992 AND id < 9007199254740994", True),
         ("TRUE", True),
         ("NOT FALSE", True),
         ("a = 1 OR b = 'x' AND c = 'no'", False),  # AND binds more tightly than OR
