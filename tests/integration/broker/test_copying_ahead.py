@@ -12,11 +12,13 @@ from tests.support.postgres_proxy import Moment, Trap
 COPY = 'COPY "vela_entry_1"'
 LARGE = 300_000  # bytes of payload, so that the entry is stored with COPY
 BAD = 77  # messages of an entry that the table does not take
-HELD = (
-    "SELECT count(*) FROM pg_stat_activity"
-    " WHERE datname = current_database() AND query LIKE '%%COPY%%' AND wait_event = 'ClientRead'"
+SESSIONS = (
+    " FROM pg_stat_activity"
+    " WHERE datname = current_database() AND query LIKE '%COPY%' AND wait_event = 'ClientRead'"
     " AND state = 'active'"
 )
+HELD = f"SELECT count(*) {SESSIONS}"
+FIRST = f"SELECT application_name {SESSIONS} ORDER BY xact_start LIMIT 1"
 
 
 def large(number: int) -> bytes:
@@ -71,6 +73,18 @@ async def test_a_lost_commit_gives_the_rows_behind_it_back(run: BrokerRun, momen
     assert stored(run) == [b"0", b"1", b"2", b"3"]
     assert not producer.failed
     assert not producer.closed
+    assert run.broker.writer.unknown_outcomes == 1
+
+
+async def test_finding_out_what_is_stored_does_not_wait_for_the_rows_that_follow(
+    run: BrokerRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepared_connection, "_TURN_S", 60.0)
+    producer, _ = await two_in_flight(run)
+    (name,) = one_row(run.database_url, FIRST)
+    assert run.proxy.cut(name) == 1
+    await producer.has_receipts(3)
+    assert stored(run) == [b"0", b"1", b"2"]
     assert run.broker.writer.unknown_outcomes == 1
 
 
