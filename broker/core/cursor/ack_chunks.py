@@ -267,6 +267,12 @@ class AckChunks:
                 total += (int.from_bytes(bits, "little") >> low).bit_count()
         return total
 
+    def count_in(self, ledger_id: int, first: int, last: int) -> int:
+        """Return the number of wholly acked entries from `first` to `last` of a ledger. Linear in the chunks."""
+        after, through = Position(ledger_id, first - 1), Position(ledger_id, last)
+        bases = range(first & ~CHUNK_MASK, last + 1, CHUNK_ENTRIES)
+        return sum(self.within(chunk_key(ledger_id, base), after, through).bit_count() for base in bases)
+
     def runs(self, after: Position, through: Position) -> Iterator[Range]:
         """Yield runs of wholly acked entries in (after, through], ascending, joined across the chunks of a ledger."""
         open_run: Range | None = None

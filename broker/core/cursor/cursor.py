@@ -133,6 +133,10 @@ class Cursor:
                 at = self._ledgers.next_after(Position(at.ledger_id, last))
         return at
 
+    def acked_in(self, ledger_id: int, first: int, last: int) -> int:
+        """Return how many of these entries beyond mark-delete are wholly acked. Linear in the chunks of acks."""
+        return self._acked.count_in(ledger_id, first, last)
+
     def holes(self, limit: int = 1000) -> Iterator[Range]:
         """Yield at most `limit` runs (ledger_id, first, last) of acked entries beyond mark-delete, ascending."""
         for count, run in enumerate(self._acked.runs(self._mark_delete, LATEST)):

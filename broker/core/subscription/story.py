@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from broker.core.cursor.position_set import PositionSet
@@ -185,10 +186,16 @@ class DeliveryStory:
         self._watch()
 
     def rewound(self, event: StoryEvent, cursor: Cursor, now_ms: int) -> None:
-        """Note that everything delivered and not acked is delivered again, on Exclusive or Failover."""
-        sent = self._sent
+        """Note that everything delivered and not acked is delivered again, on Exclusive or Failover.
+
+        A consumer may leave behind a million entries of which every second one is acked. So no more parts are looked at
+        than there may be rows; the others are only counted, and recorded when they come back again.
+        """
+        sent, runs = self._sent, list(self._sent)
         self._growing.clear()
-        returned = list(_of_consumers(sent, cursor))
+        parts = _of_consumers(runs, cursor)
+        returned = list(islice(parts, MOST_ROWS))
+        first_left_out = next(parts, None)
         if not self._records_all:
             for run, *unacked in returned:
                 for span in self._first_returns(*unacked):
@@ -198,7 +205,23 @@ class DeliveryStory:
         for run, ledger_id, first, last in returned:
             self._note(event, run.consumer, ledger_id, first, last, now_ms)
             self._again.add_run(ledger_id, first, last)
+        if first_left_out is not None:
+            _, ledger_id, first, _ = first_left_out
+            self._leave_out_from(Position(ledger_id, first), runs, cursor, now_ms)
         self._watch()
+
+    def _leave_out_from(self, position: Position, runs: Sequence[_Sent], cursor: Cursor, now_ms: int) -> None:
+        """Count the unacked entries of these runs from `position` on, which must be beyond mark-delete."""
+        events = 1 if self._records_all else 2  # the return, and the delivery unless it has been recorded
+        for run in runs:
+            ledger_id, first, last = run.ledger_id, run.first, run.last
+            if (ledger_id, last) < position:
+                continue
+            if ledger_id == position.ledger_id:
+                first = max(first, position.entry_id)
+            unacked = last - first + 1 - cursor.acked_in(ledger_id, first, last)
+            if unacked:
+                self._leave_out(ledger_id, first, last, run.at_ms, now_ms, events=events * unacked)
 
     def _first_returns(self, ledger_id: int, first: int, last: int) -> Iterator[Range]:
         """Yield the parts of a run that come back for the first time: their delivery is not recorded yet."""
@@ -328,17 +351,20 @@ class DeliveryStory:
             self._growing[key] = row
             self._rows += 1
 
-    def _leave_out(self, ledger_id: int, first: int, last: int, at_ms: int, until_ms: int) -> None:
-        """Count events for which there is no room, in one row for each ledger and round."""
+    def _leave_out(
+        self, ledger_id: int, first: int, last: int, at_ms: int, until_ms: int, *, events: int = 0
+    ) -> None:
+        """Count events for which there is no room, in one row for each ledger and round. 0 = one for each entry."""
+        events = events or last - first + 1
         row = self._left_out.get(ledger_id)
         if row is None:
-            self._left_out[ledger_id] = self._row(
-                StoryEvent.UNRECORDED, ledger_id, first, last, at_ms, until_ms
-            )
+            row = self._row(StoryEvent.UNRECORDED, ledger_id, first, last, at_ms, until_ms)
+            row.events = events
+            self._left_out[ledger_id] = row
             return
         row.first_entry, row.last_entry = min(row.first_entry, first), max(row.last_entry, last)
         row.at_ms, row.until_ms = min(row.at_ms, at_ms), max(row.until_ms, until_ms)
-        row.events += last - first + 1
+        row.events += events
 
     def _row(
         self, event: StoryEvent, ledger_id: int, first: int, last: int, at_ms: int, until_ms: int

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from broker.core.dispatchers.base import ReadEntry
 from broker.core.policies import DeliveryStoryMode
 from broker.core.position import Position
+from broker.core.subscription import story as delivery_story
 from broker.core.subscription.story import MOST_ROWS, DeliveryStory
 from broker.core.subscription.story_rows import MOST_ENTRIES, StoryBuffer, StoryEvent, StoryRow
 from broker.core.subscription.types import SubscriptionType
 from broker.subscription.machine.state import Member
 from console.story import rows as console_rows
+from tests.support.steps import counted_steps
 from tests.unit.subscription.machines import EXCLUSIVE, FAILOVER, FAILOVER_DELAY_MS, SHARED, START_MS, Machine
 
 KEEP_MS = 1000
@@ -368,6 +370,35 @@ def test_events_without_room_are_counted_in_one_row_of_their_ledger() -> None:
     )
     machine.ack(member, positions[1])
     assert [row.event for row in machine.buffer.take()] == [ACKED]  # the next round has room again
+
+
+@pytest.mark.parametrize("mode", [DeliveryStoryMode.ALL, DeliveryStoryMode.REDELIVERED])
+def test_of_a_consumer_with_very_many_ack_holes_only_as_much_is_looked_at_as_has_room(
+    mode: DeliveryStoryMode,
+) -> None:
+    machine = Machine(EXCLUSIVE)
+    member, _ = machine.attach(permits=100_000)
+    positions = machine.publish(*[1] * (20 * MOST_ROWS))
+    machine.pump()
+    machine.ack(member, *positions[1::2])
+    machine.story.use_policy(mode, KEEP_MS)
+    machine.story.delivered(
+        member,
+        [ReadEntry(each, 1) for each in positions],
+        machine.state.counts,
+        machine.state.cursor,
+        machine.now_ms,
+    )
+    machine.buffer.take()
+    with counted_steps(delivery_story) as steps:
+        machine.story.rewound(StoryEvent.CONSUMER_LEFT, machine.state.cursor, machine.now_ms)
+    rows = machine.buffer.take()
+    kept = StoryEvent.CONSUMER_LEFT if mode is DeliveryStoryMode.ALL else DELIVERED
+    assert Counter(row.event for row in rows) == {kept: MOST_ROWS, StoryEvent.UNRECORDED: 1}
+    events = 10 * MOST_ROWS * (1 if mode is DeliveryStoryMode.ALL else 2)
+    assert sum(row.events for row in rows) == events
+    assert rows[-1].last_entry == positions[-1].entry_id
+    assert steps.count < 100 * MOST_ROWS
 
 
 def test_a_full_buffer_leaves_out_the_rows_of_every_subscription() -> None:
