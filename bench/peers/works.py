@@ -1,4 +1,4 @@
-"""The work that every server is given, in the order of the table."""
+"""The kinds of work that servers are given, in the order of the printed table."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Work:
     """One kind of work."""
 
     title: str
-    unit: str  # msg/s, or ms, of which fewer are better
+    unit: str  # msg/s, where more is better, or ms, where less is
     run: Callable[[Task], Outcome]
     figures: tuple[str, ...] = ("per_s",)
     prepare: Callable[[Task], None] = lambda _: None  # before each run; its CPU does not count

@@ -22,8 +22,8 @@ _GOAL = Goal(at_most=5.0)
 def ask(setting: Setting) -> list[Figure]:
     """Publish and consume at full speed before, during and after one REPEATABLE READ transaction.
 
-    A loss may grow with time, so the last slices of the transaction count. They are compared with the mean of before
-    and after, so that the machine's own drift does not count.
+    The rate is measured in slices of time. A loss may grow with time, so only the last slices during the transaction
+    decide. They are compared with the mean of the rates before and after, so that the machine's own drift cancels out.
     """
     return asyncio.run(_ask(setting))
 

@@ -24,7 +24,7 @@ class TopicName(wire.TopicName):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a full name, `tenant/namespace/name` or `name` (persistent://public/default/name).
+        """Read a topic's full or short name: `a/b/c` is persistent://a/b/c, and `c` is persistent://public/default/c.
 
         Raises InvalidTopicName for anything else, and for names with a cluster (four parts, from Pulsar 1.x).
         """

@@ -117,7 +117,7 @@ class Supervisor:
     def watch(self) -> None:
         """Restart processes that die, until a stop is asked for.
 
-        A child that refuses its settings or the database is not started again.
+        A child that ends because of its settings or its database is not started again.
         """
         while not self._stop_asked:
             self._tend_all()
@@ -181,7 +181,7 @@ class Supervisor:
         self._tend_postgres(now_s)
         for stage in self._stages:
             for child in stage:
-                # Read the exit code once: a second look could miss a death in between.
+                # Read the exit code once: a child that dies between two looks would pass the first of the checks below.
                 code = child.died()
                 if may_refuse and code in (EXIT_SETTING_INVALID, EXIT_LOCK_TAKEN):
                     raise StartRefused(f"{child.name}: {child.last_words()}", exit_code=code)
@@ -237,7 +237,7 @@ class Supervisor:
         self._stop_asked = True
 
     def _wait_until(self, done: Callable[[], bool], deadline_s: float) -> None:
-        """Wait until `done` returns True, the deadline (monotonic) has passed, or a second Ctrl-C comes."""
+        """Wait until `done` returns True, the deadline (monotonic) has passed, or a Ctrl-C hurries the stop."""
         while not done() and not self._is_hurried and (left_s := deadline_s - time.monotonic()) > 0:
             self._wait(min(LOOK_S, left_s))
 
@@ -248,7 +248,7 @@ class Supervisor:
 
 
 def _is_started(start: Callable[[], None], name: str) -> bool:
-    """Start a process again. If the system lacks memory, processes or room, say so and return False."""
+    """Start a process again. If the system cannot start it, for example without memory, say so and return False."""
     try:
         start()
     except OSError as error:

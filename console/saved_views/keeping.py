@@ -81,7 +81,7 @@ def set_default(view: SavedView, *, is_default: bool) -> None:
 
 
 def share_view(view: SavedView, shared_in: str) -> None:
-    """Show a view to operators of all patterns in `shared_in`, which `sharing_of` returns.
+    """Show a view to users who are operators in every pattern of `shared_in`, which comes from `sharing_of`.
 
     "" shows it to its owner alone.
     """
@@ -94,7 +94,7 @@ def delete_view(view: SavedView) -> None:
 
 
 def sharing_of(rights: Rights, saved_list: SavedList) -> str:
-    """Return the patterns, separated by spaces, in which a user shares a view of this list, or "" if the user may not.
+    """Return the patterns of namespaces, separated by spaces, whose operators may see a user's view; "" = nobody's.
 
     Filters may contain names and parts of messages. So others see the view only if they are operators in all the
     patterns in which its owner is an operator. For a list about one topic, only the topic's namespace counts.

@@ -63,7 +63,7 @@ Offsets = dict[str, Offset]
 """Offsets by the full names of topics and partitions."""
 
 Named = Literal["earliest", "latest"]
-"""An offset that depends on the stored entries."""
+"""The first or the last stored position, which is looked up when it is used."""
 
 
 def offsets_to_json(offsets: Mapping[str, Offset]) -> dict[str, dict[str, str | int | None]]:
@@ -80,16 +80,16 @@ def offsets_from_json(value: Mapping[str, object]) -> Offsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedOffsets:
-    """The option startingOffsets or endingOffsets: an offset for each topic, some of them by name."""
+    """The option startingOffsets or endingOffsets: for each topic an offset, or the word earliest or latest."""
 
     others: Named | Offset  # for the topics that `by_topic` does not name
     by_topic: Mapping[str, Named | Offset]
 
     @classmethod
     def parse(cls, option: str, text: str, *, others: Named) -> AskedOffsets:
-        """Read earliest, latest, or JSON with one of them or "ledger:entry" by topic. Raises InvalidOption.
+        """Read `earliest`, `latest`, or JSON that maps topics to these words or to ledger:entry. Raises InvalidOption.
 
-        In the JSON, the name OTHERS stands for every topic that is not named. Without it, those topics get `others`.
+        In the JSON, "*" (OTHERS) stands for every topic that is not named. Without it, those topics get `others`.
         """
         word = _named(text.strip().lower())
         if word is not None:

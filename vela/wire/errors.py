@@ -38,7 +38,7 @@ class InvalidMessageId(WireError, ValueError):
 
 
 class InvalidQuantity(WireError, ValueError):
-    """A text that is not a length of time or a size."""
+    """Text that is neither a duration nor a size."""
 
 
 class LocalProtocolError(WireError):
@@ -95,7 +95,7 @@ class UncompressedSizeExceeded(EntryCorrupt):
 
 
 class BatchCorrupt(EntryCorrupt):
-    """The groups inside a batch do not add up to its payload or its message count."""
+    """The messages of a batch do not add up to its payload or its message count, or one of them has broken metadata."""
 
 
 class EntryEncrypted(EntryCorrupt):

@@ -29,7 +29,10 @@ PING_TIMEOUT_S: Final = 60
 
 
 class DaphneServer(LimitedServer):
-    """Serves an ASGI application and, below ASGI, the pulls, from `listen` to `stop`. The caller runs the reactor."""
+    """Serves an ASGI application, and answers long-poll pulls itself, from `listen` to `stop`.
+
+    The caller runs the reactor.
+    """
 
     def __init__(
         self,
@@ -42,7 +45,7 @@ class DaphneServer(LimitedServer):
         self.max_message_bytes = settings.max_message_bytes
         self.pulls = pulls
         self.connection_class = LimitedConnection if pulls is None else PullConnection
-        self.is_stopping = False  # once True, `_continue` does not resume reading
+        self.is_stopping = False  # once True, no connection resumes reading
         super().__init__(
             application,
             settings=settings,

@@ -1,7 +1,7 @@
-"""Roll points up into longer buckets, and remove old points. Synchronous, because Celery calls it.
+"""Roll the points of charts up into longer buckets, and remove old points. Synchronous, because Celery calls it.
 
-Every piece is a separate transaction and takes much less than a second. A run that is killed loses one piece, which
-the next run does again.
+Each bucket, and each batch of removed points, is a separate transaction and takes much less than a second. A run that is
+killed loses one of them, which the next run does again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _of_tables(name: str, resolution_s: int, coarse_s: int = 0) -> bytes:
 
 
 def roll_up(now_ms: int, *, budget_s: float) -> int:
-    """Roll up complete buckets, oldest first, for about `budget_s`. Return how many were rolled up. Safe to repeat.
+    """Roll up complete buckets, oldest first, for at most about `budget_s`. Return their number. Safe to repeat.
 
     Ends early if another run keeps a lock for 2 s.
     """
@@ -94,7 +94,7 @@ def _roll_up_next(connection: ShortConnection, fine_s: int, coarse_s: int, now_m
 def expire(now_ms: int, *, kept_ms: Mapping[int, int], budget_s: float) -> int:
     """Remove points that are older than `kept_ms` allows for their resolution. Return how many were removed.
 
-    This takes about `budget_s`, divided equally among the resolutions. Points that are not rolled up yet stay.
+    This takes at most about `budget_s`, divided equally among the resolutions. Points that are not rolled up yet stay.
     Safe to repeat.
     """
     gone = 0

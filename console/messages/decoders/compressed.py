@@ -35,7 +35,7 @@ _LZMA_MEMORY_BYTES: Final = 64 * 1024 * 1024
 
 
 def compression_of(data: bytes) -> str:
-    """Return the name of the compression that the first bytes show, or an empty text."""
+    """Return the name of the compression that the first bytes show, or "" if they show none."""
     return next((name for magic, name in _MAGIC if data.startswith(magic)), "")
 
 

@@ -36,7 +36,10 @@ class StartPosition:
         )
 
     def skips(self, ledger_id: int, entry_id: int, batch_index: int) -> bool:
-        """Return whether a message is in the entry of the start, but before it. The broker skips earlier entries."""
+        """Return whether to skip a message of the entry at the start. The broker itself skips earlier entries.
+
+        Skip what comes before the start, and the start unless it is inclusive.
+        """
         if ledger_id != self.ledger_id or entry_id != self.entry_id:
             return False
         if self.batch_index < 0 or batch_index < 0:

@@ -86,7 +86,8 @@ class ConsumerSocket(PushSocket):
                 retry=options.retry,
             )
             topics = await letters.resolve(topics, without_own=self.is_growing)
-            for each in letters.topics:  # check now, and not only when the first letter is written
+            # Check now, and not only when the first dead or retry letter is written.
+            for each in letters.topics:
                 self.guard.check_topic(Action.PRODUCE, each)
             if letters.retry_topic is not None:
                 topics.append(letters.retry_topic.full)
@@ -194,7 +195,7 @@ class ConsumerSocket(PushSocket):
         await self.transport.share.away(self.letters.has_room())
 
     def release(self) -> None:
-        """Apply the received acks, finish letters being written, and leave the other messages to other consumers."""
+        """Apply the received acks, finish dead and retry letters, and leave the other messages to other consumers."""
         super().release()
         if self.letters is not None:
             self.letters.lost()
