@@ -1,7 +1,7 @@
 """Roll the points of charts up into longer buckets, and remove old points. Synchronous, because Celery calls it.
 
-Each bucket, and each batch of removed points, is a separate transaction and takes much less than a second. A run that is
-killed loses one of them, which the next run does again.
+Each bucket, and each batch of removed points, is a separate transaction and takes much less than a second. A run that
+is killed loses one of them, which the next run does again.
 """
 
 from __future__ import annotations
