@@ -94,7 +94,7 @@ def delete_view(view: SavedView) -> None:
 
 
 def sharing_of(rights: Rights, saved_list: SavedList) -> str:
-    """Return the patterns of namespaces, separated by spaces, whose operators may see a user's view; "" = it may not be shared.
+    """Return the namespaces, as patterns with spaces between, whose operators may see a user's view; "" = none.
 
     Filters may contain names and parts of messages. So others see the view only if they are operators in all the
     patterns in which its owner is an operator. For a list about one topic, only the topic's namespace counts.
