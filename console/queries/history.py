@@ -223,9 +223,9 @@ def acts_in(
 ) -> tuple[ActMark, ...]:
     """Return the acts that were applied in this time, newest first, at most 50. One query.
 
-    `topic_id` 0 means all topics, and `subscription_id` 0 all subscriptions of the topic. If `subscription` is given,
-    only subscriptions with this name count. Without `until_ms` the time lasts until now. Leaves out acts of the kind
-    commit, and considers only the newest 200 acts before the end of the time.
+    `topic_id` 0 means all topics. `subscription_id` 0 means all subscriptions of the topic or, if `subscription` is
+    given, those with this name. Acts on the topic itself always count. Without `until_ms` the time lasts until now.
+    Leaves out acts of the kind commit, and considers only the newest 200 acts before the end of the time.
     """
     return tuple(
         fetch(

@@ -128,12 +128,12 @@ def batches(number: int) -> str:
 
 @register.simple_tag(takes_context=True)
 def sentence(context: Context, text: str) -> str:
-    """Give a text of the broker a capital letter and a full stop. A name at its beginning keeps its case."""
+    """Give a sentence of the broker a capital letter and a full stop. A name at its beginning keeps its case."""
     return acts.sentence(text, _names_in(context))
 
 
 def _names_in(context: Context) -> list[str]:
-    """Return the names that may begin a text of the broker: those of the page's act or subscription."""
+    """Return the names that may begin a sentence of the broker: those of the page's act or subscription."""
     subjects = [context.get(name) for name in ("act", "to_apply", "row", "head")]
     parameters = [getattr(subject, "parameters", None) or {} for subject in subjects]
     return [
@@ -245,7 +245,7 @@ def consumer_act_url(row: ConsumerRow, kind: str) -> str:
 
 @register.simple_tag
 def run_again_url(run: RunRow, **changed: str) -> str:
-    """Return the address of a job's form, filled in with the options of a run, some of them changed."""
+    """Return the address of a job's form, filled in with the options of a run. `changed` overrides them."""
     given = {f"option_{name}": value for name, value in {**run.given, **changed}.items()}
     return f"{reverse('console:job_form', args=[run.job])}?{urlencode({'topic': run.topic_name, **given})}"
 
@@ -344,7 +344,7 @@ def moment(context: Context, then: int | datetime | None) -> SafeString | str:
 
 @register.simple_tag(takes_context=True)
 def period(context: Context, at_ms: int, until_ms: int) -> SafeString | str:
-    """Write a time that is known to lie between two times. If they are the same, write it once."""
+    """Write a time that is known to lie between two times. If both are the same, write one."""
     if until_ms == at_ms:
         return moment(context, at_ms)
     now_ms = context["now_ms"]

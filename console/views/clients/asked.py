@@ -14,7 +14,7 @@ from console.words.clients import flag_named
 __all__ = ["EVERY_S", "asked_of", "form_of", "key_of", "list_of"]
 
 # Seconds between two refreshes of the page. A client that does nothing, or has just connected, causes no event that
-# would refresh it.
+# would refresh the page.
 EVERY_S = 10
 
 _KEY_DIGITS = 18  # every number of 18 digits fits into the 64 bits of a key
