@@ -127,7 +127,7 @@ def history_of_everything(window_name: str) -> History:
 def sparklines(backlogs: Mapping[tuple[int, int], int | None]) -> dict[tuple[int, int], Sparkline]:
     """Return the backlog of the last hour, for the rows of a list. One query.
 
-    The keys are (topic id, subscription id), with 0 for the topic itself; the values are the current backlogs.
+    `backlogs` has the current backlogs by (topic id, subscription id), with 0 for the topic itself.
     """
     now_ms = time.time_ns() // 1_000_000
     to_ms = now_ms - now_ms % BUCKET_MS

@@ -258,7 +258,7 @@ def flag(name: str) -> Flag:
 
 @register.simple_tag
 def cure_url(head: SubscriptionHead, cure: Cure) -> str:
-    """Return the address of a cure: the form of its act, filled in, or the block, topic or letters to look at."""
+    """Return the address of a cure: the form of its act, filled in, or the block, topic or dead letters to look at."""
     if cure.act:
         form = addresses.act_form_url(head.topic_name, head.name, cure.act)
         return f"{form}?{urlencode(cure.parameters)}" if cure.parameters else form
@@ -282,7 +282,7 @@ def runbook_url(about: str) -> str:
 
 @register.simple_tag
 def redrive_url(topic: str, subscription: str, group: Group) -> str:
-    """Return the address of the redrive form for the letters of a group. Empty if no filter chooses them."""
+    """Return the address of the redrive form for a group of dead letters. Empty if no filter chooses them."""
     filled = group.redrive_filter
     return f"{addresses.act_form_url(topic, subscription, 'redrive')}?{urlencode(filled)}" if filled else ""
 

@@ -95,7 +95,7 @@ class SubscriptionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkedPull:
-    """A pull consumer's request that waits for a message."""
+    """A pull: a pull consumer's request that waits for a message."""
 
     offset: int
     parked_ms: int
@@ -106,7 +106,7 @@ class ParkedPull:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkedQueue:
-    """Pull consumers' waiting requests for one queue, as the broker last reported them."""
+    """The pulls that wait for messages of one queue, as the broker last reported them."""
 
     queue: int  # the partition; 0 for a topic without partitions
     topic_name: str
