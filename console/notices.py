@@ -31,7 +31,7 @@ class Notices:
     since_ms: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the members of the stream's event `health`."""
+        """Return the JSON object of the live stream's event `health`."""
         return {"html": self.html, "effects": self.effects, "since_ms": self.since_ms}
 
 

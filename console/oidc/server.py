@@ -41,7 +41,8 @@ class LoginServer:
 def login_server(issuer: str) -> LoginServer:
     """Return the server's addresses, read at most an hour ago.
 
-    Raises ServerAway if its discovery document cannot be read, names another issuer or lacks an address.
+    Raises ServerAway if its discovery document cannot be read or names another issuer, or if an endpoint is missing or
+    not valid.
     """
     kept = _servers.get(issuer)
     if kept is not None and time.monotonic() - kept[0] < _KEPT_S:

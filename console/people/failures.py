@@ -11,7 +11,7 @@ __all__ = ["count_failure", "may_try"]
 
 
 def may_try(request: HttpRequest, user: AbstractBaseUser) -> bool:
-    """Return whether this user may give a code or password from here now. If not, AxesMiddleware answers with 429."""
+    """Return whether this user may give a code or password from this address. If not, AxesMiddleware answers 429."""
     if not apps.is_installed("axes"):
         return True
     from axes.handlers.proxy import AxesProxyHandler  # its models need the app `axes`

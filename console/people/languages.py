@@ -1,4 +1,4 @@
-"""The languages of the console's pages. English is the text of the source; the others are in `console/locale`."""
+"""The languages of the console's pages. The source is in English; the translations are in `console/locale`."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from typing import Final
 __all__ = ["LANGUAGE_NAMES"]
 
 LANGUAGE_NAMES: Final = {"en": "English", "zh-hans": "简体中文"}
-"""Each language by Django's code for it, in its own words."""
+"""The name of each language in that language, by Django's code."""

@@ -59,7 +59,7 @@ class OwnPreferences:
 
 
 def use_preferences_of(user: AbstractBaseUser | AnonymousUser) -> None:
-    """Use the zone and the language that a logged-in user has chosen for this request. At most one query."""
+    """For this request, use the zone and the language that a logged-in user has chosen. At most one query."""
     _use(_preferences_of(user))
 
 

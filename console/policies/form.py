@@ -61,7 +61,7 @@ class PolicyForm(forms.Form):
         return {"set": changed, "unset": ",".join(removed)}
 
     def _given(self) -> dict[str, str]:
-        """Return the texts of the fields that were sent and have no errors."""
+        """Return the values of the fields that were sent and have no errors."""
         return {
             name: self.cleaned_data[name].strip()
             for name in self._policies

@@ -47,7 +47,7 @@ Row = TypeVar("Row", "ConsumerRow", "ProducerRow")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Order:
-    """One order of a list. A place in the order is the value of a column and a session's key."""
+    """One order of a list. A place in the order is the value of a column and a row's key."""
 
     column: str
     type: str  # PostgreSQL's type of the column: for a value of another type, PostgreSQL would not use the index
@@ -122,7 +122,7 @@ PRODUCER_ORDERS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientsAsked:
-    """The filters, order and page of a list. A text matches any part of its column, ignoring case; "" = all."""
+    """The filters, order and page of a list. A filter matches any part of its column, ignoring case; "" = all."""
 
     topic: str = ""  # part of a name, or a full name: that topic and its partitions
     subscription: str = ""
@@ -193,7 +193,7 @@ class ProducerRow:
     protocol_version: int
     connected_ms: int
     access_mode: str
-    deduplicated: bool  # the broker drops messages that this producer sends twice
+    deduplicated: bool  # the broker drops messages that this producer sends again
     messages_in: int
     bytes_in: int
     message_rate_in: float  # per second

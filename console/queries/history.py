@@ -127,7 +127,7 @@ def history_of_everything(window_name: str) -> History:
 def sparklines(backlogs: Mapping[tuple[int, int], int | None]) -> dict[tuple[int, int], Sparkline]:
     """Return the backlog of the last hour, for the rows of a list. One query.
 
-    The keys are (topic id, subscription id), with 0 for the topic itself; the values are the current backlogs.
+    `backlogs` has the current backlogs by (topic id, subscription id), with 0 for the topic itself.
     """
     now_ms = time.time_ns() // 1_000_000
     to_ms = now_ms - now_ms % BUCKET_MS
@@ -223,9 +223,9 @@ def acts_in(
 ) -> tuple[ActMark, ...]:
     """Return the acts that were applied in this time, newest first, at most 50. One query.
 
-    `topic_id` 0 means all topics, and `subscription_id` 0 all subscriptions of the topic. If `subscription` is given,
-    only subscriptions with this name count. Without `until_ms` the time lasts until now. Leaves out acts of the kind
-    commit, and considers only the newest 200 acts before the end of the time.
+    `topic_id` 0 means all topics. `subscription_id` 0 means all subscriptions of the topic or, if `subscription` is
+    given, those with this name. Acts on the topic itself always count. Without `until_ms` the time lasts until now.
+    Leaves out acts of the kind commit, and considers only the newest 200 acts before the end of the time.
     """
     return tuple(
         fetch(

@@ -92,7 +92,7 @@ def worst_subscriptions(scope: Scope) -> list[WorstRow]:
 
 
 def poisoned_subscriptions(scope: Scope, listed: Sequence[int]) -> list[WorstRow]:
-    """Return at most 3 subscriptions, other than those listed, whose first message is redelivered many times.
+    """Return at most 3 subscriptions, other than those listed, whose first message has been redelivered many times.
 
     One query.
     """

@@ -31,7 +31,7 @@ class PastAlert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseAct:
-    """The act that was the last one before the moment to pause or resume the subscription."""
+    """The act that last paused or resumed the subscription before the moment."""
 
     id: int
     kind: str

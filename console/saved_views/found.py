@@ -65,7 +65,7 @@ def address_of(view: SavedView) -> str:
 
 
 def user_id_of(request: HttpRequest) -> int:
-    """Return the id of the user, who has logged in."""
+    """Return the id of the logged-in user."""
     return cast("User", request.user).pk
 
 

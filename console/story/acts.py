@@ -26,7 +26,7 @@ class ActOnMessage:
     finished_ms: int
     before: str | None  # mark-delete, as ledger:entry
     after: str
-    how: str | None  # what the plan does with its target: one, move or reset
+    how: str | None  # one: the act skips the entry at `position`; move, reset: it moves the cursor
     position: str | None
     # A bitset in hexadecimal: the messages of the batch at `position` that the act left alone.
     remaining: str | None

@@ -30,7 +30,7 @@ class StoryLine:
     consumer: str = ""
     address: str = ""  # of the consumer
     redelivery_count: int = 0
-    topic: str = ""  # of a letter
+    topic: str = ""  # of a dead or retry letter
     act_id: int | None = None
     act_kind: str = ""
     who: str = ""  # the user or client that made the act

@@ -89,7 +89,7 @@ def _end_of(lane: Lane) -> Place:
 
 
 def _newer(lanes: Sequence[Lane], since: Since) -> tuple[Lane, ...]:
-    """Cut the lanes to the entries that came since the last look. A partition added since then is new as a whole."""
+    """Cut the lanes, one for each log, to the entries since the last look. A partition added since then is all new."""
     if len(since.places) > len(lanes):
         raise AskedInvalid(
             "since", _("This topic has fewer partitions than the address says: follow it again.")

@@ -128,12 +128,12 @@ def batches(number: int) -> str:
 
 @register.simple_tag(takes_context=True)
 def sentence(context: Context, text: str) -> str:
-    """Give a text of the broker a capital letter and a full stop. A name at its beginning keeps its case."""
+    """Give a sentence of the broker a capital letter and a full stop. A name at its beginning keeps its case."""
     return acts.sentence(text, _names_in(context))
 
 
 def _names_in(context: Context) -> list[str]:
-    """Return the names that may begin a text of the broker: those of the page's act or subscription."""
+    """Return the names that may begin a sentence of the broker: those of the page's act or subscription."""
     subjects = [context.get(name) for name in ("act", "to_apply", "row", "head")]
     parameters = [getattr(subject, "parameters", None) or {} for subject in subjects]
     return [
@@ -245,7 +245,7 @@ def consumer_act_url(row: ConsumerRow, kind: str) -> str:
 
 @register.simple_tag
 def run_again_url(run: RunRow, **changed: str) -> str:
-    """Return the address of a job's form, filled in with the options of a run, some of them changed."""
+    """Return the address of a job's form, filled in with the options of a run. `changed` overrides them."""
     given = {f"option_{name}": value for name, value in {**run.given, **changed}.items()}
     return f"{reverse('console:job_form', args=[run.job])}?{urlencode({'topic': run.topic_name, **given})}"
 
@@ -258,7 +258,7 @@ def flag(name: str) -> Flag:
 
 @register.simple_tag
 def cure_url(head: SubscriptionHead, cure: Cure) -> str:
-    """Return the address of a cure: the form of its act, filled in, or the block, topic or letters to look at."""
+    """Return the address of a cure: the form of its act, filled in, or the block, topic or dead letters to look at."""
     if cure.act:
         form = addresses.act_form_url(head.topic_name, head.name, cure.act)
         return f"{form}?{urlencode(cure.parameters)}" if cure.parameters else form
@@ -282,7 +282,7 @@ def runbook_url(about: str) -> str:
 
 @register.simple_tag
 def redrive_url(topic: str, subscription: str, group: Group) -> str:
-    """Return the address of the redrive form for the letters of a group. Empty if no filter chooses them."""
+    """Return the address of the redrive form for a group of dead letters. Empty if no filter chooses them."""
     filled = group.redrive_filter
     return f"{addresses.act_form_url(topic, subscription, 'redrive')}?{urlencode(filled)}" if filled else ""
 
@@ -344,7 +344,7 @@ def moment(context: Context, then: int | datetime | None) -> SafeString | str:
 
 @register.simple_tag(takes_context=True)
 def period(context: Context, at_ms: int, until_ms: int) -> SafeString | str:
-    """Write a time that is known to lie between two times. If they are the same, write it once."""
+    """Write a time that is known to lie between two times. If both are the same, write one."""
     if until_ms == at_ms:
         return moment(context, at_ms)
     now_ms = context["now_ms"]

@@ -90,7 +90,7 @@ def _offer(head: TopicHead, name: str, rights: Rights) -> Offer:
 def _obstacle(head: TopicHead, name: str) -> tuple[str, str, str]:
     """Return why an act is not possible, with the text and the address of a link that helps.
 
-    Three empty texts if the act is possible.
+    Three empty strings if the act is possible.
     """
     if name == "partitions" and head.parent_name:
         return (

@@ -226,7 +226,7 @@ def as_it_is(message: Message) -> dict[str, Any]:
 
 
 def to_edit(message: Message) -> Mapping[str, Any]:
-    """Return the first values of the form that edits a message: text if the form returns it unchanged, else base64."""
+    """Return the initial values of the form that edits a message. Bytes that a browser would change are in base64."""
     payload = b"" if message.null_value else message.payload
     text = _editable(payload)
     key = message.key

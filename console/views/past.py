@@ -27,7 +27,7 @@ _HOUR_MS: Final = 3_600_000
 @require_safe
 @viewer
 def topic_past(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show a topic at a moment. At most seven queries. 422 for a text that is not a time."""
+    """Show a topic at a moment. At most seven queries. 422 if `at` is not a time."""
     head = topic_head(topic)
     if head is None:
         raise Http404(_("There is no topic {name}.").format(name=topic))

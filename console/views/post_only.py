@@ -21,10 +21,11 @@ def post_only(
     [Callable[Concatenate[HttpRequest, P], HttpResponseBase]],
     Callable[Concatenate[HttpRequest, P], HttpResponseBase],
 ]:
-    """Admit POST, and redirect GET to the page with the form, whose address contains the parts `names` of this one.
+    """Admit POST, and redirect GET to the page with the form.
 
-    A browser sends GET after a login that interrupted the form, and after a change of the theme. If a page answers the
-    form, its blocks also refresh from this address, so the redirect keeps the query string.
+    `names` are the arguments of the view that the page's address contains. A browser sends GET after a login that
+    interrupted the form, and after a change of the theme. If the answer to the form is a page, its blocks also refresh
+    from this address, so the redirect keeps the query string.
     """
 
     def decorate(

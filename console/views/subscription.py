@@ -154,7 +154,7 @@ class _Reading:
             places.append((head.read_ledger, head.read_entry))
         try:
             return entries_at(self.log, places)
-        except OffloadUnavailable as error:  # the page must say why its consumers wait
+        except OffloadUnavailable as error:  # the page must say why the consumers wait
             self._trouble = str(error)
             return {}
 

@@ -85,7 +85,7 @@ def _asked(query: QueryDict) -> TopicsAsked:
 
 
 def changed_query(query: QueryDict, **changes: str) -> str:
-    """Return the query string with some values set, or removed if they are empty."""
+    """Return the query string with these values. An empty value removes its name."""
     changed = query.copy()
     for name, value in changes.items():
         if value:

@@ -122,7 +122,7 @@ def _in_zone(text: StrOrPromise) -> str:
 
 
 in_zone = lazy(_in_zone, str)
-"""Add the name of the user's zone to a text, each time it is shown."""
+"""Add the name of the user's zone to a help text, each time the text is shown."""
 
 
 def in_utc(time_ms: int) -> str:

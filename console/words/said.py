@@ -1,4 +1,4 @@
-"""English texts that a page can translate for its reader."""
+"""English strings that a page can translate for its reader."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["Said", "said", "said_many", "spoken"]
 
 
 class Said(str):
-    """A text in English that remembers its message and values, so that `spoken` can translate it.
+    """An English string that remembers its message and values, so that `spoken` can translate it.
 
-    The diagnosis writes these texts, because `/api/v1`, commands and tests need them in English.
+    The diagnosis writes these strings, because `/api/v1`, commands and tests need them in English.
     """
 
     __slots__ = ("many", "message", "number", "values")
@@ -34,7 +34,7 @@ def said_many(one: str, many: str, /, n: int, **values: object) -> Said:
 
 
 def spoken(text: str) -> str:
-    """Return a text in the language of the reader. A name or another plain text does not change."""
+    """Return a string in the language of the reader. A plain string, such as a name, does not change."""
     if not isinstance(text, Said):
         return text
     translated = (

@@ -168,7 +168,7 @@ def standing(
 
 
 def verdict(counts: Mapping[int, tuple[int, str]]) -> Verdict:
-    """Return sentences about the subscriptions that need attention, or one that none is known to be stuck.
+    """Return sentences about the subscriptions that need attention, or one that says that none is known to be stuck.
 
     `counts` has for each state the number of subscriptions, and that number as text.
     """

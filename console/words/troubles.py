@@ -146,7 +146,7 @@ def troubles_of(signs: Signs, *, tick_ms: int) -> dict[Trouble, int | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartHealth:
-    """One of Vela's processes in a word, for a line on the overview. The texts are not translated yet."""
+    """One of Vela's processes in a word, for a line on the overview. The page translates the English texts."""
 
     part: str
     word: str

@@ -120,8 +120,9 @@ class Client:
         memory_limit_bytes: limit for the payloads that wait in all consumers' queues, 0 = no limit. At the limit,
         consumers ask for no more messages, except for one at a time if their queue is empty. Messages that they have
         asked for still arrive.
-        max_uncompressed_bytes: limit for a compressed message or batch. A larger one is discarded without being
-        decompressed, with the reason UncompressedSizeCorruption. Vela's broker accepts no larger ones from producers.
+        max_uncompressed_bytes: limit for the decompressed size of a message or batch. One above the limit is discarded
+        without being decompressed, with the reason UncompressedSizeCorruption. Vela's broker accepts none from
+        producers that is above the default.
         """
         for name, time in {
             "operation_timeout_seconds": operation_timeout_seconds,

@@ -40,7 +40,7 @@ class Column:
 def parse_columns(names: Iterable[str]) -> tuple[Column, ...]:
     """Read the names of columns. Empty and repeated names are ignored.
 
-    Raises ColumnInvalid for a text that names no column, and for more than 8 names.
+    Raises ColumnInvalid for a name that is not a column, and for more than 8 names.
     """
     given = dict.fromkeys(name.strip() for name in names if name.strip())
     if len(given) > MOST_COLUMNS:
@@ -75,7 +75,7 @@ def values_of(columns: Iterable[Column], message: Message, *, has_payload: bool 
 def cells_of(
     columns: Iterable[Column], message: Message, *, has_payload: bool = True
 ) -> tuple[str | None, ...]:
-    """Return a text for each column, cut after 200 characters. None where the message has no value."""
+    """Return each column's value as a string, cut after 200 characters. None where the message has no value."""
     columns = tuple(columns)
     values = values_of(columns, message, has_payload=has_payload)
     return tuple(_text(values[column.name]) if column.name in values else None for column in columns)

@@ -132,7 +132,7 @@ def _compare(operator: Operator, value: object, given: object, text: str) -> boo
 
 
 def _is_equal(value: object, given: object, text: str) -> bool:
-    """Compare values of one type, or a text with the typed text: `42` finds both 42 and "42"."""
+    """Compare values of the same type, or a string with the text that was typed: `42` finds both 42 and "42"."""
     if isinstance(value, str):
         return value in (given, text) if isinstance(given, str) else value == text
     if isinstance(value, bool) or isinstance(given, bool):

@@ -166,7 +166,7 @@ def stored_ledgers(ids: Collection[int], scope: Scope) -> dict[int, StoredLedger
 
 
 def over_letters(name: str) -> str:
-    """Return the text of a query that begins with the sets of dead-letter topics."""
+    """Return the text of a query, with the common table expressions that find the dead-letter topics."""
     return statement("letters", name).format(
         known=statement("letters", "known"), letters=statement("letters", "letters")
     )

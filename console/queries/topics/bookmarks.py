@@ -32,7 +32,7 @@ class BookmarkRow:
     topic_name: str
     id: str  # ledger:entry
     until: datetime | None  # None = until it is deleted
-    is_over: bool  # it has expired and pins nothing
+    is_over: bool  # it has expired and keeps no messages
     who: str
     created_at: datetime
     # The size of the sealed ledgers from the bookmark's ledger on. None = no such ledger is sealed.

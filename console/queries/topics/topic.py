@@ -95,7 +95,7 @@ class SubscriptionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkedPull:
-    """One pull that waits for a message."""
+    """A pull: a pull consumer's request that waits for a message."""
 
     offset: int
     parked_ms: int
@@ -106,9 +106,9 @@ class ParkedPull:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkedQueue:
-    """The pulls that wait at one queue, as the broker last reported them."""
+    """The pulls that wait for messages of one queue, as the broker last reported them."""
 
-    queue: int
+    queue: int  # the partition; 0 for a topic without partitions
     topic_name: str
     pulls: int
     oldest: tuple[ParkedPull, ...]  # at most 50

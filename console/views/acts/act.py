@@ -72,7 +72,7 @@ def apply(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
 @post_only("console:act", "act_id")
 @operator_only
 def refuse(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
-    """Refuse a plan, or withdraw one's own. 409 if it is not planned any more."""
+    """Refuse a plan, or withdraw the user's own. 409 if the act is not planned any more."""
     rights = _found_to_act_on(act_id, rights)[1]
     reason = request.POST.get("why", "").replace("\0", "")[:_LONGEST_REASON]
     try:

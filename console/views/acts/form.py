@@ -28,7 +28,7 @@ __all__ = ["act_form"]
 def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: str) -> HttpResponse:
     """Show the form for one kind of act, filled in from the query string.
 
-    422 if the form is invalid, 409 if the broker refuses to plan it.
+    422 if the form is invalid, 409 if the broker refuses to plan the act.
     """
     form_class = act_forms.get(kind)
     head = subscription_head(topic, name) or partitioned_head(topic, name)

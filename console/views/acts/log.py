@@ -51,7 +51,7 @@ def acts(request: HttpRequest, rights: Rights) -> HttpResponse:
 
 
 def acts_asked(query: QueryDict) -> ActsAsked:
-    """Read the search and the place. Ignore a place that is not a number."""
+    """Read the filters and where the page begins. Ignore a `before` that is not a number."""
     before = query.get("before", "")
     return ActsAsked(
         search=query.get("q", "").replace("\0", "").strip(),

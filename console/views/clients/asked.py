@@ -14,14 +14,14 @@ from console.words.clients import flag_named
 __all__ = ["EVERY_S", "asked_of", "form_of", "key_of", "list_of"]
 
 # Seconds between two refreshes of the page. A client that does nothing, or has just connected, causes no event that
-# would refresh it.
+# would refresh the page.
 EVERY_S = 10
 
 _KEY_DIGITS = 18  # every number of 18 digits fits into the 64 bits of a key
 
 
 def asked_of(query: QueryDict, *, orders: Collection[str], flags: Collection[str]) -> ClientsAsked:
-    """Read the filters, the order and the place. Ignore an unknown order or flag."""
+    """Read the filters, the order and where the page begins. Ignore an unknown order or flag."""
     order, flag = query.get("sort", ""), query.get("flag", "")
     return ClientsAsked(
         topic=_text(query.get("topic", "")),

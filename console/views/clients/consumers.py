@@ -19,7 +19,7 @@ __all__ = ["consumers"]
 @require_safe
 @viewer
 def consumers(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the list. Filters, order and place are in the query string. Two queries."""
+    """Show the list. Filters, order and page are in the query string. Two queries."""
     views = views_of(request, rights)
     if views is not None and views.goes_to:
         return redirect(views.goes_to)

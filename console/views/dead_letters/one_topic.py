@@ -1,4 +1,4 @@
-"""One dead-letter topic: who reads it, the letters that wait by reason, and what to do about them."""
+"""One dead-letter topic: who reads it, the waiting letters grouped by reason, and what to do about them."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class AckSender:
         except ValueError as error:
             raise InvalidConfiguration(str(error)) from None
         self._flush_timer: Timer | None = None
-        self._answer: asyncio.Future[None] | None = None  # the receipt of the collected acks, if awaited
+        self._answer: asyncio.Future[None] | None = None  # of the collected acks, if receipts are on
         self._sending: set[asyncio.Future[None]] = set()  # receipts awaited from the broker
         self._is_closed = False
 

@@ -43,7 +43,7 @@ class AckSide(AckSender):
         """Raises InvalidConfiguration if options are wrong."""
         super().__init__(owner, options, timers)
         self.letters: RedeliveryFilter | None = None
-        """Decides which entries become letters instead of being delivered again; None = no entry does."""
+        """Decides which entries become dead or retry letters instead of being delivered again; None = no entry does."""
         try:
             self._unacked = unacked_tracker(
                 options.ack_timeout_ms,
@@ -58,7 +58,7 @@ class AckSide(AckSender):
         except ValueError as error:
             raise InvalidConfiguration(str(error)) from None
         self._earlier_chunks: dict[Position, list[Position]] = {}
-        """Last chunk → earlier chunks, for messages with a timer or a letter, which know only the last chunk."""
+        """Last chunk → earlier chunks, if a message has a timer or a letter: those know only the last chunk."""
         self._nack_timer: Timer | None = None
         self._nack_due_ms = 0  # when `_nack_timer` runs
         self._unacked_timer: Timer | None = None
@@ -110,7 +110,7 @@ class AckSide(AckSender):
     def redeliver(self, positions: Sequence[Position], *, is_timeout: bool = False) -> None:
         """Request these entries again now; on Exclusive and Failover, all unacked messages.
 
-        Entries that become letters are not requested. If none is left, nothing is sent.
+        Entries that become dead or retry letters are not requested. If none is left, nothing is sent.
         """
         for position in positions:  # a message that is taken later starts a new timeout
             if self._unacked is not None:

@@ -39,7 +39,7 @@ __all__ = ["Connection", "OpenTransport"]
 
 logger = logging.getLogger(__name__)
 
-_SILENT_INTERVALS: Final = 2  # keep-alive intervals without an answer after which a connection counts as dead
+_SILENT_INTERVALS: Final = 2  # keep-alive intervals without any data after which a connection counts as dead
 _CLOSE_TIMEOUT_S: Final = 2.0
 
 OpenTransport = Callable[["Connection"], Awaitable[ByteTransport]]
@@ -61,7 +61,7 @@ class Connection:
         self.pending_lookups = 0
         """Number of lookups that wait for their answer. The lookup service counts them."""
         self.idle_since: float | None = None
-        """Loop time when the connection became unused; None = in use. The pool sets it."""
+        """Loop time when the pool first found the connection unused; None = it was in use at the pool's last look."""
         self.on_lost_callback: Callable[[Connection], None] | None = None
         self._loop = asyncio.get_running_loop()
         self._engine = ClientEngine(client_version=client_version)

@@ -262,7 +262,7 @@ class MultiTopicsConsumer(Consumer):
         await every(consumer.seek(target) for consumer, target in targets)
 
     async def unsubscribe(self, force: bool = False) -> None:
-        """Delete the subscription on every topic, even if that fails on one of them, and close. See `Consumer`."""
+        """Delete the subscription on every topic, even if that fails on one. If none fails, close. See `Consumer`."""
         if self._state.is_over:
             raise AlreadyClosed(f"{self} is closed")
         # After an error, those that have unsubscribed are closed; repeating the call unsubscribes the others.

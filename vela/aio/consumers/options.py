@@ -136,7 +136,7 @@ class ConsumerOptions:
     retry_on_ack_timeout: bool = False
     durable: bool = True  # False: the broker deletes the subscription with its last consumer, as for readers
     start_message_id: MessageId | None = None  # only if not durable
-    letters: LetterBox | None = None  # set by `subscribe` from the options about letters
+    letters: LetterBox | None = None  # set by `subscribe` from the options about dead and retry letters
     # Creates the view of the consumer that a listener on a thread gets.
     listener_view: Callable[[Any, LoopCalls], Any] = ListenerView
     create_topic: bool = True  # let the broker create the topic if it does not exist

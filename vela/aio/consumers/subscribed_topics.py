@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class SubscribedTopics:
-    """Subscribes a consumer to each topic or partition, all of which put their messages into one queue."""
+    """Subscribes a consumer to each topic or partition. All the consumers put their messages into one queue."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class SubscribedTopics:
             await _close_all(made)
             raise
         for each in made:
-            self._client.forget(each)  # `close` closes them
+            self._client.forget(each)  # `close` closes it
             self._consumers[each.topic()] = each
             if self.is_paused is not options.start_paused:  # `pause` or `resume` was called meanwhile
                 (each.pause if self.is_paused else each.resume)()

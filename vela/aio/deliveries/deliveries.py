@@ -261,7 +261,10 @@ class Deliveries:
         self.flow.attached()
 
     async def close(self, deadline: Deadline) -> None:
-        """Drop waiting messages, wake waiting calls, finish the letters and send the collected acks. Safe to repeat."""
+        """Drop waiting messages, wake waiting calls, finish dead and retry letters, and send the collected acks.
+
+        Safe to repeat.
+        """
         self._drop()
         self._intake.close()
         self.flow.close()
