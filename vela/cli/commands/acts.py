@@ -197,7 +197,7 @@ def plan(kind: str, where: str, parameters: tuple[str, ...], subscription: str, 
 def _value(text: str) -> Any:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return text if isinstance(value, float) else value
 
