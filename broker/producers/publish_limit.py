@@ -1,8 +1,8 @@
 """A topic's publish rate: the broker stops reading from a producer that exceeds the rate, until the rate allows more.
 
 The broker stores everything that it has read: nothing is lost or refused. As in Pulsar, the broker stops reading from
-the producer's whole connection, so the other producers on that connection stop too. Connections that send to other
-topics continue.
+the producer's whole connection, so the other producers on that connection stop too. Connections that send only to
+other topics continue.
 """
 
 from __future__ import annotations

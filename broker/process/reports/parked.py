@@ -1,4 +1,4 @@
-"""Store which pulls wait for a message, for the console. Queues that changed are written at most once a second."""
+"""Store which long-poll pulls wait for a message, for the console. Changed queues are written at most once a second."""
 
 from __future__ import annotations
 

@@ -136,8 +136,8 @@ class Flusher:
     async def flush_now(self) -> list[FlushedCursor]:
         """Store all cursors as they are now, and repeat that while the database is unavailable. Safe to cancel.
 
-        Cursors that change meanwhile may stay dirty: under load, some cursor always is. Return the subscriptions whose
-        cursors the database refuses; each of them was tried once more.
+        Cursors that change meanwhile may stay dirty: under load, some cursor is always dirty. Return the subscriptions
+        whose cursors the database refuses; each of them was tried once more.
         """
         tries = list(self._refused)
         while not await self._flush(tries):
@@ -224,7 +224,7 @@ class Flusher:
             return self._put_backs == put_back_before
 
     async def _learn_outcomes(self) -> None:
-        """Advance the epochs of statements whose answer was lost: if the server runs one later, it changes nothing."""
+        """Advance the epochs of statements whose answer was lost: if one runs later, it changes nothing."""
         unknown, self._unknown = self._unknown, {}
         if unknown:
             await self._epochs.advance_or_fence(unknown)
