@@ -86,7 +86,7 @@ class Writer:
             if log.needs_ledger(now_ms, self._segments.open_id):
                 full = self._ready.take_full(self._segments.open_id, now_ms, most=MAX_ROLLS - 1)
                 await self._roll([log, *full], now_ms)
-        except Exception as error:  # no statement has been sent
+        except Exception as error:  # no append has been sent
             self._refuse(log, error)
             return
         finally:

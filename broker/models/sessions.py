@@ -1,6 +1,7 @@
 """Connected producers and consumers.
 
-The tables are UNLOGGED. The broker writes a row at most once a second, and only if it has changed.
+The tables are UNLOGGED. The broker writes a row at most once a second, and only if its topic or subscription has
+changed.
 """
 
 from __future__ import annotations

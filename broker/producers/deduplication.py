@@ -67,8 +67,7 @@ class TopicDeduplication:
     def admit(self, producer: Producer, request: SendRequest) -> bool:
         """Return whether to store a send.
 
-        A send that must not be stored is a repeat. If the first send is already stored, the repeat is answered at once,
-        otherwise together with the first send.
+        A send that must not be stored is a repeat. Its receipt goes out in its turn, once the first send is stored.
         """
         if not self.is_enabled or not producer.is_deduplicated:
             return True

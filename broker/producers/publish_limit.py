@@ -42,7 +42,7 @@ class PublishLimit:
     def of(
         cls, policies: Policies, clock: Clock, call_later: CallLater, *, replaces: PublishLimit | None
     ) -> PublishLimit | None:
-        """Return the limit that these policies set, or None. Release the replaced limit, and continue its count."""
+        """Return the limit that these policies set, or None. Resume the replaced limit's producers; keep its count."""
         messages, size_bytes = policies.publish_rate_messages, policies.publish_rate_bytes
         if replaces is not None:
             replaces.release()

@@ -28,7 +28,7 @@ _SHOWN: Final = 50  # pulls of one queue
 
 
 class ParkedReport:
-    """Writes the queues that changed. If the database is unavailable, the next turn writes their current state."""
+    """Writes the queues that changed. If the database is unavailable, a later turn writes their current state."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Write in-memory state to the tables that the console shows: sessions, pending acks, summaries, delivery stories.
 
-Only changes are written, at most once a second. When the broker loads a topic, it reads only the times of last use from
-these tables.
+Only topics and subscriptions that changed are written, at most once a second. When the broker loads a topic, it reads
+only the times of last use from these tables.
 """
 
 from __future__ import annotations

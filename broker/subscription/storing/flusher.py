@@ -84,7 +84,7 @@ class _Taken:
     """One cursor's part of a flush, with the receipts that wait for it."""
 
     subscription: FlushedCursor
-    flush: CursorFlush | None  # None: collecting the changes failed
+    flush: CursorFlush | None  # None: there are no changes, or collecting them failed
     callbacks: list[DurableCallback]
     is_settled: bool = False
 
@@ -126,7 +126,7 @@ class Flusher:
         self._urgent.set()
 
     def is_settled(self, subscription: FlushedCursor) -> bool:
-        """Return whether this subscription's cursor is stored completely. Always False while a flush runs."""
+        """Return whether this subscription's cursor is stored completely. False while a flush runs or is paused."""
         return not (subscription in self._dirty or subscription in self._refused or self._flushing.locked())
 
     def refusal_of(self, subscription: FlushedCursor) -> RefusedCursor | None:
