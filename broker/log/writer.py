@@ -86,7 +86,7 @@ class Writer:
             if log.needs_ledger(now_ms, self._segments.open_id):
                 full = self._ready.take_full(self._segments.open_id, now_ms, most=MAX_ROLLS - 1)
                 await self._roll([log, *full], now_ms)
-        except Exception as error:  # no statement has been sent
+        except Exception as error:  # no append has been sent
             self._refuse(log, error)
             return
         finally:
@@ -110,7 +110,7 @@ class Writer:
             self._wait_for_commit(log)
 
     def _wait_for_commit(self, log: TopicLog) -> None:
-        """Take the batch that follows back, and copy no other before the one in flight is committed."""
+        """Take back the batch that follows, and copy no other before the one in flight is committed."""
         log.take_back_following()
         if log.in_flight is not None:
             log.in_flight.is_copied = False
@@ -169,7 +169,7 @@ class Writer:
             return None
 
     def _take_following(self, log: TopicLog) -> AppendBatch | None:
-        """Take the next batch of a log that has one in flight, or None if it must wait until that one is committed."""
+        """Take the next batch of a log that has one in flight; None = it must wait until that one is committed."""
         before, now_ms, now_s = log.in_flight, self._clock.now_ms(), time.monotonic()
         if (
             before is None
@@ -205,7 +205,7 @@ class Writer:
     async def _store(self, lane: Lane, batches: dict[TopicLog, AppendBatch]) -> None:
         """Store these batches and settle each one: committed, refused, queued again, or its log fenced.
 
-        A batch that follows another and fails before its turn is not stored, and stays as it is.
+        A batch that follows another and fails before its turn is not stored; `_follow` then takes it back.
         """
         if not batches:
             return

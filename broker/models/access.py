@@ -1,4 +1,4 @@
-"""Who may use the broker's doors: granted permissions, and the tokens that Vela issued or revoked."""
+"""Who may use the broker: granted permissions, and the tokens that Vela issued or revoked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["AccessToken", "GrantedPermission"]
 
 
 class GrantedPermission(models.Model):
-    """One permission of one role. The subject is the last name that is not empty."""
+    """One permission of one role, on the last of tenant, namespace, topic and subscription that is not empty."""
 
     pk = models.CompositePrimaryKey("tenant", "namespace", "topic", "subscription", "role", "permission")
     tenant = models.TextField()

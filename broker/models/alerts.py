@@ -16,7 +16,8 @@ class AlertRule(models.Model):
     name = models.TextField(unique=True)
     measure = models.CharField(max_length=16, choices=[(each.value, each.value) for each in Measure])
     threshold = models.BigIntegerField(null=True)  # in the measure's unit; NULL = the measure has no limit
-    within_ms = models.BigIntegerField(null=True)  # for dead letters: the period whose arrivals count
+    # For dead letters: only those of the last `within_ms` count.
+    within_ms = models.BigIntegerField(null=True)
     # How long a value must be over the limit until the alert fires, and below it until the alert clears.
     for_ms = models.BigIntegerField()
     namespaces = models.TextField()  # *, tenant/* or tenant/namespace

@@ -21,8 +21,8 @@ __all__ = [
 class _StatsPoint(models.Model):
     """The activity of one topic or subscription in one bucket. No row means that nothing changed.
 
-    The key begins with the time, so that appending, rolling up and expiring each touch one end of the index. There are
-    no foreign keys: points of deleted topics and subscriptions expire like the others.
+    The key begins with the time, so that appending, adding up and expiring points each touch one end of the index.
+    There are no foreign keys: points of deleted topics and subscriptions expire like the others.
     """
 
     pk = models.CompositePrimaryKey("at_ms", "topic_id", "subscription_id")
@@ -57,7 +57,7 @@ class StatsPoint10s(_StatsPoint):
 
 
 class StatsPoint60s(_StatsPoint):
-    """Buckets of a minute, rolled up by Celery like the longer ones."""
+    """Buckets of a minute. Celery adds up shorter buckets into these, and into the longer ones."""
 
     class Meta:
         db_table = "vela_stats_point_60s"
@@ -110,7 +110,7 @@ class DeliveryStory(models.Model):
     redelivery_count = models.IntegerField()
     consumer_name = models.TextField()  # "" = the broker itself
     consumer_address = models.TextField()
-    detail = models.TextField()  # the topic to which a letter was written
+    detail = models.TextField()  # the topic to which a dead letter or retry letter was written
     expires_ms = models.BigIntegerField()
 
     class Meta:

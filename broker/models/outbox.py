@@ -13,7 +13,7 @@ class Outbox(models.Model):
     The table has no foreign key, so that publishing a message locks no other row of Vela.
     """
 
-    topic = models.TextField()  # as the publisher wrote it, full or short
+    topic = models.TextField()  # full name; a row that other code inserted may have a short name
     key_hash = models.IntegerField(null=True)
     deliver_at_ms = models.BigIntegerField()  # 0 = at once
     data = models.BinaryField()  # the entry, ready for the log

@@ -1,6 +1,7 @@
 """Connected producers and consumers.
 
-The tables are UNLOGGED. The broker writes a row at most once a second, and only if it has changed.
+The tables are UNLOGGED. The broker writes a row at most once a second, and only if its topic or subscription has
+changed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from django.db.models.functions import Left
 
 __all__ = ["ConsumerSession", "ParkedPulls", "ProducerSession"]
 
-_SORTED_BY = 200  # characters of a name: an index cannot store a text of more than a few kilobytes
+_SORTED_BY = 200  # characters of a name: an index cannot store a string of more than a few kilobytes
 
 
 class ProducerSession(models.Model):
@@ -32,7 +33,7 @@ class ProducerSession(models.Model):
     last_send_ms = models.BigIntegerField()  # 0 = never
     updated_ms = models.BigIntegerField()
     properties = models.JSONField(default=dict)  # as the client sent them; long ones are cut
-    # The client's version of Pulsar's binary protocol; 21 for clients of the other doors.
+    # The client's version of Pulsar's binary protocol; 21 for clients that use another protocol.
     protocol_version = models.IntegerField(db_default=21)
     access_mode = models.CharField(max_length=32, db_default="")
     deduplicated = models.BooleanField(db_default=False)  # the broker drops repeated messages
@@ -89,7 +90,7 @@ class ConsumerSession(models.Model):
     oldest_delivered_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
     properties = models.JSONField(default=dict)  # as the client sent them; long ones are cut
-    # The client's version of Pulsar's binary protocol; 21 for clients of the other doors.
+    # The client's version of Pulsar's binary protocol; 21 for clients that use another protocol.
     protocol_version = models.IntegerField(db_default=21)
 
     class Meta:
@@ -106,7 +107,7 @@ class ConsumerSession(models.Model):
 
 
 class ParkedPulls(models.Model):
-    """The pulls that wait at one queue, which is a topic or a partition. UNLOGGED, and written like sessions."""
+    """The long-poll pulls that wait at one queue: a topic or a partition. UNLOGGED, and written like sessions."""
 
     topic_id = models.BigIntegerField(primary_key=True)
     pulls = models.IntegerField()

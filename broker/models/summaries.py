@@ -133,7 +133,8 @@ class SubscriptionObstacles(models.Model):
     read_fault = models.TextField()  # why the latest read of the log failed; "" = it did not fail
     active_consumer = models.BigIntegerField()  # Failover: key of the active consumer; 0 = none
     first_redeliveries = models.IntegerField()  # redelivery count of the first entry that is not acked
-    key_slot = models.IntegerField()  # the hash slot with the most waiting entries; -1 = none wait
+    # The hash slot with the most waiting entries; -1 = none wait, or no consumer covers the slot.
+    key_slot = models.IntegerField()
     key_consumer = models.BigIntegerField()  # key of the consumer that these entries wait for
     key_waiting_entries = models.BigIntegerField()
     key_is_draining = models.BooleanField()  # that consumer does not own the slot any more

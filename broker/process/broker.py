@@ -1,4 +1,4 @@
-"""One broker process: it builds the parts, starts and stops them, and passes the doors' requests on to them.
+"""One broker process: it builds the parts, starts and stops them, and passes clients' requests on to them.
 
 The file has over 400 lines, so that the wiring of the parts and the order of their start and stop are in one place.
 """

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FullCollections", "peak_memory_bytes"]
 
-YOUNG_OBJECTS: Final = 700  # Python's default: after this many new objects, it looks for cycles among them
+# Python 3.11's default: after this many new objects, the collector looks for cycles among them.
+YOUNG_OBJECTS: Final = 700
 # Python's default is 10, with which a collection of the middle generation takes 4 ms.
 YOUNG_COLLECTIONS: Final = 4
 _NEVER: Final = 1 << 30

@@ -1,4 +1,4 @@
-"""Metrics of topics, subscriptions and namespaces. The name of a series that Pulsar lacks begins with `vela_`."""
+"""Metrics of topics, subscriptions and namespaces. The names of series that Pulsar does not have begin with `vela_`."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DeduplicationFlush", "TopicDeduplication", "mark_of_entry"]
 
-_MOST_BYTES = 2**31 - 1  # no limit on decoding a batch: the door has checked its size
+_MOST_BYTES = 2**31 - 1  # no limit on decoding a batch: its size was checked when it arrived
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class TopicDeduplication:
     def __init__(self, through: Position) -> None:
         self.is_enabled = True
         self.through = through  # the state includes the entries up to here
-        self.stored_through = through  # and the stored state those up to here; a new owner reads the others
+        self.stored_through = through  # the stored state ends here; a new owner reads the newer entries
         self.duplicates = 0  # sends that were not stored again
         self._filter = DuplicateFilter()
         self._seen_ms: dict[str, int] = {}
@@ -67,8 +67,7 @@ class TopicDeduplication:
     def admit(self, producer: Producer, request: SendRequest) -> bool:
         """Return whether to store a send.
 
-        A send that must not be stored is a repeat. If the first send is already stored, the repeat is answered at once,
-        otherwise together with the first send.
+        A send that must not be stored is a repeat. Its receipt goes out in its turn, once the first send is stored.
         """
         if not self.is_enabled or not producer.is_deduplicated:
             return True
@@ -205,7 +204,8 @@ class TopicDeduplication:
     def _mark(self, producer: Producer, request: SendRequest) -> Mark:
         """Return the mark that `mark_of_entry` will find in the stored entry.
 
-        Parse the entry only if it is a batch, or a chunk other than the last: the command may lack their numbers.
+        Parse the entry only if it is a batch, or a chunk other than the last: for these, the command may come without
+        the last sequence id or the chunk id.
         """
         flags = request.flags
         if not flags & FLAG_BATCH and not (flags & FLAG_CHUNK and not flags & FLAG_LAST_CHUNK):

@@ -231,7 +231,8 @@ class _Lane(AwaitedSends):
     async def opened(self) -> OpenedProducer:
         """Return the producer and open it if necessary. Callers get it in the order in which they asked.
 
-        If it cannot be opened, all callers that waited get the error. Otherwise each would wait for `reopen_s` in turn.
+        If it cannot be opened, all callers that waited get the error, so that they do not wait for `reopen_s` one after
+        the other.
         """
         earlier = self._open_error
         async with self._opening:

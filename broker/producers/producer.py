@@ -78,7 +78,7 @@ class Producer:
     ) -> None:
         self.key = key
         self.name = name
-        # Without the schema: it may have a megabyte, and the topic keeps a copy.
+        # Without the schema: it may take a megabyte, and the topic keeps a copy.
         self.request = replace(request, schema=None)
         self.identity = identity
         self.sink = sink
@@ -202,9 +202,9 @@ class Producer:
                 self._topic.remove_producer(self)
 
     def failed(self, request: SendRequest, error: BrokerError) -> None:
-        """Refuse a send that is known not to be stored: the send just made, or all sends of a producer that ends now.
+        """Refuse a send that is known not to be stored: the send just made, or any send of a producer that ends now.
 
-        It has no turn among the receipts, because earlier sends may still wait for theirs.
+        The refusal goes out at once, even if earlier sends still wait for their receipts.
         """
         self.refused(error)
         self._forget(1)
@@ -216,7 +216,7 @@ class Producer:
                 logger.exception("producer %s: writing a refusal failed", self.name, extra=self._log_fields())
 
     def refused(self, error: BrokerError) -> None:
-        """Note for the console why a send was refused, here or at the door."""
+        """Note for the console why a send was refused, here or in `broker/doors`."""
         self.last_error = f"{error.code}: {error}"
         self._topic.producer_refused()
 

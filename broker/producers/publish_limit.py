@@ -1,8 +1,8 @@
 """A topic's publish rate: the broker stops reading from a producer that exceeds the rate, until the rate allows more.
 
 The broker stores everything that it has read: nothing is lost or refused. As in Pulsar, the broker stops reading from
-the producer's whole connection, so the other producers on that connection stop too. Connections that send to other
-topics continue.
+the producer's whole connection, so the other producers on that connection stop too. Connections that send only to
+other topics continue.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PublishLimit:
     def of(
         cls, policies: Policies, clock: Clock, call_later: CallLater, *, replaces: PublishLimit | None
     ) -> PublishLimit | None:
-        """Return the limit that these policies set, or None. Release the replaced limit, and continue its count."""
+        """Return the limit that these policies set, or None. Resume the replaced limit's producers; keep its count."""
         messages, size_bytes = policies.publish_rate_messages, policies.publish_rate_bytes
         if replaces is not None:
             replaces.release()

@@ -1,4 +1,7 @@
-"""The interface between a producer and its door: the request to open it, and the sink that a door implements."""
+"""The interface between a producer and its door, which speaks the client's protocol (`broker/doors`).
+
+It consists of the request to open the producer, and the sink that a door implements.
+"""
 
 from __future__ import annotations
 

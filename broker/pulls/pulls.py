@@ -77,6 +77,6 @@ class Pulls:
         known = self._topics.loaded.get(topic.full)
         if known is None:
             known = self._topics.loaded.get(f"{topic.full}-partition-{queue}")
-        elif queue:  # the topic has no partitions: another topic that is named like one is not its queue
+        elif queue:  # the topic has no partitions: a topic with the name of a partition is not its queue
             return None
         return known if known is not None and known.is_open and self._is_ready() else None

@@ -177,8 +177,8 @@ class PullReader:
     async def _search(self, topic: Topic, ledger: Ledger, offset: int) -> int:
         """Return the id of the entry of this ledger that contains `offset`.
 
-        Interpolation finds it at once if every entry is a single message. Every second probe is in the middle, so that
-        no mixture of batches makes the search slow.
+        Interpolation finds it in three probes if every entry is a single message. Every second probe is in the middle,
+        so that no mixture of batches makes the search slow.
         """
         low, high = 0, ledger.entries - 1
         before, through = ledger.messages_before, ledger.messages_before + ledger.messages

@@ -1,4 +1,4 @@
-"""The values that pulls and the pull door exchange."""
+"""The values that `broker/pulls` and `broker/doors/pull` exchange."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PullStatus(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullAsk:
-    """One pull of one queue."""
+    """One pull: a request for the messages of one queue from an offset."""
 
     topic: TopicName  # the partitioned topic, or the plain one
     queue: int  # the partition; 0 for a topic without partitions

@@ -71,7 +71,7 @@ class Found:
 
     @property
     def match(self) -> Match:
-        """The same match without names."""
+        """The same values without the names."""
         return Match(
             subject=Subject(self.topic_id, self.subscription_id), value=self.value, since_ms=self.since_ms
         )
@@ -128,7 +128,7 @@ class AlertRound:
             return cursor.execute(query("alerts", "matches"), match_parameters(rules, now_ms)).fetchall()
 
     def open(self, now_ms: int) -> list[OpenAlert]:
-        """Return the alerts that wait or fire, and those that cleared within a day and were not notified as cleared."""
+        """Return the alerts that wait or fire, and those cleared in the last day that still need a notification."""
         rows = self._connection.execute(query("alerts", "open"), {"now_ms": now_ms}).fetchall()
         return [
             OpenAlert(

@@ -14,7 +14,7 @@ __all__ = ["Holder", "end_own_holder", "holder", "name_broker", "seen", "stopped
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A process that runs the broker on this database, as the process described itself."""
+    """A process that took the broker lock of this database, as the process described itself."""
 
     host: str
     pid: int

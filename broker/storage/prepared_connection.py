@@ -45,7 +45,7 @@ class PreparedConnection:
         self._names: dict[bytes, bytes] = {}  # statement → its name in the session
         self._prepared = 0
         self._socket: int | None = None  # the file descriptor that the event loop watches
-        # True while the system accepts no more bytes: the event loop then also waits until the system accepts some.
+        # True while the operating system accepts no more bytes: the event loop then also waits until it accepts some.
         self._is_flushing = False
         self._is_cancelled = False
         self._results: list[PGresult] = []
@@ -152,7 +152,7 @@ class PreparedConnection:
         return turn.result()
 
     def _sent(self) -> asyncio.Future[None]:
-        """Send what was asked, and return the future that is done when the server has answered."""
+        """Send the queued bytes, and return the future that is done when the server has answered."""
         loop = asyncio.get_running_loop()
         self._results = []
         self._answered = loop.create_future()
@@ -190,7 +190,7 @@ class PreparedConnection:
             self._lost(error)
 
     def _flush(self) -> None:
-        """Send as much as the system accepts now."""
+        """Send as much as the operating system accepts now."""
         is_full = bool(self._pgconn.flush())
         if is_full == self._is_flushing or self._socket is None:
             return

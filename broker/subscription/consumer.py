@@ -99,7 +99,7 @@ class Consumer(Member):
         dispatch: DispatchConsumer,
         now_ms: int,
     ) -> None:
-        # A schema may have a megabyte, and its topic keeps a copy.
+        # A schema may take a megabyte, and its topic keeps a copy.
         super().__init__(dispatch, replace(request, schema=None), now_ms, address=identity.address)
         self.identity = identity
         self.sink = sink

@@ -1,4 +1,4 @@
-"""The objects that a subscription and its doors exchange: requests, deliveries, and the sink that a door implements.
+"""The objects that a subscription and the doors (`broker/doors`) exchange: requests, deliveries, and a door's sink.
 
 Objects made for every entry are named tuples (see broker/core/entry.py); objects made for a request are frozen
 dataclasses.

@@ -240,7 +240,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def gap(self) -> str:
-        """The missing part of the log, in words. Empty = nothing is missing; else nothing is sent until a move."""
+        """The missing part of the log, in words. Empty = nothing is missing; otherwise nothing is sent until a move."""
         return self._state.gap
 
     @property

@@ -56,8 +56,8 @@ class Command(BaseCommand):
 def _refuse_unusable_database(read_role: str) -> None:
     """Check the database.
 
-    Raises CannotStart if another version of Vela migrated it or migrations are missing, and SettingInvalid if it lacks
-    the role that VELA_READ_ROLE names. The broker's own start reports every other fault.
+    Raises CannotStart if another version of Vela migrated it or migrations are missing, and SettingInvalid if the role
+    that VELA_READ_ROLE names does not exist. The broker's own start reports every other fault.
     """
     with closing(connection), suppress(DatabaseError):
         if refusal := foreign_database():

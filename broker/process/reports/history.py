@@ -53,8 +53,8 @@ class History:
     async def write(self) -> None:
         """Store the bucket that has ended, if one has. Raises psycopg.Error while the database is unavailable.
 
-        Changes between two calls count in the bucket that ended last. While a roll-up has the lock, the bucket is left
-        to the next call.
+        Changes between two calls count in the bucket that ended last. While Celery rolls points up into longer buckets,
+        it has the lock, and the bucket is left to the next call.
         """
         try:
             await self._store()

@@ -1,4 +1,4 @@
-"""Store which pulls wait for a message, for the console. Queues that changed are written at most once a second."""
+"""Store which long-poll pulls wait for a message, for the console. Changed queues are written at most once a second."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHOWN: Final = 50  # pulls of one queue
 
 
 class ParkedReport:
-    """Writes the queues that changed. If the database is unavailable, the next turn writes their current state."""
+    """Writes the queues that changed. If the database is unavailable, a later turn writes their current state."""
 
     def __init__(
         self,

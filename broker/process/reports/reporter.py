@@ -1,7 +1,7 @@
 """Write in-memory state to the tables that the console shows: sessions, pending acks, summaries, delivery stories.
 
-Only changes are written, at most once a second. When the broker loads a topic, it reads only the times of last use from
-these tables.
+Only topics and subscriptions that changed are written, at most once a second. When the broker loads a topic, it reads
+only the times of last use from these tables.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["Reporter"]
 logger = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
-_ANEW_AT_ONCE: Final = 1000  # subscriptions of one report, about 50 ms of work
+_ANEW_AT_ONCE: Final = 1000  # topics and subscriptions of one report, about 50 ms of work
 _JUDGED_AT_ONCE: Final = 1000  # subscriptions of an earlier broker
 _COME_BACK_MS = 60_000  # the time in which clients of an earlier broker connect again
 

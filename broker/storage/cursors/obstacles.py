@@ -53,9 +53,9 @@ async def upsert_departures(connection: Connection, rows: Sequence[DepartureRow]
 
 
 async def broker_ended(connection: Connection) -> None:
-    """Turn the sessions that an earlier broker left behind into departures, and delete all obstacles.
+    """Store the last consumer session of each subscription as a departure, and delete all obstacles.
 
-    Call this before `sessions.forget_all`, which deletes those sessions.
+    An earlier broker left these sessions behind. Call this before `sessions.forget_all`, which deletes them.
     """
     await connection.execute(query("obstacles", "broker_ended"))
 

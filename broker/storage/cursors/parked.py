@@ -1,4 +1,4 @@
-"""Store which pulls wait for a message, for the console."""
+"""Store which long-poll pulls wait for a message, for the console."""
 
 from __future__ import annotations
 

@@ -98,11 +98,11 @@ class TopicSummaryRow(NamedTuple):
     last_append_ms: int
     max_backlog_messages: int
     subscriptions: int  # number of durable subscriptions
-    worst_subscription: str  # the subscription with that backlog; "" = nothing waits
+    worst_subscription: str  # the subscription with the largest backlog; "" = nothing waits
     message_rate_acked: float  # of all its durable subscriptions
     last_used_ms: int
     updated_ms: int
-    state: int | None  # the worst state of its subscriptions; None = it has no subscriptions
+    state: int | None  # the worst state of its durable subscriptions; None = it has none
     state_since_ms: int  # stored only if the state has changed
 
 

@@ -49,8 +49,8 @@ async def add_rows(connection: Connection, ids: Sequence[int], rows: Sequence[St
 def expire(now_ms: int, *, most_rows: int, budget_s: float) -> int:
     """Remove expired rows, and the oldest rows beyond about `most_rows`. Return how many were removed.
 
-    This takes about `budget_s`. Synchronous, because Celery calls it. Every piece is a separate transaction. Safe to
-    repeat.
+    Stops soon after `budget_s`, even if rows are left. Synchronous, because Celery calls it. Each statement is a
+    separate transaction. Safe to repeat.
     """
     ends_s = time.monotonic() + budget_s
     gone = 0

@@ -1,4 +1,4 @@
-"""Surveys in PostgreSQL: the results of first passes of compactions, which a Spark job made."""
+"""Surveys in PostgreSQL: the results of the first passes of compactions, which Spark jobs run."""
 
 from __future__ import annotations
 

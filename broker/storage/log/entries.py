@@ -63,7 +63,7 @@ class AppendRows:
 
     @property
     def can_be_copied(self) -> bool:
-        """Whether these are enough rows for COPY, and only entries."""
+        """Whether there is enough data for COPY, and every row is an entry."""
         return self.size_bytes >= COPY_BYTES and not self.delayed and not self.moved
 
 
@@ -91,9 +91,10 @@ async def append(
 
     `epochs` maps topic ids to epochs. Nothing of the other topics is stored. Calls `copying` when the server has locked
     the owners' rows and takes the rows by COPY. With a `turn`, which only rows that can be copied may have, commits
-    after it is true; if it becomes false, nothing is stored and this raises psycopg.errors.QueryCanceled. Raises
-    psycopg.Error: if the server refuses a row, nothing was stored; if the connection is lost, `is_outcome_unknown` is
-    true for the error. Not safe to cancel, because the outcome would be unknown.
+    only after the turn is true; if the turn becomes false, nothing is stored and this raises
+    psycopg.errors.QueryCanceled. Raises psycopg.Error: if the server refuses a row, nothing was stored; if the
+    connection is lost, `is_outcome_unknown` is true for the error. Not safe to cancel, because the outcome would be
+    unknown.
     """
     if not rows.can_be_copied:
         return await _insert(connection, segment_id, epochs, rows)

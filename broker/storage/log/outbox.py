@@ -24,7 +24,7 @@ class OutboxRow(NamedTuple):
 
 
 async def topics(connection: Connection) -> list[str]:
-    """Return the names of topics that have rows, as their publishers wrote them."""
+    """Return the names of topics that have rows, exactly as the rows have them."""
     cursor = await connection.execute(query("outbox", "topics"))
     return [name for (name,) in await cursor.fetchall()]
 

@@ -2,7 +2,7 @@
 
 An ack is late when the counts of its entry are not in memory: it waits until they are loaded, and every later ack waits
 behind it. An ack that comes during a move of the cursor, or is late when one begins, is put off until the move is over.
-During a reset, a seek or a removal the ack is refused (`ignores_acks`), because such a move forgets which entries are
+During a reset, a seek or a removal an ack is refused (`ignores_acks`), because such a move forgets which entries are
 pending.
 """
 
@@ -213,7 +213,7 @@ class Acks:
     def apply_first_late(self) -> Effects:
         """Apply the ack that has waited longest. Raises IndexMissing while counts are missing: load them, then repeat.
 
-        If a move is under way that keeps pending entries, puts all late acks off. Raises ServiceNotReady if a move has
+        If a move that keeps pending entries is under way, put off all late acks. Raises ServiceNotReady if a move has
         forgotten the pending entries since the ack came.
         """
         state, command = self._state, self._late[0]

@@ -141,7 +141,7 @@ class AskConsumer(NamedTuple):
 
 
 class Watch(NamedTuple):
-    """Call `time_passed` at this time or earlier."""
+    """Call `time_passed` at this time, or earlier if something is due earlier."""
 
     due_ms: int
 

@@ -159,7 +159,7 @@ class SubscriptionMachine:
         return SEND
 
     def gap_found(self, what: str) -> None:
-        """Note that the log lacks an entry: nothing is sent until an act or a seek moves the cursor."""
+        """Note that an entry is missing from the log: nothing is sent until an act or a seek moves the cursor."""
         self.state.gap = what
 
     def topic_ended(self) -> Effects:

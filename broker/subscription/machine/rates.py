@@ -76,7 +76,7 @@ class DispatchLimit:
         """Return the milliseconds that delivery must wait; 0 = something may be sent now. Counts each wait once."""
         wait_ms = max(each.wait_ms(now_ms) for each in (*self._messages, *self._bytes))
         if not wait_ms:
-            self._waits_until_ms = now_ms  # if the clock was set back, it was far in the future
+            self._waits_until_ms = now_ms  # if the clock was set back, the old value was far in the future
         elif self._waits_until_ms <= now_ms:
             self.times += 1
             self._waits_until_ms = now_ms + wait_ms
@@ -91,7 +91,7 @@ class DispatchLimit:
         return min((each.available(now_ms) for each in self._messages), default=2**31)
 
     def sent(self, deliveries: Iterable[Delivery], now_ms: int) -> None:
-        """Count deliveries that are being sent against the limit."""
+        """Count against the limit the deliveries that are being sent."""
         messages = size_bytes = 0
         for entry, _, remaining in deliveries:
             messages += entry.messages if remaining is None else remaining.bit_count()

@@ -195,7 +195,7 @@ class Screening:
     # -- rescheduled by a filter ---------------------------------------------------------------------------------
 
     def _stops_everything(self, later: int) -> bool:
-        """Return whether later entries must wait: always where order is kept, elsewhere beyond MAX_RESCHEDULED."""
+        """Return whether later entries must wait: always on Exclusive and Failover, else beyond MAX_RESCHEDULED."""
         if self._state.dispatcher.replays_unassigned:
             return len(self._state.rescheduled) + later > MAX_RESCHEDULED
         return True

@@ -135,7 +135,7 @@ class State:
         self.waits_for_filter_until_ms = 0
         self.limit: DispatchLimit | None = None  # dispatch rates
         self.counters = Counters()
-        self.gap = ""  # what the log lacks, "" = nothing; else nothing is sent until the cursor is moved
+        self.gap = ""  # what is missing from the log, or ""; if it is not "", nothing is sent until a move
         self.is_terminated = is_terminated  # the topic accepts no more messages
         self.is_paused = False  # whether an operator stopped dispatch; acks still apply
         self.is_deleted = False
@@ -213,8 +213,8 @@ class State:
     def end_of_topic(self) -> Effects:
         """Return the effect that tells consumers that a terminated topic has ended, once everything is acked.
 
-        A consumer that has granted no permits yet is told at its first read, because its client may not know yet that
-        the consumer is attached.
+        A consumer that has granted no permits yet is told after it grants some, because its client may not know yet
+        that the consumer is attached.
         """
         if not self.is_terminated or self.cursor.backlog_messages:
             return ()

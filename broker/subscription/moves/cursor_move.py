@@ -199,7 +199,7 @@ class CursorMove:
             except asyncio.CancelledError:
                 staged.abandon()
                 raise
-            except Exception:  # nothing is stored, and nothing can be any more
+            except Exception:  # nothing is stored, and nothing will be
                 staged.take_back()
                 raise
             if not stored:
@@ -222,8 +222,8 @@ class CursorMove:
     async def delete(self, consumer: Consumer, *, force: bool) -> None:
         """Carry out a client's unsubscribe: delete the subscription and its cursor.
 
-        Writes an act, unless the subscription is a reader's. Raises MetadataInvalid if other consumers are attached,
-        unless `force` is set, SubscriptionBusy during a reset, TopicFenced if another broker has taken the topic, and
+        Writes an act, unless the subscription is a reader's. Raises MetadataInvalid if other consumers are attached
+        and `force` is not set, SubscriptionBusy during a reset, TopicFenced if another broker has taken the topic, and
         PersistenceFailed if the database refuses; the subscription then stays. Not safe to cancel.
         """
         async with self.moving(closes_consumers=True):

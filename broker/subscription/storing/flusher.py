@@ -84,7 +84,7 @@ class _Taken:
     """One cursor's part of a flush, with the receipts that wait for it."""
 
     subscription: FlushedCursor
-    flush: CursorFlush | None  # None: collecting the changes failed
+    flush: CursorFlush | None  # None: there are no changes, or collecting them failed
     callbacks: list[DurableCallback]
     is_settled: bool = False
 
@@ -126,7 +126,7 @@ class Flusher:
         self._urgent.set()
 
     def is_settled(self, subscription: FlushedCursor) -> bool:
-        """Return whether this subscription's cursor is stored completely. Always False while a flush runs."""
+        """Return whether this subscription's cursor is stored completely. False while a flush runs or is paused."""
         return not (subscription in self._dirty or subscription in self._refused or self._flushing.locked())
 
     def refusal_of(self, subscription: FlushedCursor) -> RefusedCursor | None:
@@ -136,8 +136,8 @@ class Flusher:
     async def flush_now(self) -> list[FlushedCursor]:
         """Store all cursors as they are now, and repeat that while the database is unavailable. Safe to cancel.
 
-        Cursors that change meanwhile may stay dirty: under load, some cursor always is. Return the subscriptions whose
-        cursors the database refuses; each of them was tried once more.
+        Cursors that change meanwhile may stay dirty: under load, some cursor is always dirty. Return the subscriptions
+        whose cursors the database refuses; each of them was tried once more.
         """
         tries = list(self._refused)
         while not await self._flush(tries):
@@ -224,7 +224,7 @@ class Flusher:
             return self._put_backs == put_back_before
 
     async def _learn_outcomes(self) -> None:
-        """Advance the epochs of statements whose answer was lost: if the server runs one later, it changes nothing."""
+        """Advance the epochs of statements whose answer was lost: if one runs later, it changes nothing."""
         unknown, self._unknown = self._unknown, {}
         if unknown:
             await self._epochs.advance_or_fence(unknown)
