@@ -172,7 +172,7 @@ def _plain_message_ids(runs: Sequence[PlainRun]) -> pa.Array:
 
 
 def _slices(runs: Sequence[PlainRun], of_batch: Callable[[int], pa.Array]) -> pa.Array:
-    """Return a column for all messages whose values depend only on a batch's size and the message's place in it."""
+    """Return a column for all messages. A value depends only on the batch's size and the message's place in it."""
     return pa.concat_arrays([of_batch(run.batch_size).slice(run.first, run.rows) for run in runs])
 
 
