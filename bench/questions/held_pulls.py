@@ -1,6 +1,6 @@
 """How soon are parked pulls answered when thousands are parked over hundreds of topics?
 
-The broker parks a pull, which means that it does not answer the request, until there is a message for it.
+The broker parks a pull: it leaves the request unanswered until there is a message for it.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class WriteOptions:
     tls_key_file: str
     topic: str | None  # for every row; None = column __topic names it
     write_id: str | None  # of a batch write; repeating it with the same id writes nothing twice
-    exactly_once: bool | None  # None = for streams, and for batch writes with a write_id
+    exactly_once: bool | None  # None = True for streams, and for batch writes with a write_id
     schemas: Mapping[int, Schema]  # of rows with a __schemaVersion, by version; other rows have no schema
     compression: str  # a name of vela.CompressionType, in lower case
     batch_rows: int  # the most rows of an entry

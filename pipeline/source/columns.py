@@ -152,7 +152,7 @@ def _timestamp_us(time_ms: int) -> int | None:
 
 
 def schema_number(version: bytes) -> int | None:
-    """Return the number that the broker gave to the producer's schema; None if it gave none of at most eight bytes."""
+    """Return the broker's number of the producer's schema; None if there is none or it has more than eight bytes."""
     return int.from_bytes(version, signed=True) if 0 < len(version) <= _LONG_BYTES else None
 
 
