@@ -56,7 +56,7 @@ class Channel(VirtualChannel):
 
     @property
     def is_full(self) -> bool:
-        """Whether messages may wait that the worker cannot take yet, because all its tasks are under way."""
+        """Whether there may be messages that the worker cannot take yet, because all its tasks are under way."""
         return bool(self._promising) and not self.qos.can_consume()
 
     def hear(self) -> bool:
@@ -164,7 +164,7 @@ class Transport(VirtualTransport):
         ends_s = monotonic() + (self.patience_s if timeout is None else min(timeout, self.patience_s))
         while True:
             consuming = [channel for channel in self.channels if channel.is_consuming]
-            # Every channel reads its notifications, because none may be left when the wait begins.
+            # Every channel reads its notifications, so that none is left when the wait begins.
             if ready := [channel for channel in consuming if channel.hear()]:
                 try:
                     ready[0].drain_events(callback=self._deliver)

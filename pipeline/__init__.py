@@ -15,7 +15,7 @@ def register(spark: SparkSession) -> None:
 
     Executors need the packages that `vela[pipeline]` depends on (docs/how-to/spark-cluster.md). Safe to repeat.
     """
-    # Imported here, so that `pipeline.java` can name what is missing even if PySpark is not installed.
+    # Imported here, so that `pipeline.__main__` can name what is missing even if PySpark is not installed.
     from pipeline.code_archive import send_code
     from pipeline.data_source import VelaDataSource
 

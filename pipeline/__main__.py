@@ -46,7 +46,7 @@ _JAVA_ENDED: Final = (
 
 
 class _Failed(Exception):
-    """The job failed; the text says why, in one sentence."""
+    """The job failed; the message says why, in one sentence."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -160,7 +160,7 @@ def _run(request: JobRequest, reporter: Reporter) -> dict[str, Any]:
         raise _Failed(_for_job(_sentence(error), find_job(request.job))) from error
     finally:
         for spark in started:
-            with suppress(Exception):  # Java may be gone, and the job's own result or error counts
+            with suppress(Exception):  # Java may be gone; only the job's own result or error matters
                 spark.stop()
 
 

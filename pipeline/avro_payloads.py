@@ -1,6 +1,6 @@
 """Decode Avro payloads into JSON, each with the version of the schema with which it was written.
 
-An Avro payload has no names in it. If it is read with another version, it gives wrong values without an error.
+An Avro payload has no names in it. If it is read with another version, it can give wrong values without an error.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _CONNECT: Final = {
     "keepalives_count": "3",
     "application_name": "vela pipeline",
 }
-# How libpq names a parameter that it does not know, in a URL and in a text of keywords and values.
+# How libpq names a parameter that it does not know, in a URL and in a string of keywords and values.
 _UNKNOWN: Final = re.compile(r'invalid (?:URI query parameter:|connection option) "(?P<name>[^"]*)"')
 
 
@@ -91,7 +91,7 @@ def _conninfo(options: DatabaseOptions, read_only: str) -> str:
                 f"option url has the parameter {unknown['name']!r}, which PostgreSQL does not know: remove or"
                 " correct it"
             ) from None
-        # libpq's other texts quote the URL, and with it the password.
+        # libpq's other messages quote the URL, and with it the password.
         raise InvalidOption(
             "option url is not a PostgreSQL URL of the form postgresql://user@host:5432/database"
         ) from None

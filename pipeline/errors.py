@@ -54,11 +54,11 @@ class TopicNotFound(PipelineError):
 
 
 class SubscriptionNotFound(PipelineError):
-    """A topic of the read has no subscription of that name."""
+    """A topic that is read has no subscription of that name."""
 
 
 class DatabaseUnavailable(PipelineError):
-    """PostgreSQL cannot be reached, refuses the login, is not Vela's, or did not answer in time."""
+    """PostgreSQL cannot be reached, refuses the login or did not answer in time, or the database is not Vela's."""
 
 
 class EntriesMissing(PipelineError):

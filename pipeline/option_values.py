@@ -21,8 +21,7 @@ _TIME_DIGITS: Final = 14  # until the year 5138; today's time in microseconds ha
 
 
 class OptionValues:
-    """Spark's options, in whose names case does not matter. Every method raises InvalidOption and names the
-    option."""
+    """Spark's options. The case of names does not matter. Methods raise InvalidOption, which names the option."""
 
     def __init__(
         self, options: Mapping[str, str], names: Sequence[str], *, ignored: Sequence[str] = ()

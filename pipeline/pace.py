@@ -7,7 +7,7 @@ from typing import Final
 
 __all__ = ["Pace"]
 
-# A task that is further behind than this does not catch up, so that a pause of a minute is not followed by a burst.
+# A task that is behind catches up by at most this much, so that a pause of a minute is not followed by a burst.
 _MOST_LATE_S: Final = 1.0
 
 

@@ -57,7 +57,7 @@ class _CommittedEcho(asyncio.Protocol):
 
 
 def _columns(data: Sequence[bytes], first: int) -> tuple[list[int] | list[bytes], ...]:
-    """Return the values of the statement for rows of the same size, the first of which has the id `first`."""
+    """Return the values of the statement for rows of the same size. The first row has the id `first`."""
     rows = len(data)
     ids = range(first, first + rows)
     return (

@@ -67,7 +67,7 @@ class Lateness:
         return self._received.late_ms
 
     async def has(self, messages: int) -> None:
-        """Wait until this many messages have come in all. Raises PeerFailed when none comes for a minute."""
+        """Wait until this many messages have come in total. Raises PeerFailed when none comes for a minute."""
         self._wanted = messages
         while len(self._received.late_ms) < messages:
             before = len(self._received.late_ms)

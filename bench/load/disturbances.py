@@ -118,7 +118,7 @@ def _drain(port: int, topic: str, subscription: str, entries: int) -> None:
 
 
 def _give_way() -> None:
-    os.setsid()  # `give_way` lowers a session only if this process leads it
+    os.setsid()  # `give_way` lowers a session's priority only if this process leads it
     give_way(_GIVES_WAY)
 
 

@@ -49,7 +49,7 @@ def elsewhere(load: Callable[[], AbstractContextManager[None]], *, gives_way: bo
 
 def _serve(load: Callable[[], AbstractContextManager[None]], pipe: Connection, gives_way: bool) -> None:
     if gives_way:
-        os.setsid()  # `give_way` lowers a session only if this process leads it
+        os.setsid()  # `give_way` lowers a session's priority only if this process leads it
         give_way(_NICENESS)
     with load():
         pipe.send("running")

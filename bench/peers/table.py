@@ -51,7 +51,7 @@ def _server(name: str, answers: Mapping[str, Any]) -> str:
 
 
 def _times(name: str, unit: str, ours: float | None, theirs: float) -> str:
-    """Return how many times as fast as this server Vela is, in words; empty for Vela itself."""
+    """Return Vela's speed as a multiple of this server's, in words; empty for Vela itself."""
     if ours is None or name == _VELA:
         return ""
     return f"{theirs / ours if unit == 'ms' else ours / theirs:.2f} ×"

@@ -32,7 +32,7 @@ _P99 = Goal(at_most=20.0)
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Measure an innocent pair at 1,000 messages a second, first alone, then beside each bad peer in turn.
+    """Measure an innocent producer and consumer at 1,000 messages a second, alone, then beside each bad peer in turn.
 
     The broker's caches are filled first, so that they do not add to its growth.
     """

@@ -1,4 +1,7 @@
-"""How soon are parked pulls answered when thousands are parked over hundreds of topics?"""
+"""How soon are parked pulls answered when thousands are parked over hundreds of topics?
+
+The broker parks a pull: it leaves the request unanswered until there is a message for it.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _GOAL = Goal(at_most=100.0)
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Reset cursors to the beginning: one that has acked everything, then one with as many holes as possible."""
+    """Reset cursors to the beginning: one that has acked everything, then one that has acked every second message."""
     count = setting.sized(1_000_000, 100_000)
     topic = setting.fresh_topic("reset")
     entry = entries.single(os.urandom(PAYLOAD_BYTES))

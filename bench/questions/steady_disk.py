@@ -177,7 +177,7 @@ class _Straggler:
         return cls(topic, producer)
 
     async def send_through(self, count: int) -> None:
-        """Send until `count` messages have been sent in all, and wait for their receipts."""
+        """Send until `count` messages have been sent in total, and wait for their receipts."""
         for sequence_id in range(self.sent, count):
             self._producer.write(commands.send(0, sequence_id, self._entry))
         self.sent = max(self.sent, count)

@@ -23,7 +23,7 @@ _SETTLING_S = 1.0
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Open idle connections of which a hundred ping; then let a thousand clients a second connect and leave."""
+    """Open idle connections, and let a hundred of them ping; then let a thousand clients a second connect and leave."""
     connections = setting.sized(10_000, 2_000)
     allow_files(connections + 1000)
     pid = setting.processes.broker_pid

@@ -60,7 +60,7 @@ def _pip(requirements: Path, *, quietly: bool = False) -> subprocess.CompletedPr
 
 
 def _install_with_uv(requirements: Path) -> bool:
-    """Install with uv. Return False if uv is missing or fails. The caller then runs pip, whose output says why."""
+    """Install with uv. Return False if this fails. The caller then runs pip, whose output says why."""
     if _pip(PROJECT / "requirements" / "uv.txt", quietly=True).returncode != 0:
         return False
     command = [

@@ -50,7 +50,7 @@ def _require_usable_broker(app: Celery) -> None:
         KeyError,
         ImportError,
         AttributeError,
-    ) as error:  # AttributeError: kombu lacks a library
+    ) as error:  # AttributeError: a library is missing
         raise SettingInvalid(
             f"VELA_CELERY_BROKER_URL begins with {scheme!r}, which Celery cannot use ({error}): install the"
             " library for it, or leave the setting empty for PostgreSQL"

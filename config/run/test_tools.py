@@ -10,7 +10,7 @@ from pathlib import Path
 from config.run.bootstrap import apt_install, say
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-NEEDED = {  # programs, any one of which is enough → the Debian package that has it
+NEEDED = {  # alternative programs → a Debian package with such a program
     BROWSERS: "chromium",
     ("java",): "default-jre-headless",
 }

@@ -74,7 +74,7 @@ class Job:
     options: tuple[Option, ...]
     module: str  # in pipeline.jobs, with the function `run`
     one_at_a_time: tuple[str, ...] = ()  # two runs on one topic collide only if these options are also equal
-    schedule_note: str = ""  # a sentence for the plan of a schedule
+    schedule_note: str = ""  # a note for the operator who schedules this job
     corrupt_advice: str = ""  # what to do if an entry cannot be decoded; empty if the job skips such entries
 
     def checked(self, given: Mapping[str, str]) -> dict[str, str]:

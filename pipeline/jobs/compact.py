@@ -116,7 +116,7 @@ def _starts(logs: Sequence[_Log]) -> dict[str, Any]:
 
 
 def _has_news(log: _Log, end: Offset) -> bool:
-    """Return whether entries are stored after the last compaction. The end of an empty log has entry id -1."""
+    """Return whether entries follow those of the last compaction. The end of an empty log has entry id -1."""
     return end.entry_id >= 0 and end.position > log.begin.position
 
 

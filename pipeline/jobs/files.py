@@ -42,7 +42,7 @@ _CSV: Final[dict[str, str | bool | int]] = {
     "ignoreLeadingWhiteSpace": False,
     "ignoreTrailingWhiteSpace": False,
     "maxCharsPerColumn": -1,
-    "nullValue": "\\N",  # an empty text is a value too
+    "nullValue": "\\N",  # an empty string is a value too
 }
 _TIME: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"
 # Values with these characters are written as Base64, because some readers of text files would change them.
@@ -109,7 +109,7 @@ def read_files(spark: SparkSession, paths: Sequence[Path], format_: str) -> Data
 def _require_a_message(path: Path) -> None:
     """Raise InvalidOption if the first line has no column of a message: each line would become an empty message.
 
-    A line that an export wrote may lack a value too, but it always has the topic.
+    A line that an export wrote may have no value either, but it always has the topic.
     """
     with path.open("rb") as file:
         try:
@@ -126,7 +126,7 @@ def _address(path: Path) -> str:
 
 
 def data_files(folder: Path, format_: str) -> list[Path]:
-    """Return the non-empty files of a folder in the order of their names. If `folder` is a file, return only that."""
+    """Return a folder's non-empty files of a format, sorted by name. If `folder` is a file, return only that."""
     suffix = SUFFIXES[format_]
     if folder.is_file():
         return [folder]

@@ -35,7 +35,7 @@ def finished_folder(target: Path) -> Iterator[Path]:
     """Yield a new folder beside `target`, and rename it to `target` if the block succeeds.
 
     A killed process leaves a folder whose name begins with a dot. The next process with this target removes the folder.
-    Raises InvalidOption if the target exists or its folder cannot be written.
+    Raises InvalidOption if the target exists or its parent cannot be written.
     """
     if target.exists():
         raise InvalidOption(f"{target} already exists: choose another name or remove it")

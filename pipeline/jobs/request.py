@@ -46,7 +46,7 @@ class JobRequest:
             raise InvalidOption(f"the request of the worker cannot be read: {error}") from None
 
     def on_executors(self) -> JobRequest:
-        """Return the request for executors: without the address of the database that only the driver uses."""
+        """Return the request for executors, with their address of the database instead of the driver's."""
         return replace(self, url=self.executors_url or self.url)
 
     def source(self, **more: str) -> dict[str, str]:

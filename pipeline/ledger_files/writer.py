@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["verify", "write_ledger"]
 
-# A reader needs memory for one row group at a time. A larger entry gets a separate group.
+# A reader needs memory for one row group at a time. An entry larger than GROUP_BYTES is a group of its own.
 GROUP_BYTES: Final = 1 << 20
 GROUP_ENTRIES: Final = 4096
 

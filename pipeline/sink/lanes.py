@@ -183,7 +183,7 @@ class _Lane:
     entry is sent, the lane keeps its rows, because a producer that is closed after a failure still sends every row it
     was given.
 
-    A producer has one schema, so rows of each version have their own, and an entry has rows of one version.
+    A producer has one schema, so rows of each version have their own producer, and an entry has rows of one version.
     """
 
     def __init__(self, lanes: Lanes, topic: str) -> None:

@@ -47,9 +47,9 @@ class WriteOptions:
     tls_key_file: str
     topic: str | None  # for every row; None = column __topic names it
     write_id: str | None  # of a batch write; repeating it with the same id writes nothing twice
-    exactly_once: bool | None  # None = for streams, and for batch writes with a write_id
+    exactly_once: bool | None  # None = True for streams, and for batch writes with a write_id
     schemas: Mapping[int, Schema]  # of rows with a __schemaVersion, by version; other rows have no schema
-    compression: str  # a name of vela.CompressionType
+    compression: str  # a name of vela.CompressionType, in lower case
     batch_rows: int  # the most rows of an entry
     batch_bytes: int  # the most payload bytes of an entry, unless one row has more
     rows_per_s: int  # the most that each task writes; 0 = any number
@@ -57,7 +57,7 @@ class WriteOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
-        """Read Spark's options, in whose names case does not matter. Raises InvalidOption with the option's name."""
+        """Read Spark's options. The case of names does not matter. Raises InvalidOption, which names the option."""
         values = OptionValues(options, _NAMES, ignored=_SPARKS)
         topic = values.text("topic")
         certificate, key = (

@@ -152,7 +152,7 @@ def _timestamp_us(time_ms: int) -> int | None:
 
 
 def schema_number(version: bytes) -> int | None:
-    """Return the number that the broker gave to the producer's schema; None if it gave none of at most eight bytes."""
+    """Return the broker's number of the producer's schema; None if there is none or it has more than eight bytes."""
     return int.from_bytes(version, signed=True) if 0 < len(version) <= _LONG_BYTES else None
 
 
@@ -172,7 +172,7 @@ def _plain_message_ids(runs: Sequence[PlainRun]) -> pa.Array:
 
 
 def _slices(runs: Sequence[PlainRun], of_batch: Callable[[int], pa.Array]) -> pa.Array:
-    """Return a column for all messages whose values depend only on a batch's size and the message's place in it."""
+    """Return a column for all messages. A value depends only on the batch's size and the message's place in it."""
     return pa.concat_arrays([of_batch(run.batch_size).slice(run.first, run.rows) for run in runs])
 
 

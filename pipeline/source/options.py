@@ -138,7 +138,7 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
-        """Read Spark's options, in whose names case does not matter. Raises InvalidOption with the option's name."""
+        """Read Spark's options. The case of names does not matter. Raises InvalidOption, which names the option."""
         values = OptionValues(options, _NAMES)
         topics, pattern = _topics(values)
         _at_most_one(values, _STARTS)

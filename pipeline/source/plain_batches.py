@@ -1,8 +1,8 @@
 """Batches of plain messages as Arrow arrays, without an object for each message.
 
 A message is plain if it has a payload and a sequence id, and nothing else: no key, no properties, no event time.
-Producers encode it as `size u32 | 0x18 payload size | 0x40 sequence id | payload`, with varints. If all messages of a
-batch have one size, Arrow's kernels cut it; otherwise one loop finds where the payloads are.
+Producers encode it as a group: `size u32 | 0x18 payload size | 0x40 sequence id | payload`, with varints. If all
+messages of a batch have one size, Arrow's kernels cut the batch; otherwise one loop finds where the payloads are.
 """
 
 from __future__ import annotations

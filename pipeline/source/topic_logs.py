@@ -140,7 +140,7 @@ class EntryIndex:
     def totals(self, ledger_id: int, entry_id: int) -> EntryTotals:
         """Return an entry's totals. Raises EntriesMissing if retention trimmed it meanwhile.
 
-        If the entry may be in a file, raises OffloadUnavailable, and InvalidOption if option offloadUrl is missing.
+        For an entry in a file, also raises OffloadUnavailable, and InvalidOption if option offloadUrl is missing.
         """
         known = self._known.get((ledger_id, entry_id))
         if known is None:

@@ -32,7 +32,7 @@ def checksum_ok(entry: bytes) -> bool:
 
 
 def with_checksum(headers_and_payload: bytes) -> bytes:
-    """Make an entry of the data that a producer sent after its SEND command.
+    """Make an entry from the data that a producer sent after its SEND command.
 
     Data with a checksum, right or wrong, stays unchanged. Otherwise this puts magic and CRC in front, because clients
     treat a MESSAGE without them as damaged.

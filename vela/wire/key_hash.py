@@ -1,4 +1,4 @@
-"""Hashes of keys, for partitions, hash slots and ring points, as Pulsar's clients and brokers compute them."""
+"""Hashes for partitions, hash slots and points of hash rings, as Pulsar's clients and brokers compute them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def murmur3_32(data: bytes) -> int:
 
 
 def murmur3_string_hash(text: str) -> int:
-    """Return Murmur3 of the text in UTF-8, without its sign: clients choose partitions by it."""
+    """Return Murmur3 of the text in UTF-8, without its sign: a key's partition is chosen by it."""
     return murmur3_32(text.encode()) & _INT_MAX
 
 
 def java_string_hash(text: str) -> int:
-    """Return Java's `String.hashCode()`, over UTF-16 units, without its sign: clients choose partitions by it."""
+    """Return Java's `String.hashCode()`, over UTF-16 units, without its sign: a key's partition is chosen by it."""
     value = 0
     for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
         value = (31 * value + unit) & _MASK

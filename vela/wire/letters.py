@@ -1,7 +1,7 @@
 """Dead letters and retry letters: the names of their topics, and properties that identify the original message.
 
-These are the rules of Pulsar's clients, without I/O. Vela's client follows them, and so does the broker for its JSON
-sockets.
+These are the rules of Pulsar's clients, without I/O. Vela's client follows them, and so does the broker for consumers
+over WebSocket.
 """
 
 from __future__ import annotations

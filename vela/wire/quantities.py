@@ -82,7 +82,7 @@ def write_size(size_bytes: int) -> str:
 def _sum(
     text: str, units: Mapping[str, int], what: str, examples: str, least: str, *, shown: str = ""
 ) -> int:
-    """Add up the parts of a text. Each unit may occur once."""
+    """Add up the parts of `text`. Each unit may occur once."""
     rest, named = text.strip(), shown or text
     total, at = Fraction(0), 0
     seen: set[int] = set()

@@ -1,6 +1,6 @@
-"""Due times in a timing wheel: scheduling and cancelling cost the same, however many keys there are. It has no clock.
+"""Due times in a timing wheel without a clock. Scheduling and cancelling cost about the same with any number of keys.
 
-The broker uses it for deadlines of deliveries and parked pulls, the client for deadlines of acks.
+The broker uses it for deliveries and waiting pulls, the client for deadlines of acks and for negative acks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TimingWheel(Generic[K]):
         self._tick_ms = tick_ms
         self._due_ms: dict[K, int] = {}
         self._buckets: dict[int, set[K]] = {}  # by tick; empty ones are removed
-        # A heap of ticks. A tick whose bucket is gone stays until it is the first.
+        # A heap of ticks. A tick whose bucket is gone stays at most until it is the first.
         self._next: list[int] = []
 
     def __len__(self) -> int:

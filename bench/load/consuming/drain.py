@@ -18,7 +18,7 @@ _PATIENCE_S = 60.0
 
 
 class _Drain:
-    """Grants permits when half of them are used, and acks in groups, as clients do."""
+    """Renews its permits when half of them are used, and acks in groups, as clients do."""
 
     def __init__(
         self, peer: BinaryPeer, entries: int, *, must_ack: Callable[[int], bool], permits_per_entry: int
@@ -88,7 +88,7 @@ async def drain(
             seen = work.received
             peer.check()
         seconds = time.perf_counter() - began
-        await peer.acked([work.last])  # once more: the answer comes when all are durable
+        await peer.acked([work.last])  # perhaps once more: the answer comes when all acks are durable
         return entries / seconds
     finally:
         peer.close()

@@ -80,9 +80,9 @@ async def holed_drain(
 ) -> tuple[float, str]:
     """Receive the topic's first `holed` messages and ack every second one, or all; then time the rest.
 
-    All of the rest but the last message is acked as it comes. Return its messages per second, from the first permit to
-    the last message, and their CPU time in words. Raises PeerFailed if a message is missing or out of order, or if the
-    messages left unacked are not the intended ones.
+    Of the rest, each message but the last is acked as it comes. Return the rest's messages per second, from the first
+    permit to the last message, and the CPU time per message in words. Raises PeerFailed if a message is missing or out
+    of order, or if the messages left unacked are not the intended ones.
     """
     peer = await BinaryPeer.connect(port)
     try:

@@ -23,7 +23,7 @@ _HELD: Final = 1000  # pending messages at which a consumer that acks at random 
 
 @dataclass(slots=True)
 class _Backlog:
-    """What all consumers together must see: every number once, each key's in order."""
+    """What all consumers together must see: every number once, and the numbers of each key in order."""
 
     messages: int
     keys: int  # 0 = messages may come in any order
@@ -53,7 +53,7 @@ class _Backlog:
 
 
 class _Consumer:
-    """Grants permits when half of them are used, and acks in groups, as clients do, but not the last message."""
+    """Renews its permits when half of them are used, and acks in groups, as clients do, but not the last message."""
 
     def __init__(
         self, peer: BinaryPeer, backlog: _Backlog, permits: int, chance: random.Random | None

@@ -1,7 +1,8 @@
 """100,000 topics with ten subscriptions each, written straight into Vela's tables, as an old installation has them.
 
 The rows are those that lists and pages read: names, cursors, summaries with every state, sessions and an hour of
-points. The topics are empty and nobody is connected: making a million subscriptions through clients takes hours.
+points in charts. The topics are empty and nobody is connected: making a million subscriptions through clients takes
+hours.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ _HEAD_END: Final = b"\r\n\r\n"
 
 
 class PullWaiter(asyncio.Protocol):
-    """Waits for a topic's next messages until it is closed; `on_payload` gets each payload."""
+    """Pulls a topic's messages, and waits for new ones, until it is closed; `on_payload` gets each payload."""
 
     def __init__(self, port: int, topic: str, on_payload: Callable[[bytes], None]) -> None:
         self.failure: PeerFailed | None = None

@@ -1,4 +1,7 @@
-"""How much do a hundred thousand ack holes slow down a consumer that receives the messages after them?"""
+"""How much do a hundred thousand ack holes slow down a consumer that receives the messages after them?
+
+An ack hole is an unacked message before an acked one.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from bench.setting import Setting
 __all__ = ["ask"]
 
 _GOAL = Goal(at_least=90.0)
-_HELD_BACK = 200_000  # messages of which every second one is acked
+_HELD_BACK = 200_000  # messages; every second one is acked
 
 
 def ask(setting: Setting) -> list[Figure]:

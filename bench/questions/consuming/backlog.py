@@ -17,7 +17,7 @@ __all__ = ["ask"]
 
 PAYLOAD_BYTES = 100
 _GOAL = Goal(at_least=150_000.0)
-_RECEIVER_QUEUE = 10_000  # messages; with the default of 1,000 one full batch is the whole window
+_RECEIVER_QUEUE = 10_000  # messages; with the default of 1,000, one full batch is the whole window
 
 
 def ask(setting: Setting) -> list[Figure]:

@@ -20,7 +20,7 @@ __all__ = ["ask"]
 
 PAYLOAD_BYTES = 100
 _GOAL = Goal(at_least=100_000.0)
-_QUEUE = 10_000  # messages; with the default of 1,000 one full batch is the whole window
+_QUEUE = 10_000  # messages; with the default of 1,000, one full batch is the whole window
 _AIO = "vela.aio, async for"
 
 

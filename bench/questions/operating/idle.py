@@ -15,7 +15,7 @@ __all__ = ["ask"]
 
 _RUN_S = 60.0
 _QUICK_RUN_S = 10.0
-_SETTLED_S = 20.0  # until the start, the first rounds of upkeep and PostgreSQL's first checkpoint are over
+_SETTLED_S = 20.0  # until the start and the first rounds of upkeep are over
 _QUICK_SETTLED_S = 5.0
 _TOPICS = 10
 _PAYLOAD_BYTES = 1024

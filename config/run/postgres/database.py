@@ -52,9 +52,9 @@ def refuse_unusable_url(url: str) -> None:
 
 
 def without_password(said: str, url: str) -> str:
-    """Return a text without the password of a URL, in plain letters and as the URL writes it.
+    """Return `said` without the password of a URL, in plain letters and as the URL writes it.
 
-    A short password is hidden only in a URL and in quotation marks. Anywhere else its letters are parts of other words.
+    A short password is hidden only in a URL and in quotation marks. Anywhere else its letters may be part of a word.
     """
     written = urlsplit(url).password or ""
     for password in {written, unquote(written)} - {""}:

@@ -1,4 +1,4 @@
-"""The handshake of two peers before they exchange commands: its version and its states."""
+"""The handshake of two peers before they exchange other commands: its version and its states."""
 
 from __future__ import annotations
 

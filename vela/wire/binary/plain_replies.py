@@ -1,6 +1,6 @@
 """Reads MESSAGE and SEND_RECEIPT by hand, in the shape in which brokers write them.
 
-Counting frame and engine, a MESSAGE costs 1.45 µs instead of 2.75 µs, and a SEND_RECEIPT 1.5 µs instead of 2.35 µs.
+Including frame decoder and engine, a MESSAGE costs 1.45 instead of 2.75 µs, a SEND_RECEIPT 1.5 instead of 2.35 µs.
 Replies of any other shape (fields in another order, optional fields, negative numbers) are left to `reply_decoding`.
 """
 
@@ -16,7 +16,7 @@ __all__ = ["plain_reply"]
 _MESSAGE: Final = b"\x08\x09\x4a"  # type = MESSAGE, then field 9
 _RECEIPT: Final = b"\x08\x07\x3a"  # type = SEND_RECEIPT, then field 7
 _LONGEST: Final = 56  # bits before the ninth byte; a longer varint is a negative number or invalid
-_new: Final = tuple.__new__  # makes a named tuple faster than the tuple's own constructor
+_new: Final = tuple.__new__  # makes a named tuple faster than the named tuple's constructor
 
 
 def plain_reply(frame: Frame) -> Message | Receipt | None:

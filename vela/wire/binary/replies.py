@@ -130,8 +130,8 @@ class Located:
     request_id: int
     url: str | None  # pulsar://host:port
     url_tls: str | None  # pulsar+ssl://host:port
-    redirect: bool  # ask there, do not connect for the topic yet
-    authoritative: bool  # repeat it in the lookup at `url`
+    redirect: bool  # repeat the lookup at `url`, do not connect for the topic yet
+    authoritative: bool  # repeat this value in the lookup at `url`
     proxy_through_service_url: bool  # connect to the service URL and name `url` in CONNECT
 
 

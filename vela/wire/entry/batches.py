@@ -1,7 +1,8 @@
 """Splits the payload of a batch into its messages.
 
-A producer's batches are mostly long runs of groups that differ only in payload and sequence id. One `struct` cuts a run
-in C. For a message of 100 bytes this takes 0.45 µs. Parsing every SingleMessageMetadata would take 2.6 µs.
+The payload has a group for each message: size u32, SingleMessageMetadata, the message's payload. A producer's batches
+are mostly long runs of groups that differ only in payload and sequence id. One `struct` cuts a run in C. For a message
+of 100 bytes this takes 0.45 µs. Parsing every SingleMessageMetadata would take 2.6 µs.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _new: Final = tuple.__new__  # saves 0.25 µs a message, compared with the named
 
 
 class Message(NamedTuple):
-    """One message of an entry. A named tuple because batches make thousands of them (0.4 µs against 1.3 µs)."""
+    """One message of an entry. A named tuple (0.4 µs), not a frozen dataclass (1.3 µs): batches have thousands."""
 
     payload: bytes
     properties: dict[str, str]

@@ -101,7 +101,7 @@ def encode_batch(
     compression: Compression = Compression.NONE,
     key: str | None = None,
 ) -> bytes:
-    """Encode the messages as one entry. Their sequence ids count from `sequence_id`.
+    """Encode the messages as one entry. Their sequence ids count up from `sequence_id`.
 
     For key-based batching: `key` becomes the key of the whole entry, and Key_Shared routes by it.
     Raises ValueError if there are no messages.

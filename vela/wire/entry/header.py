@@ -22,7 +22,7 @@ FRAME_PADDING_BYTES: Final = 10 * 1024
 _U32: Final = struct.Struct(">I")
 _METADATA_OFFSET: Final = PREFIX_BYTES + 4
 _parse: Final = MessageMetadata.FromString  # looking it up on the class each time costs 0.2 µs more
-# of a batch: size u32, and the two bytes of payload_size, its required field
+# In a batch, a message takes at least its metadata's size (u32) and the one required field, payload_size (2 bytes).
 _SMALLEST_GROUP_BYTES: Final = 6
 
 

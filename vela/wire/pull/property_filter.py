@@ -62,7 +62,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
 
 
 class _Parser:
-    """Recursive descent; each method returns a function from properties to true, false or unknown (None)."""
+    """Recursive descent; a condition becomes a function from properties to true, false or unknown (None)."""
 
     def __init__(self, tokens: list[tuple[str, str]]) -> None:
         self._tokens = tokens

@@ -1,6 +1,6 @@
 """A pull as the client writes it, and its answer as the client reads it.
 
-It uses Python's own json, because the client does not depend on msgspec.
+This module uses Python's own json, because the client does not depend on msgspec.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def pull_query(
     property_filter: str = "",
     hold_ms: int = 0,
 ) -> str:
-    """Return the percent-encoded query of a pull. With `hold_ms` 0 the broker does not park it."""
+    """Return the percent-encoded query of a pull. With `hold_ms` 0 the broker answers without waiting for messages."""
     parameters: dict[str, str | int] = {"offset": offset, "queue": queue, "max_messages": max_messages}
     if tags not in ("", "*"):
         parameters["tags"] = tags
