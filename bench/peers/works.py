@@ -205,7 +205,7 @@ WORKS: Final[Mapping[str, Work]] = {
         needs_batches=True,
     ),
     "publish-100-apart": Work(
-        title="publish, 100 B, batched, 2 producers of a topic each",
+        title="publish, 100 B, batched, 2 producers, one topic each",
         unit="msg/s",
         run=_publish(100, is_batched=True, producers=2, has_topics_apart=True),
         needs_batches=True,
@@ -220,7 +220,7 @@ WORKS: Final[Mapping[str, Work]] = {
         needs_batches=True,
     ),
     "publish-1k-apart": Work(
-        title="publish, 1 KB, batched, 2 producers of a topic each",
+        title="publish, 1 KB, batched, 2 producers, one topic each",
         unit="msg/s",
         run=_publish(1024, is_batched=True, producers=2, has_topics_apart=True),
         needs_batches=True,
@@ -266,7 +266,7 @@ WORKS: Final[Mapping[str, Work]] = {
         needs_websocket=True,
     ),
     "websocket-fan-out": Work(
-        title="WebSocket, 64 B to 5 subscriptions, in sum",
+        title="WebSocket, 64 B to 5 subscriptions, in total",
         unit="msg/s",
         run=_websocket_fan_out,
         needs_websocket=True,

@@ -62,5 +62,5 @@ def _figure(
         unit="msg/s",
         runs=tuple(runs),
         goal=goal,
-        note=f"{how}; delivered in sum; {note} out",
+        note=f"{how}; delivered in total; {note} out",
     )
