@@ -1,7 +1,7 @@
 """Requests that are parked until a message arrives or their time is over, modelled on RocketMQ's suspend table.
 
-No clock and no connection inside: the caller answers the requests that a method returns. A notification runs without
-an await, so no message can arrive between "nothing found" and "parked".
+No clock and no connection inside: the caller answers the requests that a method returns. The caller looks for messages
+and parks without an await in between, so no message can arrive between "nothing found" and "parked".
 """
 
 from __future__ import annotations

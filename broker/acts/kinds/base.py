@@ -232,7 +232,7 @@ class ActKind(ABC, Generic[P]):
     async def plan(self, context: ActContext, given: P) -> Plan:
         """Return what the act would do, and change nothing.
 
-        Raises BrokerError, with a text for the user, to refuse the act.
+        Raises BrokerError, with a message for the user, to refuse the act.
         """
 
     @abstractmethod

@@ -67,7 +67,7 @@ class DirectKind(ActKind[P]):
         return self._planned(await self.measure(context, given))
 
     async def already_done(self, context: ActContext) -> Effect | None:
-        """Return the effect if an earlier broker did all of the act and died before it stored the result."""
+        """Return the effect if nothing is left to do, for example because a broker died before it stored the result."""
         return None
 
     async def apply(self, context: ActContext, given: P) -> Mapping[str, Any]:
@@ -203,7 +203,7 @@ class _Measured(NamedTuple):
 
     part: Part
     effect: Effect
-    is_done: bool  # an earlier broker did this part and died
+    is_done: bool  # `already_done` found that nothing is left to do
 
     @property
     def planned(self) -> Mapping[str, Any]:

@@ -109,7 +109,7 @@ def version_number(data: bytes) -> int:
 
 
 def key_and_value(schema: SchemaDefinition) -> tuple[SchemaDefinition, SchemaDefinition]:
-    """Return the two schemas in a KeyValue schema. Raises IncompatibleSchema if it lacks one, or a type is unknown."""
+    """Return the two schemas in a KeyValue schema. Raises IncompatibleSchema if one is missing or of unknown type."""
     parts: list[SchemaDefinition] = []
     offset = 0
     for part in ("key", "value"):

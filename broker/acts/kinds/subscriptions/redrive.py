@@ -273,8 +273,8 @@ class _Work:
 def _planned_namespaces(context: ActContext, given: RedriveWhat) -> frozenset[str]:
     """Return the namespaces that the redrive may publish to.
 
-    A letter's producer decides which original topic the letter names, and the operator's rights were checked only for
-    the namespaces in the plan. So a letter that the plan did not read cannot add a namespace.
+    The producer of a dead letter decides which original topic the letter names, and the operator's rights were checked
+    only for the namespaces in the plan. So a letter that the plan did not read cannot add a namespace.
     """
     named = [context.act.topic_name, *(context.act.plan or {}).get("targets", ())]
     if given.to_topic is not None:
