@@ -78,7 +78,7 @@ class ActExpired(BrokerError):
 class PartlyDone(BrokerError):
     """An act on several partitions was stopped by an error after it had changed some of them.
 
-    `result` has the outcome on each partition. To do the rest, repeat the request.
+    `result` has the outcome on each partition, or is empty. To do the rest, repeat the request.
     """
 
     code = "PartlyDone"

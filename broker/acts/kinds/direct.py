@@ -1,4 +1,4 @@
-"""Acts that the undo act does not cover: each kind says in `no_undo` whether and how you can reverse it.
+"""Acts that the undo act does not cover: each kind says in `no_undo` whether and how you can reverse its acts.
 
 Plan and apply both call `measure`.
 """
@@ -37,7 +37,7 @@ class Effect:
     pinned: Mapping[str, object] | None = None  # data that apply reads from the plan and does not compute
     # The standing of the cursors that the act deletes. The act loses the messages that they have not acked.
     standing: Standing | None = None
-    published_per_s: float = 0.0  # messages for these cursors
+    published_per_s: float = 0.0  # messages published for these cursors
 
     def to_json(self) -> dict[str, object]:
         """Return the effect in the form stored in plans and results."""

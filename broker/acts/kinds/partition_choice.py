@@ -23,7 +23,7 @@ _SHAPE: Final = re.compile(r"\s*[0-9]{1,5}(\s*-\s*[0-9]{1,5})?\s*(,\s*[0-9]{1,5}
 def chosen_partitions(raw: Mapping[str, Any]) -> tuple[int, ...] | None:
     """Return the partitions that an act's parameters name, in order; None if they name none.
 
-    Raises ActInvalid if the text does not have the shape of PARTITIONS_SCHEMA's example, or names too many.
+    Raises ActInvalid if the parameter is not of the form 0,2,5-7, or names too many partitions.
     """
     text = raw.get(PARTITIONS)
     if text is None:

@@ -65,7 +65,7 @@ class SchemaDefinition:
     def is_same(self, other: SchemaDefinition) -> bool:
         """Return whether both schemas mean the same.
 
-        Names do not count, and properties only for a KeyValue: its encoding, and the types of its parts.
+        Names do not count. Properties count only for a KeyValue: its encoding, and the types of its parts.
         """
         if self.type is not other.type or self.data != other.data:
             return False

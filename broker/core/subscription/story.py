@@ -2,8 +2,8 @@
 
 The same event of neighbouring entries becomes one row, so if a consumer gets and acks 1,000 messages in order, there
 are two rows. A row that grows has the times of its first and its last entry. To read the rows of one entry in the right
-order, sort acks by `until_ms` and all other rows by `at_ms`. This works because a return ends all rows that could still
-grow.
+order, sort acks by `until_ms` and all other rows by `at_ms`. This works because all rows stop growing when entries come
+back.
 
 This file has over 400 lines because every event changes the same state: the rows that grow, the entries that came back
 and the runs that were sent.

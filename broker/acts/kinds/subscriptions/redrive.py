@@ -1,8 +1,9 @@
 """Redrive: publish the messages of a dead-letter topic to their original topics, or to one topic that you name.
 
-Each message is published before it is acknowledged, so none is lost. After a crash or a failed acknowledgement, the
-messages of one piece (at most 100) may be published twice. The counts are stored after each piece. If the broker stops
-during a redrive, the next broker process resumes it with the messages that are still unacknowledged.
+Each message is published before it is acknowledged, so none is lost. A redrive sends its messages in pieces of at most
+100. After a crash or a failed acknowledgement, the messages of one piece may be published twice. The counts are stored
+after each piece. If the broker stops during a redrive, the next broker process resumes it with the messages that are
+still unacknowledged.
 """
 
 from __future__ import annotations
