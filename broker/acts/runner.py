@@ -246,7 +246,7 @@ class ActRunner:
             await store.wake_requester(connection, act.act_id)
 
     async def _resume(self) -> None:
-        """Continue the long work of an earlier broker, and end the client commands, evictions and expiries it left.
+        """Continue an earlier broker's long work, and end the client commands, evictions and expiries it left open.
 
         Later calls do nothing.
         """

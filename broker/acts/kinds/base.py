@@ -198,7 +198,7 @@ class ActKind(ABC, Generic[P]):
     # If planning raises one of these errors on a partition, an act on several partitions leaves this partition out.
     leaves_out: ClassVar[tuple[type[ActInvalid], ...]] = (NoSubscription,)
     parameters: type[P]
-    # Parameters that make up a message. Until the message is published, the act stores it apart from its parameters.
+    # Parameters that make up a message. Until it is published, the act stores them apart from its other parameters.
     of_message: ClassVar[frozenset[str]] = frozenset()
 
     def message_of(self, given: P) -> bytes | None:

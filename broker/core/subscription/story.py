@@ -69,7 +69,7 @@ class _Broker:
 
 
 class _Sent:
-    """A run of entries sent to one consumer of an order-keeping subscription. Its dispatcher keeps no pending acks."""
+    """A run of entries sent to one consumer on Exclusive or Failover, whose dispatchers keep no pending acks."""
 
     __slots__ = ("at_ms", "consumer", "first", "last", "ledger_id", "until_ms")
 
