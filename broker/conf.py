@@ -576,7 +576,7 @@ class BrokerSettings(AccessSettings):
 
     @property
     def history_kept_ms(self) -> Mapping[int, int]:
-        """How long points of charts are kept, in milliseconds, by the length of their bucket in seconds."""
+        """How long points of charts are kept, in milliseconds, by the number of seconds that a point covers."""
         hour_ms = 3_600_000
         return {
             10: self.history_10s_hours * hour_ms,

@@ -1,8 +1,8 @@
-"""One heap and one timer for everything with a due time: deliveries to repeat, delayed messages, parked pulls.
+"""One heap and one timer for everything with a due time: deliveries to repeat, delayed messages, waiting HTTP pulls.
 
 The timer is finer than Celery's tick. Both call `run_due`, which is safe to repeat; either alone is enough. The tick
-also names the parts that it found due in PostgreSQL, and `run_due` runs these parts too, even if the heap lacks them.
-VELA_WHEEL=0 switches the timer off.
+also names the parts that it found due in PostgreSQL, and `run_due` runs these parts too, even if they are not in the
+heap. VELA_WHEEL=0 switches the timer off.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _AGAIN_AFTER_ERROR_MS: Final = 1000
 
 
 class Timed(Protocol):
-    """A part with a due time: a subscription, a topic's delayed messages, the parked pulls."""
+    """A part with a due time: a subscription, a topic's delayed messages, the waiting HTTP pulls."""
 
     def run_due(self, now_ms: int) -> int:
         """Do the work that is due and return the number of entries affected. Safe to repeat."""

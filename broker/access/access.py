@@ -202,7 +202,7 @@ class Access:
         return self._authentication.issuers.states()
 
     def _recheck(self) -> None:
-        """Let every open connection check its client again, some of them now and others in later turns of the loop."""
+        """Let every open connection check its client again, up to 100 in each iteration of the event loop."""
         is_under_way = bool(self._to_recheck)
         self._to_recheck = deque(self._sessions)
         if not is_under_way:

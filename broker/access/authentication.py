@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["TLS_METHOD", "Authentication"]
 
 TLS_METHOD: Final = "tls"
-# The number of tokens to remember. Each pull sends its token again, and verifying a token is slow.
+# The number of tokens to remember. Each HTTP request sends its token again, and verifying a token is slow.
 VERIFIED_TOKENS: Final = 1024
 # A longer token is refused before the broker reads its JSON, because reading that much JSON takes long.
 MAX_TOKEN_BYTES: Final = 64 * 1024
@@ -116,7 +116,7 @@ class Authentication:
             self._passwords.stop()
 
     def _token(self, data: bytes, now_ms: int) -> Principal | None:
-        data = data.strip()  # otherwise one token with more and more spaces behind it would fill `_verified`
+        data = data.strip()  # otherwise one token with more and more spaces after it would fill `_verified`
         principal = self._verified.get(data)
         if principal is not None and not principal.has_expired(now_ms):
             return principal

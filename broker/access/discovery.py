@@ -58,7 +58,7 @@ def _scheme(url: str) -> str:
 
 
 def _document(client: httpx.Client, url: str, timeout_s: float) -> dict[str, Any]:
-    """Fetch a JSON object. Raises IssuerAway if there is none, if it is too large, or after twice the timeout."""
+    """Fetch a JSON object. Raises IssuerAway if there is none, or if it is too large or arrives too slowly."""
     until_s = time.monotonic() + 2 * timeout_s
     content = bytearray()
     try:

@@ -89,14 +89,17 @@ class Issuers:
     def verify_blocking(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal:
         """Do what `verify` does, outside an event loop.
 
-        Reads the keys only if it is time, or if the token's key is missing. Raises AuthenticationFailed if the token is
-        not valid.
+        Reads the keys only if they are due, or if the token's key is missing. Raises AuthenticationFailed if the token
+        is not valid.
         """
         self._issuers[origin.issuer].refresh_for(origin)
         return self._verified(token, origin, now_ms)
 
     def turn(self) -> bool:
-        """Begin to read the keys that are due. Return whether an issuer's keys have changed since the last call."""
+        """Begin to read the keys that are due.
+
+        Return whether an issuer's keys have changed, or have become too old to use, since the last call.
+        """
         for each in self._issuers.values():
             if each.is_due():
                 self._refresh(each.url)
@@ -197,7 +200,7 @@ class _Issuer:
             self._refresh()
 
     def refresh_for(self, origin: TokenOrigin) -> None:
-        """Read the keys if it is time, or if the token's key is missing. Waits if another thread is reading them."""
+        """Read the keys if they are due, or if the token's key is missing. Waits if another thread is reading them."""
         if self.key(origin) is not None and not self.is_due():
             return
         with self._lock:

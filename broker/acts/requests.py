@@ -211,7 +211,8 @@ def apply(
     is the id of the act with the new preview.
 
     Raises ActRefused if the act is not planned or the number is out of range. Also raises it if the namespace asks for
-    a second person and `who` is not one, or if it is protected and neither the plan nor this call has a reason.
+    a second person and `who` is not one, or if the namespace is protected and neither the plan nor this call has a
+    reason.
     """
     if allowed_drift_messages is not None and not 0 <= allowed_drift_messages <= MOST_DRIFT_MESSAGES:
         raise ActRefused(

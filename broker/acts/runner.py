@@ -138,7 +138,7 @@ class ActRunner:
             answer.set_exception(refusal)
 
     async def _carry_out_or_refuse(self, act: store.WaitingAct) -> BrokerError | None:
-        """Answer an act. Return the error if the act was refused, expired or was only partly done, else None."""
+        """Answer an act. Return the error if the act was refused, expired, failed or was partly done, else None."""
         # An act with progress never expires: an earlier broker may have done its work without storing the result.
         if act.waited_s > self._expiry_s and act.progress is None:
             expired = ActExpired("no broker answered in time; plan it again")
@@ -150,7 +150,7 @@ class ActRunner:
             if isinstance(error, ActConflict) and error.preview is not None:
                 await self._replan(act, error, error.preview)
             else:
-                # A refusal never changes anything, but a send of unknown outcome may have.
+                # A refused act has changed nothing. After these two errors, something may have changed.
                 state = "failed" if isinstance(error, SendOutcomeUnknown | PartlyDone) else "refused"
                 await self._finish(act, state=state, error=str(error), error_code=error.code)
             return error
@@ -246,7 +246,7 @@ class ActRunner:
             await store.wake_requester(connection, act.act_id)
 
     async def _resume(self) -> None:
-        """Continue the long work of an earlier broker, and end the client commands, evictions and expiries it left.
+        """Continue an earlier broker's long work, and end the client commands, evictions and expiries it left open.
 
         Later calls do nothing.
         """

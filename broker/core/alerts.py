@@ -23,7 +23,7 @@ __all__ = [
 
 SUBJECTS_MOST: Final = 200  # subscriptions or topics that one rule watches at a time, the worst first
 ATTEMPTS_MOST: Final = 8  # attempts to send one notification, over about half an hour
-_LONGEST_GAP_MS: Final = 60_000  # between two rounds; what happened in a longer gap is unknown
+_LONGEST_GAP_MS: Final = 60_000  # between two evaluations (rounds); what happened in a longer gap is unknown
 _NOTIFY_EVERY_MS: Final = 15_000
 _FIRST_RETRY_S: Final = 15
 _LONGEST_RETRY_S: Final = 3600
@@ -138,8 +138,8 @@ def next_alert(
 ) -> Alert | None:
     """Return the alert after this round. It fires after `for_ms` over the limit, and clears after `for_ms` below it.
 
-    Returns None if the alert has ended. If the last round was too long ago (`was_away`), the time starts again, unless
-    the tables show when the value went over the limit.
+    Returns None if the alert has ended and never fired. If the last round was too long ago (`was_away`), the time
+    starts again, unless the tables show when the value went over the limit.
     """
     if match is None:
         if alert is None or alert.fired_ms is None:

@@ -89,7 +89,7 @@ def eviction_target(cursor: Cursor, ledgers: LedgerMap, index: MessageIndex, *, 
     """
     moved = Cursor(ledgers, index, cursor.snapshot())
     while (excess := moved.backlog_bytes - leave_bytes) > 0:
-        # Acks beyond mark-delete can make this guess too low, never too high. The next rounds find the rest.
+        # Acks beyond mark-delete can make this guess too low, never too high. The loop then finds the rest.
         target = _after_bytes(ledgers, index, moved.mark_delete, excess)
         moved.move_mark_delete(target)
     return moved.mark_delete

@@ -1,4 +1,4 @@
-"""The nearest due time of each of many keys, in a heap. No clock inside."""
+"""Many keys and the earliest due time of each, in a heap. No clock inside."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class StoredEntry(NamedTuple):
     flags: int  # FLAG_BATCH | FLAG_MARKER | …
     key_hash: int | None  # Murmur3 slot of the sticky key, None when the entry has no key
     deliver_at_ms: int  # 0 = no delay
-    append_ms: int  # broker clock at append, monotone in a topic
+    append_ms: int  # broker clock at append; never decreases within a topic
     cumulative_messages: int  # messages of the topic up to and including this entry
     cumulative_bytes: int  # bytes of the topic up to and including this entry
     data: bytes

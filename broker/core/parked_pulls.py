@@ -1,7 +1,7 @@
 """Requests that are parked until a message arrives or their time is over, modelled on RocketMQ's suspend table.
 
-No clock and no connection inside: the caller answers the requests that a method returns. A notification runs without
-an await, so no message can arrive between "nothing found" and "parked".
+No clock and no connection inside: the caller answers the requests that a method returns. The caller looks for messages
+and parks without an await in between, so no message can arrive between "nothing found" and "parked".
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class ParkedRequests(Generic[H]):
         newest_again: Callable[[], int],
         arrived: Callable[[int], Iterable[Properties]] | None = None,
     ) -> list[H]:
-        """Remove and return the requests of one queue to answer now that the queue ends at `newest_offset`.
+        """Remove and return the requests that must be answered because their queue now ends at `newest_offset`.
 
         `arrived(offset)` returns the properties of the messages at and after `offset`. If `arrived` is None, as in
         calls by the timer, every filter matches. `newest_again` reads the queue's end again if `newest_offset` looks
@@ -130,7 +130,7 @@ class ParkedRequests(Generic[H]):
         newest_of: Callable[[QueueKey], int],
         on_error: Callable[[QueueKey, Exception], None],
     ) -> list[H]:
-        """Remove and return the requests whose time is over and, every 5 s, those that a notification missed.
+        """Remove and return the requests whose time is over and, every 5 s, those that should have been notified.
 
         If `newest_of` fails for a queue, calls `on_error` and continues with the other queues.
         """

@@ -16,7 +16,7 @@ class Position(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Position:
-        """Read `ledger:entry`. Raises ValueError, with the text in its message, for anything else."""
+        """Read `ledger:entry`. Raises ValueError, with `text` in its message, for anything else."""
         ledger, separator, entry = text.partition(":")
         try:
             if not separator:

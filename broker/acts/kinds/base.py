@@ -78,7 +78,7 @@ class ActExpired(BrokerError):
 class PartlyDone(BrokerError):
     """An act on several partitions was stopped by an error after it had changed some of them.
 
-    `result` has the outcome on each partition. To do the rest, repeat the request.
+    `result` has the outcome on each partition, or is empty. To do the rest, repeat the request.
     """
 
     code = "PartlyDone"
@@ -198,7 +198,7 @@ class ActKind(ABC, Generic[P]):
     # If planning raises one of these errors on a partition, an act on several partitions leaves this partition out.
     leaves_out: ClassVar[tuple[type[ActInvalid], ...]] = (NoSubscription,)
     parameters: type[P]
-    # Parameters that make up a message. Until the message is published, the act stores it apart from its parameters.
+    # Parameters that make up a message. Until it is published, the act stores them apart from its other parameters.
     of_message: ClassVar[frozenset[str]] = frozenset()
 
     def message_of(self, given: P) -> bytes | None:
@@ -232,7 +232,7 @@ class ActKind(ABC, Generic[P]):
     async def plan(self, context: ActContext, given: P) -> Plan:
         """Return what the act would do, and change nothing.
 
-        Raises BrokerError, with a text for the user, to refuse the act.
+        Raises BrokerError, with a message for the user, to refuse the act.
         """
 
     @abstractmethod

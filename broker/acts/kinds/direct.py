@@ -1,4 +1,4 @@
-"""Acts that the undo act does not cover: each kind says in `no_undo` whether and how you can reverse it.
+"""Acts that the undo act does not cover: each kind says in `no_undo` whether and how you can reverse its acts.
 
 Plan and apply both call `measure`.
 """
@@ -37,7 +37,7 @@ class Effect:
     pinned: Mapping[str, object] | None = None  # data that apply reads from the plan and does not compute
     # The standing of the cursors that the act deletes. The act loses the messages that they have not acked.
     standing: Standing | None = None
-    published_per_s: float = 0.0  # messages for these cursors
+    published_per_s: float = 0.0  # messages published for these cursors
 
     def to_json(self) -> dict[str, object]:
         """Return the effect in the form stored in plans and results."""
@@ -67,7 +67,7 @@ class DirectKind(ActKind[P]):
         return self._planned(await self.measure(context, given))
 
     async def already_done(self, context: ActContext) -> Effect | None:
-        """Return the effect if an earlier broker did all of the act and died before it stored the result."""
+        """Return the effect if nothing is left to do, for example because a broker died before it stored the result."""
         return None
 
     async def apply(self, context: ActContext, given: P) -> Mapping[str, Any]:
@@ -203,7 +203,7 @@ class _Measured(NamedTuple):
 
     part: Part
     effect: Effect
-    is_done: bool  # an earlier broker did this part and died
+    is_done: bool  # `already_done` found that nothing is left to do
 
     @property
     def planned(self) -> Mapping[str, Any]:

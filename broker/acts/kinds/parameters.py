@@ -60,7 +60,7 @@ class Rule:
     doc: str
     least: int | None = None  # of a number
     most: int | None = None
-    most_characters: int = _MOST_TEXT  # of a text, or of each text in an object
+    most_characters: int = _MOST_TEXT  # of a string, or of each string in an object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +169,7 @@ def _text_of(rule: Rule) -> str:
 
 
 def is_storable_text(value: object, most_characters: int = _MOST_TEXT) -> bool:
-    """Return whether a value is a text of at most `most_characters` characters that PostgreSQL can store.
+    """Return whether a value is a string of at most `most_characters` characters that PostgreSQL can store.
 
     PostgreSQL cannot store NUL and lone surrogates.
     """

@@ -12,7 +12,7 @@ __all__ = ["MOST_PARTS", "PARTITIONS", "PARTITIONS_SCHEMA", "chosen_partitions"]
 
 PARTITIONS: Final = "partitions"
 MOST_PARTS: Final = 1000  # in one act: the act's row contains the plan of each partition
-_MOST_NAMED: Final = 10_000  # repeated ranges count too, so that no text keeps the broker busy for seconds
+_MOST_NAMED: Final = 10_000  # repeated ranges count too, so that no request keeps the broker busy for seconds
 PARTITIONS_SCHEMA: Final = {
     "type": "string",
     "description": "on a partitioned topic: the partitions to act on, such as 0,2,5-7; all by default",
@@ -23,7 +23,7 @@ _SHAPE: Final = re.compile(r"\s*[0-9]{1,5}(\s*-\s*[0-9]{1,5})?\s*(,\s*[0-9]{1,5}
 def chosen_partitions(raw: Mapping[str, Any]) -> tuple[int, ...] | None:
     """Return the partitions that an act's parameters name, in order; None if they name none.
 
-    Raises ActInvalid if the text does not have the shape of PARTITIONS_SCHEMA's example, or names too many.
+    Raises ActInvalid if the parameter is not of the form 0,2,5-7, or names too many partitions.
     """
     text = raw.get(PARTITIONS)
     if text is None:

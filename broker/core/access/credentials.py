@@ -25,6 +25,6 @@ class Credentials:
     certificate: ClientCertificate | None = None
     # The client's address without its port. The broker limits how many password checks of one host may wait.
     host: str = ""
-    original_role: str = ""  # the role of the client for which a proxy connects; "" = the client itself
+    original_role: str = ""  # the role of the client for which a proxy connects; "" = none
     original_method: str | None = None
     original_data: bytes = b""  # the credentials that the proxy got from that client

@@ -44,7 +44,7 @@ def behind_proxy(principal: Principal, original: Principal | str, proxy_roles: C
     """Return the client for which `principal` connects, by Pulsar's rules for proxies.
 
     `original` is the role of the client for which the connection speaks ("" = none). If the broker has checked that
-    client's own credentials, `original` is the client, and the credentials of proxy and client must both stay valid.
+    client's own credentials, `original` is its Principal, and the credentials of proxy and client must both stay valid.
     Raises NotAuthorized if `principal` is not a proxy and names another role, or if it is a proxy and names no role or
     the role of a proxy.
     """

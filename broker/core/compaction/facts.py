@@ -8,7 +8,7 @@ from broker.core.position import Position
 
 __all__ = ["CompactionEntry", "CompactionMessage", "Key"]
 
-Key: TypeAlias = str | bytes  # a text key, or the bytes of a binary one; the two are never equal
+Key: TypeAlias = str | bytes  # a string key, or the bytes of a binary one; the two are never equal
 
 
 class CompactionMessage(NamedTuple):

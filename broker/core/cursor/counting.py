@@ -97,7 +97,7 @@ def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other:
 def acked_only_in_simple(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
     """Do the same as `acked_only_in`, for an `other` without acks beyond its mark-delete and a `one` with known totals.
 
-    Walks the holes on at most one side of `other`'s mark-delete. Raises IndexMissing.
+    Walks the acks of `one` on at most one side of `other`'s mark-delete. Raises IndexMissing.
     """
     if other.mark_delete <= one.mark_delete:
         return Totals(*(mine - theirs for mine, theirs in zip(one.totals, other.totals, strict=True)))
@@ -293,7 +293,7 @@ def _pieces(acked: AckChunks, ledger_id: int, first: int, last: int) -> Iterator
 def _count_piece(
     index: MessageIndex, ledger_id: int, low: int, high: int, left: int | None
 ) -> tuple[int, int]:
-    """Return (entries, unacked messages) of one piece. Raises IndexMissing."""
+    """Return (entries, unacked messages) of one piece from `_pieces`. Raises IndexMissing."""
     if left is not None:
         return 1, left.bit_count()
     borders = Position(ledger_id, low - 1), Position(ledger_id, high)

@@ -183,7 +183,7 @@ class Dispatcher(Protocol):
     def run_due(self, now_ms: int) -> bool:
         """Carry out the Failover switch that is due, if any. Safe to repeat.
 
-        Returns True if another consumer is active now. The caller then sets the read position to the entry after
+        Returns True if a consumer has become active. The caller then sets the read position to the entry after
         mark-delete, tells all consumers, and starts to send.
         """
 
@@ -214,8 +214,8 @@ class Dispatcher(Protocol):
         """Assign the entries that `plan` read, in order. Return the assignments and the entries left over.
 
         On Shared and Key_Shared the entries left over are in the replay set already. On Exclusive and Failover the
-        caller sets the read position to the first of them. A plan that is not current gives ([], []). The plan ends:
-        positions of a REPLAY plan that have no entry here go back to the replay set, unless `acked` or `discard`
+        caller sets the read position to the first of them. A plan that is not current gives ([], []). The call ends the
+        plan: positions of a REPLAY plan that have no entry here go back to the replay set, unless `acked` or `discard`
         removed them. `now_ms` is stored with each pending ack, so that reports can say how long the entry has been
         pending.
         """
@@ -223,8 +223,8 @@ class Dispatcher(Protocol):
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
         """Take `positions` back from a consumer that asks for redelivery; None = everything that is pending there.
 
-        Returns True if the caller must set the read position to the entry after mark-delete, and False if the entries
-        are in the replay set.
+        Returns True if the caller must set the read position to the entry after mark-delete. Returns False if the
+        entries are in the replay set, or if the consumer is not the active one on Failover.
         """
 
     def has_pending(self, consumer: DispatchConsumer, position: Position) -> bool:

@@ -30,7 +30,8 @@ def ring_choice(names: Mapping[str, DispatchConsumer], key: str) -> DispatchCons
     def first_point(name: str) -> tuple[bool, int, str]:
         points = _points_of_name(name)
         at = bisect_left(points, start)
-        return at == len(points), points[at % len(points)], name  # last if the search goes round the ring
+        # If the search goes round the ring, True sorts the name last.
+        return at == len(points), points[at % len(points)], name
 
     return names[min(map(first_point, names))[-1]]
 

@@ -188,7 +188,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self._sort_chunks()
 
     def _leave(self, consumer: DispatchConsumer) -> None:
-        """Remove a consumer. Looks only at entries that waited for it or a slot, because many may leave at once."""
+        """Remove a consumer. Looks only at entries that waited for it or for a slot: many may leave at once."""
         self._selector.remove(consumer)
         self._consumers.remove(consumer)
         for position in self._replay.members(consumer.key):
@@ -298,7 +298,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- pending entries by slot ----------------------------------------------------------------------------------
 
     def _add_pending(self, consumer: DispatchConsumer, slot: int) -> None:
-        self._pending_at[slot] = consumer  # not used with allow_out_of_order: there may be several
+        self._pending_at[slot] = consumer  # not used with allow_out_of_order, where a slot may have several
         self._pending_entries[slot] = self._pending_entries.get(slot, 0) + 1
 
     def _released(self, position: Position) -> None:
@@ -327,8 +327,8 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self, entries: Sequence[E], plan: ReadPlan, taken: dict[int, Assignment[E]], left: list[E]
     ) -> int:
         replays = plan.kind is ReadKind.REPLAY
-        # By slot, the first position that this read did not return or could not send: later entries of the slot must
-        # not overtake it. Entries seen for the first time, new or delayed, go behind all waiting entries.
+        # By slot, the first position that this read did not return or that cannot be sent: later entries of the slot
+        # must not overtake it. Entries seen for the first time, new or delayed, go behind all waiting entries.
         stuck: dict[int, Position] = self._missing(entries) if replays else {}
         waiting = self._waiting if not self.policy.allow_out_of_order else {}
         spent = 0

@@ -61,7 +61,7 @@ class MultipleActiveDispatcher(ABC):
         # uuid of a partly sent message → the consumer for its chunks
         self._chunks: dict[str, DispatchConsumer] = {}
         self._plan: ReadPlan | None = None
-        self._reading: set[Position] = set()  # read by the current REPLAY plan; not in the replay set
+        self._reading: set[Position] = set()  # the current REPLAY plan reads these; not in the replay set
         self._sizer = ReadSizer(max_read_entries)
         self._now_ms = 0  # time of the current assignment
 

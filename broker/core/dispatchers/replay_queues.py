@@ -50,7 +50,7 @@ class ReplayQueues:
         return queue in self._bound
 
     def add(self, position: Position, queue: int = ANYBODY) -> None:
-        """Add a position, or move it here from another queue. Safe to repeat."""
+        """Add a position to `queue`, or move it there from another queue. Safe to repeat."""
         key = packed(position)
         known = self._where.get(key)
         if known is not None and known != queue:

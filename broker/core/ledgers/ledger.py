@@ -83,8 +83,8 @@ class LedgerMap:
     """The ledgers of one topic in order of id; shared by its cursors.
 
     "Stored" below means inside a known ledger. The end is where the next entry would go: the open ledger's next entry
-    id. While every ledger is sealed, the end is one past the last entry. After a ledger is added, `next_valid` of that
-    position is the start of the new ledger.
+    id. While every ledger is sealed, the end is one past the last entry. After a ledger is added, `next_valid` of the
+    old end is the start of the new ledger.
     """
 
     def __init__(self, infos: Iterable[LedgerInfo] = ()) -> None:

@@ -20,7 +20,7 @@ class Retention:
     def lets_go(self, ledger: LedgerInfo, *, kept_bytes: int, now_ms: int) -> bool:
         """Return whether retention allows trimming the oldest ledger.
 
-        `kept_bytes` is the size of all stored ledgers together.
+        `kept_bytes` is the size of this ledger and all later ones together.
         """
         if not ledger.entries:
             return True
@@ -29,7 +29,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimLimits:
-    """The limits on trimming a topic, as numbers of entries since the topic began, trimmed ones included."""
+    """The limits on trimming a topic. Entries are counted since the topic began, trimmed ones included."""
 
     acked_entries: int | None  # at or below every durable mark-delete; None = no durable subscription
     pinned_entries: int | None = None  # before the first entry that an undo or bookmark needs; None = no pin

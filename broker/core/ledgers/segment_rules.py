@@ -1,4 +1,4 @@
-"""Decide when to close a segment, and which segment to empty by copying its last ledgers to another one."""
+"""Decide when to close a segment (a table of entries), and which one to empty by copying its last ledgers out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SegmentUse:
     segment_id: int
     size_bytes: int  # table, TOAST and index
     ledgers: int  # in the segment
-    open_ledgers: int  # among these ledgers; their bytes are unknown until the sweep seals them
+    open_ledgers: int  # among these ledgers; their bytes are unknown until they are sealed
     live_bytes: int  # bytes of the sealed ledgers that are still needed
     closed_ms: int
     is_long_lived: bool = False

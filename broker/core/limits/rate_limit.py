@@ -1,4 +1,4 @@
-"""A token bucket: a number of units per second, of which one second's worth can be taken at once."""
+"""A token bucket: it allows a number of units per second, and one second's worth at once."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class TokenBuckets:
         return bucket
 
     def _forget_some(self, now_ms: int) -> None:
-        # Check more than one bucket for each new key, so that their number shrinks, but never all of them at once.
+        # Check more than one bucket for each new key, so that the number of buckets shrinks, but never all at once.
         for _ in range(min(_LOOKED_AT, len(self._buckets))):
             key, bucket = self._buckets.popitem(last=False)
             if bucket.available(now_ms) < self.rate:

@@ -83,7 +83,7 @@ class PolicyField:
         raise PolicyInvalid(f"policy {self.name} is {value!r}: it takes {self.takes}")
 
     def parse(self, text: str) -> PolicyValue:
-        """Return the value for a text that a person wrote. Raises PolicyInvalid if the policy does not accept it."""
+        """Return the value that a person wrote as `text`. Raises PolicyInvalid if the policy does not accept it."""
         text = text.strip()
         if self.kind is bool:
             return self.check({"true": True, "false": False}.get(text.lower(), text))
@@ -107,7 +107,7 @@ class PolicyField:
         return str(value)
 
     def _number(self, text: str) -> int | str:
-        """Return the number that a text stands for, or the text itself if it stands for none."""
+        """Return the number that `text` stands for, or `text` itself if it stands for none."""
         text = text.replace(_NARROW_SPACE, "")
         named = {word: value for value, word in self.named.items()}
         if (value := named.get(text.lower())) is not None:

@@ -40,7 +40,7 @@ _Say = Callable[[str], str]
 def in_words(policies: Policies, say: _Say = str) -> tuple[str, ...]:
     """Return sentences on how long messages stay, what a backlog quota does, and what acts need.
 
-    `say` translates a text.
+    `say` translates a string.
     """
     sentences = [
         say(_TEXTS["acked"]).format(kept=kept(policies, say)),

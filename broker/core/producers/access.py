@@ -10,7 +10,7 @@ from broker.core.errors import ProducerBusy, ProducerFenced
 
 __all__ = ["OUTBOX_PRODUCER", "AccessMode", "Admission", "admission", "next_epoch"]
 
-OUTBOX_PRODUCER: Final = "vela-outbox"  # the producer that moves the outbox; no client may use this name
+OUTBOX_PRODUCER: Final = "vela-outbox"  # publishes the messages of the outbox; no client may use this name
 
 _HIGHEST_EPOCH: Final = 2**63 - 1  # the highest that PostgreSQL can store
 _EPOCH_AFTER_HIGHEST: Final = 2**62  # a count that begins at 0 never gets near it
@@ -47,7 +47,7 @@ def admission(
     """Decide how a producer of this mode is admitted.
 
     `producers` is the number attached now, `exclusive` is the name of the producer that has the topic to itself, and
-    `waiting` is the number that wait for exclusive access. `topic_epoch` rises with each exclusive owner (None = there
+    `waiting` is the number waiting for exclusive access. `topic_epoch` rises with each exclusive owner (None = there
     was none). `known_epoch` is the epoch that the client says it got when it was last connected. Clients get epochs
     only from the broker, so an epoch lower or higher than the topic's belongs to a producer that lost the topic.
 

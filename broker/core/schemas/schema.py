@@ -65,7 +65,7 @@ class SchemaDefinition:
     def is_same(self, other: SchemaDefinition) -> bool:
         """Return whether both schemas mean the same.
 
-        Names do not count, and properties only for a KeyValue: its encoding, and the types of its parts.
+        Names do not count. Properties count only for a KeyValue: its encoding, and the types of its parts.
         """
         if self.type is not other.type or self.data != other.data:
             return False
@@ -109,7 +109,7 @@ def version_number(data: bytes) -> int:
 
 
 def key_and_value(schema: SchemaDefinition) -> tuple[SchemaDefinition, SchemaDefinition]:
-    """Return the two schemas in a KeyValue schema. Raises IncompatibleSchema if it lacks one, or a type is unknown."""
+    """Return the two schemas in a KeyValue schema. Raises IncompatibleSchema if one is missing or of unknown type."""
     parts: list[SchemaDefinition] = []
     offset = 0
     for part in ("key", "value"):

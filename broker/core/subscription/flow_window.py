@@ -1,6 +1,6 @@
 """The recent flow of a subscription, for `standing`: coarse samples over half a minute, and the longest recent gap.
 
-No clock: time is part of each sample.
+A gap is the time between two messages, or between two acks. No clock: time is part of each sample.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Sample(NamedTuple):
     ready_messages: int  # published since the topic began, without those whose delivery time is in the future
     # Acked, or passed by a move, since the topic began; without those that expired since it was loaded.
     acked_messages: int
-    waiting_messages: int  # neither acked nor to be delivered in the future
+    waiting_messages: int  # not acked, and the delivery time is not in the future
     cursor_version: int  # rises when an act or a client moves the cursor; acks do not change it
     is_paused: bool
 

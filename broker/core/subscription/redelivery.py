@@ -76,7 +76,7 @@ class RedeliveryCounts:
     __slots__ = ("_counts", "_every_send")
 
     def __init__(self, *, every_send: bool = False) -> None:
-        """With `every_send`, entries that were pending at a lost consumer count too, as in Pulsar 2.5 to 2.10."""
+        """With `every_send`, entries that were pending at a lost consumer are counted too, as in Pulsar 2.5 to 2.10."""
         self._counts: dict[int, int] = {}
         self._every_send = every_send
 

@@ -2,8 +2,8 @@
 
 The same event of neighbouring entries becomes one row, so if a consumer gets and acks 1,000 messages in order, there
 are two rows. A row that grows has the times of its first and its last entry. To read the rows of one entry in the right
-order, sort acks by `until_ms` and all other rows by `at_ms`. This works because a return ends all rows that could still
-grow.
+order, sort acks by `until_ms` and all other rows by `at_ms`. This works because all rows stop growing when entries come
+back.
 
 This file has over 400 lines because every event changes the same state: the rows that grow, the entries that came back
 and the runs that were sent.
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DeliveryStory", "PendingRun", "StoryConsumer", "StoryEntry", "without_acked"]
 
-MOST_ROWS: Final = 2_000  # of one subscription in one round, so that other subscriptions have room
+# Rows of one subscription in one round, which lasts until the writer takes the rows: other subscriptions need room too.
+MOST_ROWS: Final = 2_000
 _MOST_SENT: Final = 1_000  # runs of deliveries that an Exclusive or Failover subscription remembers
 _GROWS_MS: Final = 1_000  # how long such a run may grow
 
@@ -68,7 +69,7 @@ class _Broker:
 
 
 class _Sent:
-    """A run of entries sent to one consumer of an order-keeping subscription. Its dispatcher keeps no pending acks."""
+    """A run of entries sent to one consumer on Exclusive or Failover, whose dispatchers keep no pending acks."""
 
     __slots__ = ("at_ms", "consumer", "first", "last", "ledger_id", "until_ms")
 
@@ -188,8 +189,8 @@ class DeliveryStory:
     def rewound(self, event: StoryEvent, cursor: Cursor, now_ms: int) -> None:
         """Note that everything delivered and not acked is delivered again, on Exclusive or Failover.
 
-        A consumer may leave behind a million entries of which every second one is acked. So no more parts are looked at
-        than there may be rows; the others are only counted, and recorded when they come back again.
+        A consumer may leave behind a million entries, every second one acked. So this looks at no more than MOST_ROWS
+        unacked parts; the entries after those are only counted, and are recorded when they come back again.
         """
         sent, runs = self._sent, list(self._sent)
         self._growing.clear()
@@ -354,7 +355,7 @@ class DeliveryStory:
     def _leave_out(
         self, ledger_id: int, first: int, last: int, at_ms: int, until_ms: int, *, events: int = 0
     ) -> None:
-        """Count events for which there is no room, in one row for each ledger and round. 0 = one for each entry."""
+        """Count events for which there is no room, in one row per ledger and round. `events` 0 = one for each entry."""
         events = events or last - first + 1
         row = self._left_out.get(ledger_id)
         if row is None:
@@ -389,7 +390,7 @@ class DeliveryStory:
 
 
 def _of_consumers(sent: Iterable[_Sent], cursor: Cursor) -> Iterator[tuple[_Sent, int, int, int]]:
-    """Yield the unacked parts (ledger_id, first, last) of the runs that were sent, each preceded by its run."""
+    """Yield (run, ledger_id, first, last) for each unacked part of the runs that were sent."""
     runs = list(sent)
     at = 0
     for ledger_id, first, last in without_acked(cursor, ((r.ledger_id, r.first, r.last) for r in runs)):
@@ -415,7 +416,7 @@ def without_acked(cursor: Cursor, runs: Iterable[Range]) -> Iterator[Range]:
                 yield ledger_id, first, hole[1] - 1
             first = hole[2] + 1
             if first > last:
-                break  # the hole may reach into the next run
+                break  # the hole (acked entries) may reach into the next run
             hole = next(holes, None)
         if first <= last:
             yield ledger_id, first, last

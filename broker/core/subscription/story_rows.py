@@ -14,7 +14,7 @@ __all__ = ["MOST_ENTRIES", "MOST_ROWS", "StoryBuffer", "StoryEvent", "StoryRow"]
 # A row has at most this many entries, so a query for one entry reads only rows that begin at most this many entries
 # before it. UNRECORDED rows may be longer.
 MOST_ENTRIES: Final = 1024
-MOST_ROWS: Final = 5_000  # rows of all subscriptions that wait to be written; PostgreSQL takes about 50 ms
+MOST_ROWS: Final = 5_000  # rows that wait to be written, of all subscriptions; PostgreSQL takes about 50 ms
 
 
 class StoryEvent(IntEnum):
@@ -31,7 +31,7 @@ class StoryEvent(IntEnum):
     CONSUMER_LEFT = 7
     CONSUMER_SWITCHED = 8  # on Failover, another consumer became active
     TAKEN_BACK = 9  # an operator asked for redelivery
-    DEAD_LETTERED = 10  # the broker wrote the letter; `detail` is its topic
+    DEAD_LETTERED = 10  # the broker wrote a copy to the dead-letter topic in `detail`
     RETRY_LETTERED = 11
     EXPIRED = 12  # the time to live is over
     CORRUPT = 13  # this and the next two: the broker acked the entry and sent it to no consumer

@@ -43,8 +43,8 @@ def check_name(name: str) -> None:
 def check_storable(what: str, name: str) -> None:
     """Check a name's length and characters. Raises NotAllowed if it is too long or has a control character.
 
-    PostgreSQL's text cannot store NUL and lone surrogates, which count as control characters here. Users cannot type
-    the other control characters.
+    PostgreSQL's text cannot store NUL and lone surrogates, which count as control characters here. The other control
+    characters are hard to see and to type.
     """
     size_bytes = len(name.encode(errors="surrogatepass"))
     if size_bytes > _MAX_NAME_BYTES:

@@ -81,7 +81,7 @@ class Change:
     is_whole: bool = False  # the change acks the whole entry `one`
 
     def inside(self, cursor: Cursor) -> tuple[Position, int] | None:
-        """Return `one`, or else the batch inside which the cursor ended, and the set of its unacked members.
+        """Return `one`, or else the batch inside which the cursor ended, with the set of the entry's unacked members.
 
         Call this right after the change. None if the cursor ended between entries.
         """
@@ -130,7 +130,7 @@ def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> Pla
 
 
 async def with_index(reader: TopicReader, count: Callable[[], T]) -> T:
-    """Return the result of `count`. While it raises IndexMissing, load the counts that it lacks and try again."""
+    """Return the result of `count`. While it raises IndexMissing, load the missing counts and try again."""
     while True:
         try:
             return count()

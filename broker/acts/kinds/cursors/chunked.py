@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ChunkPlace", "chunk_at", "end_of_message", "notes_on_chunks"]
 
-_MOST_CHUNKS: Final = 1000  # a plan reads at most this many chunks of one message
+_MOST_CHUNKS: Final = 1000  # a plan follows a message for at most this many chunks
 
 
 class ChunkPlace(NamedTuple):

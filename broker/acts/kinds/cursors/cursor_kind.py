@@ -117,7 +117,8 @@ class CursorKind(ActKind[P]):
         Raises ActConflict if the cursor was moved after the plan or belongs to a later subscription. Raises
         SubscriptionNotFound if the subscription was deleted while the act waited for its turn.
         """
-        # Check this first: the statement would find no cursor, and the act would fail as if the topic had moved.
+        # Check this first. Otherwise the statement that stores the move would find no cursor, and the act would fail as
+        # if the topic had moved.
         if subscription.is_deleted:
             raise SubscriptionNotFound(f"subscription {subscription.name} was deleted meanwhile")
         act, planned = context.act, context.act.plan or {}

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Letter", "SendToDeadLetters"]
 
-_PUBLISH_S: Final = 5.0  # to publish the letters; the subscription delivers nothing meanwhile
+_PUBLISH_S: Final = 5.0  # to publish the copies; the subscription delivers nothing meanwhile
 
-_IDS_KEPT: Final = 100  # of the letters of one batch
+_IDS_KEPT: Final = 100  # of the copies of one batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Copies of messages for a dead-letter topic: the contents of the letters, and their publication."""
+"""Copies of messages for a dead-letter topic ("letters"): their contents, and their publication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the dead-letter topic for the letters of a subscription."""
+"""Find the dead-letter topic for the dead letters of a subscription."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Redrive: publish the messages of a dead-letter topic to their original topics, or to one topic that you name.
 
-Each message is published before it is acknowledged, so none is lost. After a crash or a failed acknowledgement, the
-messages of one piece (at most 100) may be published twice. The counts are stored after each piece. If the broker stops
-during a redrive, the next broker process resumes it with the messages that are still unacknowledged.
+Each message is published before it is acknowledged, so none is lost. A redrive sends its messages in pieces of at most
+100. After a crash or a failed acknowledgement, the messages of one piece may be published twice. The counts are stored
+after each piece. If the broker stops during a redrive, the next broker process resumes it with the messages that are
+still unacknowledged.
 """
 
 from __future__ import annotations
@@ -273,8 +274,8 @@ class _Work:
 def _planned_namespaces(context: ActContext, given: RedriveWhat) -> frozenset[str]:
     """Return the namespaces that the redrive may publish to.
 
-    A letter's producer decides which original topic the letter names, and the operator's rights were checked only for
-    the namespaces in the plan. So a letter that the plan did not read cannot add a namespace.
+    The producer of a dead letter decides which original topic the letter names, and the operator's rights were checked
+    only for the namespaces in the plan. So a letter that the plan did not read cannot add a namespace.
     """
     named = [context.act.topic_name, *(context.act.plan or {}).get("targets", ())]
     if given.to_topic is not None:

@@ -1,4 +1,4 @@
-"""Find the schema of a letter among the schemas of the topic to which a redrive returns it."""
+"""Find the schema of a dead letter among the schemas of the topic to which a redrive returns it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SchemaVersions:
         self._found: dict[tuple[str, bytes], bytes] = {}
 
     async def of_letter(self, version: bytes, target: str) -> bytes:
-        """Return the target's version of a letter's schema; b"" if the letter has no schema, or the target lacks it."""
+        """Return the target's version of a letter's schema; b"" if the letter or the target has no such schema."""
         if not version:
             return b""
         found = self._found.get((target, version)) or await self._find(version, target)

@@ -143,7 +143,7 @@ async def _exceeds(subscription: Subscription, policies: Policies, now_ms: int) 
 
 
 async def _evicted_to(subscription: Subscription, policies: Policies, now_ms: int) -> Position | None:
-    """Return the position at which an eviction by size or by age ends, as topics/backlog_quota.py does it."""
+    """Return the position at which topics/backlog_quota.py would end an eviction by size or by age."""
     cursor, log = subscription.cursor, subscription.log
     if 0 <= policies.backlog_quota_bytes < cursor.backlog_bytes:
         leave_bytes = kept_of(policies.backlog_quota_bytes)
