@@ -48,7 +48,7 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """The result of sending each message alone, at a rate below the limit."""
+    """The result of sending each message alone, at the rate of the load."""
 
     messages: int
     publish_ms: Sequence[float]  # from send to receipt, sorted

@@ -122,7 +122,7 @@ class Letters:
         wanted: list[Position] = []
         ending: list[Position] = []
         for position in positions:
-            if busy := self._busy.get(position):  # some of its messages do not become letters
+            if busy := self._busy.get(position):  # decide again when its letters are written
                 busy.wanted_by_timeout = is_timeout and busy.wanted_by_timeout is not False
             elif self._ends(position, is_timeout=is_timeout):
                 ending.append(position)
