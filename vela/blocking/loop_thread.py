@@ -23,7 +23,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 _EXIT_S: Final = 2.0
-"""How long the interpreter waits at exit for each client that was not closed."""
+"""How long the interpreter waits at exit for the close of each client that is still open."""
 _STOP_S: Final = 2.0
 """How long `stop` waits for the thread to end."""
 _FORKED: Final = "a client does not work in a forked process: create a new one there"

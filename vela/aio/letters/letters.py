@@ -66,7 +66,7 @@ class _Busy:
         self.letters = 0  # number of tasks that write its letters
         self.is_over = False  # acked or delivered again since the last task began
         self.wanted_by_timeout: bool | None = None
-        """Why to request the entry again: True = only an ack timeout, False = also something else, None = no reason."""
+        """Why to request the entry again: True = only an ack timeout, False = another reason, None = no reason."""
 
 
 class Letters:

@@ -339,7 +339,7 @@ class SendQueue:
         await flush.done
 
     def _place_flush(self, flush: Flush) -> None:
-        """Send the messages before a flush, so that it waits for these sends alone."""
+        """Send the messages before a flush, and let the flush wait for all sends so far."""
         self.seal()
         flush.sends = self._pushed
         self._flushes.answered(self._pushed - len(self._pending))

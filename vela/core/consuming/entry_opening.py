@@ -23,7 +23,7 @@ __all__ = ["Damaged", "Decrypt", "OpenedEntry", "Undecryptable", "entry_cost", "
 Decrypt = Callable[[MessageMetadata, bytes], bytes]
 """Returns the decrypted payload. Any error means that it cannot be decrypted."""
 
-# the least that a message takes in a batch: the size of its metadata (u32), and payload_size (two bytes) as metadata
+# size of the smallest message in a batch: its metadata's size (u32), and metadata with only payload_size (two bytes)
 _SMALLEST_GROUP_BYTES: Final = 6
 
 
