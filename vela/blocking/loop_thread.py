@@ -94,7 +94,7 @@ class LoopThread:
         """Run a coroutine on the loop and return its result.
 
         Raises its error, AlreadyClosed, or Interrupted if the loop stops meanwhile. If the wait is interrupted, the
-        coroutine is cancelled. If it still returns a value, `unclaimed` gets the value, on either thread.
+        coroutine is cancelled. If it still returns a value, `unclaimed` gets the value, on this thread or the loop's.
         """
         self._require_other_thread()
         waiter: Waiter[T] = Waiter(unclaimed)

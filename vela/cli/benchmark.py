@@ -20,7 +20,7 @@ __all__ = ["Latency", "Load", "Throughput", "measure_latency", "measure_throughp
 
 # time of the send, in ns of this process's clock; the same process receives the message
 _STAMP: Final = struct.Struct("<q")
-_WINDOW: Final = 5000  # messages without a receipt
+_WINDOW: Final = 5000  # most messages without a receipt
 LEAST_BYTES: Final = _STAMP.size
 
 
