@@ -74,7 +74,7 @@ __all__ = [
 
 
 class Result(NamedNumber):
-    """The result of a call: the first argument of the callback of `send_async`."""
+    """The result of a call: the first argument of the callbacks of `send_async` and `receive_async`."""
 
     Ok = 0
     UnknownError = 1
@@ -140,7 +140,7 @@ PulsarException = VelaError
 
 
 class UnknownError(VelaError):
-    """The broker or the client failed for a reason that has no class here; the text has the cause."""
+    """The broker or the client failed for a reason that has no class here; the message names the cause."""
 
     code = Result.UnknownError
     retriable = True
@@ -279,13 +279,13 @@ class TooManyLookupRequestException(VelaError):
 
 
 class InvalidTopicName(VelaError):
-    """The text is not a topic name."""
+    """The string is not a topic name."""
 
     code = Result.InvalidTopicName
 
 
 class InvalidUrl(VelaError, ValueError):
-    """The service URL is invalid. The text says what a valid one looks like."""
+    """The service URL is invalid. The message says what a valid one looks like."""
 
     code = Result.InvalidUrl
 

@@ -11,7 +11,7 @@ _OF_NUMBERS: Final = tuple("bcdoxXneEfFgG%")  # the last character of a format f
 
 
 class NamedNumber(enum.IntEnum):
-    """An IntEnum whose text is `Result.Timeout`, as in Apache's client, and not "3", as in Python's IntEnum."""
+    """An IntEnum that prints as `Result.Timeout`, as in Apache's client, and not as "3", as in Python's IntEnum."""
 
     def __str__(self) -> str:
         return f"{type(self).__name__}.{self.name}"

@@ -34,7 +34,7 @@ class ConsumerType(NamedNumber):
     """How the consumers of one subscription share its messages."""
 
     Exclusive = 0  # one consumer, in order
-    Shared = 1  # any number of consumers, each message to any of them
+    Shared = 1  # any number of consumers; each message goes to one of them
     Failover = 2  # one active consumer, in order; another takes over
     KeyShared = 3  # any number of consumers; messages with the same key go to the same consumer, in order
 

@@ -176,7 +176,7 @@ class Client(Facade[AioClient]):
         self._callbacks.stop(_CALLBACKS_S)
 
     def shutdown(self) -> None:
-        """Drop all connections without waiting. Unanswered requests fail."""
+        """Drop all connections without waiting for answers. Unanswered requests fail."""
         if self._thread.is_forked:
             return
         self._thread.post_if_open(self.aio.shutdown)

@@ -44,8 +44,8 @@ class Consumer(Facade[AioConsumer]):
         letters: bool,
         client: object,
     ) -> None:
-        """`receipts`: acknowledging waits for the broker. `take_at_a_time`: messages to take from the queue at once, at
-        least 1. `letters`: a dead-letter or retry-letter topic is configured."""
+        """`receipts`: acknowledging waits for the broker. `take_at_a_time`: messages to take from the queue together,
+        at least 1. `letters`: a dead-letter or retry-letter topic is configured."""
         super().__init__(aio, thread, client=client)
         self._callbacks = callbacks
         self._receipts = receipts

@@ -23,7 +23,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 _EXIT_S: Final = 2.0
-"""How long the interpreter waits at exit for each client that was not closed."""
+"""How long the interpreter waits at exit for the close of each client that is still open."""
 _STOP_S: Final = 2.0
 """How long `stop` waits for the thread to end."""
 _FORKED: Final = "a client does not work in a forked process: create a new one there"
@@ -94,7 +94,7 @@ class LoopThread:
         """Run a coroutine on the loop and return its result.
 
         Raises its error, AlreadyClosed, or Interrupted if the loop stops meanwhile. If the wait is interrupted, the
-        coroutine is cancelled. If it still returns a value, `unclaimed` gets the value, on either thread.
+        coroutine is cancelled. If it still returns a value, `unclaimed` gets the value, on this thread or the loop's.
         """
         self._require_other_thread()
         waiter: Waiter[T] = Waiter(unclaimed)

@@ -20,7 +20,7 @@ __all__ = ["Latency", "Load", "Throughput", "measure_latency", "measure_throughp
 
 # time of the send, in ns of this process's clock; the same process receives the message
 _STAMP: Final = struct.Struct("<q")
-_WINDOW: Final = 5000  # messages without a receipt
+_WINDOW: Final = 5000  # most messages without a receipt
 LEAST_BYTES: Final = _STAMP.size
 
 
@@ -48,7 +48,7 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """The result of sending each message alone, at a rate below the limit."""
+    """The result of sending each message alone, at the rate of the load."""
 
     messages: int
     publish_ms: Sequence[float]  # from send to receipt, sorted

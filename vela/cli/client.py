@@ -124,7 +124,7 @@ def _is_away(cause: BaseException | None) -> bool:
     """Return whether the connection failed because nothing listens there or the host is unreachable."""
     if not isinstance(cause, OSError):
         return False
-    # If a name has several addresses, asyncio joins their errors into one text without an errno.
+    # If a name has several addresses, asyncio joins their errors into one OSError without an errno.
     return cause.errno in _AWAY or (cause.errno is None and "Connect call failed" in str(cause))
 
 

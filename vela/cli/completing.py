@@ -20,7 +20,7 @@ _MOST: Final = 200
 
 
 def topics_like(context: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Return topics whose short name begins with `incomplete`, out of the first 200 with that text in their names."""
+    """Return topics whose short name begins with `incomplete`, out of the first 200 that the console finds for it."""
     namespace = DEFAULT_NAMESPACE if "/" not in incomplete else ""
     local = incomplete.rpartition("/")[2]
     rows = _rows(context, "topics", "topics", q=local, namespace=namespace)

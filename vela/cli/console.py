@@ -312,7 +312,7 @@ def _with_where_to_look(text: str, is_missing: bool) -> str:
 
 
 def _address(url: str) -> tuple[SplitResult, str]:
-    """Return the console's address, and its text without a password. Raises CliError if it is not an address."""
+    """Return the console's address, and a string of it without a password. Raises CliError if it is not an address."""
     try:
         address = urlsplit(url)
         port = address.port

@@ -1,4 +1,4 @@
-"""A group whose commands are imported when they run, so that `vela --help` imports nothing but click."""
+"""A group whose commands are imported when they run, so that `vela --help` imports none of them."""
 
 from __future__ import annotations
 

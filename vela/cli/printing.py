@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PIECE", "Printing"]
 
-PIECE: Final = 500  # messages written at once
+PIECE: Final = 500  # most messages in one write
 
 
 @dataclass(slots=True, kw_only=True)

@@ -135,7 +135,7 @@ class _Source:
 
 
 def _is_for(credentials: _Source | None, address: _Source | None) -> bool:
-    """Return whether credentials may go to an address. None stands for a default.
+    """Return whether credentials may go to an address. None stands for a default, which takes any credentials.
 
     Credentials from the environment never go to an address from a profile. Credentials from a profile with addresses go
     to these addresses, and to an address on the command line if the user chose the profile for this command.

@@ -8,7 +8,7 @@ __all__ = ["FirstWords", "begins_a_frame", "speaks_something_else"]
 
 _SHOWN_BYTES: Final = 32
 _TLS_RECORDS: Final = (b"\x15\x03", b"\x16\x03")  # alert and handshake records of TLS 1.x
-_FRAME: Final = b"\0"  # first byte of a frame of the binary protocol: its size
+_FRAME: Final = b"\0"  # first byte of a frame of the binary protocol, which begins with its size
 
 
 def begins_a_frame(first: bytes) -> bool:

@@ -51,7 +51,7 @@ class ServiceUrl:
 def parse_service_url(text: str, *, use_tls: bool = False) -> ServiceUrl:
     """Read scheme://host[:port][,host[:port]…][/path].
 
-    The path is for WebSocket URLs behind a reverse proxy; /ws/binary is added to it. `use_tls` encrypts even if
+    The path is for WebSocket URLs behind a reverse proxy; /ws/binary is added if missing. `use_tls` encrypts even if
     the scheme does not say so. Raises InvalidUrl.
     """
     if not isinstance(text, str):

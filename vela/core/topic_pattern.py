@@ -24,7 +24,7 @@ class TopicChanges:
 
 
 class TopicPattern:
-    """A regular expression for whole topic names of one namespace. The domain is ignored.
+    """A regular expression that must match the whole local name of a topic in one namespace. The domain is ignored.
 
     Examples: "orders-.*", "tenant/namespace/orders-.*" and "persistent://tenant/namespace/orders-.*". Tenant and
     namespace are names, not patterns.

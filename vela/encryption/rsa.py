@@ -12,7 +12,7 @@ from vela.errors import CryptoError
 
 __all__ = ["unwrap", "wrap"]
 
-# OAEP does not need a hash that resists collisions, and other clients could not read another hash.
+# OAEP does not need a hash that resists collisions, and other clients use only this one.
 _PADDING = OAEP(mgf=MGF1(algorithm=SHA1()), algorithm=SHA1(), label=None)  # noqa: S303 - see above
 
 

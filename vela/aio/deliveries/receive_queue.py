@@ -90,7 +90,7 @@ class ReceiveQueue:
         self.messages: deque[Message] = deque()
         """The messages, in order. Code that pops one must call `taken` for it, as `take` does."""
         self.taking = threading.Lock()
-        """Locked to remove messages from the middle, and to take a message on a thread other than the loop's."""
+        """Locked to search the queue, to remove messages from its middle, and to take one on a listener's thread."""
         self._ran_dry = ran_dry
         self._loop = asyncio.get_running_loop()
         self._pending: PendingReceives[_Receive] = PendingReceives()
@@ -129,7 +129,7 @@ class ReceiveQueue:
         return []
 
     def put_back(self, messages: Sequence[Message]) -> None:
-        """Put messages that no call has returned back to the head of the queue, in this order."""
+        """Put messages back at the head of the queue, in this order. No call may have returned them."""
         if self._error is not None:
             return
         rest = self._hand_over([message for message in messages if self.is_current(message)])

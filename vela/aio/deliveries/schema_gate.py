@@ -39,7 +39,10 @@ class SchemaGate:
         schema: Schema[Any],
         deliver: Callable[[Connection, replies.Message], None],
     ) -> None:
-        """`deliver` gets each delivery, in order, when its schema is known. `deliver` must call `keeps_back` again."""
+        """`deliver` gets each kept delivery, in order, once its version is fetched or known to be unavailable.
+
+        `deliver` must call `keeps_back` again.
+        """
         self._client = client
         self._topic = topic
         self._schema = schema

@@ -66,7 +66,7 @@ class _Busy:
         self.letters = 0  # number of tasks that write its letters
         self.is_over = False  # acked or delivered again since the last task began
         self.wanted_by_timeout: bool | None = None
-        """Why to request the entry again: True = only an ack timeout, False = also something else, None = no reason."""
+        """Why to request the entry again: True = only an ack timeout, False = another reason, None = no reason."""
 
 
 class Letters:
@@ -122,7 +122,7 @@ class Letters:
         wanted: list[Position] = []
         ending: list[Position] = []
         for position in positions:
-            if busy := self._busy.get(position):  # some of its messages do not become letters
+            if busy := self._busy.get(position):  # decide again when its letters are written
                 busy.wanted_by_timeout = is_timeout and busy.wanted_by_timeout is not False
             elif self._ends(position, is_timeout=is_timeout):
                 ending.append(position)

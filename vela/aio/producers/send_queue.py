@@ -44,9 +44,10 @@ _UNLIMITED = 1 << 60
 class SendQueue:
     """The send queue of one producer.
 
-    A message waits in line while there is no room, or until the producer has been attached. Then it joins a batch, goes
-    to `PendingSends`, and is sent at once if there is a connection. Pending sends are repeated, in order, over the next
-    connection. A message counts towards `max_pending_messages` from the time it leaves the line until its answer.
+    A message waits in line while there is no room, or until the broker has opened the producer (`attach`). Then it
+    goes, alone or in a batch, to `PendingSends`, and is sent at once if there is a connection. Pending sends are
+    repeated, in order, over the next connection. A message counts towards `max_pending_messages` from the time it
+    leaves the line until its answer.
     """
 
     def __init__(self, topic: str, producer_id: int, options: ProducerOptions) -> None:
@@ -338,7 +339,7 @@ class SendQueue:
         await flush.done
 
     def _place_flush(self, flush: Flush) -> None:
-        """Send the messages before a flush, so that it waits for these sends alone."""
+        """Send the messages before a flush, and let the flush wait for all sends so far."""
         self.seal()
         flush.sends = self._pushed
         self._flushes.answered(self._pushed - len(self._pending))

@@ -1,8 +1,9 @@
 """`vela.aio.PullConsumer`: pull a topic's queues over HTTP, as RocketMQ's consumers do.
 
-One task for each queue pulls again and again, and the broker parks a pull while there is no message. Messages from all
-queues wait in one list for `receive`, async iteration or a listener. The consumer remembers which messages are
-finished, and regularly saves the smallest unfinished offset. After a crash, the next consumer pulls from that offset.
+One task for each queue pulls again and again. The broker parks a pull while there is no message: it answers when one
+arrives, or after `hold_ms`. Messages from all queues wait in one list for `receive`, async iteration or a listener. The
+consumer remembers which messages are finished, and regularly saves the smallest unfinished offset. After a crash, the
+next consumer pulls from that offset.
 """
 
 from __future__ import annotations
@@ -283,7 +284,7 @@ class PullConsumer:
         )
 
     def pause(self) -> None:
-        """Start no more pulls. You can still receive messages of earlier pulls and of the pull that is parked now."""
+        """Start no more pulls. You can still receive messages of earlier pulls and of pulls that are parked now."""
         self._resumed.clear()
 
     def resume(self) -> None:
@@ -308,7 +309,7 @@ class PullConsumer:
         return puller is not None and puller.loop.holds(message.offset(), message.epoch)
 
     async def next_message(self) -> PulledMessage:
-        """Wait for the next message without limit. For listeners."""
+        """Wait for the next message without limit. For `receive` and listeners."""
         while True:
             self._require_open()
             while self._arrived:

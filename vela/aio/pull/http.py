@@ -36,7 +36,7 @@ from vela.wire.pull.reading import ReadAnswer, decode_answer, pull_query, topic_
 __all__ = ["PullHttp", "base_url"]
 
 _SCHEMES: Final = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
-_PLAIN_TIMEOUT_S: Final = 10.0  # limit for requests that the broker does not park
+_PLAIN_TIMEOUT_S: Final = 10.0  # limit for requests that the broker answers at once
 _ERRORS: Final[Mapping[int, type[VelaError]]] = {
     400: InvalidConfiguration,
     401: AuthenticationError,

@@ -55,7 +55,7 @@ class FileOffsets:
         return (await asyncio.to_thread(self._read)).get(topic, {}).get(str(queue))
 
     async def save(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """See `OffsetStore`. Raises OSError, after which the file has the old or the new offsets."""
+        """See `OffsetStore`. Raises OSError or the errors of `load`. The file then has the old or the new offsets."""
         await asyncio.to_thread(self._write, topic, dict(offsets))
 
     def _read(self) -> dict[str, dict[str, int]]:

@@ -155,7 +155,7 @@ class TableView:
             self._tell(key, self._values.get(key))
 
     def _change(self, values: dict[str, Any], message: Message) -> bool:
-        """Put a message into a table. Return False if it changes nothing."""
+        """Put a message into a table. Return False if the message is skipped."""
         key = message.partition_key()
         if not key:
             return False

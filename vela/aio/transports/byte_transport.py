@@ -14,7 +14,7 @@ class ByteReceiver(Protocol):
         """A server has accepted the connection, and the TLS handshake, if any, is done."""
 
     def on_answered(self) -> None:
-        """The server has sent data for the transport itself, in any protocol."""
+        """The first data for the transport's own handshake has arrived, in whatever protocol."""
 
     def on_bytes(self, data: bytes) -> None:
         """Data arrived. Chunks are in order and of any size."""

@@ -64,7 +64,7 @@ class Consent:
 
 
 def act_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of every act, from `--yes` to `--json`. The command receives them as `consent`."""
+    """Give a command the options of every act, from `--yes` to `--json`. It receives all but `--json` as `consent`."""
 
     @click.option("-y", "--yes", is_flag=True, help="Apply without asking.")
     @click.option("--plan-only", is_flag=True, help="Show the plan and stop.")
@@ -142,7 +142,7 @@ def _own_switch(found: re.Match[str]) -> str:
 def settle(
     api: ConsoleApi, plan: Callable[[], Answer], consent: Consent, *, is_own: bool = True
 ) -> Act | None:
-    """Do what `carry_out` does with the act that `plan` returns: an undo, or an act that was planned earlier.
+    """Do what `carry_out` does with the act that `plan` returns, such as an undo or an act planned earlier.
 
     `is_own`: this command made the plan. If such a plan needs a second person, raises CliError instead of applying it.
     """

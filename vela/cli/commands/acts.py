@@ -99,7 +99,7 @@ def list_acts(search: str, kind: str, state: str | None, limit: int) -> None:
 def export(search: str, kind: str, state: str | None, before: int | None, form: str) -> None:
     """Write the log of acts to standard output, newest first. The last line says whether that is all.
 
-    Times are UTC. In each act, role is the role that this kind of act requires, and plan and result contain their
+    Times are UTC. In each act, role is the role that this kind of act requires, and plan and result contain only
     numbers.
     """
     if form == "csv" and as_json_is_asked():

@@ -38,7 +38,7 @@ def resume(act: Act) -> None:
 def disconnect(act: Act, consumer: str | None, key: int | None, tell: str | None) -> None:
     """Close a consumer. Its unacknowledged messages go to the other consumers.
 
-    This closes all consumers of that name. Most clients reconnect.
+    If you give a name, this closes all consumers of that name. Most clients reconnect.
     """
     act("disconnect", _whom(consumer, key) | ({} if tell is None else {"reason": tell}))
 

@@ -1,4 +1,4 @@
-"""`vela pipeline`: jobs over the stored messages of a topic, which a worker runs."""
+"""`vela pipeline`: jobs that a worker runs over the stored messages of a topic."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["COMPRESSIONS", "compression_of", "produce"]
 
 COMPRESSIONS: Final = ("none", "lz4", "zlib", "zstd", "snappy")
-_WINDOW: Final = 1000  # messages without a receipt
+_WINDOW: Final = 1000  # most messages without a receipt
 _FLUSH_S: Final = 10.0  # after an interrupt or an error, how long to wait for receipts of sent messages
 
 

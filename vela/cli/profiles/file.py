@@ -116,9 +116,9 @@ def use_profile(name: str) -> None:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as a TOML string. JSON escapes the characters that TOML forbids, except DEL.
+    """Return `text` as a TOML string. JSON escapes the characters that TOML forbids, except DEL.
 
-    Other characters stay as they are: TOML does not have the surrogate pairs with which JSON escapes some of them.
+    Other characters are not escaped: JSON's escapes can be surrogate pairs, which TOML does not allow.
     """
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 

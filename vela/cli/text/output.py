@@ -75,7 +75,7 @@ def toned(words: str, tone: str) -> Text:
 
 
 def lines_of(text: str) -> Text:
-    """Return a text of several lines for `facts`, without characters that control a terminal."""
+    """Return text of several lines for `facts`, without characters that control a terminal."""
     from rich.text import Text
 
     return Text(printable(text))

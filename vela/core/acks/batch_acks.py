@@ -1,4 +1,4 @@
-"""The acks of messages in batches. An entry is acked when its last message is acked."""
+"""The acks of messages in batches. An entry is acked when all its messages are acked."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class BatchAcks:
         return len(self._open)
 
     def get(self, position: Position) -> Batch | None:
-        """Return the state of a batch, or None if none of its messages is acked."""
+        """Return the state of a batch, or None if it is not tracked."""
         return self._open.get(position)
 
     def open(self, position: Position, size: int, index: int) -> Batch:
@@ -105,7 +105,7 @@ class BatchAcks:
             del self._open[known]
 
     def forget_settled(self) -> None:
-        """Forget batches without unsent acks when a connection is lost: the broker sends them again with an ack set."""
+        """Forget batches without unsent acks, because the broker delivers them again with an ack set."""
         self._open = {position: batch for position, batch in self._open.items() if batch.is_waiting}
 
     def clear(self) -> None:

@@ -38,7 +38,7 @@ class AckGrouping:
 
     The caller sends `take()` at once if `is_full`, and otherwise `group_ms` after the first ack of the group. The
     caller takes only what it can send, so acks stay here while there is no connection. Acking a message twice has no
-    further effect. Without `batch_index_acks`, acks of a batch are sent only when its last message is acked.
+    further effect. Without `batch_index_acks`, acks of a batch are sent only when all its messages are acked.
     """
 
     __slots__ = ("_batch_index_acks", "_batches", "_cumulative", "_max_ids", "_partly", "_whole", "is_full")
@@ -197,7 +197,7 @@ class AckGrouping:
     # -- deliveries ------------------------------------------------------------------------------------------------
 
     def acked_messages(self, ledger_id: int, entry_id: int) -> int:
-        """Return the bits of an entry's messages that are acked and not yet sent; ALL_ACKED, or 0 for none.
+        """Return the bits of an entry's messages whose acks are not sent yet; ALL_ACKED, or 0 for none.
 
         The broker does not know these acks yet, so a delivery of these messages is a duplicate.
         """

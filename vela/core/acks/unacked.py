@@ -80,7 +80,7 @@ class UnackedTracker:
             self._slot_of[position] = slot
 
     def remove(self, position: Position) -> None:
-        """Stop tracking an entry: it was acked, refused, or is delivered again. Safe to repeat."""
+        """Stop tracking an entry: it was acked or negatively acked, or is delivered again. Safe to repeat."""
         slot = self._slot_of.pop(position, None)
         if slot is not None:
             slot.discard(position)

@@ -53,7 +53,7 @@ class ChunkAssembler(Generic[I]):
     """The incomplete messages, at most `max_pending` of them. Beyond that, the oldest is given up.
 
     With `auto_ack_oldest`, the chunks of a message that is given up are acked; otherwise they may be delivered again.
-    The chunks of a message that stays incomplete for `expiry_ms` (0 = for ever) are acked in any case, because its
+    The chunks of a message that stays incomplete for `expiry_ms` (0 = no limit) are acked in any case, because its
     producer is gone. Pulsar's consumers do the same.
     """
 
@@ -78,7 +78,7 @@ class ChunkAssembler(Generic[I]):
         """Take a chunk with its decrypted payload. A chunk that is delivered twice changes nothing.
 
         A first chunk starts its message again. A chunk out of order ends its message: the message's chunks are acked if
-        they are older than the expiry, else delivered again.
+        this one is older than the expiry, else delivered again.
         """
         waiting = self._incomplete.get(chunk.uuid)
         acknowledge: list[I] = []

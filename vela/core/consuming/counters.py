@@ -30,7 +30,7 @@ class ConsumerCounters:
         self.receives_failed = 0  # discarded entries and interrupted receives
         self.discards: Counter[ValidationError] = Counter()  # discarded entries, by reason
         self.stale_entries = 0  # entries from an earlier connection or epoch
-        self.undecryptable_entries = 0  # entries for which this consumer has no key
+        self.undecryptable_entries = 0  # entries that this consumer could not decrypt
 
     def statistics(self, *, waiting: int, permits: int) -> ConsumerStatistics:
         """Return these counts, with the messages that wait in the queue and the room in it."""

@@ -1,7 +1,7 @@
 """Turn the bytes of a delivery into its messages, or into the one reason why that is impossible.
 
-The order of the checks is Pulsar's: checksum, metadata, sizes, decryption, decompression, batch. The first check that
-fails gives the reason and the number of permits that the delivery has cost.
+The checks are, in order: checksum, metadata, announced size, decryption, size, decompression, batch. The first check
+that fails gives the reason and the number of permits that the delivery has cost.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ __all__ = ["Damaged", "Decrypt", "OpenedEntry", "Undecryptable", "entry_cost", "
 Decrypt = Callable[[MessageMetadata, bytes], bytes]
 """Returns the decrypted payload. Any error means that it cannot be decrypted."""
 
-_SMALLEST_GROUP_BYTES: Final = 6  # of a batch: size u32 and the two bytes of payload_size
+# size of the smallest message in a batch: its metadata's size (u32), and metadata with only payload_size (two bytes)
+_SMALLEST_GROUP_BYTES: Final = 6
 
 
 class OpenedEntry(NamedTuple):
@@ -72,7 +73,7 @@ def open_entry(
 ) -> OpenedEntry:
     """Return the messages of a delivery, without compacted ones and those whose bit in `ack_set` is clear.
 
-    `max_message_bytes` limits the payload on the wire, `max_uncompressed_bytes` the size that it announces.
+    `max_message_bytes` limits the decrypted payload, `max_uncompressed_bytes` its announced size after decompression.
 
     Raises Damaged, or Undecryptable for an encrypted payload that `decrypt` (None: no keys) cannot read.
     """

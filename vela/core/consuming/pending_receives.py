@@ -24,10 +24,10 @@ class PendingReceives(Generic[W]):
 
     def __init__(self) -> None:
         self._waiters: deque[W] = deque()
-        self._most = _FEW  # with more waiters than this, the next `add` forgets those that are done
+        self._most = _FEW  # with this many waiters, the next `add` forgets those that are done
 
     def __bool__(self) -> bool:
-        """Return False if no receive waits. True may include receives that will be passed over."""
+        """Return whether receives wait. This includes receives that will be passed over."""
         return bool(self._waiters)
 
     def __len__(self) -> int:

@@ -36,7 +36,7 @@ class ReadPosition:
     def __init__(self, start_id: MessageId | None, *, inclusive: bool, durable: bool) -> None:
         """`start_id`: only if the subscription is not durable. `inclusive`: begin at the message of a start or seek."""
         self.start: StartPosition | None = None
-        """Where the consumer began, or where the last seek moved it. It skips earlier messages of that entry."""
+        """Where the consumer began, or where the last seek moved it. Earlier messages of the same entry are skipped."""
         self.last_taken: Message | None = None
         """The message that the application took last, after the last seek."""
         self._is_durable = durable

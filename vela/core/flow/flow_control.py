@@ -91,7 +91,7 @@ class FlowControl:
         self.permits.spent(permits)
 
     def keep(self, messages: Sequence[Message], permits: int) -> None:
-        """Count the memory of the messages to show of a delivery, which cost these permits."""
+        """Count the memory of a delivery's messages that will be shown. The delivery cost these permits."""
         if self._memory is not None:
             self._memory.add(_payload_bytes(messages), permits)
 

@@ -34,7 +34,7 @@ class Batch(Generic[T]):
         self.sequence_id = sequence_id  # of the first message
         self.last_sequence_id = sequence_id
         self.named_by = named_by  # with key-based batches, a message whose keys the entry also gets
-        self.payload = bytearray()  # the groups, uncompressed
+        self.payload = bytearray()  # the encoded messages, uncompressed
         self.payload_bytes = 0  # size of the messages' payloads alone
         self.tokens: list[T] = []  # one per message
 

@@ -35,7 +35,7 @@ def boost_hash(key: str) -> int:
 
 
 def _boost_tail(rest: bytes) -> int:
-    """Return the last 0 to 7 bytes as one number. For 1 to 3 bytes, reads overlap."""
+    """Return the last 0 to 7 bytes as one number. The reads may overlap."""
     size = len(rest)
     if size >= 4:
         high = int.from_bytes(rest[-4:], "little") << (size - 4) * 8

@@ -20,7 +20,7 @@ __all__ = ["PayloadTooLarge", "ProducerIdentity", "SendFrames"]
 T = TypeVar("T")
 
 _COMMAND_ROOM_BYTES: Final = 512
-"""Room for the command in a frame. SEND needs less, but the MESSAGE to a consumer needs this much."""
+"""Room for the command in a frame. SEND needs less, but the MESSAGE to a consumer may need this much."""
 
 
 class PayloadTooLarge(ValueError):
@@ -32,7 +32,7 @@ class PayloadTooLarge(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdentity:
-    """The broker's answer about a producer, parts of which go into every entry."""
+    """The broker's answer about a producer. Its name and schema version go into every entry."""
 
     name: str
     schema_version: bytes = b""
