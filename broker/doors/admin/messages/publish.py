@@ -97,7 +97,7 @@ class RestResults(BaseModel):
 async def publish_messages(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, given: RestMessages
 ) -> RestResults:
-    """Publish messages. A key chooses the partition, and all messages without a key go to one partition."""
+    """Publish messages. A key chooses the partition. A request's messages without a key all go to one partition."""
     name = named(domain, tenant, namespace, topic)
     count = await request.broker.partition_count(name, create=True)
     return await _published(request, name, _by_key(name, count, given.messages), given)
