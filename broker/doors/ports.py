@@ -112,7 +112,7 @@ class ProducerPort(Protocol):
         """Wait until every send has its answer, then detach."""
 
     def detach(self) -> None:
-        """Detach at once, because the connection is lost. Safe to repeat."""
+        """Detach at once, for example because the connection is lost. Safe to repeat."""
 
 
 class ConsumerPort(Protocol):

@@ -361,7 +361,7 @@ class ConsumerSlot:
     def redeliver(self, event: events.Redeliver) -> None:
         """Redeliver the messages with these ids, or all pending messages if the client sent no ids.
 
-        On Exclusive and Failover any id takes everything back, so only the first event of a long command counts: each
+        On Exclusive and Failover any id redelivers everything, so only the first event of a long command counts: each
         further one would deliver everything once more.
         """
         if self.consumer is not None and not (

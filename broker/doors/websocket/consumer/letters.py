@@ -100,7 +100,7 @@ class Letters:
         """Choose the topics of the letters. Raises InvalidTopicName for a name that is illegal or too long.
 
         With retry letters there is one topic of each kind, named after the first consumed topic, as in Pulsar. Return
-        the topics to consume. With `without_own`, leave out topics that store the dead letters of the others.
+        the topics to consume. With `without_own`, leave out topics that store the letters of other topics.
         """
         bases = list(dict.fromkeys(TopicName.parse(TopicName.parse(topic).base) for topic in topics))
         if self._retry is not None:

@@ -210,8 +210,8 @@ class PushSocket(BrokerSocket):
     def source_of(self, message_id: MessageId) -> DeliverySource:
         """Return the source that has the id's ledger. Another socket may have delivered the message.
 
-        If no source has it, return the source of the id's partition, or else the first source. Raises InvalidCommand
-        while no topic matches the socket's pattern.
+        If no source has that ledger, return the source of the id's partition, or else the first source. Raises
+        InvalidCommand while no topic matches the socket's pattern.
         """
         source = self._by_ledger.get(message_id.ledger_id)
         if source is not None:
