@@ -89,7 +89,7 @@ class GuardedBroker:
     def is_locked(self) -> bool:
         """Return whether requests are checked.
 
-        They are if the client has not authenticated, or if the broker asks for credentials.
+        Requests are checked if the client has not authenticated, or if the broker asks for credentials.
         """
         return self.principal is None or self._broker.access.is_on
 

@@ -188,7 +188,7 @@ class ConsumerPort(Protocol):
         """Return a function that acks for this consumer, even after the consumer has left."""
 
     def letter_written(self, position: Position, topic: str, *, is_retry: bool) -> None:
-        """Record in the delivery story that the door wrote a letter of an entry to this topic."""
+        """Record in the delivery story that the door copied an entry to this dead letter or retry letter topic."""
 
     async def seek_position(self, position: Position, remaining: int | None) -> None:
         """Move the cursor so that the entry at `position` comes next. Raises BrokerError.

@@ -58,7 +58,7 @@ class ConsumerTable:
         """Detach every consumer, because the connection is gone. Consumers elsewhere get the pending messages."""
         slots = list(self._slots.values())
         self._slots.clear()
-        # Stop all of them first: the messages of one must not go to another that is gone as well.
+        # Stop all consumers first: the messages of one must not go to another one of this connection.
         for slot in slots:
             slot.is_closed = True
             if slot.consumer is not None:

@@ -73,7 +73,7 @@ class Lane:
 
 
 class Lanes:
-    """Gives lanes to logs. `store` and `follow` do the work of a lane: they take logs and settle them."""
+    """Gives lanes to logs. `store` stores the sends of ready logs; `follow` copies rows of one log ahead."""
 
     def __init__(
         self,

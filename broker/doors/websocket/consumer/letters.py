@@ -158,7 +158,7 @@ class Letters:
     # -- choosing the letters ------------------------------------------------------------------------------------
 
     def bypasses(self, redeliveries: int) -> bool:
-        """Return whether a delivery with this count goes to the dead letter topic without being pushed."""
+        """Return whether a delivery with this redelivery count goes to the dead letter topic without being pushed."""
         return self._dead_letter is not None and self._dead_letter.bypasses(redeliveries)
 
     def take(self, source: DeliverySource, position: Position, permits: int) -> None:

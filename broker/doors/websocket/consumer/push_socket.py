@@ -45,7 +45,7 @@ class PushSocket(BrokerSocket):
     """Pushes messages of one source or of several.
 
     A socket with one source writes each delivery at once, because the broker's permits are its window. A socket with
-    several sources (partitions, v3) does not know which of them have messages. So each source gets a share of the
+    several sources (partitions, v3) does not know which sources have messages. So each source gets a share of the
     window as permits, at least one, and its deliveries wait here until the window has room. Above 1 MiB of waiting
     messages, the broker stops delivering.
     """
