@@ -262,7 +262,7 @@ class PartitionsPort(Protocol):
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
         """Return the number of partitions, 0 = not partitioned.
 
-        With `create`, a topic that does not exist is created if policies allow it. Raises TopicNotFound.
+        With `create`, a missing topic is created if policies give it partitions. Raises TopicNotFound.
         """
 
 
