@@ -38,7 +38,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Annotates an int with its bounds, both inclusive. The error message always names both."""
+    """Annotates an int with its bounds, which are inclusive. The error message always names them."""
 
     least: int
     most: int | None = None

@@ -31,7 +31,7 @@ _Open: TypeAlias = (
 
 
 class GuardedBroker:
-    """The broker as one client may use it. Connections and pulls get this object instead of the broker itself.
+    """The broker as one client may use it. Connections and pull requests get this object instead of the broker itself.
 
     Without a `principal` it refuses every request that needs a permission, so a door that forgets to authenticate
     serves nobody. Sends, acks and seeks are not checked one by one. They need a producer or consumer. The guard checks
@@ -44,7 +44,7 @@ class GuardedBroker:
     def __init__(self, broker: BrokerPort, principal: Principal | None = None) -> None:
         self.principal = principal
         self._broker = broker
-        # Created with the first producer, consumer or watch. The guard of a pull never opens one.
+        # Created with the first producer, consumer or watch. The guard of a pull request never opens any of these.
         self._open: _Open | None = None
 
     @property
@@ -89,7 +89,7 @@ class GuardedBroker:
     def is_locked(self) -> bool:
         """Return whether requests are checked.
 
-        They are if the client has not authenticated, or if the broker asks for credentials.
+        Requests are checked if the client has not authenticated, or if the broker asks for credentials.
         """
         return self.principal is None or self._broker.access.is_on
 

@@ -112,7 +112,7 @@ class ProducerPort(Protocol):
         """Wait until every send has its answer, then detach."""
 
     def detach(self) -> None:
-        """Detach at once, because the connection is lost. Safe to repeat."""
+        """Detach at once, for example because the connection is lost. Safe to repeat."""
 
 
 class ConsumerPort(Protocol):
@@ -188,7 +188,7 @@ class ConsumerPort(Protocol):
         """Return a function that acks for this consumer, even after the consumer has left."""
 
     def letter_written(self, position: Position, topic: str, *, is_retry: bool) -> None:
-        """Record in the delivery story that the door wrote a letter of an entry to this topic."""
+        """Record in the delivery story that the door copied an entry to this dead letter or retry letter topic."""
 
     async def seek_position(self, position: Position, remaining: int | None) -> None:
         """Move the cursor so that the entry at `position` comes next. Raises BrokerError.
@@ -262,7 +262,7 @@ class PartitionsPort(Protocol):
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
         """Return the number of partitions, 0 = not partitioned.
 
-        With `create`, a topic that does not exist is created if policies allow it. Raises TopicNotFound.
+        With `create`, a missing topic is created if policies give it partitions. Raises TopicNotFound.
         """
 
 

@@ -31,7 +31,7 @@ def form_decode(text: str, what: str) -> str:
 def parse_query(query_string: str | bytes) -> Query:
     """Return a query string such as `a=1&b=2` as a mapping, with the first value of a repeated name.
 
-    The string has no question mark in front. A name without `=` has the value "". Raises InvalidQuery if the text
+    The string has no question mark in front. A name without `=` has the value "". Raises InvalidQuery if the string
     cannot be decoded.
     """
     text = query_string.decode("latin-1") if isinstance(query_string, bytes) else query_string

@@ -1,4 +1,4 @@
-"""Back-pressure on one peer: the broker stops reading from it while it owes the peer too much.
+"""Back-pressure: the broker stops reading from a peer to which it owes too many answers.
 
 The gate may close only for a reason that goes away without another frame from the peer, such as a commit that is not
 done, a missing answer or a full output buffer. A gate that waited for a frame that the peer still has to send would

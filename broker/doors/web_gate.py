@@ -1,6 +1,6 @@
 """The check of `Host` and `Origin` in requests to the broker's HTTP port.
 
-Without authentication, any page that a person on this machine or network opens could use the broker through the
+Without authentication, any page that a person on the broker's machine or network opens could use the broker through the
 browser. The gate prevents that by checking headers that the browser sends and the page cannot change. `Origin` and
 `Sec-Fetch-Site` say where the page comes from. `Host` says by which name the browser reached the broker: a page whose
 own name resolves to the broker's address (DNS rebinding) still sends its own name. Clients that are not browsers send
@@ -75,7 +75,7 @@ class WebGate:
             if parsed is None or (parsed != own and parsed not in self._origins):
                 raise _foreign(f"pages of {_shown(origin)} may not send requests to the broker")
         if not origins:
-            # For an image or a link, browsers send no Origin. Sec-Fetch-Site says whether the page is of another site.
+            # For an image or a link, browsers send no Origin. Sec-Fetch-Site says whether the page has another origin.
             sites = [value for name, value in headers if name == b"sec-fetch-site"]
             if any(site not in _OWN_SITES for site in sites):
                 raise _foreign("pages of another origin may not send requests to the broker")

@@ -21,7 +21,7 @@ MAX_CONCURRENCY = 1000
 
 
 class HandlerInvalid(ValueError):
-    """A handler's arguments cannot work; the text says what to change."""
+    """A handler's arguments cannot work; the message says what to change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ class CallThreads:
         await done
 
     def end(self) -> None:
-        """Let each thread end after its current call. Does not wait for them."""
+        """Let the threads end after the calls requested so far. Does not wait for them."""
         for _ in range(self._count):
             self._jobs.put(None)
 

@@ -83,7 +83,7 @@ class ClientRates:
     def wait_s(self, peer: str, role: str, *, messages: int, size_bytes: int) -> float:
         """Count messages and bytes of a WebSocket. Return the seconds for which to read no more from it, at most 1.
 
-        After that time call it again with 0 messages and 0 bytes, until it returns 0.
+        After that time call this method again with 0 messages and 0 bytes, until it returns 0.
         """
         keys = _keys(peer, role)
         longest_ms = 0

@@ -21,7 +21,7 @@ _Result = TypeVar("_Result")
 
 # One connection's part of a turn. A pass of the loop costs a few hundredths of this time.
 PART_NS: Final = 125_000
-# A turn of all connections. A message takes about five passes, so other connections delay it by about 1.3 ms.
+# A turn of all connections. A message takes about five passes, so other connections delay it by at most about 1.3 ms.
 TURN_NS: Final = 250_000
 
 

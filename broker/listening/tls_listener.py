@@ -32,7 +32,7 @@ class TlsListener:
         *,
         handshake_timeout_s: float,
     ) -> None:
-        """`make_protocol` is called after each handshake. `limits` count each connection as soon as it is accepted."""
+        """`make_protocol` is called after each handshake. `limits` counts each connection as soon as it is accepted."""
         self._make_protocol = make_protocol
         self._certificates = certificates
         self._limits = limits

@@ -57,7 +57,7 @@ class TwistedTransport(asyncio.Protocol):
         self.protocol.dataReceived(data)
 
     def pause_writing(self) -> None:
-        """Stop the producer: the peer does not receive the written bytes."""
+        """Pause the producer: the peer does not receive the written bytes."""
         if self._producer is not None:
             self._producer.pauseProducing()
 

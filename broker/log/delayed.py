@@ -72,7 +72,7 @@ class DelayedMessages:
         deadlines: Deadlines,
         keep: Callable[[asyncio.Task[Any]], None],
     ) -> None:
-        """Take the parts that one topic needs. `keep` holds a reference to a task until the task ends.
+        """`keep` holds a reference to a task until the task ends.
 
         Unless the policy is strict, an entry may be sent up to `tick_ms` before its due time.
         """
@@ -200,9 +200,9 @@ class DelayedMessages:
     def _has_room(self, now_ms: int) -> bool:
         """Return whether the entries released before have been sent as far as possible, or have had enough time.
 
-        A replay set is served in the order of positions. If all entries were released at once under load, entries due
-        later would overtake those due earlier, and high positions would wait for seconds (measured). In the heap,
-        entries wait in the order of their due times.
+        A subscription replays released entries in the order of positions. If all entries were released at once under
+        load, entries due later would overtake those due earlier, and high positions would wait for seconds (measured).
+        Entries that are not released yet wait in the order of their due times.
         """
         return self._target.has_room_for_replays() or now_ms - self._released_ms >= _LONGEST_WAIT_MS
 

@@ -111,7 +111,7 @@ class TopicReader:
     def _within_one_read(self, positions: Iterable[Position]) -> list[Position]:
         """Return these positions, without trimmed ones, up to the limits of one read.
 
-        The size of an entry comes from the index. If the index lacks the entry, the average size of its ledger is used.
+        The size of an entry comes from the index. If it is not there, the average size of the ledger's entries is used.
         """
         wanted: list[Position] = []
         size_bytes = 0
@@ -174,7 +174,7 @@ class TopicReader:
     async def position_at_time(self, time_ms: int) -> Position:
         """Return the first entry appended at or after `time_ms`, or the end of the log if there is none.
 
-        The ledger map gives the ledger. A binary search by primary key finds the entry in it, because append times
+        The ledger map gives the ledger. A binary search by entry id finds the entry in it, because append times
         never go back. Raises GapInLog if the search meets a missing entry.
         """
         for ledger in self._log.ledgers.infos():

@@ -51,8 +51,9 @@ class SegmentDrops:
     async def turn(self) -> bool:
         """Drop empty segments, then empty one more segment and drop it. Return whether to call this again at once.
 
-        Raises psycopg.Error if the database fails or refuses. Safe to repeat. Cancel it only when the broker stops:
-        after a cancellation, the log in memory may still look for a ledger in the segment that the ledger has left.
+        Raises psycopg.Error if the database fails or refuses a statement. Safe to repeat. Cancel it only when the
+        broker stops: after a cancellation, the log in memory may still look for a ledger in the segment that the
+        ledger has left.
         """
         async with self._pool.use() as connection:
             uses = await store.segment_uses(connection)

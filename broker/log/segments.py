@@ -27,7 +27,7 @@ _EMPTY_BYTES = 32 * 1024  # two tables without rows: for each, a page of its ind
 class Segments:
     """Keeps one segment open for new ledgers. The broker's housekeeping calls `turn` once a second.
 
-    Every method raises psycopg.Error if the database cannot be reached or refuses.
+    Every method raises psycopg.Error if the database cannot be reached or refuses a statement.
     """
 
     def __init__(

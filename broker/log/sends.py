@@ -11,7 +11,7 @@ __all__ = ["Receipt", "SendRequest"]
 
 
 class SendRequest(NamedTuple):
-    """One entry to append. `data` begins with the checksum magic, and the transport has checked its CRC."""
+    """One entry to append. `data` begins with the checksum magic and a correct CRC."""
 
     sequence_id: int
     highest_sequence_id: int  # 0 = not given
@@ -30,4 +30,4 @@ class Receipt(NamedTuple):
     highest_sequence_id: int  # as the client sent it; 0 if the client sent none
     ledger_id: int
     entry_id: int
-    size_bytes: int  # of the entry; the transport subtracts it from the bytes that wait for a receipt
+    size_bytes: int  # of the entry; the door subtracts it from the bytes that wait for a receipt

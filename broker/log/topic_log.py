@@ -245,7 +245,10 @@ class TopicLog:
         return batch
 
     def committed(self, batch: AppendBatch) -> None:
-        """Add a durable batch to the log, so that it can be delivered. The batch that follows is now in flight."""
+        """Add a durable batch to the log, so that it can be delivered.
+
+        A batch that follows is then in flight, unless it waited too long: its sends go back into the queue.
+        """
         self.in_flight = None
         following, self.following = self.following, None
         if following is not None and following.turn is not None:

@@ -106,7 +106,7 @@ def operation(
     """Register an asynchronous operation. A result of None is answered with 204 and no body, as in Pulsar.
 
     A call raises NotAuthorized unless the client has the permission for `action`. If `action` is None, every
-    authenticated client may call the operation. `refused` tells the reference why the operation always refuses.
+    authenticated client may call the operation. `refused` says why the operation always refuses.
     `media_type` is the type of the content, for an operation that returns an HttpResponse.
     """
 

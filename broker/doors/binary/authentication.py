@@ -124,7 +124,7 @@ class ConnectionAuthentication:
         if principal is not None:
             let_in(principal)
             return
-        # Read nothing more until the check is done: every later command needs to know who the client is.
+        # Read nothing more until the check is done: the broker must know the client before it handles later commands.
         self._peer.gate.throttled(True)
         self._check = asyncio.get_running_loop().create_task(self._wait(event, credentials, let_in))
 

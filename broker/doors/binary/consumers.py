@@ -58,7 +58,7 @@ class ConsumerTable:
         """Detach every consumer, because the connection is gone. Consumers elsewhere get the pending messages."""
         slots = list(self._slots.values())
         self._slots.clear()
-        # Stop all of them first: the messages of one must not go to another that is gone as well.
+        # Stop all consumers first: the messages of one must not go to another one of this connection.
         for slot in slots:
             slot.is_closed = True
             if slot.consumer is not None:
@@ -361,7 +361,7 @@ class ConsumerSlot:
     def redeliver(self, event: events.Redeliver) -> None:
         """Redeliver the messages with these ids, or all pending messages if the client sent no ids.
 
-        On Exclusive and Failover any id takes everything back, so only the first event of a long command counts: each
+        On Exclusive and Failover any id redelivers everything, so only the first event of a long command counts: each
         further one would deliver everything once more.
         """
         if self.consumer is not None and not (

@@ -373,7 +373,7 @@ class ProducerSlot:
             self._peer.written()
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """Tell the client that the producer is closed. It opens the producer again and repeats the unanswered sends.
+        """Tell the client that the producer is closed. The client opens it again and repeats the unanswered sends.
 
         A producer that still waits for exclusive access is refused instead, because its request has no answer yet. For
         a producer that is still being opened, do nothing: opening it fails with the reason.

@@ -1,8 +1,8 @@
 """Daphne's WebSocket protocol with flow control in both directions.
 
 Stock Daphne buffers without limit in both directions: 90 MB pushed to a client that does not read took 94 MB of memory,
-and 60,000 frames for a slow consumer took 98 MB. Here Twisted's producer interface reports when the peer stops
-receiving bytes, and a bounded queue stops reading from the socket when it is full.
+and 60,000 frames received for a slow application took 98 MB. Here Twisted's producer interface reports when the peer
+stops receiving bytes, and a bounded queue stops reading from the socket when it is full.
 """
 
 from __future__ import annotations

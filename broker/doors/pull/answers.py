@@ -97,8 +97,8 @@ class PullAnswers:
     ) -> PullInProgress | None:
         """Answer a pull now and return None, or return the pull in progress. Raises nothing.
 
-        `path` and `query` are percent-encoded, as the client sent them. The pull calls `respond` exactly once, unless
-        `leave` is called first or `stop` cancels it. `address` is the client's address, which the console shows.
+        `path` and `query` are percent-encoded, as the client sent them. `respond` is called exactly once, unless
+        `leave` is called first or `stop` cancels the pull. `address` is the client's address, which the console shows.
         """
         broker = GuardedBroker(self._broker, principal)
         try:

@@ -74,7 +74,7 @@ class PullConnection(LimitedConnection):
         self._address = f"{client.host}:{client.port}"
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Handle bytes of requests. The pieces may be cut anywhere."""
+        """Handle bytes of requests, which may be cut anywhere."""
         if self.requests or self._is_refused:  # Twisted is reading a request, or its answer is not finished
             super().dataReceived(data)
         elif self._pull is not None or self._is_output_full or self._is_out_of_turn:
@@ -174,7 +174,7 @@ class PullConnection(LimitedConnection):
     def timeoutConnection(self) -> None:  # noqa: N802 - Twisted's name
         """Close the connection after one to two idle times without a parked pull and without an answer.
 
-        Twisted calls this when its parser has seen no data for one idle time. Pulls bypass that parser, so they need
+        Twisted calls this when its parser has seen no data for one idle time. Pulls bypass that parser, so they do
         not restart its timer.
         """
         if self._pull is None and not self._was_active:

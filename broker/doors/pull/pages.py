@@ -1,4 +1,4 @@
-"""`/pull/…` over ASGI: offsets of groups, counts of queues, and the pulls that `PullConnection` does not answer."""
+"""`/pull/…` over ASGI: offsets of consumer groups, counts of queues, and pulls that `PullConnection` passes on."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class BinarySocket(BrokerSocket):
         self.transport.on_writable(self._connection.writable_again)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Handle bytes of the protocol. Waits while the broker owes this peer too much."""
+        """Handle bytes of the protocol. Waits while the broker owes this peer too many answers."""
         if bytes_data is None:
             raise InvalidCommand("text frames belong to the JSON endpoints; send binary frames here")
         assert self._connection is not None

@@ -59,8 +59,8 @@ class QueryParameters(CheckingMiddleware):
 class RawPath(CheckingMiddleware):
     """Lets URLRouter match the path as the client wrote it, so that `%2F` in a name is not a separator.
 
-    URLRouter matches the decoded path, removes every slash at its beginning, and fails if the path does not begin with
-    the `Daphne-Root-Path` that the client sent.
+    URLRouter alone would match the decoded path, remove every slash at its beginning, and fail if the path does not
+    begin with the `Daphne-Root-Path` that the client sent.
     """
 
     def check(self, scope: Scope) -> None:

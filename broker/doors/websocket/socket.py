@@ -204,7 +204,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def opening(self) -> AsyncIterator[None]:
         """Authenticate the client, then run the block, which attaches to the broker.
 
-        Both together may take OPEN_TIMEOUT_S. Raises HandshakeRefused for every failure.
+        Both together may take at most OPEN_TIMEOUT_S. Raises HandshakeRefused for every failure.
         """
         self._require_ready()
         try:
@@ -228,7 +228,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             raise self.refusal(500, "internal error; see the broker's log") from None
 
     async def check_partitions(self, topic: TopicName, attached: int) -> None:
-        """Raise ServiceNotReady if the topic no longer has the `attached` partitions that this socket attached to.
+        """Raise ServiceNotReady if this socket attached to `attached` partitions and the topic now has another number.
 
         The act that adds partitions closes the sockets that are attached already. It would miss this one, which would
         then never learn of the new partitions.

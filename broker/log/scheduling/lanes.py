@@ -1,7 +1,7 @@
 """The writer's lanes: tasks with a connection each, and the logs that wait for one of them.
 
-Two lanes store at a time. A third may copy rows ahead: those of a log whose rows before them are being committed. When
-their turn to commit comes, this lane stores, and another one may copy ahead.
+Two lanes store at a time. A third may copy rows ahead, while earlier rows of the same log are being committed. When the
+turn of the copied rows to commit comes, this lane stores, and another lane may copy ahead.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Lane:
 
 
 class Lanes:
-    """Gives lanes to logs. `store` and `follow` do the work of a lane: they take logs and settle them."""
+    """Gives lanes to logs. `store` stores the sends of ready logs; `follow` copies rows of one log ahead."""
 
     def __init__(
         self,
@@ -111,7 +111,8 @@ class Lanes:
     def submit(self, log: TopicLog) -> None:
         """Queue a log that has sends waiting. No effect if the log is queued, taken by a lane or paused.
 
-        No effect either if the log is in flight, unless the server copies its rows and enough sends wait to copy more.
+        No effect either while a batch of the log is in flight, unless the server copies the batch's rows and enough
+        sends wait to copy more.
         """
         if log.is_queued or log.is_taken or log.is_paused:
             return
@@ -126,7 +127,7 @@ class Lanes:
         self._wake()
 
     def turn_came(self, lane: Lane) -> None:
-        """The rows that this lane copied ahead may commit, so that another lane may copy ahead."""
+        """Note that the rows that this lane copied ahead may commit. Another lane may then copy ahead."""
         lane.job = _Job.STORING
         self._wake()
 

@@ -24,7 +24,7 @@ class Size(NamedTuple):
 # without a receipt, so that one half is gathered while the other commits.
 STATEMENT: Final = Size(1000, 2 * 1024 * 1024)
 BESIDE_LIGHT: Final = Size(100, 256 * 1024)
-_LASTS_S: Final = 0.1  # how long the lower limit lasts after a light topic and another one published in turn
+_LASTS_S: Final = 0.1  # how long the lower limit lasts after a light topic and another topic took turns
 
 
 class TopicLimit:

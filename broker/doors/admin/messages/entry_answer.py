@@ -31,7 +31,7 @@ def entry_answer(entry: StoredEntry, *, most_bytes: int) -> HttpResponse:
     """Return an entry with its payload decompressed, or as stored if it is encrypted or a chunk. A batch stays a batch.
 
     Raises Refused(500) if the entry is damaged, its codec is unknown here, or it claims to decompress to more than
-    `most_bytes`. Raises Refused(422) if its properties or a key are too long for a header.
+    `most_bytes`. Raises Refused(422) if its properties, a key or another value is too long for a header.
     """
     position = f"{entry.ledger_id}:{entry.entry_id}"
     if entry.flags & FLAG_CORRUPT:

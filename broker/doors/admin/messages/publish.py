@@ -36,7 +36,7 @@ _TOPIC: Final = "/topics/{domain:domain}/{segment:tenant}/{segment:namespace}/{s
 MAX_MESSAGES: Final = 1000
 _AGAIN, _REFUSED = 1, 2  # Pulsar's error codes for a message: send it again, or change it first
 _MAX_INT64: Final = 2**63 - 1
-_MOST_DIGITS: Final = 30  # of a time; no time needs so many
+_MOST_DIGITS: Final = 30  # of a time; real times have fewer
 _LONGEST_TURN_S: Final = 0.01  # then other connections get their turns
 
 
@@ -97,7 +97,7 @@ class RestResults(BaseModel):
 async def publish_messages(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, given: RestMessages
 ) -> RestResults:
-    """Publish messages. A key chooses the partition, and all messages without a key go to one partition."""
+    """Publish messages. A key chooses the partition. A request's messages without a key all go to one partition."""
     name = named(domain, tenant, namespace, topic)
     count = await request.broker.partition_count(name, create=True)
     return await _published(request, name, _by_key(name, count, given.messages), given)

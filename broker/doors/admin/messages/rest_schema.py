@@ -78,7 +78,7 @@ async def schema_of(
 ) -> RestSchema:
     """Return the schema that a request names, or else the topic's latest, if it has one.
 
-    Raises Refused for a schema or version that cannot be read, and SchemaNotFound for a version that the topic lacks.
+    Raises Refused for a schema or version that cannot be read, and SchemaNotFound for a version that is not stored.
     """
     if key_schema:
         raise Refused(422, "keySchema: REST has no KeyValue messages; publish them with a client")

@@ -1,4 +1,4 @@
-"""Pulsar's backlog quotas in terms of Vela's policies. Vela has one policy for both kinds of quota."""
+"""Pulsar's backlog quotas in terms of Vela's policies. Both kinds of quota share `backlog_quota_policy`."""
 
 from __future__ import annotations
 

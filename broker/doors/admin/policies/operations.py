@@ -1,4 +1,4 @@
-"""The operations on single policies. The table gives most of them; those on quotas and replication are written out."""
+"""The operations on single policies. `table.py` defines most; those on quotas and replication are here."""
 
 from __future__ import annotations
 

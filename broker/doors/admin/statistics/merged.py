@@ -26,7 +26,7 @@ _LARGEST: Final = (
     "avgMessagesPerEntry",
     "lastCompactionDurationTimeInMills",
 )
-_LATEST: Final = ("lastAckedTime", "lastConsumedTime")  # texts, of which the latest is shown
+_LATEST: Final = ("lastAckedTime", "lastConsumedTime")  # strings; the latest one is shown
 _EARLIEST: Final = (
     "earliestMsgPublishTimeInBacklog",
     "earliestMsgPublishTimeInBacklogs",

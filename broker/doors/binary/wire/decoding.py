@@ -60,7 +60,7 @@ HAVE_SLICES: Final = frozenset({_ACK, pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_ME
 def decode_plain_send(frame: Frame) -> events.Send | None:
     """Decode a SEND that has only the usual fields, without protobuf. Return None for any other command.
 
-    This takes half the time of `decode_event`, which decodes all other commands.
+    This takes half the time of `decode_event`.
     """
     command, entry = frame
     found = _PLAIN_SEND.fullmatch(command)

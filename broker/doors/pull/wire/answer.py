@@ -1,4 +1,4 @@
-"""Encode the answers to pulls."""
+"""Encode the answers to pull requests."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class LetterBox(Protocol):
     """The socket's `Letters`, as its sources see them."""
 
     def bypasses(self, redeliveries: int) -> bool:
-        """Return whether a delivery with this count goes to the dead letter topic without being pushed."""
+        """Return whether a delivery with this redelivery count goes to the dead letter topic without being pushed."""
 
     def take(self, source: DeliverySource, position: Position, permits: int) -> None:
         """Write a dead letter for a delivery that is not pushed, then grant its permits again."""

@@ -100,7 +100,7 @@ class Letters:
         """Choose the topics of the letters. Raises InvalidTopicName for a name that is illegal or too long.
 
         With retry letters there is one topic of each kind, named after the first consumed topic, as in Pulsar. Return
-        the topics to consume. With `without_own`, leave out topics that store the dead letters of the others.
+        the topics to consume. With `without_own`, leave out topics that store the letters of other topics.
         """
         bases = list(dict.fromkeys(TopicName.parse(TopicName.parse(topic).base) for topic in topics))
         if self._retry is not None:
@@ -158,7 +158,7 @@ class Letters:
     # -- choosing the letters ------------------------------------------------------------------------------------
 
     def bypasses(self, redeliveries: int) -> bool:
-        """Return whether a delivery with this count goes to the dead letter topic without being pushed."""
+        """Return whether a delivery with this redelivery count goes to the dead letter topic without being pushed."""
         return self._dead_letter is not None and self._dead_letter.bypasses(redeliveries)
 
     def take(self, source: DeliverySource, position: Position, permits: int) -> None:

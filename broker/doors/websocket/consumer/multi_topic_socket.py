@@ -86,7 +86,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
             join.add_done_callback(self._joins.discard)
 
     async def _join(self, added: frozenset[str]) -> None:
-        """Consume new topics. If one of them cannot be consumed, close the socket, so that it misses no messages."""
+        """Consume new topics. If that fails, close the socket: the client connects again, and misses no messages."""
         async with self._joining:
             before = len(self.sources)
             try:

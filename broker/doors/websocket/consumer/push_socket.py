@@ -45,7 +45,7 @@ class PushSocket(BrokerSocket):
     """Pushes messages of one source or of several.
 
     A socket with one source writes each delivery at once, because the broker's permits are its window. A socket with
-    several sources (partitions, v3) does not know which of them have messages. So each source gets a share of the
+    several sources (partitions, v3) does not know which sources have messages. So each source gets a share of the
     window as permits, at least one, and its deliveries wait here until the window has room. Above 1 MiB of waiting
     messages, the broker stops delivering.
     """
@@ -210,8 +210,8 @@ class PushSocket(BrokerSocket):
     def source_of(self, message_id: MessageId) -> DeliverySource:
         """Return the source that has the id's ledger. Another socket may have delivered the message.
 
-        If no source has it, return the source of the id's partition, or else the first source. Raises InvalidCommand
-        while no topic matches the socket's pattern.
+        If no source has that ledger, return the source of the id's partition, or else the first source. Raises
+        InvalidCommand while no topic matches the socket's pattern.
         """
         source = self._by_ledger.get(message_id.ledger_id)
         if source is not None:

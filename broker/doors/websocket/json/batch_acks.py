@@ -45,7 +45,7 @@ class BatchAcks:
 
     @property
     def partly_acked(self) -> int:
-        """The number of entries of which only some members are acked so far."""
+        """The number of partly acked entries whose bit set is kept."""
         return len(self._partly)
 
     def individual(self, ids: Iterable[MessageId]) -> list[EntryAck]:

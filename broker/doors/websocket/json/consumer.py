@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 _LONGEST_DELAY_MS: Final = 100 * 365 * 86_400_000
-_MOST_CHARACTERS: Final = 64 * 1024  # of a retry letter's own properties, kept until the letter is written
+_MOST_CHARACTERS: Final = 64 * 1024  # of the properties of reconsumeLater, kept until the letter is written
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 

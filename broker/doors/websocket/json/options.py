@@ -318,7 +318,7 @@ def _flag(query: Query, name: str, *, default: bool = False) -> bool:
 
 
 def _tick_ms(query: Query, ack_timeout_ms: int) -> int:
-    """Read the tick. Raises InvalidQuery below 100 ms; a tick above the timeout counts as the timeout."""
+    """Read ackTimeoutTickMillis. Raises InvalidQuery below 100 ms; a tick above the timeout counts as the timeout."""
     tick_ms = _number(query, "ackTimeoutTickMillis", MIN_TICK_MS, minimum=MIN_TICK_MS)
     return min(tick_ms, ack_timeout_ms) if ack_timeout_ms else tick_ms
 

@@ -15,7 +15,7 @@ __all__ = ["RequestedPattern", "full_topic", "requested_topics", "subscription_n
 
 
 def full_topic(pieces: Mapping[str, str]) -> str:
-    """Return `domain://tenant/namespace/topic` from the undecoded pieces of a path, by their names.
+    """Return `domain://tenant/namespace/topic` given the undecoded pieces of a path by name.
 
     Empty segments inside the topic are left out. The broker checks later whether the name is legal. Raises InvalidQuery
     for an unknown domain, and for a piece that is empty or cannot be decoded.
@@ -33,7 +33,7 @@ def full_topic(pieces: Mapping[str, str]) -> str:
 
 
 def subscription_name(piece: str) -> str:
-    """Decode a piece of the path. Raises InvalidQuery for a name that is empty or has a control character."""
+    """Decode the subscription name in the path. Raises InvalidQuery if it is empty or has a control character."""
     name = form_decode(piece, "the subscription")
     if not name.strip():
         raise InvalidQuery("the subscription name is empty")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["LaneOwner", "PublishLane", "Reply"]
 
 MAX_BATCH_BYTES: Final = 128 * 1024  # of messages; Pulsar's clients also close a batch at this size
-_MEMBER_BYTES: Final = 16  # what each member adds to a batch besides its payload and texts
+_MEMBER_BYTES: Final = 16  # what each member adds to a batch besides its payload and strings
 MAX_CONTEXT_CHARACTERS: Final = 16 * 1024  # kept until the message has its ack
 
 Reply: TypeAlias = tuple[str | None, ArrayAcks | None, int]
@@ -296,6 +296,6 @@ class PublishLane:
 
 
 def _size_in_batch(message: ProducerMessage) -> int:
-    """Return the size of a message in an open batch. Its texts count too, because nothing else limits a batch."""
+    """Return the size of a message in an open batch. Its strings count too, because nothing else limits their size."""
     texts = (message.key or "", message.context or "", *message.properties, *message.properties.values())
     return _MEMBER_BYTES + len(message.payload) + sum(map(len, texts))
