@@ -254,11 +254,17 @@ def _enum_mismatch(reader: Mapping[str, Any], writer: Mapping[str, Any], where: 
 def _record_mismatch(
     pair: _Pair, reader: Mapping[str, Any], writer: Mapping[str, Any], where: str
 ) -> str | None:
-    key = (id(reader), id(writer))
-    if key not in pair.compared:
-        pair.compared[key] = None  # compatible until proven otherwise, because a record may contain itself
-        pair.compared[key] = _field_mismatch(pair, reader, writer, where)
-    return pair.compared[key]
+    key, compared = (id(reader), id(writer)), pair.compared
+    if key not in compared:
+        before = len(compared)
+        compared[key] = None  # compatible until proven otherwise, because a record may contain itself
+        why = _field_mismatch(pair, reader, writer, where)
+        if why is not None:
+            # Pairs that were compared meanwhile and found compatible may rest on this one.
+            since = [compared.popitem() for _ in range(len(compared) - before)]
+            compared.update(each for each in since if each[1] is not None)
+        compared[key] = why
+    return compared[key]
 
 
 def _field_mismatch(
