@@ -139,7 +139,7 @@ def _locked(rule: AlertRule) -> AlertRule:
 
 
 def _close(rule_id: int) -> None:
-    """Clear the rule's firing alerts and drop those that have not fired, without a notification."""
+    """Clear the rule's firing alerts and drop its alerts that have not fired, without a notification."""
     found = AlertFiring.objects.filter(rule_id=rule_id, cleared_ms=None)
     found.filter(fired_ms=None).delete()
     found.update(cleared_ms=int(time.time() * 1000))
