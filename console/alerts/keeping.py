@@ -16,7 +16,7 @@ from broker.models import Act, AlertFiring, AlertNotification, AlertRule
 
 __all__ = ["RULES_MOST", "RuleRefused", "delete_rule", "save_rule", "silence_rule", "test_rule"]
 
-RULES_MOST: Final = 100  # every check of the alerts evaluates all of them
+RULES_MOST: Final = 100  # every check of the alerts evaluates all rules
 _LOCK: Final = 0x56454C41_414C
 _TESTS_A_MINUTE: Final = 4
 

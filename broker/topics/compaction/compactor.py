@@ -250,7 +250,7 @@ class Compactor:
     async def empty(self, topic: Topic, through: Position) -> None:
         """Delete all compacted messages, because the topic is truncated up to `through`. Safe to repeat.
 
-        The horizon moves to `through` if it was before that. Raises TopicFenced.
+        The horizon, the last compacted entry, moves to `through` if it was before that. Raises TopicFenced.
         """
         async with topic.compacted.changing:
             stored = topic.compacted.stored
