@@ -190,7 +190,7 @@ def page(
 
 
 def surroundings(rights: Rights) -> dict[str, Any]:
-    """Return the part of a page's context that a logged-in user sees around its content. One query."""
+    """Return the context of the frame that a logged-in user sees around a page's content. One query."""
     state = chrome()
     return {
         "rights": rights,

@@ -47,7 +47,7 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def line(document: Mapping[str, Any], form: Form) -> bytes:
-    """Return one line of a file. In CSV a text that a spreadsheet would run gets an apostrophe in front.
+    """Return one line of a file. In CSV a value that a spreadsheet would run gets an apostrophe in front.
 
     JSON payloads can contain lone surrogates, and UTF-8 cannot. Lone surrogates are written as JSON escapes.
     """

@@ -34,7 +34,7 @@ def marked(text: object) -> SafeString:
 
 
 def one_line(text: str) -> str:
-    """Return a text with one space for each line break and the indentation around it, so that it fits into a row."""
+    """Return `text` with one space for each line break and the indentation around it, so that it fits into a row."""
     return _LINE_BREAK.sub(" ", text).strip()
 
 
@@ -49,7 +49,7 @@ def shown(text: str) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Return whether a page shows every character of a text as it is, so that a form sends it unchanged."""
+    """Return whether a page shows every character of `text` as it is, so that a form sends it unchanged."""
     return _IN_PAGES.search(text) is None
 
 

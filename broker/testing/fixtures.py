@@ -59,8 +59,8 @@ def published(db: None) -> Callable[[str | None], list[Message]]:
 def handle_published(db: None) -> Callable[[], int]:
     """Call the handlers with all published messages, as a worker would. Return the number of calls.
 
-    Includes messages that handlers publish. An exception of a handler reaches the test. `on_commit` callbacks of an
-    `atomic` handler run as they do in any test of pytest-django.
+    Messages that handlers publish are handled too. An exception of a handler reaches the test. `on_commit` callbacks
+    of an `atomic` handler run as they do in any test of pytest-django.
     """
 
     def handle() -> int:

@@ -55,7 +55,7 @@ class _Found:
 
 
 class Endings:
-    """Ends topics of this process. While a topic is unloaded or deleted, requests for it wait at its gate."""
+    """Ends topics of this process. While a topic is unloaded or deleted, requests for it wait."""
 
     def __init__(
         self,
@@ -144,9 +144,9 @@ class Endings:
 
         Raises TopicBusy and changes nothing while clients are connected, or if the topic has subscriptions and
         `with_subscriptions` is False. With `force` it closes the clients and deletes the subscriptions instead. Also
-        raises TopicBusy if `only_if` returns False for the topic or a partition that is in memory. It is asked when
-        no client can use the topic any more. Raises TopicNotFound, NotAllowed, and TopicFenced, after which the topic
-        is intact and its clients reconnect. Not safe to cancel.
+        raises TopicBusy if `only_if` returns False for the topic or a partition that is in memory. It is called
+        when no client can use the topic any more. Raises TopicNotFound, NotAllowed, and TopicFenced, after which the
+        topic is intact and its clients reconnect. Not safe to cancel.
         """
         found = await self._found(name)
         names = [TopicName.parse(each) for each in found.members.values()]

@@ -115,7 +115,7 @@ class TopicLoader:
         try:
             await self._fill(topic, row, stored)
         except BaseException:
-            log.close()  # the topic is given up: no timer or report may keep it
+            log.close()  # the topic is given up: no timer or report may keep it in memory
             raise
         topic.loaded()
         return topic

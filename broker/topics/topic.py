@@ -407,7 +407,7 @@ class Topic:
         return sum(len(each.consumers) for each in self.subscriptions.values())
 
     def consumer_left(self, now_ms: int) -> None:
-        """Note that a consumer left, so that the topic was in use until `now_ms`."""
+        """Note that a consumer left: the topic was in use until `now_ms`."""
         self.last_used_ms = now_ms
 
     # -- policies ------------------------------------------------------------------------------------------------

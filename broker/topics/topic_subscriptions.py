@@ -280,8 +280,8 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     def has_room_for_replays(self) -> bool:
         """Return whether more due entries may be released.
 
-        True if some Shared subscription has sent all entries that were released before, or if no Shared subscription
-        can send.
+        True if some Shared subscription that can send has sent all entries that were released before, or if none can
+        send.
         """
         waiting = [
             each.dispatcher.replay_entries

@@ -124,8 +124,8 @@ def _acked_entries(topic: Topic) -> int | None:
     """Return the number of entries that every durable subscription has acked; None = nothing sets a limit.
 
     Both mark-delete positions count: the one in memory, and the stored one, to which a crash returns the cursor. In a
-    compacted topic, the next compaction also needs the entries above the horizon. With deduplication, a new owner needs
-    the entries that the stored state does not include.
+    compacted topic, the next compaction also needs the entries that the last one did not read. With deduplication, a
+    new owner needs the entries that the stored state does not include.
     """
     needed = [
         min(each.cursor.mark_delete, each.stored_mark_delete)

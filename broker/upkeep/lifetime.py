@@ -83,7 +83,7 @@ class Lifetime:
 
     @property
     def segment_drops(self) -> SegmentDrops:
-        """The part that drops segments and copies ledgers out of them, for tests and metrics."""
+        """The part that drops segments and copies ledgers out of them, for metrics."""
         return self._segment_drops
 
     def start(self) -> None:

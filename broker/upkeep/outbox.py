@@ -215,7 +215,10 @@ class _Lane:
         self._next_sequence_id = 0
 
     async def open(self, opener: _Opener) -> None:
-        """Open the producer. Safe to repeat. Raises BrokerError if the topic refuses it, or still stores its rows."""
+        """Open the producer. Safe to repeat.
+
+        Raises BrokerError if the topic refuses it, or still stores rows of the producer that was closed.
+        """
         if self._producer is None:
             if self._closed is not None and not self._closed.is_settled:
                 raise ServiceNotReady(f"{self.topic} still stores rows of the outbox")

@@ -43,7 +43,7 @@ def plan(
 ) -> ActView:
     """Plan an act that a page asks for.
 
-    Raises PermissionDenied if the user lacks the right, and ActRefused if the broker refuses.
+    Raises PermissionDenied if the user does not have the right, and ActRefused if the broker refuses.
     """
     for name in named_by(kind, topic, parameters):
         check_may_act(rights, name, kind)

@@ -114,7 +114,7 @@ def operator_only(
 
     If the address has no namespace, admit operators and admins of any namespace.
 
-    Raises PermissionDenied (403) for other users.
+    Raises as `viewer` does, and PermissionDenied (403) for other users and while the console is read-only.
     """
     return _at_least(Role.OPERATOR, view)
 
@@ -124,7 +124,7 @@ def admin_only(
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
     """Admit only admins of the namespace in the address. If the address has none, admit admins of any namespace.
 
-    Raises PermissionDenied (403) for other users.
+    Raises as `viewer` does, and PermissionDenied (403) for other users and while the console is read-only.
     """
     return _at_least(Role.ADMIN, view)
 

@@ -91,7 +91,7 @@ class Rights:
 
     @property
     def role(self) -> str:
-        """The role as one word, for the header and for the keys of cached blocks."""
+        """The role as one word, for the ETags of blocks."""
         return self.here.word if self.here is not None else "nobody"
 
     @cached_property

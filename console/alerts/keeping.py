@@ -16,7 +16,7 @@ from broker.models import Act, AlertFiring, AlertNotification, AlertRule
 
 __all__ = ["RULES_MOST", "RuleRefused", "delete_rule", "save_rule", "silence_rule", "test_rule"]
 
-RULES_MOST: Final = 100  # every check of the alerts evaluates all of them
+RULES_MOST: Final = 100  # every check of the alerts evaluates all rules
 _LOCK: Final = 0x56454C41_414C
 _TESTS_A_MINUTE: Final = 4
 
@@ -139,7 +139,7 @@ def _locked(rule: AlertRule) -> AlertRule:
 
 
 def _close(rule_id: int) -> None:
-    """Clear the rule's firing alerts and drop those that have not fired, without a notification."""
+    """Clear the rule's firing alerts and drop its alerts that have not fired, without a notification."""
     found = AlertFiring.objects.filter(rule_id=rule_id, cleared_ms=None)
     found.filter(fired_ms=None).delete()
     found.update(cleared_ms=int(time.time() * 1000))

@@ -47,7 +47,7 @@ router = Router()
 
 
 def _one_of(*known: str) -> AfterValidator:
-    """Return a check that accepts these texts and the empty text."""
+    """Return a check that accepts these values and an empty string."""
     names = f"{', '.join(known[:-1])} or {known[-1]}"
 
     def check(text: str) -> str:

@@ -309,7 +309,7 @@ class Broker(_Answer):
 
 
 class Stats(_Answer):
-    """Sums over everything."""
+    """Sums over all topics that you may see."""
 
     topics: int = Field(description="a partitioned one counts once")
     producers: int

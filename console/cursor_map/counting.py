@@ -1,4 +1,4 @@
-"""Count the entries of runs between edges, and the entries in flight at each consumer."""
+"""Count the entries of runs between neighbouring edges, and the entries in flight at each consumer."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def shares_of(flights: Sequence[Flight]) -> list[Share]:
 
 
 def counts(runs: Iterable[Run], edges: Sequence[int]) -> list[int]:
-    """Count the indexes of the runs between each pair of edges. Runs must be sorted."""
+    """Count the indexes of the runs between each pair of neighbouring edges. Runs must be sorted."""
     found = [0] * (len(edges) - 1)
     at = 0
     for first, last in runs:

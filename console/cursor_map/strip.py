@@ -29,7 +29,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column of the strip. Its bars are stacked from the bottom; sizes are in drawing units."""
+    """One column of the strip. From the bottom: acked, in flight, ready. Sizes are in drawing units."""
 
     x: float
     width: float
@@ -137,7 +137,7 @@ def _edges(left: int, span: int, most: int) -> list[int]:
 
 
 def _parts(edges: Sequence[int], acked: Sequence[Run], shares: Sequence[Share]) -> Iterator[Part]:
-    """Yield the part between each pair of edges. An entry that is acked does not count as in flight."""
+    """Yield the part between each pair of neighbouring edges. An entry that is acked does not count as in flight."""
     acked_counts = counts(acked, edges)
     share_counts = [counts(share.runs, edges) for share in shares]
     span = edges[-1] - edges[0]

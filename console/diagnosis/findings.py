@@ -48,7 +48,7 @@ class Evidence:
 class Cure:
     """One way to solve the problem. It leads to the form of an act, to another page or to a block of the same page.
 
-    A cure with only a text leads nowhere.
+    A cure that has only `text` leads nowhere.
     """
 
     text: str
@@ -84,5 +84,5 @@ class Rule:
 
 
 def fact(label: str, value: float | str, unit: Unit = Unit.TEXT) -> Evidence:
-    """Return a piece of evidence. An empty text means unknown."""
+    """Return a piece of evidence. An empty value means unknown."""
     return Evidence(label=label, value=value, unit=unit)

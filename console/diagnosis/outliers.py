@@ -12,7 +12,7 @@ from console.words.numerals import count, rate, span
 __all__ = ["outliers"]
 
 _LEAST_CONSUMERS: Final = 3  # with two, neither can be called the outlier
-_TIMES: Final = 4.0  # how far a value must be from the median
+_TIMES: Final = 4.0  # the factor between the median and a value that is far from it
 _LEAST_MESSAGES: Final = 10.0
 _LEAST_AGE_S: Final = 5.0
 _LEAST_PER_S: Final = 1.0
@@ -41,7 +41,7 @@ def outliers(consumers: Sequence[Compared], *, now_ms: int) -> Mapping[int, Mapp
     """Return the median as text for each value that is far from it, by the consumer's key and the column's name.
 
     `consumers` are those of one subscription. The result is empty if its type is neither Shared nor
-    Key_Shared, or if it has fewer than three.
+    Key_Shared, or if it has fewer than three consumers.
     """
     if len(consumers) < _LEAST_CONSUMERS or any(each.subscription_type not in SHARED for each in consumers):
         return {}

@@ -1,4 +1,4 @@
-"""How fast the consumers of a subscription work, from what the broker reports of them."""
+"""How fast the consumers of a subscription work, from what the broker reports about them."""
 
 from __future__ import annotations
 

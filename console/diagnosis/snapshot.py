@@ -204,7 +204,7 @@ class DeadLetters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowestCursor:
-    """The subscription of the topic with the largest backlog in bytes."""
+    """The topic's subscription with the largest backlog in bytes."""
 
     name: str
     backlog_bytes: int

@@ -83,7 +83,7 @@ def what_if(
     consumers: Sequence[Connected],
     now_ms: int,
 ) -> WhatIf | Said:
-    """Estimate when the backlog drains with other numbers of consumers, at most 40 of them around the present number.
+    """Estimate when the backlog drains with other numbers of consumers: at most 40 numbers around the present one.
 
     Assumes that each consumer is as fast as those that work now, and that messages keep arriving as now. `connected` is
     the number of consumers; `consumers` may list only the first of them. Rates are per second, None if the broker has

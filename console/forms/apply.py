@@ -17,7 +17,7 @@ __all__ = ["ApplyForm"]
 
 
 class ApplyForm(forms.Form):
-    """A reason, the drift to allow, and a name, which the user must type if `must_type_name` says so."""
+    """A reason, how far the act may exceed its plan, and a name, which is required if `must_type_name` is True."""
 
     reason = forms.CharField(
         max_length=500,

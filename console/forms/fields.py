@@ -1,4 +1,4 @@
-"""Read the texts of form fields. The `read_` functions raise ValidationError for a text that they cannot read."""
+"""Read the values of form fields. The `read_` functions raise ValidationError for a value that they cannot read."""
 
 from __future__ import annotations
 

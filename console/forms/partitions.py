@@ -1,4 +1,4 @@
-"""The choice of a topic's partitions for an act: boxes to tick, or a text if there are more than 64."""
+"""The choice of a topic's partitions for an act: boxes to tick, or a text field if there are more than 64."""
 
 from __future__ import annotations
 

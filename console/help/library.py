@@ -27,7 +27,7 @@ def pictures() -> dict[str, Path]:
 
 
 def page_name(file: str) -> str:
-    """Return the name of the page in this file of the documentation. The index has the empty name."""
+    """Return the name of the page in this file of the documentation. The index has an empty name."""
     return file.removesuffix(".md").removesuffix(_INDEX).removesuffix("/")
 
 

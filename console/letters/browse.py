@@ -63,7 +63,7 @@ def find_letters(head: TopicHead, scope: Scope, *, subscription: str, by: str) -
     """Return the letters that wait for a subscription, oldest first. Without one, return all stored letters.
 
     `by` names the property to group by; "" = the usual ones. Originals outside the scope count as gone. The search
-    and its number of queries are bounded. Raises AskedInvalid if the topic lacks the subscription.
+    and its number of queries are bounded. Raises AskedInvalid if the topic has no such subscription.
     """
     asked = Asked(
         start="next" if subscription else "oldest",
@@ -123,6 +123,6 @@ def _originals(letters: Sequence[Letter], scope: Scope) -> Mapping[tuple[str, st
 
 
 def _is_stored(ledger: StoredLedger, topic: str, spot: Spot) -> bool:
-    """Return whether a ledger has an entry and belongs to the topic that the letter names, or to a partition of it."""
+    """Return whether a ledger has the entry and belongs to the topic that the letter names, or to a partition of it."""
     is_own = topic == ledger.topic_name or ledger.topic_name.startswith(f"{topic}-partition-")
     return is_own and (ledger.entries is None or spot.entry_id < ledger.entries)

@@ -93,9 +93,10 @@ class Group:
 
     @property
     def redrive_filter(self) -> dict[str, str]:
-        """The fields of the redrive form that choose letters with this reason. Empty if no fields can choose them.
+        """The fields of the redrive form that choose letters by this reason, or by this subscription if none is known.
 
-        The fields have one line, so a browser would remove line breaks, and the filter would choose no letter.
+        Empty if no fields can choose them. The fields have one line, so a browser would remove line breaks, and the
+        filter would choose no letter.
         """
         name, value = (
             (self.reason_name, self.reason) if self.reason_name else (REAL_SUBSCRIPTION, self.subscription)

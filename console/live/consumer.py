@@ -47,9 +47,10 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
 
     The browser reads each block with the rights that its user has at that time.
 
-    The stream also reports the problems behind the pages, at once when they change and with each heartbeat. It uses no
-    database connection while it waits. The answer is 401 without a login, 403 without a role, and 405 to methods
-    other than GET. It is 400 if keys are given and none of them is valid, and 429 for a user's 25th stream.
+    The stream also reports problems of the broker, Celery and the database, at once when they change and with each
+    heartbeat. It uses no database connection while it waits. The answer is 401 without a login, 403 without a role, and
+    405 to methods other than GET. It is 400 if keys are given and none of them is valid, and 429 for a user's 25th
+    stream.
     """
 
     def __init__(self, *, feed: Feed) -> None:
@@ -114,7 +115,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         self._woken.set()
 
     async def page_health(self, message: dict[str, Any]) -> None:
-        """Send the problems behind the pages: at once when they change, and with each heartbeat."""
+        """Send problems of the broker, Celery and the database: at once when they change, and with each heartbeat."""
         event = self._feed.watch.event(self._language, self._scope)
         if event and not (self._writer is not None and self._writer.done()):
             await self.send_body(event.encode(), more_body=True)

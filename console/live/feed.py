@@ -24,7 +24,8 @@ EVERY_PAGE: Final = "page"  # the group that every stream joins
 _KEY: Final = re.compile(r"(?:topic|sub|act):[0-9]{1,19}|acts")
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 30.0
-_WAKE_S: Final = 5.0  # a notification wakes at once; psycopg would also wake ten times a second for Ctrl-C
+# A notification wakes the task at once. By default, psycopg would also wake it ten times a second for Ctrl-C.
+_WAKE_S: Final = 5.0
 
 T = TypeVar("T")
 

@@ -53,7 +53,7 @@ class BacklogAnalysis:
     oldest_append_ms: int = 0  # 0 = none
     newest_append_ms: int = 0
     is_whole: bool = True  # False: the analysis stopped before the end of the backlog
-    stopped_by: str = ""  # "entries", "time" or "holes" (more than it reads); "" = it reached the end
+    stopped_by: str = ""  # "entries", "time" or "holes" (too many to read); "" = it reached the end
 
 
 @dataclass(slots=True, kw_only=True)

@@ -96,7 +96,7 @@ class Asked:
 
 
 def read_spot(text: str) -> Spot:
-    """Read ledger:entry, ledger:entry:index or ledger:entry:partition:index. Raises ValueError for another text."""
+    """Read ledger:entry, ledger:entry:index or ledger:entry:partition:index. Raises ValueError for anything else."""
     found = _SPOT.fullmatch(text.strip())
     if found is None:
         raise ValueError(_("Write a position as ledger:entry, for example 12:4071, or in a batch 12:4071:3."))
@@ -108,7 +108,7 @@ def read_spot(text: str) -> Spot:
 
 
 def read_mark(text: str) -> Mark:
-    """Read the text of a mark, as `Mark` writes it. Raises ValueError if it is not one."""
+    """Read the text of a mark, as `Mark` writes it. Raises ValueError if it is not a mark."""
     found = _MARK.fullmatch(text)
     if found is None:
         raise ValueError(

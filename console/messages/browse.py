@@ -25,7 +25,7 @@ class FoundRow:
     topic_name: str  # of the partition, if the topic is partitioned
     partition: int  # -1 = not partitioned
     spot: Spot
-    state: MessageState | None  # on the given subscription; None = none is given, or the partition lacks it
+    state: MessageState | None  # on the given subscription; None = none is given, or the partition has none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,7 +72,7 @@ class FilterForm(forms.Form):
 
     @property
     def column_inputs(self) -> list[str]:
-        """The texts of the fields for columns: those that are given, and an empty one for another column."""
+        """The values of the column fields: those that are given, and an empty one for another column."""
         given = [name for name in self["column"].value() or () if name.strip()]
         return [*given, ""] if len(given) < MOST_COLUMNS else given
 

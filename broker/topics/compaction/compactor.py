@@ -1,9 +1,9 @@
 """Compact topics: keep the latest message of each key, for the readers that ask for a compacted topic.
 
 A run makes two passes over the messages that the last run kept and the messages published since. The first pass, which
-Spark may do instead, finds the latest message of each key; the second copies the messages that stay. No reader sees the
-copies before one statement makes them the current generation, so readers do not notice a run that stops at any step.
-The log itself does not change.
+Spark may run instead of the broker, finds the latest message of each key; the second copies the messages that stay. No
+reader sees the copies before one statement makes them the current generation, so readers do not notice a run that stops
+at any step. The log itself does not change.
 
 A run reads in small pieces at a limited rate and decodes in a thread. Only one run is active at a time.
 """
@@ -85,7 +85,7 @@ class Compactor:
         self._one = asyncio.Lock()
 
     def backlog_bytes(self, topic: Topic) -> int:
-        """Return the bytes published after the horizon, or all stored bytes of a topic that was never compacted."""
+        """Return the bytes stored after the last compacted entry, or all stored bytes if none was compacted."""
         stored = topic.compacted.stored
         horizon = _before_log(topic) if stored is None else stored.horizon
         return topic.log.ledgers.total_bytes - horizon.size_bytes
@@ -250,7 +250,7 @@ class Compactor:
     async def empty(self, topic: Topic, through: Position) -> None:
         """Delete all compacted messages, because the topic is truncated up to `through`. Safe to repeat.
 
-        The horizon moves to `through` if it was before that. Raises TopicFenced.
+        The horizon, the last compacted entry, moves to `through` if it was before that. Raises TopicFenced.
         """
         async with topic.compacted.changing:
             stored = topic.compacted.stored

@@ -97,7 +97,7 @@ async def pieces(topic: Topic, through: Position) -> AsyncIterator[list[StoredEn
     view, ledgers = topic.compacted, topic.log.ledgers
     position = Position(0, 0)
     while view.horizon is not None and position <= view.horizon:
-        # The copies of a deleted topic are gone, and no page would end after the horizon.
+        # The copies of a deleted topic are gone: no page would reach the horizon, and this loop would never end.
         _require_open(topic)
         page = await view.read(position)
         position = page.end

@@ -1,4 +1,7 @@
-"""The second pass of a compaction whose first pass ran in Spark. This pass has only the keys of one piece in memory."""
+"""The second pass of a compaction whose first pass, the survey, ran in Spark.
+
+This pass has only the keys of one piece in memory.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,7 @@ class SurveyedPass:
         return stayed(piece, decoded, latest, max_message_bytes=self._max_message_bytes)
 
     def _require_earlier(self, position: Position) -> None:
-        """Check that a message whose key the survey lacks was kept by an earlier compaction. Raises NotAllowed."""
+        """Check that a message whose key is not in the survey was kept by an earlier compaction. Raises NotAllowed."""
         if position > self._survey.begin:
             raise NotAllowed(
                 f"Spark has not seen the key of the message at {position}, so nothing is compacted: run the job again"
@@ -82,6 +85,6 @@ class SurveyedPass:
 
 
 def _hashed(key: Key) -> bytes:
-    """Return the hash that Spark computes. A binary key is hashed with a prefix byte that no text begins with."""
+    """Return the hash that Spark computes. A binary key is hashed with a prefix byte that no UTF-8 text begins with."""
     data = key.encode() if isinstance(key, str) else b"\xff" + key
     return hashlib.md5(data, usedforsecurity=False).digest()

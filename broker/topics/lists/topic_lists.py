@@ -1,7 +1,8 @@
 """The lists of topics that clients watch, one for each namespace.
 
 PostgreSQL notifies the broker of each namespace in which topics were created or deleted, whichever process did it. The
-list of a watched namespace is then read again and compared, so that a lost or repeated notification does no harm.
+list of a watched namespace is then read again and compared, so that a repeated notification does no harm. If
+notifications may have been lost, all watched lists are read again.
 """
 
 from __future__ import annotations

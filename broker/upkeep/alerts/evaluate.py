@@ -13,7 +13,8 @@ from broker.storage.alerts import AlertRound, Found, OpenAlert, StoredRule, aler
 
 __all__ = ["evaluate", "notification_body"]
 
-_NAMED = 20  # most firing, and most cleared, subjects that a notification names; it only counts the others
+# A notification names at most this many firing subjects, and as many cleared ones. It only counts the others.
+_NAMED = 20
 
 
 @dataclass(slots=True)

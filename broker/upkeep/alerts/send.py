@@ -22,11 +22,12 @@ __all__ = ["send_due"]
 
 logger = logging.getLogger(__name__)
 
-_LEASE_S: Final = 60  # longer than attempts normally take; after this time another worker may send it too
+# Longer than an attempt normally takes. After this time another worker may send the notification too.
+_LEASE_S: Final = 60
 
 
 def send_due(*, budget_s: float) -> int:
-    """Send the notifications that are due, for about `budget_s`. Return how many attempts were made."""
+    """Send the notifications that are due, for at most about `budget_s`. Return how many attempts were made."""
     until = time.monotonic() + budget_s
     attempts = 0
     while time.monotonic() < until:

@@ -80,7 +80,7 @@ def _cut(sockets: list[socket.socket]) -> None:
 
 
 def _address(host: str, port: int, *, allows_local: bool) -> str:
-    """Return an address of the host. Raises WebhookFailed if there is none, or if a local address is not allowed."""
+    """Return an address of the host. Raises WebhookFailed if it has none, or has a local one that is not allowed."""
     try:
         found = [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     except (OSError, UnicodeError) as error:

@@ -23,8 +23,8 @@ _PREFIX: Final = "vela-pipeline-"
 def scratch_folder() -> Iterator[Path]:
     """Make a folder for one job, and remove it at the end.
 
-    First removes the folders that killed workers of this user left behind. The new folder is locked until the worker
-    ends, so that no other worker removes it.
+    First removes the folders that killed workers of this user left behind. The new folder is locked until the block
+    or the worker ends, so that no other worker removes it.
     """
     sweep(Path(tempfile.gettempdir()))
     folder, handle = _locked()

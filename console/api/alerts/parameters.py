@@ -26,7 +26,7 @@ def _quantity(value: object) -> object:
 _Quantity = Annotated[
     StorableText, BeforeValidator(_quantity), WithJsonSchema({"type": ["integer", "string", "null"]})
 ]
-"""A number, or text as people write it. null counts as the empty text."""
+"""A number, or text as people write it. null counts as an empty string."""
 
 _Threshold = Annotated[
     _Quantity, Field(description="a number of messages, ms, bytes or per second, or text: 15m, 10GB")

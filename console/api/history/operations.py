@@ -30,7 +30,7 @@ router = Router()
 
 
 class Asked(BaseModel):
-    """Which time to show."""
+    """Which window to show."""
 
     window: Annotated[Literal["1h", "6h", "24h", "30d"], Field(alias="range", description="up to now")] = "1h"
 

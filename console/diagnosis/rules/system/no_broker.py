@@ -11,7 +11,8 @@ from console.words.troubles import SILENT_AFTER_MS
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = SILENT_AFTER_MS / 1000  # without a sign of life; the notice above every page waits as long
+# How long there was no sign of life. The notice above every page waits just as long.
+WINDOW_S: Final = SILENT_AFTER_MS / 1000
 
 
 def find(snapshot: Snapshot) -> Finding | None:
