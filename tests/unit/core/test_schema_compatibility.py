@@ -182,6 +182,15 @@ def test_a_record_that_failed_once_fails_again() -> None:
     assert why_not(reader, writer) is not None
 
 
+def test_what_was_compared_beside_a_record_that_failed_is_compared_again() -> None:
+    reads = record(("b", record(("a", "A"), name="B")), ("added", "int"), name="A")
+    written = record(("b", record(("a", "W"), name="V")), name="W")
+    # `p` is read as the record without fields, so only `q` fails: inside it, A would have to read W.
+    reader = record(("p", [reads, record(name="C")]), ("q", "B"))
+    writer = record(("p", written), ("q", "V"))
+    assert "added" in (why_not(reader, writer) or "")
+
+
 @pytest.mark.parametrize(
     "data",
     [
