@@ -45,7 +45,7 @@ class Problem(Exception):
 
 
 def no_such_address(request: HttpRequest) -> JsonResponse:
-    """Answer an address that no operation has, or whose ids and names cannot exist."""
+    """Answer a request whose address belongs to no operation, or has an id or a name that cannot exist."""
     return Problem(
         404, "NotFound", f"there is no {request.path}; openapi.json lists the addresses"
     ).response()

@@ -79,13 +79,13 @@ def alert_me(topic: str, subscription: str = "") -> dict[str, list[AlertOffer]]:
 
 @register.filter
 def count(number: int | str | None) -> str:
-    """Write a number. A template lookup that finds nothing gives "", which is unknown too."""
+    """Write a number. None is unknown, and so is "", which a template gets from a lookup that finds nothing."""
     return numerals.UNKNOWN if isinstance(number, str) else numerals.count(number)
 
 
 @register.filter
 def place_of_name(topic: str) -> str:
-    """Return the part before the local name: the domain unless it is persistent, the tenant and the namespace."""
+    """Return tenant and namespace, preceded by the domain if that is not `persistent`."""
     rest = topic.removeprefix("persistent://")
     return rest[: rest.rfind("/", 0, len(rest) - len(addresses.short_name(topic))) + 1]
 
@@ -200,13 +200,13 @@ def run_state(state: str) -> SafeString:
 
 @register.simple_tag
 def subscription_state(state: int | None) -> SafeString:
-    """Render a stored state of subscriptions as a badge."""
+    """Render the stored state of a subscription as a badge."""
     return _badge(label_of(state_word(state)), tone_of(state), is_fact=False)
 
 
 @register.simple_tag
 def severity(severity: Severity) -> SafeString:
-    """Render the severity of a finding as a badge, also without a broker: the diagnosis considers whether one runs."""
+    """Render the severity of a finding as a badge. It stays while no broker runs: the diagnosis has considered that."""
     return _badge(*severity_word(severity), is_fact=True)
 
 
@@ -276,7 +276,7 @@ def cure_button(head: SubscriptionHead, cure: Cure) -> dict[str, str | bool | Sa
 
 @register.simple_tag
 def runbook_url(about: str) -> str:
-    """Return the address of the runbook's page about a rule of the diagnosis, or about a trouble."""
+    """Return the address of the runbook's page about a rule of the diagnosis, or about a problem."""
     return addresses.help_url(runbook_page(about))
 
 
@@ -289,7 +289,7 @@ def redrive_url(topic: str, subscription: str, group: Group) -> str:
 
 @register.inclusion_tag("console/block.html", takes_context=True)
 def part(context: Context, block: Block) -> dict[str, Any]:
-    """Render a block inside the element that htmx refreshes, and the age of its numbers while they are old."""
+    """Render a block inside the element that htmx refreshes. While its numbers are old, show how old."""
     since_ms = context["notices"].since_ms
     since = (
         {"since": numerals.in_utc(since_ms), "since_ago": numerals.ago(since_ms, context["now_ms"])}

@@ -29,8 +29,8 @@ def starts_of(
 ) -> Offsets:
     """Return the offset before the first entry to read in each topic. Each log must have all its ledgers.
 
-    Raises InvalidOption for a named topic outside the read or an offset beyond the end, SubscriptionNotFound, and
-    DataLost if an offset names entries that were trimmed.
+    Raises InvalidOption if a named topic is not part of the read or an offset is beyond the end, SubscriptionNotFound
+    if a topic lacks the subscription, and DataLost if entries after an offset were trimmed or a topic was created again.
     """
     index = EntryIndex(connection, offload_url=options.offload_url)
     if options.starting_time_ms is not None:
@@ -73,7 +73,7 @@ def _report_loss(text: str, options: ReadOptions) -> None:
 
 
 def _is_trimmed(log: TopicLog, end: Offset) -> bool:
-    """Return whether an entry was stored once, and neither it nor an earlier one is stored now."""
+    """Return whether the entry at `end` existed and was trimmed, with everything before it."""
     ledger = log.ledger(end.ledger_id)
     if ledger is not None:
         return ledger.is_trimmed and end.entry_id >= 0
@@ -170,7 +170,7 @@ def _resolve_one(
             raise InvalidOption(
                 f"option {option} is {asked}, beyond the last entry {log.latest} of {log.topic.name}"
             )
-        # A cursor keeps everything that it has not acked, so only other offsets can point to trimmed entries.
+        # Retention keeps what a subscription has not acked. After any other offset, entries may have been trimmed.
         if option == "startingOffsets":
             asked = require_stored(log, asked, options)
     if option == "endingOffsets" and _is_trimmed(log, asked):
@@ -178,7 +178,7 @@ def _resolve_one(
             f"{log.topic.name} cannot be read up to {asked}: retention trimmed everything up to it", options
         )
     found = _at_an_entry(index, log, asked)
-    # If retention has removed the entry, the count at the earliest offset is at least as large.
+    # If retention had only removed the entry, `found` would be the earliest offset, whose count is not smaller.
     if option == "endingOffsets" and (found.messages or 0) < (asked.messages or 0):
         _report_loss(f"{log.topic.name} cannot be read up to {asked}: {_ANOTHER_TOPIC}", options)
     return found

@@ -53,7 +53,7 @@ class _Backlog:
 
 
 class _Consumer:
-    """Renews its permits when half of them are used, and acks in groups, as clients do, but not the last message."""
+    """Renews its permits when half are used, and acks in groups, as clients do. It never acks the last message."""
 
     def __init__(
         self, peer: BinaryPeer, backlog: _Backlog, permits: int, chance: random.Random | None

@@ -160,7 +160,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- joins and leaves ----------------------------------------------------------------------------------------
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
-        """Add a consumer. Also raises SubscriptionBusy if its mode or flag differs from the connected consumers'."""
+        """Add a consumer. Raises SubscriptionBusy also if its mode or flag differs from the connected consumers'."""
         if wanted is self.kind and not self.policy.same_mode(consumer.key_shared):
             raise SubscriptionBusy(
                 f"{len(self._consumers)} consumers are connected with another Key_Shared mode or ordering flag"
@@ -188,7 +188,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self._sort_chunks()
 
     def _leave(self, consumer: DispatchConsumer) -> None:
-        """Remove a consumer. Looks only at entries that waited for it or for a slot: many may leave at once."""
+        """Remove a consumer. Look only at entries that waited for it or a slot: many consumers may leave at once."""
         self._selector.remove(consumer)
         self._consumers.remove(consumer)
         for position in self._replay.members(consumer.key):
@@ -199,7 +199,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self._sort_chunks()
 
     def _sort_chunks(self) -> None:
-        """Put each waiting chunk into its queue again: the consumer of the earlier chunks may have acked them."""
+        """Choose the queue of each waiting chunk anew, because the earlier chunks may have been acked meanwhile."""
         for position in self._chunk_of:
             if position in self._replay:
                 self._replay.add(position, self._queue_of(position))
@@ -212,7 +212,10 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- replay --------------------------------------------------------------------------------------------------
 
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
-        """Apply the look-ahead limit to ANYBODY: its entries may belong to a consumer that cannot take entries now."""
+        """Return the queues to read from. The look-ahead limit applies to the queue ANYBODY.
+
+        Its entries may turn out to belong to a consumer that cannot take them now.
+        """
         return [
             (ANYBODY, min(limit, self._look_ahead_left())),
             *(

@@ -96,7 +96,7 @@ class Standing:
         self._window = FlowWindow()
         self._ack_gap = LongestGap()
         self._arrival_gap = LongestGap()
-        # Something, probably a message, has just ended a long idle time.
+        # If the subscription was forgotten as idle, something, probably a message, has just ended that.
         is_awake = state is SubscriptionState.IDLE
         self._arrived_ms = sample.now_ms if is_awake else sample.now_ms - LONGEST_WAIT_MS
         self._is_recurring = False  # messages arrive again and again, rather than once in a while

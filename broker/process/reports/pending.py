@@ -1,4 +1,7 @@
-"""A consumer's pending acks as rows for the console and the sweep. Neighbouring entries of one delivery share a row."""
+"""A consumer's pending acks as rows: pages show them, and Celery's tick looks for deadlines that have passed.
+
+Neighbouring entries of one delivery share a row.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_ROWS", "pending_rows"]
 
-MAX_ROWS = 2000  # rows of one consumer, all that a page can show; the counts of its session stay exact
+MAX_ROWS = 2000  # of one consumer, as many as a page can show; the counts in its session's row are exact
 
 # Ledger, first entry, last entry, messages, delivery time, redelivery count, deadline.
 _Run = tuple[int, int, int, int, int, int, int | None]

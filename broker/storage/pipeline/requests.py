@@ -46,7 +46,7 @@ class Unended:
 
     id: int
     state: str
-    is_of_act: bool  # whether the act that is asking requested this run
+    is_of_act: bool  # whether the act `act_id` requested this run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

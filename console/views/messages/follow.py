@@ -24,7 +24,7 @@ STOP_AFTER_S = 600  # then the page stops until the user resumes it: perhaps nob
 @require_safe
 @viewer
 def follow_messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show the messages since the last request, or at first the newest ones. 400 if a filter is impossible.
+    """Show the messages since the last request, or at first the newest ones. 400 if a filter is not valid.
 
     The page asks again after each event about the topic, at most every two seconds. Each search is bounded.
     """

@@ -110,7 +110,8 @@ def bench(size_bytes: int, namespace: str, keep: bool, **given: Any) -> None:
     """Measure publishing and consuming on a new topic.
 
     A producer and a consumer run in this process at the same time. First they run as fast as possible. Then they run
-    message by message at a lower rate, to measure the time from send to receipt and from send to the consumer.
+    message by message at a lower rate, to measure the time until the broker confirms a message, and until the
+    consumer has it.
     Afterwards vela deletes the topic through the console, if VELA_USER is allowed to act.
     """
     from vela.options import ConsumerType
@@ -181,8 +182,8 @@ def _show(load: Load, figures: _Figures) -> None:
         times = [
             (word, *(f"{value:.2f} ms" for value in _percentiles(values).values()))
             for word, values in (
-                ("send to receipt", latency.publish_ms),
-                ("send to receive", latency.end_to_end_ms),
+                ("send to confirmation", latency.publish_ms),
+                ("send to consumer", latency.end_to_end_ms),
             )
         ]
         shown.append(table((f"at {load.rate:,}/s", *names), times, right=names))
