@@ -30,7 +30,7 @@ def starts_of(
     """Return the offset before the first entry to read in each topic. Each log must have all its ledgers.
 
     Raises InvalidOption if a named topic is not part of the read or an offset is beyond the end, SubscriptionNotFound
-    if a topic lacks the subscription, and DataLost if entries after an offset were trimmed or a topic was created again.
+    if a topic lacks the subscription, and DataLost if entries after an offset are gone or a topic was created again.
     """
     index = EntryIndex(connection, offload_url=options.offload_url)
     if options.starting_time_ms is not None:
