@@ -51,7 +51,7 @@ def test_figures_are_printed_as_a_table_or_as_json(
     shown = [line.split() for line in vela("bench --size 1000").stdout.splitlines()]
     assert shown[1] == ["published", "2,000/s", "2.0", "MB/s"]
     assert shown[4] == ["at", "500/s", "p50", "p95", "p99", "max"]
-    assert shown[6] == ["send", "to", "receive", "3.00", "ms", "4.50", "ms", "4.50", "ms", "4.50", "ms"]
+    assert shown[6] == ["send", "to", "consumer", "3.00", "ms", "4.50", "ms", "4.50", "ms", "4.50", "ms"]
     document = json.loads(vela("bench --json").stdout)
     assert (document["published_per_s"], document["latency"]["end_to_end_ms"]["p99"]) == (2000, 4.5)
     assert json.loads(vela("bench --json --seconds 0").stdout)["latency"] is None
