@@ -161,22 +161,23 @@ class PostgresServer:
     def stop_leftover(self, timeout_s: float = 10.0) -> None:
         """End a server that still runs on this data folder, and what is left of one that was killed.
 
-        Remove the pid file of a server that has ended. If a backend cannot be ended in time, the file stays:
-        PostgreSQL finds the backend by this file, and refuses to start beside it.
+        Remove the pid file of a server that has ended. If the server or a backend cannot be ended in time, the file
+        stays: PostgreSQL finds them by this file, and refuses to start beside them.
         """
-        pid = self.leftover_pid()
-        if pid is None:
-            if self._end_orphans(timeout_s):
-                (self.data / "postmaster.pid").unlink(missing_ok=True)
-            return
-        deadline = time.monotonic() + timeout_s
         with suppress(ProcessLookupError):  # it has ended meanwhile
-            os.kill(pid, signal.SIGINT)
-            while self.leftover_pid() is not None:
-                if time.monotonic() > deadline:
-                    os.kill(pid, signal.SIGQUIT)
-                    deadline = time.monotonic() + timeout_s
-                time.sleep(0.02)
+            for end in (
+                signal.SIGINT,
+                signal.SIGQUIT,
+                signal.SIGKILL,
+            ):  # a stopped server ends only by the last one
+                if (pid := self.leftover_pid()) is None:
+                    break
+                os.kill(pid, end)
+                deadline = time.monotonic() + timeout_s
+                while self.leftover_pid() is not None and time.monotonic() <= deadline:
+                    time.sleep(0.02)
+        if self.leftover_pid() is None and self._end_orphans(timeout_s):
+            (self.data / "postmaster.pid").unlink(missing_ok=True)
 
     def leftover_pid(self) -> int | None:
         """Return the process id of a PostgreSQL that runs on this data folder; None = none runs on it."""

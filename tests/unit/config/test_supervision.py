@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -152,6 +153,24 @@ def test_a_server_that_ends_while_it_is_found_is_no_error(
     PostgresServer(
         binaries=tmp_path, major=18, folder=tmp_path, port=1, user=SystemUser(name="", uid=None, gid=None)
     ).stop_leftover()
+
+
+def test_a_server_that_does_not_answer_signals_is_killed(tmp_path: Path) -> None:
+    server = PostgresServer(
+        binaries=tmp_path, major=18, folder=tmp_path, port=1, user=SystemUser(name="", uid=None, gid=None)
+    )
+    server.data.mkdir()
+    stuck = (
+        "import signal; [signal.signal(each, signal.SIG_IGN) for each in (signal.SIGINT, signal.SIGQUIT)];"
+        "print(flush=True); signal.pause()"
+    )
+    with subprocess.Popen([sys.executable, "-c", stuck, server.data], stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        running.stdout.readline()
+        (server.data / "postmaster.pid").write_text(f"{running.pid}\n")
+        server.stop_leftover(timeout_s=0.1)
+        assert running.wait() == -signal.SIGKILL
+    assert not (server.data / "postmaster.pid").exists()
 
 
 @pytest.mark.parametrize("ends", [True, False])
