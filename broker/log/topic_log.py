@@ -43,7 +43,8 @@ class AppendBatch:
     size_bytes: int = 0
     # Monotonic time when its first send was queued, or when the previous batch was taken.
     since_s: float = 0.0
-    is_copied: bool = False  # the server copies its rows under the owner's lock, so that a batch can follow
+    # The server copies its rows under the owner's lock, so the next batch can be copied too.
+    can_be_followed: bool = False
     turn: asyncio.Future[bool] | None = None  # of a batch that follows another: whether it may commit
 
     def receipts(self) -> dict[Any, tuple[list[Receipt], list[int]]]:
@@ -113,9 +114,8 @@ class TopicLog:
         self.queued_bytes = 0
         self.queued_since_s = 0.0  # monotonic time; valid while the queue is not empty
         self.in_flight: AppendBatch | None = None
-        self.following: AppendBatch | None = (
-            None  # copied while the one in flight commits, and commits after it
-        )
+        # Copied while the batch in flight commits, and committed after it.
+        self.following: AppendBatch | None = None
         self.is_paused = False  # queued sends wait: see log/append_pause.py
         self.trimmed_through = 0  # ledgers up to this one still have rows to remove from PostgreSQL; 0 = none
         self._cache = cache

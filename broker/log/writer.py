@@ -113,7 +113,7 @@ class Writer:
         """Take back the batch that follows, and copy no other before the one in flight is committed."""
         log.take_back_following()
         if log.in_flight is not None:
-            log.in_flight.is_copied = False
+            log.in_flight.can_be_followed = False
 
     async def _roll(self, logs: list[TopicLog], now_ms: int) -> None:
         """Open new ledgers for these topics. A failure affects only the topic that causes it."""
@@ -173,7 +173,7 @@ class Writer:
         before, now_ms, now_s = log.in_flight, self._clock.now_ms(), time.monotonic()
         if (
             before is None
-            or not before.is_copied
+            or not before.can_be_followed
             or log.following is not None
             or not log.is_open
             or not log.has_sends()
@@ -185,7 +185,7 @@ class Writer:
             batch = log.take_batch(
                 max_entries=STATEMENT.entries, max_bytes=STATEMENT.size_bytes, now_ms=now_ms
             )
-            if batch.size_bytes >= store.COPY_BYTES and not batch.delayed and not batch.outbox_ids:
+            if store.can_be_copied(batch.size_bytes, batch.delayed, batch.outbox_ids):
                 return batch
         except Exception:
             logger.exception("%s: taking sends failed; they wait", log.name, extra={"topic": str(log.name)})
@@ -248,7 +248,7 @@ class Writer:
 
         def copying() -> None:
             for log, batch in batches.items():
-                batch.is_copied = True
+                batch.can_be_followed = True
                 self._resubmit(log)
 
         stored = await store.append(

@@ -67,9 +67,8 @@ class DeduplicationKeeper:
         self._tasks = tasks
         self._clock = clock
         self._expiry_ms = expiry_ms
-        self._forgetting: set[int] = (
-            set()
-        )  # topics whose old state is being deleted; none is stored meanwhile
+        # Ids of topics whose old state is being deleted. Nothing is stored for them meanwhile.
+        self._forgetting: set[int] = set()
 
     async def load(self, topic: DeduplicatedTopic) -> TopicDeduplication:
         """Build the state of a topic that was just taken over. Raises GapInLog.

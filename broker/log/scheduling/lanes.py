@@ -120,7 +120,7 @@ class Lanes:
         if batch is None:
             self.ready.add(log)
             self._drained.clear()
-        elif batch.is_copied and log.following is None and log.queued_bytes >= store.COPY_BYTES:
+        elif batch.can_be_followed and log.following is None and log.queued_bytes >= store.COPY_BYTES:
             self._followed[log] = None
         else:
             return

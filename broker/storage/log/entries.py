@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
@@ -24,6 +24,7 @@ __all__ = [
     "LastEntry",
     "append",
     "append_ms_at",
+    "can_be_copied",
     "last_entry",
     "messages_through",
     "read",
@@ -61,11 +62,6 @@ class AppendRows:
         if moved:
             self.moved[topic_id] = moved
 
-    @property
-    def can_be_copied(self) -> bool:
-        """Whether there is enough data for COPY, and every row is an entry."""
-        return self.size_bytes >= COPY_BYTES and not self.delayed and not self.moved
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEntry:
@@ -76,6 +72,11 @@ class LastEntry:
     append_ms: int
     cumulative_messages: int
     cumulative_bytes: int
+
+
+def can_be_copied(size_bytes: int, delayed: Sized, moved: Sized) -> bool:
+    """Return whether COPY takes these rows: enough bytes of data, and only entries that are due and sent by clients."""
+    return size_bytes >= COPY_BYTES and not delayed and not moved
 
 
 async def append(
@@ -90,13 +91,14 @@ async def append(
     """Store the rows of each topic that still has the epoch given here. Return the ids of these topics.
 
     `epochs` maps topic ids to epochs. Nothing of the other topics is stored. Calls `copying` when the server has locked
-    the owners' rows and takes the rows by COPY. With a `turn`, which only rows that can be copied may have, commits
-    only after the turn is true; if the turn becomes false, nothing is stored and this raises
-    psycopg.errors.QueryCanceled. Raises psycopg.Error: if the server refuses a row, nothing was stored; if the
-    connection is lost, `is_outcome_unknown` is true for the error. Not safe to cancel, because the outcome would be
-    unknown.
+    the owners' rows and takes the rows by COPY. With a `turn`, commits only after the turn is true; if it becomes
+    false, nothing is stored and this raises psycopg.errors.QueryCanceled. Raises ValueError for a turn of rows that
+    cannot be copied, and psycopg.Error: if the server refuses a row, nothing was stored; if the connection is lost,
+    `is_outcome_unknown` is true for the error. Not safe to cancel, because the outcome would be unknown.
     """
-    if not rows.can_be_copied:
+    if not can_be_copied(rows.size_bytes, rows.delayed, rows.moved):
+        if turn is not None:
+            raise ValueError("one statement commits at once: rows that wait for a turn must be copied")
         return await _insert(connection, segment_id, epochs, rows)
     return await _copy(connection, segment_id, epochs, rows, copying, turn)
 

@@ -56,9 +56,8 @@ class StagedMove:
         """Move the cursor in memory back to where it was, and the read position if it has followed the cursor."""
         state = self._state
         state.cursor.restore(self._before)
-        if (
-            state.rewinds != self._rewinds
-        ):  # a redelivery or a Failover switch came while the move was being stored
+        # A redelivery or a Failover switch may have come while the move was being stored.
+        if state.rewinds != self._rewinds:
             state.read_position = state.read_start()
 
     def abandon(self) -> None:

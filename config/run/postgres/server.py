@@ -165,11 +165,8 @@ class PostgresServer:
         stays: PostgreSQL finds them by this file, and refuses to start beside them.
         """
         with suppress(ProcessLookupError):  # it has ended meanwhile
-            for end in (
-                signal.SIGINT,
-                signal.SIGQUIT,
-                signal.SIGKILL,
-            ):  # a stopped server ends only by the last one
+            # Only the last signal ends a server that is stopped.
+            for end in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
                 if (pid := self.leftover_pid()) is None:
                     break
                 os.kill(pid, end)

@@ -147,7 +147,7 @@ async def test_a_refused_row_that_follows_is_refused_after_the_commit_before_it(
     await trap.caught.wait()
     log = run.topic().log
     producer.send(large(2), messages=BAD)
-    await eventually(lambda: log.in_flight and not log.in_flight.is_copied, "the copy ahead to fail")
+    await eventually(lambda: log.in_flight and not log.in_flight.can_be_followed, "the copy ahead to fail")
     assert not producer.closed
     trap.release()
     await eventually(lambda: producer.closed, "the producer to be closed")
@@ -168,7 +168,9 @@ async def test_rows_whose_turn_takes_too_long_are_copied_again(
     await trap.caught.wait()
     log = run.topic().log
     producer.send(large(2))
-    await eventually(lambda: log.in_flight and not log.in_flight.is_copied, "the copy ahead to be given up")
+    await eventually(
+        lambda: log.in_flight and not log.in_flight.can_be_followed, "the copy ahead to be given up"
+    )
     trap.release()
     await producer.has_receipts(3)
     assert stored(run) == [b"0", b"1", b"2"]
@@ -207,7 +209,7 @@ async def test_a_delayed_message_waits_for_the_commit(run: BrokerRun) -> None:
     await trap.caught.wait()
     log = run.topic().log
     producer.send(large(2), deliver_at_ms=1 << 60)
-    await eventually(lambda: log.in_flight and not log.in_flight.is_copied, "the writer to look at it")
+    await eventually(lambda: log.in_flight and not log.in_flight.can_be_followed, "the writer to look at it")
     assert log.following is None
     trap.release()
     await producer.has_receipts(3)

@@ -303,7 +303,8 @@ async def test_the_state_is_stored_with_a_position_and_the_log_is_read_from_ther
 async def test_entries_that_the_stored_state_lacks_are_not_trimmed(broker_url: str) -> None:
     async with keeping(broker_url) as run:
         topic = await run.policies("t", deduplication=True)
-        assert topic.deduplication is not None
+        deduplication = topic.deduplication
+        assert deduplication is not None
         trap = run.proxy.trap("INSERT INTO vela_deduplication", Moment.HOLD_REQUEST)
         producer = await run.producer(name="p")
         await publish_ledgers(producer, 3)
@@ -312,7 +313,7 @@ async def test_entries_that_the_stored_state_lacks_are_not_trimmed(broker_url: s
         assert len(kept(run)) == 3, "after a crash, a new owner learns from them what is stored"
         trap.release()
         last = topic.log.ledgers.last_position()
-        await eventually(lambda: topic.deduplication.stored_through == last, "the state is stored")  # type: ignore[union-attr]
+        await eventually(lambda: deduplication.stored_through == last, "the state is stored")
         await look(run)
         assert len(kept(run)) == 1
 
