@@ -8,12 +8,13 @@ from typing import cast
 
 from vela.wire.binary import commands
 from vela.wire.binary.enums import InitialPosition, SubType
-from vela.wire.binary.frames import FrameDecoder
+from vela.wire.binary.frames import Frame, FrameDecoder
+from vela.wire.binary.plain_replies import plain_reply
+from vela.wire.binary.replies import Message
 from vela.wire.pb import vela_pulsar_pb2 as pb
 
 __all__ = ["BinaryPeer", "PeerFailed"]
 
-_MESSAGE_COMMAND = b"\x08\x09"  # BaseCommand.type = MESSAGE, as Vela writes it
 _LARGEST_FRAME_BYTES = 16 * 1024 * 1024
 
 OnReceipt = Callable[[int], None]  # sequence id
@@ -89,21 +90,30 @@ class BinaryPeer(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        for command, payload in self._decoder.feed(data):
-            parsed = pb.BaseCommand.FromString(command)
-            if payload is not None and command[:2] == _MESSAGE_COMMAND:
-                where = parsed.message.message_id
-                self.on_message(where.ledgerId, where.entryId, payload)
-            elif parsed.type == pb.BaseCommand.SEND_RECEIPT:
-                self.on_receipt(parsed.send_receipt.sequence_id)
+        for frame in self._decoder.feed(data):
+            reply = plain_reply(frame)
+            if isinstance(reply, Message):
+                self.on_message(reply.ledger_id, reply.entry_id, reply.entry_block)
+            elif reply is not None:
+                self.on_receipt(reply.sequence_id)
             else:
-                self._control(parsed)
+                self._other(frame)
 
     def resume_writing(self) -> None:
         self.on_ready_to_write()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._fail(PeerFailed(f"the connection was closed: {exc}"))
+
+    def _other(self, frame: Frame) -> None:
+        command = pb.BaseCommand.FromString(frame.command)
+        if command.type == pb.BaseCommand.MESSAGE and frame.payload is not None:
+            where = command.message.message_id
+            self.on_message(where.ledgerId, where.entryId, frame.payload)
+        elif command.type == pb.BaseCommand.SEND_RECEIPT:
+            self.on_receipt(command.send_receipt.sequence_id)
+        else:
+            self._control(command)
 
     def _control(self, command: pb.BaseCommand) -> None:
         kind = pb.BaseCommand.Type.Name(command.type)
