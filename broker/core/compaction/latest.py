@@ -1,8 +1,8 @@
 """The rule of compaction: for each key, the latest message stays at its own position; an empty message deletes its key.
 
 Two passes over the same entries, in the order of the log: `see` finds the latest message of each key, `kept` returns
-which messages of an entry stay. The entries may be the result of an earlier compaction followed by the entries after
-it; the result is the same as if all entries had been compacted at once.
+which messages of an entry stay. The input may be the result of an earlier compaction, followed by the entries that came
+after it. Then the outcome is the same as if all entries were compacted at once.
 
 The chunks of a large message stay or go together. If the last chunk is missing, the other chunks stay, because the last
 one may be in the part of the log that is not compacted yet.

@@ -9,7 +9,7 @@ __all__ = ["MAX_SEGMENTS", "SegmentUse", "closing_factor", "worth_copying"]
 
 MAX_SEGMENTS = 64  # with more segments, PostgreSQL takes a long time to plan each query over the views
 _CROWDED = 48  # with at least this many segments, they grow larger
-_DOUBLES_EVERY = 4
+_DOUBLES_EVERY = 4  # segments beyond _CROWDED: each time, the factor doubles
 _MOSTLY_DEAD = 4  # copying one byte must free at least three
 
 
