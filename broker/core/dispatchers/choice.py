@@ -28,7 +28,7 @@ class DispatchOptions:
     max_read_entries: int = 100
     ring_points: int = DEFAULT_POINTS  # of one Key_Shared consumer; 0 = halve ranges instead
     key_shared: KeySharedPolicy = AUTO_SPLIT
-    counts: RedeliveryCounts | None = None  # Shared and Key_Shared continue with these
+    counts: RedeliveryCounts | None = None  # for Shared and Key_Shared; None = begin without counts
 
 
 def dispatcher_for(subscription_type: SubscriptionType, options: DispatchOptions | None = None) -> Dispatcher:

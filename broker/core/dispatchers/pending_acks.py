@@ -98,7 +98,10 @@ class PendingAcks:
         return positions
 
     def pop_through(self, mark_delete: Position) -> int:
-        """Remove everything at or before `mark_delete` and return its unacked messages. Linear: for acts only."""
+        """Remove everything at or before `mark_delete` and return its unacked messages.
+
+        Linear, so call it only when the cursor is moved.
+        """
         before = self.messages
         for ledger_id in [ledger_id for ledger_id in self._ledgers if ledger_id <= mark_delete.ledger_id]:
             entries = self._ledgers[ledger_id]
