@@ -29,7 +29,7 @@ _NOTABLE_S: Final = 10  # seconds of flow: a smaller change is noise
 _MOST_NOTABLE_S: Final = 60  # the limit if acks come in large batches
 _LEAST_STAY_MS: Final = 30_000
 _STAYS: Final = 3  # a state stays this many times as long as the change took
-# An anchor, the lowest or highest number of waiting messages since the last notable change, is forgotten after this time.
+# An anchor is the lowest or highest number of waiting messages since the last notable change. Older ones are forgotten.
 _FORGET_ANCHOR_MS: Final = 3_600_000
 _LOOK_MS: Final = 1_000  # between two samples while anything happens
 
