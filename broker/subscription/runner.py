@@ -329,7 +329,7 @@ class SubscriptionRunner:
         self.carry_out(self._machine.redelivery.redeliver(consumer, positions, reason, now_ms))
 
     def redeliver_at(self, consumer: Consumer, positions: Iterable[Position], due_ms: int) -> None:
-        """Redeliver these entries at `due_ms`, unless they are acked before. Used for negative acks with a delay."""
+        """Redeliver these entries at `due_ms`, unless they are acked before that. For negative acks with a delay."""
         now_ms = self._clock.now_ms()
         self.carry_out(self._machine.redelivery.redeliver_at(consumer, positions, due_ms, now_ms))
 

@@ -90,7 +90,7 @@ class Redelivery:
     def redeliver_at(
         self, member: Member, positions: Iterable[Position], due_ms: int, now_ms: int
     ) -> Effects:
-        """Redeliver these entries at `due_ms`, unless they are acked before. Used for negative acks with a delay."""
+        """Redeliver these entries at `due_ms`, unless they are acked before that. For negative acks with a delay."""
         if due_ms <= now_ms:
             return self.redeliver(member, list(positions), StoryEvent.NEGATIVELY_ACKED, now_ms)
         for position in positions:
@@ -194,7 +194,10 @@ class Redelivery:
         return [each for each in due.values() if state.dispatcher.has_pending(member.dispatch, each.position)]
 
     def _filter_again(self, now_ms: int, effects: list[Effect]) -> int:
-        """Show rescheduled entries to the filters again. Return their number; a waiting subscription counts as one."""
+        """Show rescheduled entries to the filters again. Return their number.
+
+        If the whole subscription was waiting, that counts as one more entry.
+        """
         state = self._state
         due = state.rescheduled.pop_due(now_ms)
         if due:
