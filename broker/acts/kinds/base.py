@@ -2,7 +2,7 @@
 
 A kind has no state; the context has the services that it needs. The broker runs one act at a time, and each takes
 milliseconds; long work (`is_long`) runs in parallel with other acts. To add a kind, write a class in one of the
-packages below and add its line to registry.py.
+packages beside this file and add its line to registry.py.
 """
 
 from __future__ import annotations
@@ -138,8 +138,8 @@ class ActContext:
     pool: ConnectionPool
     clock: Clock
     undo_window_s: int
-    max_message_bytes: int  # limit for a message that is read, uncompressed
-    max_published_bytes: int  # limit for a message that is published
+    max_message_bytes: int  # limit on the uncompressed size of a message that is read
+    max_published_bytes: int  # limit on the size of a message that is published
 
     async def topic(self) -> Topic:
         """Return the topic, loaded if necessary. Raises TopicNotFound, or NotAllowed for a partitioned parent."""

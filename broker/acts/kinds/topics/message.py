@@ -21,7 +21,7 @@ _LATEST_MS: Final = 253_402_300_799_999  # the year 9999
 OF_MESSAGE: Final = frozenset(
     ("value", "encoding", "key", "key_encoding", "ordering_key", "properties", "event_time_ms")
 )
-"""The parameters with the message's content. Only its entry has them, and never the act log."""
+"""The parameters with the message's content. They are stored only in its entry, and never appear in the act log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
