@@ -1,4 +1,4 @@
-"""Run handlers. Each has a consumer of Vela's client, which acks a message when the handler's function has returned."""
+"""Run handlers, each with a consumer of Vela's client. A message is acked when the handler's function has returned."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class LatestByKey:
                 latest[message.key] = _place(entry.position, index)
 
     def know(self, key: Key, position: Position, index: int) -> None:
-        """Record the latest message of a key, which the caller found elsewhere."""
+        """Record the message that the caller knows to be the latest of its key."""
         self._latest[key] = _place(position, index)
 
     def _see_chunk(self, entry: CompactionEntry, uuid: str) -> None:

@@ -160,7 +160,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- joins and leaves ----------------------------------------------------------------------------------------
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
-        """Add a consumer. Raises SubscriptionBusy also if its mode or flag differs from the connected consumers'."""
+        """Add a consumer. Raises SubscriptionBusy also if its mode or its ordering flag is not that of `policy`."""
         if wanted is self.kind and not self.policy.same_mode(consumer.key_shared):
             raise SubscriptionBusy(
                 f"{len(self._consumers)} consumers are connected with another Key_Shared mode or ordering flag"

@@ -1,4 +1,4 @@
-"""Convert stored entries for dispatchers, which must know their cost, their key, and which chunks belong together."""
+"""Convert stored entries for dispatchers: with their cost, the slot of their key, and the uuid that links chunks."""
 
 from __future__ import annotations
 
