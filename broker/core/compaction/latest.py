@@ -27,7 +27,8 @@ class LatestByKey:
 
     def __init__(self, *, retain_keyless: bool) -> None:
         self._retain_keyless = retain_keyless
-        # Key → its message: a place as one integer, which takes half the memory of a tuple, or the uuid of its chunks.
+        # Key → its latest message. A message in chunks is known by its uuid, any other message by its place. The place
+        # is packed into an int, which takes half the memory of a tuple.
         self._latest: dict[Key, int | str] = {}
         self._unfinished: set[str] = set()  # uuids of large messages whose last chunk is missing
 
