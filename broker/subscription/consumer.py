@@ -151,7 +151,7 @@ class Consumer(Member):
         validation_error: str | None = None,
         permits_settled: bool = False,
     ) -> None:
-        """Acknowledge; safe to repeat. Calls `on_durable` once: when the ack is stored, or with an error.
+        """Acknowledge entries. Safe to repeat. Calls `on_durable` once: when the ack is stored, or with an error.
 
         A reader's ack is not stored, so it is answered at once.
 

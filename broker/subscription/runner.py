@@ -334,7 +334,7 @@ class SubscriptionRunner:
         self.carry_out(self._machine.redelivery.redeliver_at(consumer, positions, due_ms, now_ms))
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """Remove a consumer. Its pending entries go to other consumers, or to the next one to attach."""
+        """Remove a consumer. Its pending entries go to other consumers, or to the next that attaches."""
         if self.consumers.pop(consumer.key, None) is not None:
             self.carry_out(self._machine.gone(consumer, self._clock.now_ms()))
 
@@ -378,7 +378,7 @@ class SubscriptionRunner:
         return self._machine.redelivery.next_due_ms()
 
     def replay(self, positions: Iterable[Position]) -> None:
-        """Send delayed messages that are due, except those acked meanwhile and those still to be read."""
+        """Send delayed messages that are due, except those acked meanwhile and those that no read has reached yet."""
         self.carry_out(self._machine.redelivery.replay(positions))
 
     def _switch_soon(self) -> None:

@@ -95,7 +95,10 @@ class SubscriptionMachine:
         return effects
 
     def gone(self, member: Member, now_ms: int) -> Effects:
-        """Remove a consumer. Its pending entries go to other consumers, or to the next to attach. Safe to repeat."""
+        """Remove a consumer. Safe to repeat.
+
+        Its pending entries go to other consumers, or to the next that attaches.
+        """
         state = self.state
         if state.members.pop(member.key, None) is None:
             return ()

@@ -83,7 +83,7 @@ class DispatchLimit:
         return wait_ms
 
     def is_waiting(self, now_ms: int) -> bool:
-        """Return whether delivery waits for the rate, as of the last call of `wait_ms`. Counts nothing."""
+        """Return whether delivery waits for the rate, as of the last call of `wait_ms`. Does not count a wait."""
         return now_ms < self._waits_until_ms
 
     def entries(self, now_ms: int) -> int:
