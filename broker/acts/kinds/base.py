@@ -102,7 +102,7 @@ class Scope(StrEnum):
 
 
 class Reports(Protocol):
-    """Reports about topics and subscriptions that acts need."""
+    """The reports that acts need, on topics and subscriptions."""
 
     @property
     def rates(self) -> Rates:
@@ -239,7 +239,9 @@ class ActKind(ABC, Generic[P]):
     async def apply(self, context: ActContext, given: P) -> Mapping[str, Any] | None:
         """Do what the plan says. Return the result as JSON, or None if it was stored together with the change.
 
-        If the broker dies before a returned result is stored, the act is applied again, so it must be safe to repeat.
+        If the broker dies before a returned result is stored, the next broker calls `apply` again. So `apply` must be
+        safe to repeat.
+
         Raises BrokerError if the act is refused; then nothing has changed. Long work calls `context.report`, finds the
         report of an earlier broker in `act.progress`, and may have changed something when it raises.
         """
