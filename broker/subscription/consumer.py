@@ -353,7 +353,9 @@ class Consumer(Member):
             self.sink.deliver(deliveries)
             self.dispatch.writable = self.sink.is_writable()
         except Exception:  # the transport is broken; other consumers get the messages
-            logger.exception("consumer %s: delivery failed", self.name, extra=self._log_fields())
+            logger.exception(
+                "consumer %s: delivery failed; the consumer is closed", self.name, extra=self._log_fields()
+            )
             self.closed_by_broker(
                 "delivery to this consumer failed inside the broker; the broker's log says why"
             )

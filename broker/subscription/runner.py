@@ -159,7 +159,10 @@ class SubscriptionRunner:
             # Entries taken from the dispatcher may be unsent. Close all consumers: their clients subscribe again, and
             # the broker then reads from the cursor.
             logger.exception(
-                "%s, subscription %s: dispatch failed", self.log.name, self.name, extra=self._log_fields()
+                "%s, subscription %s: dispatch failed; its consumers are closed, and their clients subscribe again",
+                self.log.name,
+                self.name,
+                extra=self._log_fields(),
             )
             self.close_consumers("dispatch failed inside the broker; the broker's log says why")
         finally:
@@ -515,7 +518,13 @@ class SubscriptionRunner:
         consumer = self.consumers.get(key)
         who = "a consumer that has left" if consumer is None else consumer.name
         fields = self._log_fields() | ({} if consumer is None else {"consumer": who})
-        logger.error("acks by %s on %s failed", who, self.name, exc_info=error, extra=fields)
+        logger.error(
+            "acks by %s on %s failed; the messages are delivered again",
+            who,
+            self.name,
+            exc_info=error,
+            extra=fields,
+        )
         if self._state.is_durable:
             self._flusher.mark(self)  # some acks of the command may have been applied
         if receipt is not None:

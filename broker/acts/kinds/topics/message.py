@@ -33,7 +33,8 @@ class NewMessage:
         Literal["text", "json", "base64"], Rule("the encoding of value; json: value must be JSON")
     ] = "text"
     null_value: Annotated[
-        bool, Rule("publish no value, which is not an empty one and removes its key from a compacted topic")
+        bool,
+        Rule("publish no value instead of an empty one; both remove the key from a compacted topic"),
     ] = False
     key: Annotated[str | None, Rule("key; it chooses the partition", most_characters=_MOST_LABEL_BYTES)] = (
         None
