@@ -64,7 +64,7 @@ def matches_statement() -> str:
 
 
 def matches_parameters(rule: Mapping[str, object], now_ms: int) -> dict[str, Any]:
-    """Return the statement's parameters for one rule, which need not be stored."""
+    """Return the parameters of `matches_statement` for one rule. The rule need not be stored."""
     return match_parameters([rule], now_ms)
 
 

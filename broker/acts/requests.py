@@ -84,7 +84,7 @@ class ActView:
     error_code: str = ""  # why it was refused or failed: the same codes that clients get
     progress: Mapping[str, Any] | None = None  # the progress of long work
     undone_by: int | None = None  # the act that undid it
-    # Is it the latest applied act on every cursor that it moved, and inside its undo window?
+    # Whether it is the latest applied act on every cursor that it moved, and inside its undo window.
     undoable: bool = False
     needs_reason: bool = False  # its namespace is protected, and the act has no reason yet
     part_of: int | None = None  # the act on several partitions to which this one belongs

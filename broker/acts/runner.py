@@ -246,7 +246,7 @@ class ActRunner:
             await store.wake_requester(connection, act.act_id)
 
     async def _resume(self) -> None:
-        """Continue an earlier broker's long work, and end the client commands, evictions and expiries it left open.
+        """Continue an earlier broker's long work, and end the client commands, evictions and expiries that it left.
 
         Later calls do nothing.
         """

@@ -33,14 +33,14 @@ class Measure(StrEnum):
     """The value that a rule compares with its limit."""
 
     BACKLOG = "backlog"
-    AGE = "age"
+    AGE = "age"  # of the oldest unacked message
     STUCK = "stuck"
-    BEHIND = "behind"
+    BEHIND = "behind"  # stuck or falling behind
     NO_CONSUMER = "no_consumer"
-    DEAD_LETTERS = "dead_letters"
+    DEAD_LETTERS = "dead_letters"  # new messages in a dead-letter topic
     REDELIVERIES = "redeliveries"
     STORED = "stored"
-    BROKER = "broker"
+    BROKER = "broker"  # no broker has reported for some seconds
 
     @property
     def unit(self) -> str:
@@ -85,12 +85,15 @@ class Match:
 
     subject: Subject
     value: int
-    since_ms: int  # when the value went over the limit, as far as the tables show
+    since_ms: int  # when the value went over the limit; now if the database does not show it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """An alert of one rule for one subject. It is waiting for the rule's time to pass, or firing, or cleared."""
+    """An alert of one rule for one subject.
+
+    It waits until the value has been over the limit for the rule's time, then it fires, and in the end it is cleared.
+    """
 
     subject: Subject
     value: int  # the latest value that was over the limit
@@ -98,7 +101,7 @@ class Alert:
     fired_ms: int | None = None
     below_since_ms: int | None = None
     cleared_ms: int | None = None
-    is_told: bool = False  # a notification reported that the alert fires
+    is_told: bool = False  # a notification has reported that the alert is firing
     id: int | None = None  # None = not stored yet
 
 
@@ -139,7 +142,7 @@ def next_alert(
     """Return the alert after this round. It fires after `for_ms` over the limit, and clears after `for_ms` below it.
 
     Returns None if the alert has ended and never fired. If the last round was too long ago (`was_away`), the time
-    starts again, unless the tables show when the value went over the limit.
+    starts again, unless `match` shows when the value went over the limit.
     """
     if match is None:
         if alert is None or alert.fired_ms is None:

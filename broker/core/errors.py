@@ -161,7 +161,7 @@ class TooManyConnections(TooManyRequests):
 
 
 class TooManyLookups(TooManyRequests):
-    """The connection has reached its limit of lookups without an answer."""
+    """The connection has reached its limit of unanswered lookups."""
 
 
 class TooManyProducers(NotAllowed):

@@ -1,6 +1,7 @@
-"""Handlers: functions of a Django project, which a worker, `manage.py runhandlers`, calls with a topic's messages.
+"""Handlers: a Django project's functions that a worker calls with the messages of a subscription.
 
-The worker is a client like any other: it uses `vela.aio`, and its broker runs in another process.
+The worker (`manage.py runhandlers`) is a client like any other: it uses `vela.aio`, and its broker runs in another
+process.
 """
 
 from __future__ import annotations

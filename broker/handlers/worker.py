@@ -1,4 +1,4 @@
-"""Run handlers. Each has a consumer of Vela's client, which acks a message when the handler's function has returned."""
+"""Run handlers, each with a consumer of Vela's client. A message is acked when the handler's function has returned."""
 
 from __future__ import annotations
 
@@ -112,10 +112,17 @@ class _Runner:
                 await self._consume(consumer)
             except PulsarException as error:
                 faults += 1
-                logger.warning("%s: not consuming %s: %s", self.handler.name, self.handler.topic, error)
+                logger.warning(
+                    "%s: not consuming %s, subscribing again soon: %s",
+                    self.handler.name,
+                    self.handler.topic,
+                    error,
+                )
             except Exception:
                 faults += 1
-                logger.exception("%s: not consuming %s", self.handler.name, self.handler.topic)
+                logger.exception(
+                    "%s: not consuming %s, subscribing again soon", self.handler.name, self.handler.topic
+                )
             await asyncio.sleep(pause_after_faults_s(faults))
 
     async def finish(self, timeout_s: float) -> None:
@@ -126,7 +133,11 @@ class _Runner:
         if self._calls:
             _, unfinished = await asyncio.wait(self._calls, timeout=timeout_s)
             if unfinished:
-                logger.warning("%s: %s messages were not handled in time", self.handler.name, len(unfinished))
+                logger.warning(
+                    "%s: calls that had not ended in time: %s; their messages will be delivered again",
+                    self.handler.name,
+                    len(unfinished),
+                )
 
     async def _subscribe(self) -> Consumer:
         """Subscribe a consumer and return it. Raises PulsarException if the broker refuses."""

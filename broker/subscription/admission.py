@@ -67,5 +67,5 @@ def check_batches(log: TopicLog, identity: ClientIdentity) -> None:
     if not splits_batches(identity) and log.ledgers.total_messages > log.ledgers.total_entries:
         raise UnsupportedVersion(
             f"{log.name} has batches, which clients of protocol version {identity.protocol_version} cannot read;"
-            " use a newer client, or set VELA_REFUSE_OLD_CLIENTS=0 to admit it until it meets a batch"
+            " use a newer client, or set VELA_REFUSE_OLD_CLIENTS=0 to admit this one until a batch is due"
         )

@@ -151,7 +151,7 @@ class Consumer(Member):
         validation_error: str | None = None,
         permits_settled: bool = False,
     ) -> None:
-        """Acknowledge; safe to repeat. Calls `on_durable` once: when the ack is stored, or with an error.
+        """Acknowledge entries. Safe to repeat. Calls `on_durable` once: when the ack is stored, or with an error.
 
         A reader's ack is not stored, so it is answered at once.
 
@@ -353,7 +353,9 @@ class Consumer(Member):
             self.sink.deliver(deliveries)
             self.dispatch.writable = self.sink.is_writable()
         except Exception:  # the transport is broken; other consumers get the messages
-            logger.exception("consumer %s: delivery failed", self.name, extra=self._log_fields())
+            logger.exception(
+                "consumer %s: delivery failed; the consumer is closed", self.name, extra=self._log_fields()
+            )
             self.closed_by_broker(
                 "delivery to this consumer failed inside the broker; the broker's log says why"
             )

@@ -57,7 +57,7 @@ class SubscribeRequest:
     properties: Mapping[str, str] = field(default_factory=dict)
     subscription_properties: Mapping[str, str] = field(default_factory=dict)
     ack_timeout_ms: int = 0  # > 0: the broker runs the ack timeout, because the client runs none
-    ack_timeout_tick_ms: int = 1  # timeouts are rounded up to multiples of this
+    ack_timeout_tick_ms: int = 1  # the time at which a timeout is due is rounded up to a multiple of this
     # Maps a redelivery count to the ms added to the timeout.
     ack_timeout_backoff: Callable[[int], int] | None = None
     # Options that have no effect: logged once for each subscription, and counted.

@@ -159,7 +159,10 @@ class SubscriptionRunner:
             # Entries taken from the dispatcher may be unsent. Close all consumers: their clients subscribe again, and
             # the broker then reads from the cursor.
             logger.exception(
-                "%s, subscription %s: dispatch failed", self.log.name, self.name, extra=self._log_fields()
+                "%s, subscription %s: dispatch failed; its consumers are closed, and their clients subscribe again",
+                self.log.name,
+                self.name,
+                extra=self._log_fields(),
             )
             self.close_consumers("dispatch failed inside the broker; the broker's log says why")
         finally:
@@ -329,12 +332,12 @@ class SubscriptionRunner:
         self.carry_out(self._machine.redelivery.redeliver(consumer, positions, reason, now_ms))
 
     def redeliver_at(self, consumer: Consumer, positions: Iterable[Position], due_ms: int) -> None:
-        """Redeliver these entries at `due_ms`, unless they are acked before. Used for negative acks with a delay."""
+        """Redeliver these entries at `due_ms`, unless they are acked before that. For negative acks with a delay."""
         now_ms = self._clock.now_ms()
         self.carry_out(self._machine.redelivery.redeliver_at(consumer, positions, due_ms, now_ms))
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """Remove a consumer. Its pending entries go to other consumers, or to the next one to attach."""
+        """Remove a consumer. Its pending entries go to other consumers, or to the next that attaches."""
         if self.consumers.pop(consumer.key, None) is not None:
             self.carry_out(self._machine.gone(consumer, self._clock.now_ms()))
 
@@ -378,7 +381,7 @@ class SubscriptionRunner:
         return self._machine.redelivery.next_due_ms()
 
     def replay(self, positions: Iterable[Position]) -> None:
-        """Send delayed messages that are due, except those acked meanwhile and those still to be read."""
+        """Send delayed messages that are due, except those acked meanwhile and those that no read has reached yet."""
         self.carry_out(self._machine.redelivery.replay(positions))
 
     def _switch_soon(self) -> None:
@@ -515,7 +518,13 @@ class SubscriptionRunner:
         consumer = self.consumers.get(key)
         who = "a consumer that has left" if consumer is None else consumer.name
         fields = self._log_fields() | ({} if consumer is None else {"consumer": who})
-        logger.error("acks by %s on %s failed", who, self.name, exc_info=error, extra=fields)
+        logger.error(
+            "acks by %s on %s failed; the messages are delivered again",
+            who,
+            self.name,
+            exc_info=error,
+            extra=fields,
+        )
         if self._state.is_durable:
             self._flusher.mark(self)  # some acks of the command may have been applied
         if receipt is not None:

@@ -401,7 +401,7 @@ class Subscription(SubscriptionRunner):
         )
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """Remove a consumer. Its pending entries go to other consumers, or to the next one to attach."""
+        """Remove a consumer. Its pending entries go to other consumers, or to the next that attaches."""
         if consumer.key in self.consumers:
             self._topic.consumer_left(self._clock.now_ms())
             self._reporter.consumer_gone(self, consumer)

@@ -2,7 +2,7 @@
 
 A kind has no state; the context has the services that it needs. The broker runs one act at a time, and each takes
 milliseconds; long work (`is_long`) runs in parallel with other acts. To add a kind, write a class in one of the
-packages below and add its line to registry.py.
+packages beside this file and add its line to registry.py.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Scope(StrEnum):
 
 
 class Reports(Protocol):
-    """Reports about topics and subscriptions that acts need."""
+    """The reports that acts need, on topics and subscriptions."""
 
     @property
     def rates(self) -> Rates:
@@ -138,8 +138,8 @@ class ActContext:
     pool: ConnectionPool
     clock: Clock
     undo_window_s: int
-    max_message_bytes: int  # limit for a message that is read, uncompressed
-    max_published_bytes: int  # limit for a message that is published
+    max_message_bytes: int  # limit on the uncompressed size of a message that is read
+    max_published_bytes: int  # limit on the size of a message that is published
 
     async def topic(self) -> Topic:
         """Return the topic, loaded if necessary. Raises TopicNotFound, or NotAllowed for a partitioned parent."""
@@ -239,7 +239,9 @@ class ActKind(ABC, Generic[P]):
     async def apply(self, context: ActContext, given: P) -> Mapping[str, Any] | None:
         """Do what the plan says. Return the result as JSON, or None if it was stored together with the change.
 
-        If the broker dies before a returned result is stored, the act is applied again, so it must be safe to repeat.
+        If the broker dies before a returned result is stored, the next broker calls `apply` again. So `apply` must be
+        safe to repeat.
+
         Raises BrokerError if the act is refused; then nothing has changed. Long work calls `context.report`, finds the
         report of an earlier broker in `act.progress`, and may have changed something when it raises.
         """

@@ -23,7 +23,7 @@ class Credentials:
     method: str | None = None
     data: bytes = b""  # a token, or user:password
     certificate: ClientCertificate | None = None
-    # The client's address without its port. The broker limits how many password checks of one host may wait.
+    # The client's address without its port: the broker limits how many password checks from one host may wait.
     host: str = ""
     original_role: str = ""  # the role of the client for which a proxy connects; "" = none
     original_method: str | None = None

@@ -57,8 +57,8 @@ def verify_issued(
 ) -> Principal:
     """Return the client that a token identifies. If the role claim is a list, its first string is the role.
 
-    Raises AuthenticationFailed if `key` did not sign the token, or if the token is not valid now, never expires, names
-    no role or is for none of the audiences.
+    `leeway_s` allows for clocks that differ. Raises AuthenticationFailed if `key` did not sign the token, or if the
+    token is not valid now, never expires, names no role or another issuer, or is for none of the audiences.
     """
     try:
         claims = jwt.decode(token, key.key, algorithms=key.algorithms).claims

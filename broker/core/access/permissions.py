@@ -1,7 +1,7 @@
 """Pulsar's permissions, as pure functions: which role may perform which action.
 
 A superuser may do everything. A tenant's admin may produce, consume and administer everywhere in that tenant, but not
-manage the tenant itself. Any other role may produce or consume where a namespace or a topic grants it.
+manage the tenant itself. Any other role may produce or consume where a namespace or a topic grants it that permission.
 """
 
 from __future__ import annotations

@@ -22,8 +22,9 @@ class Principal:
     expires_ms: int | None  # when the credentials expire, in milliseconds since 1970; None = never
     token_id: str | None  # the token's `jti` claim, by which the token can be revoked
     password_id: str = ""  # identifies the line of the password file that let the client in; "" = none
-    proxy_role: str = ""  # of the proxy between client and broker; the proxy needs each permission too
-    # The client behind a proxy, if its own credentials were checked. They must stay valid too.
+    # The role of the proxy between client and broker, which needs each permission too; "" = no proxy.
+    proxy_role: str = ""
+    # The client behind a proxy, if its own credentials were checked. These credentials must stay valid too.
     original: Principal | None = None
 
     @property

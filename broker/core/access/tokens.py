@@ -48,7 +48,7 @@ class TokenKey:
 def secret_key(raw: bytes) -> TokenKey:
     """Return a secret key for HS256, HS384 and HS512 from raw bytes, or from their base64 text.
 
-    Raises TokenKeyInvalid if it is too short or is a public key.
+    Raises TokenKeyInvalid if the secret is too short, or if it is a public key.
     """
     secret = _from_base64(raw) or raw
     if len(secret) < MIN_SECRET_BYTES:
@@ -82,7 +82,7 @@ def asymmetric_key(raw: bytes) -> TokenKey:
 def jwk_keys(document: Mapping[str, Any]) -> dict[str, TokenKey]:
     """Return the public signature keys in a JSON Web Key Set, by key id. Skips all other keys.
 
-    Raises TokenKeyInvalid if there is none.
+    Raises TokenKeyInvalid if the set has no public signature key.
     """
     found: dict[str, TokenKey] = {}
     given = document.get("keys")
@@ -109,8 +109,8 @@ def verify(
 ) -> Principal:
     """Return the client that a token identifies.
 
-    Any of the keys may have signed it, so that a new key can replace an old one. Raises AuthenticationFailed if no key
-    signed it, if it is not valid now, if it names no role, or if it is for another audience than `audience` ("" = any).
+    Any of the keys may have signed the token, so that a new key can replace an old one. Raises AuthenticationFailed if
+    no key signed it, or if it is not valid now, names no role, or is for another audience than `audience` ("" = any).
     """
     claims = _signed_claims(token, keys)
     return principal_of_claims(

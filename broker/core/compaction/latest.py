@@ -1,8 +1,8 @@
 """The rule of compaction: for each key, the latest message stays at its own position; an empty message deletes its key.
 
 Two passes over the same entries, in the order of the log: `see` finds the latest message of each key, `kept` returns
-which messages of an entry stay. The entries may be the result of an earlier compaction followed by the entries after
-it; the result is the same as if all entries had been compacted at once.
+which messages of an entry stay. The input may be the result of an earlier compaction, followed by the entries that came
+after it. Then the outcome is the same as if all entries were compacted at once.
 
 The chunks of a large message stay or go together. If the last chunk is missing, the other chunks stay, because the last
 one may be in the part of the log that is not compacted yet.
@@ -27,7 +27,8 @@ class LatestByKey:
 
     def __init__(self, *, retain_keyless: bool) -> None:
         self._retain_keyless = retain_keyless
-        # Key → its message: a place as one integer, which takes half the memory of a tuple, or the uuid of its chunks.
+        # Key → its latest message. A message in chunks is known by its uuid, any other message by its place. The place
+        # is packed into an int, which takes half the memory of a tuple.
         self._latest: dict[Key, int | str] = {}
         self._unfinished: set[str] = set()  # uuids of large messages whose last chunk is missing
 
@@ -50,7 +51,7 @@ class LatestByKey:
                 latest[message.key] = _place(entry.position, index)
 
     def know(self, key: Key, position: Position, index: int) -> None:
-        """Record the latest message of a key, which the caller found elsewhere."""
+        """Record the message that the caller knows to be the latest of its key."""
         self._latest[key] = _place(position, index)
 
     def _see_chunk(self, entry: CompactionEntry, uuid: str) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 __all__ = ["retry_pause_ms"]
 
-_FIRST_MS: Final = 2 * 60_000  # the policy is checked once a minute
+_FIRST_MS: Final = 2 * 60_000  # two checks: the policy is checked once a minute
 # If every run fails, the cause, such as too many keys, rarely goes away without an operator.
 _MOST_MS: Final = 6 * 3_600_000
 

@@ -259,7 +259,8 @@ def _by_touch(touched: set[int], ledger_id: int, first: int, last: int) -> Itera
 def _unacked_in(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, span: Range) -> tuple[int, int]:
     """Return (entries not wholly acked, unacked messages) of one span. Raises IndexMissing.
 
-    A chunk that is wholly acked needs no counts: millions of acked messages may follow one that holds a cursor back.
+    A chunk that is wholly acked needs no counts. Millions of acked messages may follow the unacked message that holds a
+    cursor back.
     """
     ledger_id, low, high = span
     bits = acked.within(chunk_key(ledger_id, low), Position(ledger_id, low - 1), Position(ledger_id, high))

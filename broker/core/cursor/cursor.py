@@ -68,7 +68,10 @@ class Cursor:
 
     @property
     def version(self) -> int:
-        """A number that rises with each reset, skip, undo, and move that acks messages. An ack does not change it."""
+        """A number that rises with each reset, undo and `skip_one`, and with each other move that acks a message.
+
+        An ack does not change it.
+        """
         return self._version
 
     @property

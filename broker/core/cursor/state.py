@@ -52,7 +52,7 @@ class CursorState:
     acked_entries: int
     acked_bytes: int
     chunks: tuple[AckChunk, ...] = ()
-    version: int = 0  # rises with each reset, move, skip and undo; acks do not change it
+    version: int = 0  # as `Cursor.version`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

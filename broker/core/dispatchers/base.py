@@ -271,9 +271,9 @@ class Dispatcher(Protocol):
     def redelivery_count(self, position: Position) -> int: ...
 
     def moved(self, mark_delete: Position) -> None:
-        """Forget pending and replayed entries at or below `mark_delete`, which an act or a seek moved.
+        """Forget the entries at or below `mark_delete` that are pending or wait to be delivered again.
 
-        Linear in the number of pending entries. Acks need no such call.
+        Call it after a move of the cursor; acks need no such call. Linear in the number of these entries.
         """
 
 

@@ -22,13 +22,13 @@ class DispatchOptions:
     """Options for the dispatchers of one subscription. Each type uses the options that apply to it."""
 
     topic_name: str = ""  # decides which consumer is active on Failover if `partition` is None
-    partition: int | None = None  # of a Failover topic; None = a hash ring chooses
+    partition: int | None = None  # decides which consumer is active on Failover; None = a hash ring decides
     failover_delay_ms: int = 0
-    max_unacked: int = 0  # messages of the subscription; 0 = no limit
+    max_unacked: int = 0  # unacked messages over all consumers; 0 = no limit
     max_read_entries: int = 100
     ring_points: int = DEFAULT_POINTS  # of one Key_Shared consumer; 0 = halve ranges instead
     key_shared: KeySharedPolicy = AUTO_SPLIT
-    counts: RedeliveryCounts | None = None  # Shared and Key_Shared continue with these
+    counts: RedeliveryCounts | None = None  # for Shared and Key_Shared; None = begin without counts
 
 
 def dispatcher_for(subscription_type: SubscriptionType, options: DispatchOptions | None = None) -> Dispatcher:

@@ -1,9 +1,9 @@
 """Key_Shared: one consumer at a time gets the entries of a key, in order. A key that waits does not stop other keys.
 
-The selector names the owner of each slot. A consumer with pending entries of a slot keeps the slot until it has acked
-them, the broker takes them back, or the consumer leaves. If the consumer no longer owns the slot, the slot is
-*draining* and its next entries wait. This one rule covers joins and leaves. It is checked where the pending ack is
-recorded.
+The selector names the owner of each slot. While entries of a slot are pending at a consumer, no other consumer gets
+entries of this slot. If that consumer no longer owns the slot, the slot is *draining*: its next entries wait until the
+consumer has acked the pending ones, the broker takes them back, or the consumer leaves. This one rule covers joins and
+leaves. It is checked where the pending ack is recorded.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- joins and leaves ----------------------------------------------------------------------------------------
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
-        """Add a consumer. Raises SubscriptionBusy also if its mode or flag differs from the connected consumers'."""
+        """Add a consumer. Raises SubscriptionBusy also if its mode or its ordering flag is not that of `policy`."""
         if wanted is self.kind and not self.policy.same_mode(consumer.key_shared):
             raise SubscriptionBusy(
                 f"{len(self._consumers)} consumers are connected with another Key_Shared mode or ordering flag"
@@ -188,7 +188,10 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self._sort_chunks()
 
     def _leave(self, consumer: DispatchConsumer) -> None:
-        """Remove a consumer. Look only at entries that waited for it or a slot: many consumers may leave at once."""
+        """Remove a consumer.
+
+        Many consumers may leave at once, so look only at the entries that waited for this consumer or for a slot.
+        """
         self._selector.remove(consumer)
         self._consumers.remove(consumer)
         for position in self._replay.members(consumer.key):

@@ -301,7 +301,7 @@ class MultipleActiveDispatcher(ABC):
         for consumer in self.consumers:
             consumer.limit_unacked(per_consumer)
 
-    # -- for the types -------------------------------------------------------------------------------------------
+    # -- for the subclasses --------------------------------------------------------------------------------------
 
     def _give(
         self, consumer: DispatchConsumer, entries: Sequence[E], messages: int, taken: dict[int, Assignment[E]]
@@ -333,7 +333,7 @@ class MultipleActiveDispatcher(ABC):
                 self._replay_again(position)
 
     def _forget_all(self) -> None:
-        """Forget all entries: the last consumer left or the first one joins, so reading restarts at mark-delete."""
+        """Forget all entries: the last consumer left or the first one joins, so reading restarts after mark-delete."""
         self._plan = None
         self._reading = set()
         self._replay.clear()

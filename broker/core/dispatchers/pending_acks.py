@@ -35,7 +35,7 @@ class PendingAcks:
                 yield Position(ledger_id, entry_id)
 
     def get(self, position: Position) -> int:
-        """Return an entry's unacked messages; 0 if it is not pending here."""
+        """Return the number of an entry's unacked messages; 0 if it is not pending here."""
         ledger = self._ledgers.get(position[0])
         return ledger.get(position[1], 0) & _MESSAGES_MASK if ledger is not None else 0
 
@@ -82,7 +82,7 @@ class PendingAcks:
         return unacked, packed >> _MESSAGES_BITS
 
     def remove(self, position: Position) -> int | None:
-        """Remove an entry and return its unacked messages, or None if it is not pending here."""
+        """Remove an entry and return the number of its unacked messages, or None if it is not pending here."""
         taken = self.credit(position, 0, completed=True)
         return None if taken is None else taken[0]
 
@@ -98,7 +98,10 @@ class PendingAcks:
         return positions
 
     def pop_through(self, mark_delete: Position) -> int:
-        """Remove everything at or before `mark_delete` and return its unacked messages. Linear: for acts only."""
+        """Remove everything at or before `mark_delete` and return the number of unacked messages in it.
+
+        Linear, so call it only when the cursor is moved.
+        """
         before = self.messages
         for ledger_id in [ledger_id for ledger_id in self._ledgers if ledger_id <= mark_delete.ledger_id]:
             entries = self._ledgers[ledger_id]

@@ -1,6 +1,7 @@
 """Count the permits of one consumer: how many messages may still be sent to it.
 
-Whether a consumer gets an entry is decided in base.py, which also looks at its connection and its unacked messages.
+`DispatchConsumer` in base.py says whether a consumer may get an entry: it also checks the connection and the limit on
+unacked messages.
 """
 
 from __future__ import annotations

@@ -120,7 +120,10 @@ class ReplayQueues:
                 self.add(position, target)
 
     def sort(self, queue_of: Callable[[Position], int]) -> None:
-        """Put each bound position into the queue that `queue_of` names. Linear: for acts only."""
+        """Put each bound position into the queue that `queue_of` names.
+
+        Linear, so call it only when the cursor is moved.
+        """
         positions = list(self.bound())
         self._where.clear()
         self._bound.clear()
@@ -128,7 +131,7 @@ class ReplayQueues:
             self.add(position, queue_of(position))
 
     def discard_through(self, mark_delete: Position) -> None:
-        """Remove everything at or before `mark_delete`. Linear: for acts only."""
+        """Remove everything at or before `mark_delete`. Linear, so call it only when the cursor is moved."""
         self._anybody.discard_through(mark_delete)
         for queue in list(self._bound):
             for position in [each for each in self._bound[queue] if each <= mark_delete]:

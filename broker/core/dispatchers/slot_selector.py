@@ -11,7 +11,7 @@ __all__ = ["SlotSelector"]
 
 
 class SlotSelector(Protocol):
-    """Each slot has at most one owner. A join or leave moves only the slots that it has to move."""
+    """Each slot has at most one owner. A join or a leave moves as few slots as possible."""
 
     def select(self, slot: int) -> DispatchConsumer | None:
         """Return the owner of the slot, or None if no consumer covers it."""

@@ -151,8 +151,8 @@ class LedgerMap:
     def drop_first(self, count: int = 1) -> list[LedgerInfo]:
         """Forget the oldest `count` ledgers, which were trimmed, and return them as they were.
 
-        Raises ValueError if one of these ledgers is open, or if there are fewer than `count`. If the last ledger is
-        among them, it stays as an empty ledger, so that the topic's counts continue from it.
+        Raises ValueError if one of these ledgers is open, or if there are fewer than `count`. If the topic's last
+        ledger is among them, it stays as an empty ledger, so that the topic's counts continue from it.
         """
         if not 0 <= count <= len(self._ledgers) or any(not each.sealed for each in self._ledgers[:count]):
             raise ValueError(

@@ -150,7 +150,7 @@ class MessageIndex:
         return counts[CHUNK_MASK], self._bytes[key][CHUNK_MASK]
 
     def messages_in(self, position: Position) -> int | None:
-        """Return the messages of one entry, or None if it is not stored or its count is not known."""
+        """Return the number of messages in one entry, or None if it is not stored or its count is not known."""
         if not self._ledgers.contains(position):
             return None
         ledger = self._ledgers.get(position.ledger_id)
@@ -158,7 +158,7 @@ class MessageIndex:
         return counts[0] if counts is not None else None
 
     def require_messages_in(self, position: Position) -> int:
-        """Return the messages of one entry, 0 if it is not stored. Raises IndexMissing if they are not known."""
+        """Return the number of messages in one entry; 0 if it is not stored. Raises IndexMissing if it is not known."""
         messages = self.messages_in(position)
         if messages is None:
             if not self._ledgers.contains(position):

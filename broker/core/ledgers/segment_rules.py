@@ -8,8 +8,8 @@ from dataclasses import dataclass
 __all__ = ["MAX_SEGMENTS", "SegmentUse", "closing_factor", "worth_copying"]
 
 MAX_SEGMENTS = 64  # with more segments, PostgreSQL takes a long time to plan each query over the views
-_CROWDED = 48  # with at least this many segments, they grow larger
-_DOUBLES_EVERY = 4
+_CROWDED = 48  # with at least this many segments, a segment grows larger before it is closed
+_DOUBLES_EVERY = 4  # segments from one doubling of the limits to the next
 _MOSTLY_DEAD = 4  # copying one byte must free at least three
 
 
@@ -38,8 +38,8 @@ def closing_factor(segments: int) -> int:
 def worth_copying(closed: Iterable[SegmentUse], segments: int) -> SegmentUse | None:
     """Return the segment whose ledgers to copy out next, so that it can be dropped, or None.
 
-    Usually this is a segment that is mostly dead. When there are many segments, it may be the segment with the least to
-    copy, if at least half of that segment is dead.
+    Usually this is a segment that is mostly dead, which means no longer needed. When there are many segments, it may be
+    the segment with the least to copy, if at least half of that segment is dead.
     """
     ready = [each for each in closed if each.ledgers and not each.open_ledgers]
     chosen = min(

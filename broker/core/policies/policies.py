@@ -54,7 +54,7 @@ class DeliveryStoryMode(StrEnum):
     """The deliveries and acks that the broker records for the page of a message."""
 
     OFF = "off"
-    REDELIVERED = "redelivered"  # those of a redelivered message, starting with the delivery that came back
+    REDELIVERED = "redelivered"  # those of a redelivered message, from the first delivery that failed
     ALL = "all"
 
 

@@ -85,7 +85,7 @@ def next_epoch(topic_epoch: int | None, known_epoch: int | None) -> int:
     """Return the epoch of a producer that gets the topic to itself.
 
     A producer that comes back with the topic's own epoch keeps it. Every other producer gets the next one. After the
-    highest epoch, which only a topic of an earlier version can have, epochs continue from the middle of the range.
+    highest epoch, which only an earlier version of Vela can have stored, epochs continue from the middle of the range.
     """
     if topic_epoch is None:
         return 0

@@ -108,9 +108,9 @@ class DuplicateFilter:
         self._pushed[name] = Progress(progress.highest, progress.chunk_sequence, progress.chunk_id)
 
     def forget_pushed(self) -> None:
-        """Forget the entries that were pushed but not stored.
+        """Forget the entries that were pushed but not stored, so that clients may send them again.
 
-        None of them is still being stored, so clients may send them again.
+        Call it only when none of them is being stored any more.
         """
         self._pushed = {
             name: Progress(each.highest, each.chunk_sequence, each.chunk_id)

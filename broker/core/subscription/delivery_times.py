@@ -80,7 +80,7 @@ class DeliveryTimes:
         return found
 
     def forget_through(self, position: Position) -> None:
-        """Forget the runs up to `position`: an act or a seek passed them."""
+        """Forget the runs up to `position`, because the cursor was moved past them."""
         self._forget_first(bisect_right(self._last, position))
 
     def clear(self) -> None:

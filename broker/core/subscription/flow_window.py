@@ -19,8 +19,8 @@ GAPS: Final = 3
 LONGEST_WAIT_MS: Final = 600_000
 """The flow counts as stopped after a silence of this length, however long the gaps were."""
 
-# Bursts of messages or acks that come more often than this do not move the lowest and the highest number of waiting
-# messages.
+# The lowest and the highest number of waiting messages are taken over this time. Bursts of messages or acks that come
+# more often than this do not change these two numbers.
 _RECENT_MS: Final = 15_000
 _BUCKET_MS: Final = 3_000
 _GAPS_REMEMBERED: Final = 15  # the least number; at most twice as many are remembered
@@ -31,7 +31,7 @@ class Sample(NamedTuple):
 
     now_ms: int
     ready_messages: int  # published since the topic began, without those whose delivery time is in the future
-    # Acked, or passed by a move, since the topic began; without those that expired since it was loaded.
+    # Acked, or passed by a move, since the topic began; without those that expired since the topic was loaded.
     acked_messages: int
     waiting_messages: int  # not acked, and the delivery time is not in the future
     cursor_version: int  # rises when an act or a client moves the cursor; acks do not change it

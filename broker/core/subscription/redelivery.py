@@ -71,7 +71,7 @@ class ReplaySet(PositionSet):
 
 
 class RedeliveryCounts:
-    """Redelivery counts by entry: how often clients asked for its redelivery, or how often it was sent again."""
+    """Redelivery counts: how often clients asked for an entry's redelivery or, with `every_send`, it was sent again."""
 
     __slots__ = ("_counts", "_every_send")
 
@@ -106,7 +106,7 @@ class RedeliveryCounts:
             self._counts.pop(packed(position), None)
 
     def discard_through(self, mark_delete: Position) -> None:
-        """Forget the counts at or before `mark_delete`. Linear: for acts only."""
+        """Forget the counts at or before `mark_delete`. Linear, so call it only when the cursor is moved."""
         limit = packed(Position(mark_delete.ledger_id, max(0, mark_delete.entry_id)))
         if mark_delete[1] < 0:
             limit -= 1

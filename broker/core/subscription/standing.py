@@ -26,9 +26,10 @@ _LONGEST_RECURRING_MS: Final = LONGEST_WAIT_MS // GAPS  # between two messages o
 _FEW_MESSAGES: Final = 10
 _CAUGHT_UP_S: Final = 1  # seconds of flow: a subscription has caught up if no more than this waits
 _NOTABLE_S: Final = 10  # seconds of flow: a smaller change is noise
-_MOST_NOTABLE_S: Final = 60
+_MOST_NOTABLE_S: Final = 60  # the limit if acks come in large batches
 _LEAST_STAY_MS: Final = 30_000
 _STAYS: Final = 3  # a state stays this many times as long as the change took
+# An anchor is the lowest or highest number of waiting messages since the last notable change. Older ones are forgotten.
 _FORGET_ANCHOR_MS: Final = 3_600_000
 _LOOK_MS: Final = 1_000  # between two samples while anything happens
 
@@ -96,7 +97,7 @@ class Standing:
         self._window = FlowWindow()
         self._ack_gap = LongestGap()
         self._arrival_gap = LongestGap()
-        # If the subscription was forgotten as idle, something, probably a message, has just ended that.
+        # If the subscription was forgotten because it was idle, something has just woken it, probably a message.
         is_awake = state is SubscriptionState.IDLE
         self._arrived_ms = sample.now_ms if is_awake else sample.now_ms - LONGEST_WAIT_MS
         self._is_recurring = False  # messages arrive again and again, rather than once in a while

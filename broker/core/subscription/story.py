@@ -1,5 +1,7 @@
 """Record the delivery story of one subscription: which consumers got an entry, when and why, and which one acked it.
 
+An entry *comes back* when one of its deliveries ends without an ack, so that it is delivered again.
+
 The same event of neighbouring entries becomes one row, so if a consumer gets and acks 1,000 messages in order, there
 are two rows. A row that grows has the times of its first and its last entry. To read the rows of one entry in the right
 order, sort acks by `until_ms` and all other rows by `at_ms`. This works because all rows stop growing when entries come
@@ -277,7 +279,7 @@ class DeliveryStory:
         self._note(event, consumer, *_span(position), now_ms, detail=topic)
 
     def moved(self, mark_delete: Position) -> None:
-        """Note that an act or a seek moved the cursor. The act log has the details of an act."""
+        """Note that the cursor was moved. If an act moved it, the act log has the details."""
         self._growing.clear()
         self._again.discard_before(Position(mark_delete.ledger_id, mark_delete.entry_id + 1))
         self._forget_sent_through(mark_delete)

@@ -1,9 +1,8 @@
 """Apply acks of clients. An ack changes the cursor and dispatcher at once; the flusher stores the cursor later.
 
 An ack is late when the counts of its entry are not in memory: it waits until they are loaded, and every later ack waits
-behind it. An ack that comes during a move of the cursor, or is late when one begins, is put off until the move is over.
-During a reset, a seek or a removal an ack is refused (`ignores_acks`), because such a move forgets which entries are
-pending.
+behind it. While the cursor is being moved, new acks and late acks are put off until the move is over. But during a
+reset, a seek or a removal they are refused (`ignores_acks`), because such a move forgets which entries are pending.
 """
 
 from __future__ import annotations

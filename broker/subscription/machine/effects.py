@@ -73,7 +73,8 @@ class Batch(NamedTuple):
     effects: Effects
     entries: int  # number of entries found for this step, whether or not they are sent
     size_bytes: int  # of these entries
-    oldest_append_ms: int  # of the entries sent for the first time; 0 = there are none
+    # When its first entry was appended; 0 = nothing is sent, or only entries of the replay set.
+    oldest_append_ms: int
     goes_on: bool  # False: something has to happen before more can be sent
 
 

@@ -1,7 +1,8 @@
 """One subscription without I/O: commands and facts come in, effects go out.
 
-The machine uses no event loop and no clock, and writes no log lines. `state` is all that it remembers. Callers also use
-its parts `acks`, `sending` and `redelivery` directly.
+The machine uses no event loop and no clock, and writes no log lines. It remembers everything in `state`, except for
+acks that wait (in `acks`) and entries that have just been read (in `sending`). Callers also use these two parts and
+`redelivery` directly.
 
 A method returns effects (effects.py), and its caller carries them out in order before it calls the next method. There
 is one exception: while the writes of a batch are under way, a consumer may ack, ask for more or leave.
@@ -94,7 +95,10 @@ class SubscriptionMachine:
         return effects
 
     def gone(self, member: Member, now_ms: int) -> Effects:
-        """Remove a consumer. Its pending entries go to other consumers, or to the next to attach. Safe to repeat."""
+        """Remove a consumer. Safe to repeat.
+
+        Its pending entries go to other consumers, or to the next that attaches.
+        """
         state = self.state
         if state.members.pop(member.key, None) is None:
             return ()
@@ -159,7 +163,7 @@ class SubscriptionMachine:
         return SEND
 
     def gap_found(self, what: str) -> None:
-        """Note that an entry is missing from the log: nothing is sent until an act or a seek moves the cursor."""
+        """Note that an entry is missing from the log: nothing is sent until the cursor is moved."""
         self.state.gap = what
 
     def topic_ended(self) -> Effects:

@@ -1,6 +1,6 @@
 """Dispatch rates: one for a topic, which its subscriptions share, and one for each subscription.
 
-Pulsar checks again after 1,000 ms; Vela continues as soon as the rate allows the next message.
+When a rate is used up, Pulsar checks again after 1,000 ms. Vela continues as soon as the rate allows the next message.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class DispatchLimit:
         return wait_ms
 
     def is_waiting(self, now_ms: int) -> bool:
-        """Return whether delivery waits for the rate, as of the last call of `wait_ms`. Counts nothing."""
+        """Return whether delivery waits for the rate, as of the last call of `wait_ms`. Does not count a wait."""
         return now_ms < self._waits_until_ms
 
     def entries(self, now_ms: int) -> int:
@@ -91,7 +91,7 @@ class DispatchLimit:
         return min((each.available(now_ms) for each in self._messages), default=2**31)
 
     def sent(self, deliveries: Iterable[Delivery], now_ms: int) -> None:
-        """Count against the limit the deliveries that are being sent."""
+        """Charge the limit for deliveries that are being sent."""
         messages = size_bytes = 0
         for entry, _, remaining in deliveries:
             messages += entry.messages if remaining is None else remaining.bit_count()

@@ -1,4 +1,4 @@
-"""Convert stored entries for dispatchers, which must know their cost, their key, and which chunks belong together."""
+"""Convert stored entries for dispatchers: with their cost, the slot of their key, and the uuid that links chunks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def read_entries(found: Sequence[StoredEntry], cursor: Cursor, type_: Subscripti
 
 
 def whole_entries(found: Sequence[StoredEntry], type_: SubscriptionType) -> list[FoundEntry]:
-    """Convert entries in the same order. This parses the metadata of chunks, except on Failover."""
+    """Convert entries in the same order, each at the cost of all its messages.
+
+    This parses the metadata of chunks, except on Failover, which needs neither their uuid nor their slot.
+    """
     chunks = 0 if type_ is SubscriptionType.FAILOVER else FLAG_CHUNK
     return [
         _new(FoundEntry, (_new(Position, entry[:2]), entry.messages, None, False, entry.key_hash or 0, entry))

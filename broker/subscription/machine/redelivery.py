@@ -90,7 +90,7 @@ class Redelivery:
     def redeliver_at(
         self, member: Member, positions: Iterable[Position], due_ms: int, now_ms: int
     ) -> Effects:
-        """Redeliver these entries at `due_ms`, unless they are acked before. Used for negative acks with a delay."""
+        """Redeliver these entries at `due_ms`, unless they are acked before that. For negative acks with a delay."""
         if due_ms <= now_ms:
             return self.redeliver(member, list(positions), StoryEvent.NEGATIVELY_ACKED, now_ms)
         for position in positions:
@@ -105,7 +105,7 @@ class Redelivery:
         return state.dispatcher.has_pending(member.dispatch, position) and not state.cursor.is_acked(position)
 
     def replay(self, positions: Iterable[Position]) -> Effects:
-        """Send entries that were passed over, except those acked meanwhile and those still to be read."""
+        """Send entries that reads passed over, except those acked meanwhile and those that no read has reached yet."""
         state = self._state
         if state.members:
             state.dispatcher.replay(
@@ -135,7 +135,10 @@ class Redelivery:
         return overdue + self._filter_again(now_ms, effects), effects
 
     def switch(self, now_ms: int) -> Effects:
-        """On Failover, change the active consumer if a switch is due. The new one gets all unacked messages again."""
+        """On Failover, change the active consumer if a switch is due.
+
+        The new active consumer gets all unacked messages again.
+        """
         state = self._state
         if not state.dispatcher.run_due(now_ms):
             return ()
@@ -158,7 +161,7 @@ class Redelivery:
         return (Watch(due_ms), Wish.SWITCH_SOON) if due_ms <= now_ms else (Watch(due_ms),)
 
     def joined(self, member: Member, now_ms: int) -> Effects:
-        """On Failover, tell a new consumer whether it is active. If it causes a switch, the switch tells it later."""
+        """On Failover, tell a new consumer whether it is active. If a switch is due, the switch tells it later."""
         if self._state.type is not SubscriptionType.FAILOVER:
             return ()
         if self._state.dispatcher.due_ms is None:
@@ -194,7 +197,10 @@ class Redelivery:
         return [each for each in due.values() if state.dispatcher.has_pending(member.dispatch, each.position)]
 
     def _filter_again(self, now_ms: int, effects: list[Effect]) -> int:
-        """Show rescheduled entries to the filters again. Return their number; a waiting subscription counts as one."""
+        """Show rescheduled entries to the filters again. Return their number.
+
+        If the whole subscription was waiting, that counts as one more entry.
+        """
         state = self._state
         due = state.rescheduled.pop_due(now_ms)
         if due:

@@ -1,7 +1,7 @@
 """Decide which entries to send next: plan the read, find entries in memory, screen them, assign them to consumers.
 
-While consumers keep up, an entry is delivered from memory, in the same callback that sends its receipt. An entry that
-is not in memory is first read, then sent.
+While consumers keep up, an entry is delivered from memory, in the same callback that sends the producer's receipt. An
+entry that is not in memory is first read, then sent.
 """
 
 from __future__ import annotations

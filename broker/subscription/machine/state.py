@@ -48,7 +48,7 @@ class Counters:
     messages_expired: int = 0
     invalid_acks: int = 0
     ignored_acks: int = 0
-    # Number of acks for each reason that clients gave.
+    # Number of acks for each reason that clients gave for discarding messages.
     validation_errors: dict[str, int] = field(default_factory=dict)
     option_warnings: dict[str, int] = field(default_factory=dict)  # number of consumers for each warning
     discarded: dict[Discard, int] = field(default_factory=lambda: dict.fromkeys(Discard, 0))
@@ -118,16 +118,15 @@ class State:
         self.type = type_
         self.cursor = cursor
         self.dispatcher = dispatcher
-        self.counts = counts  # redelivery counts, kept when consumers come and go
+        self.counts = counts  # redelivery counts, which every dispatcher of the subscription uses
         self.story = story
         story.use_type(keeps_order=type_.single_active)
         self.members: dict[int, Member] = {}
         self._compacted = compacted
         self._unstored_place: tuple[Position, Position] | None = None  # see `begin_at`
         self.read_position = cursor.read_from()
-        self.advanced_ms = (
-            0  # when an ack last moved the mark-delete position; 0 = never since the topic was loaded
-        )
+        # When an ack last moved the mark-delete position; 0 = never since the topic was loaded.
+        self.advanced_ms = 0
         self.deadlines = DeliveryDeadlines()
         # Entries that a filter rescheduled, until they are due.
         self.rescheduled: TimingWheel[Position] = TimingWheel(tick_ms=_RESCHEDULE_TICK_MS)
@@ -141,8 +140,9 @@ class State:
         self.is_deleted = False
         self.is_moving = False  # while the cursor moves, nothing is dispatched and acks wait
         self.ignores_acks = False  # whether acks are refused until the move ends
-        self.rewinds = 0  # how often reading began again after mark-delete
-        self.resets = 0  # moves that forgot which entries are pending; acks from before a move have no effect
+        self.rewinds = 0  # how often reading began again at the entry after mark-delete
+        # Moves that forgot which entries are pending. An ack that came before such a move is not applied after it.
+        self.resets = 0
         self.stored_mark_delete = cursor.mark_delete  # to which a crash would return the cursor
         self.undo_act_id = 0
         self.undo_until_ms = 0  # until then acks at or below mark-delete are recorded for an undo of that act

@@ -111,8 +111,8 @@ class CursorMove:
     def forget_acks(self) -> None:
         """Refuse acks until the end of the move, including those put off: the move forgets which entries are pending.
 
-        Call this inside `moving`, after the last check that could refuse the move, and then close the consumers. If the
-        move failed, a consumer that had stayed would need its acks.
+        Call this inside `moving`, after the last check that could refuse the move: if a check refuses it, the consumers
+        stay and need their acks. Close the consumers right after this call.
         """
         self._runner.carry_out(self._machine.forget_acks())
 

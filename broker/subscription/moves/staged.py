@@ -53,7 +53,7 @@ class StagedMove:
         )
 
     def take_back(self) -> None:
-        """Move the cursor in memory back to where it was, and the read position if it has followed the cursor."""
+        """Move the cursor in memory back to where it was. Move the read position too, if it has followed the cursor."""
         state = self._state
         state.cursor.restore(self._before)
         # A redelivery or a Failover switch may have come while the move was being stored.

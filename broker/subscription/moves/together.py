@@ -38,7 +38,7 @@ class MovedPart:
     """The part of an act that was stored for one partition."""
 
     act_id: int  # the act of this partition; the whole act has another id
-    recorded: AckOverlay  # records acks for an undo
+    recorded: AckOverlay  # the overlay that records acks for an undo
 
 
 async def commit_together(

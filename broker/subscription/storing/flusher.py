@@ -402,7 +402,7 @@ class Flusher:
         refused = self._refused.remove(subscription)
         if refused is not None and not subscription.is_deleted:
             logger.warning(
-                "the cursor of subscription %s of %s is stored again; it could not be stored since %s",
+                "the cursor of subscription %s of %s is stored again; it had not been stored since %s",
                 subscription.name,
                 subscription.log.name,
                 refused.since,

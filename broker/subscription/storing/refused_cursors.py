@@ -36,7 +36,7 @@ class RefusedCursor:
 
     def error(self) -> PersistenceFailed:
         """Return the error with which the broker answers an ack that asked for a receipt."""
-        return PersistenceFailed(f"this cursor could not be stored since {self.since}: {self.reason}")
+        return PersistenceFailed(f"this cursor has not been stored since {self.since}: {self.reason}")
 
     def problem(self) -> str:
         """Return the text that the subscription's page shows after the number of attempts."""

@@ -1,6 +1,6 @@
 """Expire: every message before a time, or up to a message, counts as acked.
 
-This includes messages before that place that are in flight or delayed.
+This includes messages that are in flight or delayed.
 """
 
 from __future__ import annotations

@@ -41,6 +41,8 @@ async def find_letter_topic(
 ) -> LetterTopic:
     """Return `given`, else the dead-letter topic that a connected consumer uses, else the topic with the usual name.
 
+    The usual name is the one that old clients gave, if a topic with that name exists.
+
     `keep` says whether the act creates a subscription if there is none. Raises ActInvalid if the topic cannot store
     letters.
     """

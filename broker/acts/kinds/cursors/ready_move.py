@@ -54,7 +54,7 @@ class ReadyMove:
         return ""
 
     def begin(self, act_id: int, *, closes_consumers: bool) -> None:
-        """Close the consumers if the act closes them. After this, nothing may refuse the move."""
+        """Close the consumers if the act closes them. Call this after the last check that could refuse the move."""
         if closes_consumers:
             self.subscription.moves.forget_acks()
             reason = f"an operator moved the cursor (act {act_id})"

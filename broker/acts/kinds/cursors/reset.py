@@ -158,7 +158,9 @@ def _like(topic: Topic, name: str) -> Target:
         raise NothingToActOn(f"there is no subscription {name!r} on {topic.name} whose place could be used")
     notes: tuple[str, ...] = ()
     if other.cursor.has_holes or other.cursor.has_partial_acks:
-        notes = (f"the messages that {name} has acked beyond its first unacked one are not copied",)
+        notes = (
+            f"acks of {name} beyond its first unacked message are not copied: these messages are delivered here",
+        )
     return Target(how="reset", position=other.cursor.read_from(), notes=notes)
 
 

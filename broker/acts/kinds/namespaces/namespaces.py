@@ -60,9 +60,7 @@ class DeleteNamespace(DirectKind[NoParameters]):
     """Delete a namespace without topics."""
 
     name = "delete_namespace"
-    summary = (
-        "Delete a namespace without topics, and its tenant if that came with it and has no other namespace."
-    )
+    summary = "Delete a namespace without topics, and its tenant if that is then empty and was not created separately."
     scope = Scope.NAMESPACE
     no_undo = "it cannot be undone: the policies of the namespace are gone"
     parameters = NoParameters

@@ -1,4 +1,4 @@
-"""Start, continue and cancel jobs of the pipeline. The act inserts a run, and a worker carries it out."""
+"""Start, continue and cancel jobs of the pipeline. To start or continue one, the act inserts a run for a worker."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class ContinueJob(DirectKind[RunParameters]):
         return Effect(
             words=(
                 f"{run.job} of {run.subject} runs again with the options of run {run.id}",
-                "messages that it published to a topic with deduplication are left out",
+                f"messages that run {run.id} published to a topic with deduplication are left out",
             ),
             notes=(_STARTED_BY_WORKER,),
         )

@@ -194,7 +194,7 @@ class _Work:
         return {"redriven_messages": self._redriven.total(), "targets": dict(self._redriven)}
 
     def _claim(self, subscription: Subscription, found: Found) -> None:
-        """Make other redrives leave a message out until this one has acknowledged it or has failed."""
+        """Make other redrives leave a message out until this redrive has acknowledged the message or has failed."""
         self._claimed.append((subscription, found.place))
         subscription.redriving |= {found.place}
 

@@ -21,7 +21,7 @@ _LATEST_MS: Final = 253_402_300_799_999  # the year 9999
 OF_MESSAGE: Final = frozenset(
     ("value", "encoding", "key", "key_encoding", "ordering_key", "properties", "event_time_ms")
 )
-"""The parameters with the message's content. Only its entry has them, and never the act log."""
+"""The parameters with the message's content. They are stored only in its entry, and never appear in the act log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,8 @@ class NewMessage:
         Literal["text", "json", "base64"], Rule("the encoding of value; json: value must be JSON")
     ] = "text"
     null_value: Annotated[
-        bool, Rule("publish no value, which is not an empty one and removes its key from a compacted topic")
+        bool,
+        Rule("publish no value instead of an empty one; both remove the key from a compacted topic"),
     ] = False
     key: Annotated[str | None, Rule("key; it chooses the partition", most_characters=_MOST_LABEL_BYTES)] = (
         None
