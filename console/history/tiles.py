@@ -1,4 +1,4 @@
-"""The numbers at the top of the overview: the last known step of a history, each with the line of its last hour."""
+"""The numbers at the top of the overview. Each is the last known one of an hour, with a line of the whole hour."""
 
 from __future__ import annotations
 
