@@ -152,7 +152,7 @@ class FirstUnacked:
 class Cursor:
     """The cursor, counted in entries of the log at this moment."""
 
-    unacked_entries: int | None  # None: there are too many holes to count
+    unacked_entries: int | None  # None: the cursor has more acked ranges than were read
     unread_entries: int | None  # not acked, at or after the read position
     in_flight_entries: int
     # Unacked entries between mark-delete and the first acked entry; 0 = nothing beyond mark-delete is acked.
@@ -216,7 +216,7 @@ class OldestSegment:
 
     id: int
     closed_ms: int  # 0 = it is still open
-    ledgers: int  # of all topics
+    ledgers: int  # in this table, of all topics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ __all__ = ["BUCKET_MS", "HEIGHT", "WIDTH", "BacklogPoint", "Sparkline", "sparkli
 WIDTH: Final = 96
 HEIGHT: Final = 20
 BUCKET_MS: Final = 60_000  # the time that one point covers
-_EDGE: Final = 1.5  # so that the line's width is inside the drawing
+_EDGE: Final = 1.5  # a margin, so that the whole width of the line is inside the drawing
 
 
 class BacklogPoint(NamedTuple):
