@@ -53,7 +53,7 @@ class PagesHandler(ASGIHandler):
 
     def __init__(self) -> None:
         super().__init__()
-        self._requests: set[asyncio.Task[None]] = set()  # asyncio itself keeps only weak references
+        self._requests: set[asyncio.Task[None]] = set()  # asyncio itself keeps only weak references to tasks
 
     async def __call__(
         self,

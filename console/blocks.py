@@ -45,7 +45,7 @@ THEMES = ("auto", "light", "dark")
 THEME_COOKIE = "vela_theme"
 STREAM = "/live"
 _SOURCE_LANGUAGE = "en"
-KEYS_PER_STREAM: Final = 200  # a live stream follows no more keys than this
+KEYS_PER_STREAM: Final = 200  # a live stream follows at most this many keys, such as topic:5 or sub:9
 TOGETHER_MS = 20  # several changes within this time cause one read
 # A block that shows more than its page's stream follows is read again after this time.
 UNFOLLOWED_EVERY_S: Final = 10

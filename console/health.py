@@ -28,4 +28,4 @@ async def readyz(_request: HttpRequest) -> HttpResponse:
 
 
 def _reach_database() -> None:
-    connection.ensure_connection()  # looked up in this thread, because Django keeps one connection for each thread
+    connection.ensure_connection()  # Django looks up the connection of the thread that this function runs in

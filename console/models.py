@@ -66,7 +66,7 @@ class SavedView(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, db_index=False)
     path = models.TextField()  # of the list
     name = models.TextField()
-    query = models.TextField()  # filters and order, without the place of a page
+    query = models.TextField()  # filters and order, without the place where a page begins
     # Patterns of namespaces, separated by spaces. Operators in all of them see the view. Empty: only its owner sees it.
     shared_in = models.TextField(default="")
     is_default = models.BooleanField(default=False)  # opened when its owner opens the list without filters

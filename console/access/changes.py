@@ -18,7 +18,7 @@ from console.models import Role
 
 __all__ = ["ChangeRefused", "change_of", "keeping_an_admin", "log_change"]
 
-_LOCK: Final = 0x56454C41_4752  # so that no two admins take away each other's role at the same time
+_LOCK: Final = 0x56454C41_4752  # an advisory lock: without it, two admins could take away each other's role
 
 
 class ChangeRefused(Exception):

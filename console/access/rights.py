@@ -61,7 +61,7 @@ class Rights:
     def may_see_act(self, name: str) -> bool:
         """Return whether the act log may show an act on this topic or namespace.
 
-        An act on neither is about users, or about an alert rule for `*`. Only users with a role for `*` see it.
+        An act on neither of them is about users, or about an alert rule for `*`. Only users with a role for `*` see it.
         """
         return self.may_see(name) if "/" in name else self.role_in(EVERYTHING) is not None
 

@@ -46,7 +46,7 @@ def delete_lost_schedules(user: User, *, who: str, origin: str) -> None:
 def deleting_lost_schedules(*, who: str, origin: str) -> Iterator[None]:
     """Run a block that may change any users, then call `delete_lost_schedules` for them. Call it in a transaction.
 
-    A user whom the block deletes or renames loses all schedules, because no user has the name stored in them.
+    A user whom the block deletes or renames loses all schedules, because they store a name that no user has now.
     """
     owners = list(User.objects.filter(username__in=PipelineSchedule.objects.values("who")))
     yield

@@ -15,7 +15,7 @@ from console.words.acts import OF_USERS
 
 __all__ = ["COLUMNS", "MOST_WRITTEN_BYTES", "export_acts"]
 
-MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # data that a slow client has not read yet waits in memory
+MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # bounded: a slow client's unread data waits in memory
 PAGE_ACTS: Final = 500
 COLUMNS: Final = (
     "act",
@@ -110,7 +110,7 @@ def _role(kind: str) -> str:
 
 
 def _numbers(document: Mapping[str, Any] | None) -> dict[str, int | float]:
-    """Return only the numbers of a plan or a result. The act's page also shows its words, places and partitions."""
+    """Return only the numbers of a plan or a result. Its words, places and partitions are on the act's page."""
     return {
         name: value
         for name, value in (document or {}).items()

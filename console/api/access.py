@@ -1,4 +1,4 @@
-"""Decide which requests are accepted, from a user's session, HTTP Basic or a bearer token.
+"""Decide whether to accept a request, by its session, its HTTP Basic credentials or its bearer token.
 
 A page of another site can make a browser send a session cookie, or Basic credentials that the browser remembers.
 Such a page can send neither the content type of JSON nor the CSRF token without this site's consent. So a request

@@ -78,7 +78,9 @@ class Act(_Answer):
     origin: str
     reason: str
     needs_reason: bool = Field(description="its namespace is protected, and the act has no reason yet")
-    planned_by: str = Field(description="who planned it; who is the person who applied or refused it")
+    planned_by: str = Field(
+        description="the user who planned it; `who` names the user who applied or refused it"
+    )
     needs_second_person: bool = Field(
         description="it is planned, and a user other than the planner must apply it"
     )
@@ -478,7 +480,7 @@ class ProblemDocument(_Answer):
     status: int
     detail: str = Field(description="what to change")
     code: str
-    retriable: bool = Field(description="the same may succeed later, or when planned again")
+    retriable: bool = Field(description="the same request may succeed later, or the act if you plan it again")
     act: int | None = Field(default=None, description="the act that was refused")
     new_plan: int | None = Field(default=None, description="the act with the new preview, to apply instead")
     instance: str | None = Field(default=None, description="the address of the act")

@@ -169,7 +169,7 @@ def _too_big(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
 
 
 def _database_failed(request: HttpRequest, error: Exception) -> HttpResponse:
-    logger.error("%s %s", request.method, request.path, exc_info=error)
+    logger.error("a database error ended a request: %s %s", request.method, request.path, exc_info=error)
     return database_problem(error).response()
 
 

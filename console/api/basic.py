@@ -35,7 +35,7 @@ _NEEDS_MORE: Final = (
 _LONGEST_NAME: Final = 150  # as in Django's table of users
 
 _key: Final = secrets.token_bytes(32)  # this process's own
-_remembered: Final[dict[object, tuple[bytes, float]]] = {}  # user's key: digest, until (monotonic seconds)
+_remembered: Final[dict[object, tuple[bytes, float]]] = {}  # by user key: digest, until (monotonic seconds)
 
 
 def user_by_password(request: HttpRequest, header: str) -> AbstractBaseUser:

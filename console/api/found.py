@@ -24,7 +24,7 @@ __all__ = [
 
 
 def require_namespace(full_name: str, scope: Scope) -> None:
-    """Raise Problem if there is no such namespace, or if the user sees none of it. One query."""
+    """Raise Problem if there is no such namespace, or if the user may not see it. One query."""
     tenant, _, name = full_name.partition("/")
     found = namespace(tenant, name)
     if found is None or (scope.namespace_ids is not None and found.id not in scope.namespace_ids):

@@ -1,4 +1,4 @@
-"""Count the entries of runs between neighbouring edges, and the entries in flight at each consumer."""
+"""Count entries for the cursor map: those in flight at each consumer, and those in each part of the strip."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["COLOURS", "Flight", "Run", "Share", "counts", "shares_of"]
 
 COLOURS: Final = 6  # consumers with a colour of their own: those with the most entries in flight
 
-Run = tuple[int, int]  # first and last index, both included
+Run = tuple[int, int]  # neighbouring entries: the indexes of the first and the last one, both included
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,10 @@ def shares_of(flights: Sequence[Flight]) -> list[Share]:
 
 
 def counts(runs: Iterable[Run], edges: Sequence[int]) -> list[int]:
-    """Count the indexes of the runs between each pair of neighbouring edges. Runs must be sorted."""
+    """Return how many entries of the runs are in each part of the strip. Runs must be sorted.
+
+    `edges` are the first indexes of the parts, and at the end the index after the last part.
+    """
     found = [0] * (len(edges) - 1)
     at = 0
     for first, last in runs:

@@ -58,7 +58,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartShare:
-    """How many entries of a part are in flight at a consumer. An empty name stands for all without a colour."""
+    """How many entries of a part are in flight at a consumer. An empty name: the consumers without a colour."""
 
     consumer: str
     colour: int

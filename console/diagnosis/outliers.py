@@ -38,7 +38,7 @@ class Compared(Protocol):
 
 
 def outliers(consumers: Sequence[Compared], *, now_ms: int) -> Mapping[int, Mapping[str, str]]:
-    """Return the median as text for each value that is far from it, by the consumer's key and the column's name.
+    """Find values that are far from the median. Return the medians as text, by consumer's key and column's name.
 
     `consumers` are those of one subscription. The result is empty if its type is neither Shared nor
     Key_Shared, or if it has fewer than three consumers.

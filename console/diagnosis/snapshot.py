@@ -62,7 +62,7 @@ class Departure:
     client_version: str
     at_ms: int
     cause: str  # closed, lost, broker or incompatible
-    detail: str  # why the broker ended it, or that the broker itself ended; "" = neither
+    detail: str  # why the broker ended the connection, or that the broker itself ended; "" = neither
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,11 +152,11 @@ class FirstUnacked:
 class Cursor:
     """The cursor, counted in entries of the log at this moment."""
 
-    unacked_entries: int | None  # None: there are too many holes to count
+    unacked_entries: int | None  # None: the cursor has more acked ranges than were read
     unread_entries: int | None  # not acked, at or after the read position
     in_flight_entries: int
     # Unacked entries between mark-delete and the first acked entry; 0 = nothing beyond mark-delete is acked.
-    entries_before_first_hole: int
+    first_hole_entries: int
     acked_behind_entries: int  # acked, but after an unacked entry that mark-delete cannot pass
     first: FirstUnacked | None  # None = nothing is unacked
 
@@ -216,7 +216,7 @@ class OldestSegment:
 
     id: int
     closed_ms: int  # 0 = it is still open
-    ledgers: int  # of all topics
+    ledgers: int  # in this table, of all topics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ class RedeliverForm(ActForm):
         return given
 
     def parameters(self) -> dict[str, Any]:
-        """Return the consumer's number if it is given, because several consumers may have the same name."""
+        """Return the consumer's number if it is given, else its name: several consumers may have the same name."""
         key = self.cleaned_data["consumer_key"]
         return {"consumer": self.cleaned_data["consumer"]} if key is None else {"consumer_key": key}
 

@@ -30,7 +30,7 @@ class Reading:
     backlog: int | None
     backlog_most: int | None
     stored_bytes: int | None
-    # See vela.wire.latency_counts; None for a topic, and if nothing was acked.
+    # Counts of acks by latency, as in vela.wire.latency_counts. None for a topic, and if nothing was acked.
     ack_latencies: Sequence[int] | None
 
 
@@ -60,7 +60,7 @@ class Step:
 
     @property
     def ack_p50_ms(self) -> int | None:
-        """The median time from delivery to ack. None if nothing was acked. It is interpolated, as the two below."""
+        """The median time from delivery to ack. None if nothing was acked. It and the two below are interpolated."""
         return percentile_ms(self.ack_latencies or (), 0.5)
 
     @property

@@ -1,4 +1,4 @@
-"""The numbers at the top of the overview: the last known step of a history, each with the line of its last hour."""
+"""The numbers at the top of the overview. Each is the last known value, with a line of the last hour."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["HEIGHT", "WIDTH", "Tile", "counted_until_ms", "tiles"]
 
 WIDTH: Final = 200
 HEIGHT: Final = 36
-_EDGE: Final = 1.5  # so that the line's width is inside the drawing
+_EDGE: Final = 1.5  # a margin, so that the whole width of the line is inside the drawing
 
 Unit = Literal["rate", "count", "size"]
 

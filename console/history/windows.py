@@ -15,7 +15,7 @@ __all__ = ["RESOLUTIONS_S", "WINDOWS", "Frame", "Window", "frame_around", "frame
 
 RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of the buckets that are stored
 _WRITTEN_MS: Final = 2_000  # the broker has written a bucket this long after its end
-_MOST_BUCKETS: Final = 1_500  # read at most in one resolution, even if nothing was rolled up for a long time
+_MOST_BUCKETS: Final = 1_500  # of one resolution that are read, even if nothing was rolled up for a long time
 _STEPS_AROUND: Final = 60  # steps in a frame of `frame_around`, with the moment in the middle
 
 

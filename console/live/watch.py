@@ -1,4 +1,4 @@
-"""Watch the processes behind the pages while a page is open: about one small query a second for the whole process."""
+"""Watch the processes behind the pages while a page is open: about one small query a second for all streams."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Watch:
         self._connection: psycopg.AsyncConnection[Chrome] | None = None
         self._asking: asyncio.Task[Chrome] | None = None
         self._answered_ms: int | None = None  # by the database's clock
-        self._settled_s = 0.0  # by the loop's clock
+        self._settled_s = 0.0  # silent processes found before this time, by the loop's clock, do not count
         self._found: object = None  # the content of the latest event
         self._has_found = False
         self._state: Chrome | None = None  # the latest signs of life; None: the database does not answer

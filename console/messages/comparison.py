@@ -16,7 +16,8 @@ __all__ = ["Comparison", "Line", "compare_bodies", "compare_lines"]
 
 BodyForm = Literal["JSON", "text", "hex"]
 
-# How many lines of each side are compared, between the equal beginning and end. The time grows with the square of this.
+# At most this many lines of each side are compared, not counting the equal ones at the beginning and the end. The time
+# grows with the square of this number.
 _MOST_LINES: Final = 1000
 _CONTEXT: Final = 3  # equal lines that are shown before and after a difference
 

@@ -9,7 +9,7 @@ __all__ = ["examine"]
 
 
 def examine(topic_id: int, *, position: int, from_end: bool) -> PeekedMessage | None:
-    """Return the message at `position`, counted from 1; None if the topic has fewer. About 20 queries by key."""
+    """Return the message at `position`, counted from 1; None if the topic has fewer. About 20 short queries."""
     log = log_of(topic_id)
     if not log.ledgers:
         return None

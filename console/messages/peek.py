@@ -47,7 +47,7 @@ class PeekedMessage:
     producer: str
     preview: str  # at most 200 characters; "" if `trouble` says why there is none
     is_text: bool  # False: `preview` is hexadecimal
-    null_value: bool  # the producer sent no value, which is not an empty one
+    null_value: bool  # the producer sent no value at all, not an empty one
     trouble: str
     cells: tuple[str | None, ...] = ()  # of the chosen columns; None = the message has no such value
 

@@ -49,7 +49,7 @@ class _Range:
 
 
 class LaneReader:
-    """Reads one lane. `shares` is the number of lanes that are read together and divide the limits of a piece."""
+    """Reads one lane. `shares` is the number of lanes that are read together: they share the limits of a piece."""
 
     def __init__(self, lane: Lane, *, is_backward: bool, slots: Sequence[int] | None, shares: int) -> None:
         self.lane = lane
@@ -120,7 +120,7 @@ class LaneReader:
         return self._piece(ranges, rows)
 
     def _give_back(self, ranges: list[_Range], through: Place) -> list[_Range]:
-        """Put the part after the last entry of a cut piece back on the spans. Return the ranges without that part."""
+        """Put what comes after `through`, the piece's last entry, back on the spans. Return the ranges without it."""
         taken: list[_Range] = []
         rest: list[tuple[int, int]] = []
         for each in ranges:
@@ -140,9 +140,10 @@ class LaneReader:
         return taken
 
     def _piece(self, ranges: list[_Range], rows: Sequence[StoredEntry]) -> Piece:
-        """Return the piece with its steps. Entries after the last row of a range are gone.
+        """Return the piece with its steps.
 
-        The query returns the last entry of a range even if its key hash does not match, unless it is no longer stored.
+        The query returns the last entry of each range even if its key hash does not match. So entries of a range after
+        its last row are no longer stored: they count as gone.
         """
         steps: list[int] = []
         gone = at = before = 0

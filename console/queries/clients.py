@@ -40,7 +40,7 @@ CONSUMER_FLAGS: Final = (
 PRODUCER_FLAGS: Final = ("refused", "old")
 _OLD_PROTOCOL: Final = 11  # clients up to this version cannot learn from the broker which consumer is active
 _LAST: Final = 2**63 - 1  # larger than every key and every number by which the lists sort
-_NAME_CHARACTERS: Final = 200  # of a name that its index contains
+_NAME_CHARACTERS: Final = 200  # the index on names has only this many characters of each
 
 Row = TypeVar("Row", "ConsumerRow", "ProducerRow")
 

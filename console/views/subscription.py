@@ -42,7 +42,7 @@ from pipeline.errors import OffloadUnavailable
 __all__ = ["subscription"]
 
 PENDING_MAPPED = PENDING_READ
-HOLES_SHOWN = 12
+RANGES_SHOWN = 12
 _ALARMING = (Severity.STOPPED, Severity.SLOW)
 _NOTHING_TO_DRAIN = ("keeping up", "paused", "idle")
 
@@ -247,9 +247,9 @@ class _Reading:
         at_mark_delete = self.known.get((head.mark_delete_ledger, head.mark_delete_entry))
         read_known = head.read_ledger is not None and head.read_entry is not None
         read_place = (head.read_ledger or 0, head.read_entry or 0)
-        holes = [
+        ranges = [
             (log.place_at(first), log.place_at(last), last - first + 1)
-            for first, last in self.acked.runs[:HOLES_SHOWN]
+            for first, last in self.acked.runs[:RANGES_SHOWN]
         ]
         drawn = cursor_map(
             begin=log.begin,
@@ -272,8 +272,8 @@ class _Reading:
             "at_mark_delete": at_mark_delete,
             "at_read": self.known.get(read_place) if read_known else None,
             "acked": self.acked,
-            "holes": holes,
-            "more_holes": max(len(self.acked.runs) - HOLES_SHOWN, 0),
+            "ranges": ranges,
+            "more_ranges": max(len(self.acked.runs) - RANGES_SHOWN, 0),
             "map": drawn,
             "parts": placed_parts(drawn, log),
             "trouble": self._trouble,

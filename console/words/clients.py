@@ -31,7 +31,7 @@ _FLAGS: Final[Mapping[str, Flag]] = {
         word=gettext_noop("blocked"),
         tone="bad",
         sentence=gettext_noop(
-            "It has as many unacked messages as the limit allows, and gets no more until it acks some."
+            "It has as many unacked messages as the limit allows, and gets no more until half of them are acked."
         ),
     ),
     "not-reading": Flag(

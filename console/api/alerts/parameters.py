@@ -32,13 +32,14 @@ _Threshold = Annotated[
     _Quantity, Field(description="a number of messages, ms, bytes or per second, or text: 15m, 10GB")
 ]
 _Within = Annotated[
-    _Quantity, Field(description="dead letters only: the period in which they grew, ms or 10m")
+    _Quantity,
+    Field(description="dead letters only: the period in which new letters count: a number of ms, or 10m"),
 ]
 _For = Annotated[
     _Quantity,
     Field(
-        description="how long the value must be above the threshold before it fires, or below it before it clears:"
-        " ms or 5m"
+        description="how long the value must stay above the threshold until an alert fires, or below it until the alert"
+        " clears: a number of ms, or 5m"
     ),
 ]
 _Namespaces = Annotated[StorableText, Field(description="*, tenant/* or tenant/namespace")]
@@ -78,7 +79,7 @@ class Silence(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    for_ms: Annotated[_Quantity, Field(description="from now on, ms or 8h; 0 ends the silence")]
+    for_ms: Annotated[_Quantity, Field(description="from now on: a number of ms, or 8h; 0 ends the silence")]
 
 
 _FIELDS: Final = {"threshold": "limit", "within_ms": "within", "for_ms": "lasts"}

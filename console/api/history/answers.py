@@ -14,7 +14,7 @@ class HistoryStep(BaseModel):
 
     at_ms: int = Field(description="when the step begins")
     message_rate_in: float | None = Field(
-        description="per second, like the other rates; for a subscription, its topic's"
+        description="per second, like the other rates; for a subscription, the rate of its topic"
     )
     byte_rate_in: float | None
     message_rate_out: float | None = Field(description="redeliveries included")

@@ -1,4 +1,4 @@
-"""Find messages, and show one. Nothing is consumed, and the connection cannot write."""
+"""Find messages, and show one. Nothing is consumed, and the database connection is read-only."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class Search(BaseModel):
 def find_messages(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Search]) -> dict[str, Any]:
     """Find messages by position, time, key, property, JSON value and text.
 
-    A search stops after 20,000 opened entries, 64 MiB or about a second; looked_at says why, and next_after continues
-    it.
+    A search stops after 20,000 opened entries, 64 MiB or about a second. looked_at says why; to continue the search,
+    pass next_after.
     """
     try:
         given = asked.model_dump() | {"column": parse_columns(asked.column)}

@@ -1,4 +1,4 @@
-"""Read a log or a backlog without consuming anything; the connection cannot write."""
+"""Read a log or a backlog without consuming anything; the database connection is read-only."""
 
 from __future__ import annotations
 

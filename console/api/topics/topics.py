@@ -65,7 +65,7 @@ class ListedTopics(Page):
 @read(router, "/topics", response=Topics)
 @decorate_view(with_etag)
 def topics(request: AuthorizedRequest, asked: Query[ListedTopics]) -> dict[str, Any]:
-    """List topics. A partitioned topic is one row. 404 if there is no `namespace` of this name."""
+    """List topics. A partitioned topic is one row. 404 if the namespace in `namespace` does not exist."""
     # At most seven queries.
     after_value, after_name = read_token(asked.after, 0.0, "")
     page = read_topics(

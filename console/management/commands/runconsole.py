@@ -59,7 +59,7 @@ async def _listen(server: LimitedServer, settings: DoorSettings, bind: str, port
             server.listen(bind, port)
         setting, asked = "VELA_CONSOLE_TLS_PORT", settings.console_tls_port
         if settings.has_tls and asked is not None:
-            # Browsers would ask people for a certificate; the console has logins.
+            # If the console asked for certificates, browsers would ask people for one. But people log in here.
             certificates = TlsCertificates(settings, asks_clients=False)
             await server.listen_tls(bind, asked, certificates)
             certificates.watch()

@@ -61,7 +61,7 @@ def _repeats_nothing(schema: object, names: _Names) -> bool:
 
 
 def _is_empty(schema: object, names: _Names) -> bool:
-    """Return whether a value is encoded as no bytes. A branch of a union always has at least one."""
+    """Return whether a value is encoded as no bytes. A union always has bytes: the number of its branch."""
     if isinstance(schema, str):
         schema = names.get(schema, schema)
     if not isinstance(schema, dict):

@@ -363,7 +363,7 @@ def _cursor(head: SubscriptionHead, parts: Parts, around: _Around) -> Cursor:
         unacked_entries=log.end - begin - acked.entries if acked.complete else None,
         unread_entries=unread,
         in_flight_entries=sum(row.last_entry - row.first_entry + 1 for row in parts.pending),
-        entries_before_first_hole=acked.runs[0][0] - begin if acked.runs else 0,
+        first_hole_entries=acked.runs[0][0] - begin if acked.runs else 0,
         acked_behind_entries=acked.entries,
         first=None if parts.first is None else _first(parts.first, parts.pending, around),
     )

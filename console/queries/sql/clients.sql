@@ -17,7 +17,7 @@ c.permits <= 0 AND NOT c.blocked
 AND greatest(c.connected_ms, c.last_flow_ms, c.last_delivery_ms, c.last_ack_ms) < %(silent_before_ms)s
 
 -- name: is_hoarding
--- The cheap conditions come first: the first other consumer that EXISTS reads nearly always decides.
+-- The cheap conditions come first. EXISTS nearly always ends at the first other consumer that it reads.
 CASE WHEN c.unacked_messages < %(hoard_messages)s OR c.subscription_type NOT IN ('Shared', 'Key_Shared') THEN false
      WHEN EXISTS (
          SELECT FROM vela_consumer_session o WHERE o.subscription_id = c.subscription_id AND o.key <> c.key

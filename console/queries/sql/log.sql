@@ -25,9 +25,10 @@ LEFT JOIN LATERAL (SELECT max(m.id) AS id FROM vela_ledger m WHERE m.topic_id = 
 LEFT JOIN vela_ledger l ON l.id = last.id
 WHERE t.id = %(topic_id)s OR t.parent_id = %(topic_id)s
 
--- The following queries name one segment's tables ({entries}, {rest}, {segment}) and are repeated for each segment they need: the
--- view over all of them cannot use a key's order, and with 64 segments it takes 30 ms to plan (136 ms for the end of a
--- ledger of 50,000 entries, against 0.2 ms). The join leaves out copies of entries in a segment that is not the ledger's.
+-- Each of the following queries reads the tables of one segment ({entries}, {rest}, {segment}) and is repeated for each
+-- segment that is needed. The view over all segments cannot use the order of the primary key, and with 64 segments
+-- PostgreSQL takes 30 ms to plan a query of the view. To find the end of a ledger of 50,000 entries takes 136 ms in the
+-- view, and 0.2 ms here. The join leaves out copies of entries in a segment that is not the ledger's.
 
 -- name: ends_of_open
 -- The totals of an open ledger are those of its last entry.
@@ -48,7 +49,7 @@ JOIN {entries} e ON e.ledger_id = p.ledger_id AND e.entry_id = p.entry_id
 JOIN vela_ledger l ON l.id = e.ledger_id AND l.segment_id = {segment}
 
 -- name: peek
--- Entries at the given positions with the first `most_bytes` of their data, so that a large payload costs no more. An
+-- Entries at the given positions with the first `most_bytes` of their data: the rest of a large payload is not read. An
 -- entry's pieces in its table `rest` have 8,064 bytes each, except the first two, which may be shorter.
 SELECT e.ledger_id, e.entry_id, e.messages, e.append_ms, e.deliver_at_ms,
        octet_length(e.data) + e.rest_bytes AS size_bytes,

@@ -9,7 +9,8 @@
 
 -- name: filters
 (%(namespace_ids)s::bigint[] IS NULL OR l.namespace_id = ANY(%(namespace_ids)s))
-  -- The id itself, not a subquery: for a small namespace the planner must see that sorting it costs less than an index.
+  -- The id itself, not a subquery: only then the planner sees that the namespace is small, and sorts its few topics
+  -- instead of reading an index of all topics in order.
   AND (%(namespace_id)s::bigint IS NULL OR l.namespace_id = %(namespace_id)s)
   AND (%(pattern)s = '' OR l.name ILIKE %(pattern)s)
   AND (NOT %(only_backlog)s OR l.backlog_messages > 0) AND (%(state)s = 0 OR l.state = %(state)s)

@@ -207,7 +207,7 @@ def test_the_diagnosis_counts_the_cursor_in_entries(shop: Shop) -> None:
     found = snapshot(shop).cursor
     # 16 entries; 0-4 and 7 are acked, 5 is in flight, the read position is 6.
     assert (found.unacked_entries, found.unread_entries, found.in_flight_entries) == (10, 9, 1)
-    assert (found.entries_before_first_hole, found.acked_behind_entries) == (2, 1)
+    assert (found.first_hole_entries, found.acked_behind_entries) == (2, 1)
     assert found.first is not None
     assert (found.first.position, found.first.consumer_name) == (f"{shop.sealed.pk}:5", "clerk")
     assert found.first.redelivery_count == 3

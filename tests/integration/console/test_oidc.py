@@ -175,7 +175,7 @@ def test_the_users_page_says_which_roles_come_from_the_login(browser: Client, se
     assert "has no password here" in text_of(admin.post("/users/u/ada/password", {"password": ""}))
     own = text_of(browser.get("/account"))
     assert "You log in at the login server" in own
-    assert "Present password" not in own
+    assert "Current password" not in own
     assert "QR" not in browser.get("/account/second-factor").content.decode()
     assert browser.post("/account/second-factor", {"password": "", "code": "0"}).status_code == 422
 

@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 60.0  # while a consumer is connected, the departure is reported for this long
+WINDOW_S: Final = 60.0  # if any consumer is connected, the departure is reported only for this long
 
 
 def find(snapshot: Snapshot) -> Finding | None:

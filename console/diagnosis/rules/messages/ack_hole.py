@@ -19,7 +19,7 @@ _MOST_SHARE: Final = 0.1  # the entries in the hole, as a share of those acked a
 
 def find(snapshot: Snapshot) -> Finding | None:
     cursor = snapshot.cursor
-    first, left, behind = cursor.first, cursor.entries_before_first_hole, cursor.acked_behind_entries
+    first, left, behind = cursor.first, cursor.first_hole_entries, cursor.acked_behind_entries
     if first is None or not left or behind < _LEAST_ACKED or left > _MOST_SHARE * behind:
         return None
     if snapshot.seconds_since(max(first.appended_ms, first.delivered_ms)) < WINDOW_S:

@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 20.0  # how long ago the delivery and that consumer's last ack were
+WINDOW_S: Final = 20.0  # both the delivery and the consumer's last ack are at least this old
 
 
 def find(snapshot: Snapshot) -> Finding | None:

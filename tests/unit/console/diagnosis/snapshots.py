@@ -138,7 +138,7 @@ HEALTHY: Final = Snapshot(
         unacked_entries=110,
         unread_entries=100,
         in_flight_entries=10,
-        entries_before_first_hole=0,
+        first_hole_entries=0,
         acked_behind_entries=0,
         first=a_first(),
     ),

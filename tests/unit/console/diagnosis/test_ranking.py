@@ -113,7 +113,7 @@ def test_the_cause_comes_first(leads: str, changes: dict[str, Any]) -> None:
 
 def test_a_message_without_an_ack_is_found_behind_the_hole_that_it_makes() -> None:
     old = a_first(appended_ms=ago_ms(90), delivered_ms=ago_ms(90))
-    hole = {"cursor__entries_before_first_hole": 1, "cursor__acked_behind_entries": 500, "cursor__first": old}
+    hole = {"cursor__first_hole_entries": 1, "cursor__acked_behind_entries": 500, "cursor__first": old}
     assert ids(**hole, consumers=(silent(),)) == ["ack_hole", "kept_unacked"]
     assert ids(**hole) == ["ack_hole"]  # the consumer that holds this message acks others
 

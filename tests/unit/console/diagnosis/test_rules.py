@@ -46,7 +46,7 @@ LETTERS = DeadLetters(
     backlog_messages=0,
 )
 HOLE: Changes = {
-    "cursor__entries_before_first_hole": 1,
+    "cursor__first_hole_entries": 1,
     "cursor__acked_behind_entries": 500,
     "cursor__first": a_first(appended_ms=ago_ms(90), delivered_ms=ago_ms(90)),
 }
@@ -205,7 +205,7 @@ CASES: list[tuple[str, Changes, Changes]] = [
         {"cursor__unread_entries": 0},
     ),
     ("ack_hole", HOLE, {"cursor__acked_behind_entries": 9}),
-    ("ack_hole", HOLE, {"cursor__entries_before_first_hole": 100}),
+    ("ack_hole", HOLE, {"cursor__first_hole_entries": 100}),
     ("ack_hole", HOLE, {"cursor__first": a_first(appended_ms=ago_ms(90), delivered_ms=ago_ms(10))}),
     ("kept_unacked", KEPT, {"cursor__first": a_first(delivered_ms=ago_ms(19))}),
     ("kept_unacked", KEPT, {"cursor__first": a_first(delivered_ms=ago_ms(21), broker_keeps_time=True)}),
