@@ -1,4 +1,4 @@
-"""Copy old ledgers of a topic into files, for the broker to read instead of their rows.
+"""Copy old ledgers of a topic into files. The broker then reads the files instead of the ledgers' rows.
 
 This job only writes files and reads them back. The topic's owner then reads each file too, before it stops using the
 ledger's rows. The job works without Spark: a ledger is one sequential copy, and its file must have row groups of a

@@ -157,7 +157,7 @@ def _in_checkpoint(value: Json) -> Offsets:
     except (ValueError, AttributeError):
         raise CheckpointDamaged(
             "the query's checkpoint has offsets that are not Vela's, perhaps because it is damaged or another query's:"
-            " restore it, or set another checkpointLocation, which begins where the options say"
+            " restore it, or set another checkpointLocation to begin where the options say"
         ) from None
 
 
