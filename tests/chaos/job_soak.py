@@ -23,6 +23,7 @@ __all__ = ["Hit", "JobSoak"]
 IN_THE_WORKER: Final = (Target.WORKER, Target.DRIVER, Target.JAVA, Target.PYTHON)
 ON_THE_CLUSTER: Final = (Target.CLUSTER_DRIVER, Target.EXECUTOR, Target.EXECUTOR_PYTHON)
 WITHOUT_SPARK: Final = {"offload": (Target.WORKER, Target.DRIVER, Target.BROKER)}
+# Spark replaces these processes and repeats their tasks, so the job must succeed.
 MUST_END_WELL: Final = (Target.EXECUTOR, Target.EXECUTOR_PYTHON)
 MOST_MISSES: Final = 20  # in a row
 MOST_S: Final = 1800.0  # the longest wait for anything

@@ -177,7 +177,7 @@ def long_transaction(place: Place) -> None:
 
 
 def stopped(name: str) -> Callable[[Place], None]:
-    """Return a fault that stops a process of Vela until the test ends."""
+    """Return a fault that pauses a process of Vela (SIGSTOP) until the test ends."""
 
     def start(place: Place) -> None:
         place.subscribe("worker")

@@ -1,4 +1,4 @@
-"""Ask clients and tools the same questions of a started Vela, and write the answers as tables.
+"""Let clients and tools ask a started Vela the same questions, and write the answers as tables.
 
 `make interop` runs this module. It needs Go, a JDK with Maven, and Node.js with npm. Each client connects with a token,
 over TCP and over TLS. The broker is killed with SIGKILL while each client sends.
