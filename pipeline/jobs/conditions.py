@@ -18,7 +18,7 @@ COLUMNS: Final = (
     "value, text, key, properties, topic, publish_time, append_time, event_time, ledger_id, entry_id, batch_index,"
     " producer, size"
 )
-UNREADABLE: Final = "unreadable"  # name of the observation's number: how many payloads the condition cannot read
+UNREADABLE: Final = "unreadable"  # the observation's number: how many payloads the condition cannot read
 _COLUMN_NAMES: Final = frozenset(COLUMNS.split(", "))
 # Spark has functions that call Java methods, read files and send requests, and every version adds some. The functions
 # listed here compute from their arguments alone. They do not depend on the time either, because a continued run must

@@ -18,7 +18,8 @@ __all__ = ["OffloadedEntries"]
 
 T = TypeVar("T")
 
-_CACHE_BYTES: Final = 4 << 20  # is enough: a task reads forward, and planning a read probes only a few row groups
+# Little, because a task reads forward, and planning a read probes only a few row groups.
+_CACHE_BYTES: Final = 4 << 20
 
 
 class OffloadedEntries:
