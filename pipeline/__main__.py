@@ -39,7 +39,7 @@ __all__ = ["main"]
 
 
 _INTERRUPTED: Final = 128 + signal.SIGINT  # the exit code of an interrupted process, as in shells
-_LEAST_HEAP_MB: Final = 512  # Spark refuses to start with less than 450
+_LEAST_HEAP_MB: Final = 512  # Spark refuses to start with less than 450 MB
 _JAVA_ENDED: Final = (
     "Java ended while the job ran: perhaps the system had too little memory; lower VELA_PIPELINE_MEMORY_MB, or give the"
     " machine more"
@@ -137,7 +137,7 @@ def _run(request: JobRequest, reporter: Reporter) -> dict[str, Any]:
                 f"vela {request.job}", master=request.master, cores=request.cores, memory=request.memory
             )
         except Exception as error:
-            if isinstance(error, ConnectionError):  # Python talks to Java over a socket
+            if isinstance(error, ConnectionError):  # the socket over which Python talks to Java was closed
                 raise _Failed(_JAVA_ENDED) from error
             if not request.master:
                 raise

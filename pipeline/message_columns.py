@@ -75,7 +75,7 @@ def properties_of(pairs: Iterable[tuple[str, str | None]], number: int | None = 
 
 
 def event_time_ms(time_us: int, number: int | None = None) -> int:
-    """Return a row's event time in milliseconds since 1970, as messages have it. Raises InvalidRow before 1970."""
+    """Return a row's event time in ms since 1970, as messages have it. Raises InvalidRow for a time before 1970."""
     if time_us < 0:
         raise InvalidRow(f"{_row(number)} has an event time before 1970: messages cannot have one")
     return time_us // 1000

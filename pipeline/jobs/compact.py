@@ -122,6 +122,7 @@ def _has_news(log: _Log, end: Offset) -> bool:
 
 
 def _begin(connection: Connection, log: _Log, end: Offset, write_id: str) -> int:
+    """Begin the survey of a log, which gets the positions of its keys' latest messages. Return the survey's id."""
     row = connection.execute(
         query("begin", "compact"),
         {
@@ -139,7 +140,10 @@ def _begin(connection: Connection, log: _Log, end: Offset, write_id: str) -> int
 
 
 def _survey(frame: DataFrame, request: JobRequest, surveys: dict[str, int]) -> None:
-    """Let executors store the position of each key's latest message, by topic. They use their own database address."""
+    """Let executors store the position of each key's latest message. `surveys` has the id of each topic's survey.
+
+    The executors use their own address of the database.
+    """
     theirs = request.on_executors()
 
     def store(rows: Iterable[Row]) -> None:

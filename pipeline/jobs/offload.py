@@ -64,7 +64,7 @@ class Limits:
 
 
 def run(request: JobRequest, reporter: Reporter, _session: Callable[[], Any]) -> dict[str, Any]:
-    """Write each old ledger into a file, then wait for the broker to read it from there. Raises PipelineError.
+    """Write each old ledger into a file, then wait until the broker reads from the files. Raises PipelineError.
 
     The wait ends when the broker makes no progress for 60 s; the broker may take over the other files later.
 
