@@ -135,7 +135,7 @@ class JobSoak:
         return span
 
     def _begun_s(self, run: Run, target: Target) -> float:
-        """Wait until the job has a process, and return the time. A worker looks for runs every two seconds."""
+        """Wait until the job has a process, and return the time. A worker begins a run up to two seconds late."""
         if not self._is_clustered(target):
             self._wait(lambda: run.has_ended or run.processes(Target.DRIVER), "the job's process")
         return time.monotonic()

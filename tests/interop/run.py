@@ -111,7 +111,7 @@ def _ask_all(chosen: Sequence[str]) -> dict[str, dict[str, Answer]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Ask with all programs. Return 1 if a question failed."""
+    """Let the chosen programs ask; without a choice, all. Return 1 if a question failed."""
     keys = [program.key for table in TABLES for program in table.programs]
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", action="append", choices=keys)
