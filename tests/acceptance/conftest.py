@@ -1,4 +1,4 @@
-"""The Vela that these tests share. It stops after them: an idle Vela would take 9 % of a core from other tests."""
+"""The Vela that these tests share. It stops after them, so that it takes no CPU time from other tests."""
 
 from __future__ import annotations
 
