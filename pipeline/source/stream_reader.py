@@ -50,7 +50,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return offsets_to_json(starts_of(connection, logs, self._options, default="latest"))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return whether there is a limit. `latestOffset` applies all limits itself: Spark cannot limit entries."""
+        """Return ReadMaxRows if the options have a limit, else ReadAllAvailable.
+
+        `latestOffset` applies the limits itself, because Spark has no limit for entries.
+        """
         limits = self._options.limits
         return ReadMaxRows(limits.rows or (1 << 63) - 1) if limits.is_set else ReadAllAvailable()
 
