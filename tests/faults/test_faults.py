@@ -1,4 +1,4 @@
-"""Real clients on a real Vela cause each fault. Within the rule's window, the console names the cause first.
+"""Real clients on a real Vela cause each fault. Within 5 s after the rule's window, the console names the cause first.
 
 Two rules have no fault here: `stalled` would need a broker that is broken inside, and the window of `oldest_segment` is
 an hour.
