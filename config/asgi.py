@@ -29,12 +29,12 @@ async def _refuse(
     await send({"type": "websocket.close", "code": 4404, "reason": reason})
 
 
+# Any, because django-stubs expects Django's views in a URL pattern.
 _pages: Any = PagesHandler()
 _live: Any = live_application(Feed())
 
 application = ProtocolTypeRouter(
     {
-        # django-stubs expects views
         "http": readable_types(URLRouter([path("live", _live), re_path("", _pages)])),
         "websocket": _refuse,
     }

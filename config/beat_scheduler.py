@@ -11,7 +11,7 @@ __all__ = ["Scheduler"]
 
 
 class Scheduler(PersistentScheduler):  # type: ignore[misc]
-    """Wakes when a task is due. Celery's own scheduler wakes 10 ms earlier, then reads the clock without a pause."""
+    """Wakes when a task is due. Celery's own wakes 10 ms earlier, then reads the clock again and again until then."""
 
     def adjust(self, n: Any, drift: float = 0.0) -> Any:
         """Return the seconds until a task is due, without Celery's drift of -10 ms."""

@@ -169,7 +169,8 @@ class Transport(VirtualTransport):
                 try:
                     ready[0].drain_events(callback=self._deliver)
                 except Empty:
-                    continue  # psycopg has already read a notification that came during the look; `select` misses it
+                    # psycopg may have read a new notification together with the empty answer, so `select` would wait.
+                    continue
                 return
             left_s = ends_s - monotonic()
             if left_s <= 0:

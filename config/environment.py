@@ -207,7 +207,7 @@ class ProjectSettings(BrokerSettings):
         int, Between(1, 3600), Variable("VELA_STOP_TIMEOUT_S", "s", "how long a complete stop may take")
     ] = 25
     ready_file: Annotated[
-        Path | None, Variable("VELA_READY_FILE", "file", "a worker or beat makes it when it is up")
+        Path | None, Variable("VELA_READY_FILE", "file", "a worker or beat makes this file when it is up")
     ] = None
 
     @property

@@ -67,7 +67,7 @@ def _in_one_line(record: logging.LogRecord) -> bool:
 
 
 class _Saying:
-    """The format of the supervisor's lines: in text, the message alone."""
+    """The format of the supervisor's lines. A line of text has only the message, without time and level."""
 
     formatter: logging.Formatter = TextLine("%(message)s")
 

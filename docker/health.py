@@ -1,4 +1,4 @@
-"""The image's HEALTHCHECK: `manage.py healthcheck` for whatever role this container has."""
+"""The image's HEALTHCHECK, for whatever role this container has."""
 
 from __future__ import annotations
 

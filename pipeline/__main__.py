@@ -2,7 +2,8 @@
 
 A worker starts `python -m pipeline --supervised` instead, and writes the request as one line of JSON to standard input.
 It keeps standard input open, so that the job ends when the worker does. The job writes a line of JSON for each report
-to standard output. When the worker has stored a report with `pinned`, it answers with an empty line.
+to standard output. After a report that has the member `pinned`, the job waits until the worker has stored it and
+answers with an empty line.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ __all__ = ["main"]
 
 
 _INTERRUPTED: Final = 128 + signal.SIGINT  # the exit code of an interrupted process, as in shells
-_LEAST_HEAP_MB: Final = 512  # Spark refuses to start with less than 450
+_LEAST_HEAP_MB: Final = 512  # Spark refuses to start with less than 450 MB
 _JAVA_ENDED: Final = (
     "Java ended while the job ran: perhaps the system had too little memory; lower VELA_PIPELINE_MEMORY_MB, or give the"
     " machine more"
@@ -92,7 +93,8 @@ def _in_a_terminal(arguments: Sequence[str]) -> int:
 
 def _supervised() -> int:
     reports = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # output of Java and Python's workers is not a report
+    # What Java and Spark's Python processes print goes to standard error, and does not mix with the reports.
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     is_stored = threading.Event()
     reporter = JsonReporter(reports, is_stored)
     line = sys.stdin.readline()
@@ -135,7 +137,7 @@ def _run(request: JobRequest, reporter: Reporter) -> dict[str, Any]:
                 f"vela {request.job}", master=request.master, cores=request.cores, memory=request.memory
             )
         except Exception as error:
-            if isinstance(error, ConnectionError):  # Python talks to Java over a socket
+            if isinstance(error, ConnectionError):  # the socket over which Python talks to Java was closed
                 raise _Failed(_JAVA_ENDED) from error
             if not request.master:
                 raise
@@ -261,7 +263,7 @@ def _whole(least: int) -> Callable[[str], int]:
 
 
 def _heap(text: str) -> str:
-    """Return a size as Java writes it. Java itself would end without an error that names the option."""
+    """Return `text` if Spark accepts it as the size of Java's heap. Java's own error would not name the option."""
     if not (found := re.fullmatch(r"([1-9][0-9]{0,8})([mMgG])", text)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 512m or 2g")
     if int(found[1]) * (1 if found[2] in "mM" else 1024) < _LEAST_HEAP_MB:

@@ -23,9 +23,10 @@ __all__ = ["as_json", "decoder"]
 def decoder(
     reader: str, *, version: int, writers: Mapping[int, str]
 ) -> Callable[[pa.Array, pa.Array], pa.Array]:
-    """Return the function that decodes a column of payloads by a column of versions. Executors run it.
+    """Return a function that takes a column of payloads and the column of their schema versions. Executors run it.
 
-    `reader` and `writers` are Avro schemas as JSON. A payload without a version has `version`.
+    It returns the payloads as JSON with the fields of `reader`. `writers` has the Avro schema of each version, as JSON
+    like `reader`. A payload whose version is null is read with the schema of `version`.
     """
     of_versions = dict(writers)
 
@@ -42,7 +43,7 @@ def decoder(
 
 
 def as_json(payload: bytes, writer: str | None, reader: str) -> str | None:
-    """Return a payload as JSON with the fields of `reader`; None if it cannot be read as one that `writer` wrote.
+    """Return a payload as JSON with the fields of `reader`; None if the payload does not fit `writer`.
 
     `writer` and `reader` are Avro schemas as JSON. Bytes become base64, and times stay numbers, as in `spark_type`.
     """

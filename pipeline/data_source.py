@@ -22,7 +22,7 @@ __all__ = ["VelaDataSource"]
 class VelaDataSource(DataSource):
     """`spark.read.format("vela").option("topic", …).option("url", …).load()`; see docs/how-to/spark.md.
 
-    Each part is imported when it is first used, because Spark starts a process for each call.
+    Spark starts a process for each call, so each method imports only the parts that it needs.
     """
 
     @classmethod
@@ -53,7 +53,10 @@ class VelaDataSource(DataSource):
         return StreamReader(options, column_names(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        """Return the batch writer. Raises InvalidOption for a wrong option or `overwrite`, InvalidRow for a column."""
+        """Return the batch writer.
+
+        Raises InvalidOption for a wrong option or `overwrite`, InvalidRow for wrong columns.
+        """
         from pipeline.sink.options import WriteOptions
         from pipeline.sink.rows import check_columns
         from pipeline.sink.writers import BatchWriter
@@ -65,7 +68,10 @@ class VelaDataSource(DataSource):
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
-        """Return the stream writer. Raises InvalidOption for a wrong option or `overwrite`, InvalidRow for a column."""
+        """Return the stream writer.
+
+        Raises InvalidOption for a wrong option or `overwrite`, InvalidRow for wrong columns.
+        """
         from pipeline.sink.options import WriteOptions
         from pipeline.sink.rows import check_columns
         from pipeline.sink.writers import StreamWriter

@@ -41,7 +41,7 @@ SPARK_TYPES: Final = {
     "__schemaVersion": "bigint",
 }
 ALL_TYPES: Final = SPARK_TYPES | {"__keyIsBinary": "boolean"}
-"""The columns, and those that a read has only if its schema names them."""
+"""SPARK_TYPES, and the columns that a read has only if its schema names them."""
 
 SPARK_SCHEMA: Final = ", ".join(f"{name} {type_}" for name, type_ in SPARK_TYPES.items())
 
@@ -75,7 +75,7 @@ def properties_of(pairs: Iterable[tuple[str, str | None]], number: int | None = 
 
 
 def event_time_ms(time_us: int, number: int | None = None) -> int:
-    """Return a row's event time in milliseconds since 1970, as messages have it. Raises InvalidRow if it is earlier."""
+    """Return a row's event time in ms since 1970, as messages have it. Raises InvalidRow for a time before 1970."""
     if time_us < 0:
         raise InvalidRow(f"{_row(number)} has an event time before 1970: messages cannot have one")
     return time_us // 1000

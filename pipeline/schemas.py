@@ -135,7 +135,8 @@ def _stored(url: str, topic: str) -> tuple[str, list[_StoredSchema]]:
 def expand(frame: DataFrame, schema: TopicSchema) -> DataFrame:
     """Return the frame with the fields of its payloads as columns in place of `value`.
 
-    An Avro payload is read with the version in its `__schemaVersion`, and then as `schema`. Raises SchemaUnusable.
+    An Avro payload is decoded with the version in its row's `__schemaVersion`, and then converted to `schema`. Raises
+    SchemaUnusable.
     """
     from pyspark.sql import functions as sf
 
@@ -169,7 +170,7 @@ def json_payload(frame: DataFrame, schema: TopicSchema) -> Column:
 def _spark_type(schema: Any, named: dict[str, DataType | None], namespace: str = "") -> DataType:
     """Return Spark's type for an Avro type in a namespace.
 
-    `named` has the named types so far; None for a type that is still being read, which would contain itself.
+    `named` has the named types so far. A type that is still being read is None there: a type cannot contain itself.
     """
     if isinstance(schema, list):
         kinds = [each for each in schema if each != "null"]

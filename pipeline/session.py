@@ -32,8 +32,8 @@ def spark_session(
 
     On this machine, workers use this interpreter and these packages. Executors of a cluster get this process's
     `pipeline` and `vela`, and must have the other packages. They must also have the interpreter that PYSPARK_PYTHON
-    names or, if it is not set, an interpreter at the path of this process's. Sets PYSPARK_PYTHON in this process's
-    environment, because Spark looks only there.
+    names or, if that is not set, an interpreter at the same path as this process's. Sets PYSPARK_PYTHON in this
+    process's environment, because Spark looks only there.
     Raises JavaMissing before it starts anything. Stop the session with `.stop()`.
     """
     require_java()

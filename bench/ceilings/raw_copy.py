@@ -63,8 +63,10 @@ def copy_for(
 
 @contextmanager
 def ceiling_tables(database_url: str) -> Iterator[None]:
-    """Make tables shaped like a segment's, and drop them at the end. Publish something before, so that a segment
-    exists."""
+    """Make tables shaped like a segment's, and drop them at the end.
+
+    Publish a message before, so that there is a segment.
+    """
     with psycopg.connect(database_url, autocommit=True) as connection:
         segment = connection.execute("SELECT max(id) FROM vela_segment").fetchone()
         assert segment is not None

@@ -75,7 +75,10 @@ def binary_flood(port: int, topic: str, payload: bytes, *, reads_receipts: bool 
 def websocket_flood(
     port: int, topic: str, payload_bytes: int, *, reads_receipts: bool = False
 ) -> Iterator[None]:
-    """Run a JSON producer that sends as much as the socket takes. See `binary_flood`; receipts are longer here."""
+    """Run a JSON producer that sends as much as the socket takes.
+
+    Receipts are longer than those of `binary_flood`, so unread ones fill the buffers sooner.
+    """
     with _connected(port) as peer:
         _shake_hands(peer, port, producer_path(topic))
         frames = MessageFrames(payload_bytes).frame(0) * 64

@@ -1,5 +1,4 @@
-"""Two browsers: a simple one with cookies and one connection, which runs no scripts, and Chromium, which runs
-them."""
+"""Two browsers: Chromium, and a simple one that has cookies and one connection, and runs no scripts."""
 
 from __future__ import annotations
 
@@ -18,8 +17,7 @@ ADMIN = "admin"
 
 
 class Browser:
-    """One user's requests over one connection. Any answer with a status of 400 or more ends the program with a
-    message."""
+    """One user's requests over one connection. A status of 400 or more ends the program with a message."""
 
     def __init__(self, address: str) -> None:
         self._connection = http.client.HTTPConnection(address, timeout=10)

@@ -86,7 +86,6 @@ class OpenLoop:
 
 
 def run_exactly(work: Coroutine[Any, Any, _Result]) -> _Result:
-    """Run in a loop over `select`, whose timers are exact to the microsecond; the timers of `epoll` count whole
-    milliseconds."""
+    """Run in a loop over `select`, whose timers are exact to the microsecond; those of `epoll` count milliseconds."""
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())) as runner:
         return runner.run(work)

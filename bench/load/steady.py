@@ -47,8 +47,10 @@ class SteadyCycle:
         return cycle
 
     async def per_s(self, seconds: float) -> float:
-        """Wait for `seconds` and return the messages delivered per second in that time. Raises PeerFailed if a peer
-        has failed."""
+        """Wait for `seconds` and return the messages delivered per second in that time.
+
+        Raises PeerFailed if a peer has failed.
+        """
         before, began = self.delivered, time.perf_counter()
         await asyncio.sleep(seconds)
         self._producer.check()

@@ -28,8 +28,7 @@ _LATE = Goal(at_most=100.0)
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Let delayed messages wait at one Shared subscription. A tenth of them, at random places, fall due during the
-    run.
+    """Let delayed messages wait at one Shared subscription. A tenth of them, at random places, fall due in the run.
 
     The memory is the growth of the broker's resident size while these messages are published. Ordinary messages fill
     the broker's tail cache first, so the cache does not count.

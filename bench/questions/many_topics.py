@@ -22,8 +22,7 @@ _PATIENCE_S = 30.0
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Open a producer and a consumer on each topic. Send each topic a message a minute, evenly spread; then send
-    nothing."""
+    """Open a producer and a consumer on each topic. Send each a message a minute, evenly spread; then send nothing."""
     return asyncio.run(_ask(setting))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from config.environment import PROJECT_DIR
 
 LISTS = {
-    # Broker and console read offloaded ledgers; VELA_OTEL=1 works without another installation.
+    # With `offload`, broker and console can read offloaded ledgers. With `otel`, VELA_OTEL=1 needs no other package.
     "server": ["--extra", "server", "--extra", "offload", "--extra", "otel"],
     "demo": ["--group", "demo"],
     "pipeline": ["--extra", "pipeline"],

@@ -142,8 +142,8 @@ class Supervisor:
     def _stop(self) -> None:
         """Stop the stages in order, then PostgreSQL. Nothing is left running.
 
-        Each of these steps has an equal share of the time, plus the time that earlier steps did not use. After that, or
-        at a second Ctrl-C, the supervisor kills the processes that still run.
+        Each of these steps has an equal share of `stop_timeout_s`, and the time that earlier steps did not use. After
+        that, or at a second Ctrl-C, the supervisor kills the processes that still run.
         """
         began_s = time.monotonic()
         share_s = self._stop_timeout_s / (len(self._stages) + 1)

@@ -111,7 +111,7 @@ def check_refusals(image: Image, net: Network, folder: Path) -> None:
 
 @contextmanager
 def database(image: Image, net: Network, folder: Path) -> Iterator[tuple[Container, dict[str, str]]]:
-    """Start PostgreSQL from the image's own package, and return the environment of its clients."""
+    """Start PostgreSQL from the image's own package, and yield its container and the environment of its clients."""
     start = ["python", "-c", _DATABASE]
     with Container(image, net, name="postgres", folder=folder, entrypoint=start, arguments=[]) as container:
         url = container.data / "database-url"

@@ -40,7 +40,8 @@ _COLUMNS: Final = (
     "value BINARY, __key BINARY, __topic STRING, __ledgerId BIGINT, __entryId BIGINT, __batchIndex INT,"
     " __keyIsBinary BOOLEAN"
 )
-# No text begins with the byte FF, so a text key and a binary key are never equal. The broker treats them the same way.
+# No text begins with the byte FF, so a text key and a binary key never get the same hash. The broker computes the same
+# hash of a key to find the key's row.
 _KEY_MD5: Final = "md5(CASE WHEN __keyIsBinary THEN concat(unhex('FF'), __key) ELSE __key END) AS key_md5"
 _PLACE: Final = (
     "struct(__ledgerId AS ledger_id, __entryId AS entry_id, greatest(__batchIndex, 0) AS batch_index,"
@@ -50,12 +51,12 @@ _PLACE: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Log:
-    """A topic or partition, and the compaction that this one continues."""
+    """A topic or partition, and where its last compaction ended."""
 
     topic_id: int
     name: str
-    generation: int
-    begin: Offset  # the last entry before the read
+    generation: int  # the number of the last compaction; 0 if there was none
+    begin: Offset  # the last entry that the last compaction covered; the job reads what follows
 
 
 def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSession]) -> dict[str, Any]:
@@ -107,8 +108,8 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
 def _starts(logs: Sequence[_Log]) -> dict[str, Any]:
     """Return the option startingOffsets. Leave a partition that was added a moment ago to the next compaction.
 
-    The offsets have their counts of messages, because retention may have trimmed the entry at an offset: the counts
-    show that nothing after it is gone.
+    The offsets include counts of messages, because retention may have trimmed the entry at an offset: the counts show
+    that nothing after it is gone.
     """
     first = {each.name: "earliest" for each in logs if each.begin.ledger_id < 0}
     later = offsets_to_json({each.name: each.begin for each in logs if each.begin.ledger_id >= 0})
@@ -121,6 +122,7 @@ def _has_news(log: _Log, end: Offset) -> bool:
 
 
 def _begin(connection: Connection, log: _Log, end: Offset, write_id: str) -> int:
+    """Begin the survey of a log, which gets the positions of its keys' latest messages. Return the survey's id."""
     row = connection.execute(
         query("begin", "compact"),
         {
@@ -138,7 +140,10 @@ def _begin(connection: Connection, log: _Log, end: Offset, write_id: str) -> int
 
 
 def _survey(frame: DataFrame, request: JobRequest, surveys: dict[str, int]) -> None:
-    """Let executors store the position of each key's latest message, by topic. They use their own database address."""
+    """Let executors store the position of each key's latest message. `surveys` has the id of each topic's survey.
+
+    The executors use their own address of the database.
+    """
     theirs = request.on_executors()
 
     def store(rows: Iterable[Row]) -> None:
@@ -199,6 +204,6 @@ def _ended(connection: Connection, numbers: Sequence[int], reporter: Reporter) -
 
 
 def _is_served(connection: Connection) -> bool:
-    """Return whether a broker has given a sign of life in the last 30 s. Compacting a topic may take it far longer."""
+    """Return whether a broker has given a sign of life in the last 30 s. A compaction may take much longer."""
     row = connection.execute(query("is_served", "compact")).fetchone()
     return row is not None and bool(row[0])

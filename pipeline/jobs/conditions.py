@@ -18,7 +18,7 @@ COLUMNS: Final = (
     "value, text, key, properties, topic, publish_time, append_time, event_time, ledger_id, entry_id, batch_index,"
     " producer, size"
 )
-UNREADABLE: Final = "unreadable"  # name of an observed number: the payloads that the condition cannot read
+UNREADABLE: Final = "unreadable"  # the observation's number: how many payloads the condition cannot read
 _COLUMN_NAMES: Final = frozenset(COLUMNS.split(", "))
 # Spark has functions that call Java methods, read files and send requests, and every version adds some. The functions
 # listed here compute from their arguments alone. They do not depend on the time either, because a continued run must
@@ -100,7 +100,7 @@ def matching(
 
 
 def _value(frame: DataFrame, url: str, topic: str) -> tuple[Column, str, str]:
-    """Return the column of the payloads, the condition that a payload could not be read, and how to write a field."""
+    """Return the column of the payloads, an SQL condition that is true for an unreadable one, and a hint for errors."""
     from pyspark.sql import functions as sf
 
     is_null = "value IS NULL AND size > 0"

@@ -84,7 +84,7 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
         if skipped and options["on_corrupt"] != "skip":
             raise EntriesMissing(
                 f"the topic had {counted(stored_messages, 'message', 'messages')}, but the files have"
-                f" {written.messages}: they were removed"
+                f" {written.messages}: the others were removed while the job ran"
             )
         until = json.loads(pinned["endingOffsets"])
         manifest = {

@@ -123,7 +123,7 @@ def _compare_with_manifest(place: Path, found: Checksum) -> str:
         raise PipelineError(
             f"{place} has {counted(found.messages, 'message', 'messages')} with checksum {found}, but"
             f" {MANIFEST} in it says {messages} with {checksum}, and nothing was published: a file is missing"
-            " or was changed; if you changed them, remove the manifest"
+            " or was changed; if you changed the files, remove the manifest"
         )
     return schemas
 

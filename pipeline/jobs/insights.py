@@ -50,7 +50,7 @@ _OF_HOUR: Final = (
 
 
 def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSession]) -> dict[str, Any]:
-    """Compute and store every hour that has messages. Safe to repeat.
+    """Compute and store the statistics of every hour that has messages. Safe to repeat.
 
     If retention has trimmed messages of an hour, the hour keeps its earlier values, except the values of subscriptions.
     Raises PipelineError.

@@ -1,4 +1,4 @@
-"""Copy old ledgers of a topic into files, for the broker to read instead of their rows.
+"""Copy old ledgers of a topic into files. The broker then reads the files instead of the ledgers' rows.
 
 This job only writes files and reads them back. The topic's owner then reads each file too, before it stops using the
 ledger's rows. The job works without Spark: a ledger is one sequential copy, and its file must have row groups of a
@@ -64,7 +64,7 @@ class Limits:
 
 
 def run(request: JobRequest, reporter: Reporter, _session: Callable[[], Any]) -> dict[str, Any]:
-    """Write each old ledger into a file, then wait for the broker to read it from there. Raises PipelineError.
+    """Write each old ledger into a file, then wait until the broker reads from the files. Raises PipelineError.
 
     The wait ends when the broker makes no progress for 60 s; the broker may take over the other files later.
 

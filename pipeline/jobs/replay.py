@@ -144,7 +144,7 @@ def _publish(request: JobRequest, fresh: DataFrame, versions: list[int]) -> None
     )
     if versions:
         target["schemas"] = sink_schemas(url=request.url, topic=request.topic, versions=versions)
-    target["exactlyOnce"] = "false"  # a topic without deduplication accepts a replay too
+    target["exactlyOnce"] = "false"  # with true, the sink would refuse a topic without deduplication
     try:
         # One task, so that messages keep their order and the rate is exact.
         again.coalesce(1).write.format("vela").mode("append").options(**target).save()

@@ -25,7 +25,7 @@ class JobRequest:
     url: str  # of PostgreSQL
     service_url: str  # of the broker, for jobs that publish
     folder: Path  # names of files and folders are relative to it
-    write_id: str  # names the producers of the run, and of those that continue it
+    write_id: str  # names the producers of this run, and of the runs that continue it
     pinned: JsonObject = field(default_factory=dict)  # the data that an earlier run with this write_id pinned
     master: str = ""  # Spark's cluster; "": this machine
     executors_url: str = ""  # of PostgreSQL as Spark's executors use it; "": `url`
@@ -84,4 +84,4 @@ class Reporter(Protocol):
         """Report how many parts of the stage are done."""
 
     def pin(self, pinned: JsonObject) -> None:
-        """Store the data that a run that continues this one needs."""
+        """Store `pinned` for the runs that continue this one."""

@@ -18,7 +18,8 @@ __all__ = ["OffloadedEntries"]
 
 T = TypeVar("T")
 
-_CACHE_BYTES: Final = 4 << 20  # a task reads forward, and the planning of a read probes a few row groups
+# Little, because a task reads forward, and planning a read probes only a few row groups.
+_CACHE_BYTES: Final = 4 << 20
 
 
 class OffloadedEntries:
@@ -32,9 +33,9 @@ class OffloadedEntries:
         self._names: dict[int, str] = {}  # ledger → file
 
     def window(self, ledger_id: int, first: int, last: int, *, more_bytes: int) -> list[EntryRow] | None:
-        """Return entries `first` to `last`, with at most `more_bytes` after the first. None if not offloaded.
+        """Return entries `first` to `last`, or fewer: those after the first have at most `more_bytes` together.
 
-        Raises OffloadUnavailable, and InvalidOption if the option is missing.
+        None if the ledger is not offloaded. Raises OffloadUnavailable, and InvalidOption if the option is missing.
         """
         return self._ask(ledger_id, lambda name: self._files.read(name, first, last, more_bytes=more_bytes))
 

@@ -61,7 +61,7 @@ class LedgerFiles:
         return self._size_bytes
 
     def read(self, name: str, first: int, last: int, *, more_bytes: int) -> list[EntryRow]:
-        """Return entries `first` to `last`, with at most `more_bytes` after the first."""
+        """Return entries `first` to `last`, or fewer: those after the first have at most `more_bytes` together."""
         found: list[EntryRow] = []
         left_bytes = more_bytes
         for table in self._tables(name, first, last, has_data=True):

@@ -46,7 +46,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: bytes, name: str) -> Manifest:
-        """Read the manifest of the file `name`. Raises LedgerFileDamaged if it cannot, or for another format."""
+        """Read the manifest of the file `name`. Raises LedgerFileDamaged if it is unreadable or of another format."""
         try:
             found = cls(**json.loads(text))
         except (ValueError, TypeError):

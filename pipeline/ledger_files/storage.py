@@ -47,7 +47,7 @@ class FileStorage:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Any]:
-        """Open a new file for writing. The file is durable after the block; a block that fails may leave a part."""
+        """Open a new file for writing, durable after the block. A block that fails may leave an unfinished file."""
         path = self._path(name)
         with self._errors("write", name):
             with self._new_file(path) as stream:

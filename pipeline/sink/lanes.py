@@ -1,4 +1,4 @@
-"""A lane for each topic or partition to which a task writes, each with one entry on its way at a time."""
+"""Lanes: a task has one for each topic or partition to which it writes. A lane sends one entry at a time."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ __all__ = ["EncodedSchema", "stored_schemas"]
 
 
 def stored_schemas(text: str) -> Mapping[int, WireSchema]:
-    """Return the option's schemas by version. Raises InvalidOption if `sink_schemas` does not return such text."""
+    """Return the option's schemas by version. Raises InvalidOption for text that is not from `sink_schemas`."""
     try:
         return {
             int(version): WireSchema(

@@ -28,9 +28,10 @@ __all__ = ["BatchWriter", "StreamWriter", "Written"]
 logger = logging.getLogger(__name__)
 
 _QUERY_ID: Final = "sql.streaming.queryId"  # the same after a restart from the checkpoint
-_EPOCH: Final = "streaming.sql.batchId"
+_EPOCH: Final = "streaming.sql.batchId"  # the number of the micro-batch
 _OPERATION_TIMEOUT_S: Final = 30.0  # for opening a producer, if sendTimeoutMs is not shorter
-_ROW_BITS: Final = 32  # low bits of a sequence id: a task's rows of one epoch; the epoch is above
+# The low bits of a sequence id number a task's rows of one epoch. The bits above them are the epoch.
+_ROW_BITS: Final = 32
 
 
 class Written(WriterCommitMessage):

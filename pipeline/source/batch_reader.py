@@ -51,9 +51,10 @@ class BatchReader(DataSourceReader):
 class FilteringBatchReader(BatchReader):
     """A batch reader that accepts filters.
 
-    It is a separate class for two reasons. Spark 4.3 refuses a reader with `pushFilters` unless
-    `spark.sql.python.filterPushdown.enabled` is set. And Spark plans a DataFrame's read once: all later queries on the
-    same DataFrame, and all branches of one query, get the partitions of the filters that were pushed last.
+    It is a separate class, for reads with option pushFilters, for two reasons. Spark 4.3 refuses a reader with a method
+    `pushFilters` unless `spark.sql.python.filterPushdown.enabled` is set. And Spark plans a DataFrame's read once: all
+    later queries on the same DataFrame, and all branches of one query, get the partitions for the filters that were
+    pushed last, so only the user can know whether filters may be pushed.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802

@@ -16,7 +16,7 @@ __all__ = ["EntryPartition", "EntryRange", "ranges_between", "split"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryRange:
-    """Adjoining entries of one ledger, both ends included. Entry ids have no gaps."""
+    """Consecutive entries of one ledger, both ends included. Entry ids have no gaps."""
 
     topic: str  # full name; the partition's name if the topic is partitioned
     partition: int  # -1 when the topic is not partitioned

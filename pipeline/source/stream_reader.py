@@ -50,7 +50,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return offsets_to_json(starts_of(connection, logs, self._options, default="latest"))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return a limit if the options have any. `latestOffset` applies them, because Spark cannot limit entries."""
+        """Return ReadMaxRows if the options have a limit, else ReadAllAvailable.
+
+        `latestOffset` applies the limits itself, because Spark has no limit for entries.
+        """
         limits = self._options.limits
         return ReadMaxRows(limits.rows or (1 << 63) - 1) if limits.is_set else ReadAllAvailable()
 
@@ -157,7 +160,7 @@ def _in_checkpoint(value: Json) -> Offsets:
     except (ValueError, AttributeError):
         raise CheckpointDamaged(
             "the query's checkpoint has offsets that are not Vela's, perhaps because it is damaged or another query's:"
-            " restore it, or set another checkpointLocation, which begins where the options say"
+            " restore it, or set another checkpointLocation to begin where the options say"
         ) from None
 
 

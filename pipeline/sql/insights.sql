@@ -39,5 +39,5 @@ SET messages = EXCLUDED.messages, size_bytes = EXCLUDED.size_bytes, size_p50 = E
 WHERE vela_insight_hour.messages <= EXCLUDED.messages
 
 -- name: store_subscriptions
--- What subscriptions did does not come from the messages, so it is stored even if those are trimmed.
+-- The values of subscriptions are not computed from the messages, so they are stored even if the messages are trimmed.
 UPDATE vela_insight_hour SET subscriptions = %(subscriptions)s WHERE topic_id = %(topic_id)s AND hour_ms = %(hour_ms)s

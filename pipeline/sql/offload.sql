@@ -1,4 +1,4 @@
--- The queries of the job offload. It never changes a ledger: the topic's owner does that.
+-- The queries of the job offload. The job never changes a ledger: the topic's owner does that.
 
 -- name: topics
 -- The topic, or the partitions of a partitioned topic.
@@ -10,7 +10,8 @@ WHERE t.name = %s
 SELECT EXISTS (SELECT FROM vela_read_v1.topics WHERE name = %s)
 
 -- name: abandon
--- Files that earlier runs left unfinished. The broker deletes them. A run that continues another run has the same write id.
+-- Gives up the files that earlier runs left unfinished, so that the broker deletes them. A run that continues another
+-- run has the same write id.
 UPDATE vela_ledger_file f SET state = 'deleting'
 WHERE f.topic_id = ANY(%(topic_ids)s) AND f.state = 'writing' AND (f.write_id = %(write_id)s OR (
     SELECT bool_and(r.ended_at IS NOT NULL) FROM vela_pipeline_run r WHERE r.write_id = f.write_id))

@@ -45,7 +45,7 @@ FROM vela_read_v1.subscriptions WHERE topic_id = ANY(%s) AND name = %s
 
 -- name: entries
 -- A window of bounded size: entry ids first..last, cut at a number of the topic's bytes, but never before the first.
--- The view joins all segments, and each window is planned again: 1 ms with one segment, 13 ms with 61.
+-- The view covers all segments, and PostgreSQL plans each window again: in 1 ms with one segment, in 13 ms with 61.
 COPY (
     SELECT e.entry_id, e.cumulative_bytes, e.append_ms, e.data
     FROM vela_read_v1.entries e

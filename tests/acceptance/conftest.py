@@ -1,4 +1,4 @@
-"""The Vela that these tests share. It stops after them: an idle Vela would take 9 % of a core from other tests."""
+"""The Vela that these tests share. It stops after them, so that it takes no CPU time from other tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.vela import VelaProcess, started_vela
 def shared_vela(vela_data: Path) -> Iterator[VelaProcess]:
     """A whole Vela shared by the tests of this folder. Each test must use topics that no other test uses.
 
-    A test may kill one of its processes if it then waits until clients can continue.
+    A test may kill a process of this Vela, if the test then waits until clients can continue.
     """
     with started_vela({"VELA_LIFETIME_CHECK_S": "2"}, data=vela_data) as process:  # 10 is the default
         yield process

@@ -121,7 +121,7 @@ class _InTheWorker:
 
 @contextmanager
 def in_the_worker(situation: Situation, job: Job, *, continues: Run | None = None) -> Iterator[Run]:
-    """Request a run of Vela's worker, or continue one."""
+    """Request a run in Vela's worker. With `continues`, the run continues that earlier run."""
     if continues is not None:
         assert isinstance(continues, _InTheWorker)
         done = act(situation.vela, "continue_job", job.topic, run=continues.number)

@@ -23,6 +23,7 @@ __all__ = ["Hit", "JobSoak"]
 IN_THE_WORKER: Final = (Target.WORKER, Target.DRIVER, Target.JAVA, Target.PYTHON)
 ON_THE_CLUSTER: Final = (Target.CLUSTER_DRIVER, Target.EXECUTOR, Target.EXECUTOR_PYTHON)
 WITHOUT_SPARK: Final = {"offload": (Target.WORKER, Target.DRIVER, Target.BROKER)}
+# Spark replaces these processes and repeats their tasks, so the job must succeed.
 MUST_END_WELL: Final = (Target.EXECUTOR, Target.EXECUTOR_PYTHON)
 MOST_MISSES: Final = 20  # in a row
 MOST_S: Final = 1800.0  # the longest wait for anything
@@ -134,7 +135,7 @@ class JobSoak:
         return span
 
     def _begun_s(self, run: Run, target: Target) -> float:
-        """Wait until the job has a process, and return the time. A worker looks for runs every two seconds."""
+        """Wait until the job has a process, and return the time. A worker begins a run up to two seconds late."""
         if not self._is_clustered(target):
             self._wait(lambda: run.has_ended or run.processes(Target.DRIVER), "the job's process")
         return time.monotonic()

@@ -154,7 +154,10 @@ class _Compact:
         return Job(name="compact", topic=self._topic, options={})
 
     def check(self, job: Job, *, is_done: bool) -> None:
-        """Check that readers get each key's latest value. After a done job, that is all, and no survey is left."""
+        """Check that readers get each key's latest value.
+
+        After a done job, readers get nothing else, and no survey is left.
+        """
         read = stored(self._situation.client, self._topic, is_compacted=True)
         assert {str(each.partition_key()): each.data() for each in read} == self._latest
         if is_done:

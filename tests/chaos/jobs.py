@@ -88,7 +88,9 @@ def table_of(hits: Sequence[Hit]) -> str:
 def main() -> int:
     """Run the command line. Return 0 if every message is stored once."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("job", nargs="*", help=f"of {', '.join(WORKS)}; all if none")
+    parser.add_argument(
+        "job", nargs="*", help=f"one or more of {', '.join(WORKS)}; all of them if none is named"
+    )
     parser.add_argument("--messages", type=int, default=20_000)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 32))

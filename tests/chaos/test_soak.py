@@ -1,4 +1,4 @@
-"""The parts of `make pipeline-soak` that need no Spark: it leaves no driver behind, and its table shows the kills."""
+"""Tests of `make pipeline-soak` without Spark: the soak leaves no driver behind, and its table shows the kills."""
 
 from __future__ import annotations
 

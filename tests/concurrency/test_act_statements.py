@@ -1,4 +1,7 @@
-"""Lost, repeated or late statements of pauses, of bookmarks, and of acks kept for an undo (storage/sql/README.md)."""
+"""Lost, repeated or late statements of pauses, of bookmarks, and of acks kept for an undo.
+
+broker/storage/sql/README.md has a table of these races.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Lost, late or fenced statements that append delayed messages, append from the outbox, or delete due times
-(storage/sql/README.md).
+"""Lost, late or fenced statements that append delayed messages, append from the outbox, or delete due times.
+
+broker/storage/sql/README.md has a table of these races.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Statements that PostgreSQL receives or finishes only after their connection died (storage/sql/README.md, races)."""
+"""Statements that PostgreSQL receives or finishes only after their connection died.
+
+broker/storage/sql/README.md has a table of these races.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +98,7 @@ async def test_an_advance_whose_answer_is_lost_is_not_taken_for_another_broker(r
 
 
 async def advanced_but_not_told(run: BrokerRun, topic: Topic) -> tuple[asyncio.Task[set[TopicLog]], object]:
-    """Advance the epoch in PostgreSQL without telling this process."""
+    """Advance the epoch in PostgreSQL, and hold the answer for 0.1 s, so that this process does not know of it yet."""
     trap = run.proxy.trap(ADVANCE, Moment.HOLD_ANSWER)
     task = asyncio.create_task(run.broker.epochs.advance({topic.log: topic.owner_epoch}))
     await trap.caught.wait()

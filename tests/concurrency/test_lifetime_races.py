@@ -1,4 +1,7 @@
-"""Trimming, copying and dropping against reads, moves, subscriptions and crashes (storage/sql/README.md, races)."""
+"""Trimming, copying and dropping against reads, moves, subscriptions and crashes.
+
+broker/storage/sql/README.md has a table of these races.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real clients on a real Vela cause each fault. Within the rule's window, the console names the cause first.
+"""Real clients on a real Vela cause each fault. Within 5 s after the rule's window, the console names the cause first.
 
 Two rules have no fault here: `stalled` would need a broker that is broken inside, and the window of `oldest_segment` is
 an hour.
@@ -177,7 +177,7 @@ def long_transaction(place: Place) -> None:
 
 
 def stopped(name: str) -> Callable[[Place], None]:
-    """Return a fault that stops a process of Vela until the test ends."""
+    """Return a fault that pauses a process of Vela (SIGSTOP) until the test ends."""
 
     def start(place: Place) -> None:
         place.subscribe("worker")

@@ -1,7 +1,8 @@
 """Send the inputs of each face to a started Vela, over many connections at once.
 
-A connection that the broker closes is opened again. Only inputs that the broker has read count. To show that, a PING
-or another request with a known answer follows each input. Inputs after the one that ended a connection do not count.
+A connection that the broker closes is opened again. Only inputs that the broker has read count: a PING or another
+request with a known answer follows each input or group of inputs, and its answer shows that the broker has read them.
+Inputs after the one that ended a connection do not count.
 """
 
 from __future__ import annotations
@@ -173,7 +174,7 @@ def _send_json(vela: VelaProcess, chance: Random, most: int, answers: Counter[st
 
 def _send_pulls(vela: VelaProcess, chance: Random, most: int, answers: Counter[str]) -> int:
     def request() -> tuple[str, str, bytes]:
-        # Rename the parameters of waiting, so that no pull is parked.
+        # Rename the parameters that ask the broker to wait, so that no pull is parked.
         address = pull_address(chance).replace(b"suspend", b"suspended")
         return "GET", "/" + quote_from_bytes(address, safe="/?&=%'()+:|").lstrip("/"), b""
 

@@ -1,4 +1,4 @@
-"""Ask clients and tools the same questions of a started Vela, and write the answers as tables.
+"""Let clients and tools ask a started Vela the same questions, and write the answers as tables.
 
 `make interop` runs this module. It needs Go, a JDK with Maven, and Node.js with npm. Each client connects with a token,
 over TCP and over TLS. The broker is killed with SIGKILL while each client sends.
@@ -111,7 +111,7 @@ def _ask_all(chosen: Sequence[str]) -> dict[str, dict[str, Answer]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Ask with all programs. Return 1 if a question failed."""
+    """Let the chosen programs ask; without a choice, all. Return 1 if a question failed."""
     keys = [program.key for table in TABLES for program in table.programs]
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", action="append", choices=keys)

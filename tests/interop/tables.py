@@ -1,4 +1,4 @@
-"""Which program is asked which questions: a table has questions, and the programs that answer them."""
+"""Which program asks a Vela which questions: a table has questions, and the programs that ask them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PROGRAMS: Final = Path(__file__).parent / "programs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A program that asks with one client: its title in the table, and how to build it in a folder.
+    """A program that asks through one client: its title in the table, and how to build it in a folder.
 
     `build` returns the command that runs it.
     """

@@ -51,7 +51,7 @@ class FailoverMachine(ExclusiveMachine):
             self.active = None
 
     def check_order(self, client: Client, delivery: Delivery, position: Position) -> None:
-        """Check also that only the active consumer gets messages (I12)."""
+        """Check also that only the active consumer gets messages."""
         assert client is self.active, "sent to a consumer that is not active"
         assert self.subscription.dispatcher.due_ms is None, "sent while a switch waits"
         super().check_order(client, delivery, position)

@@ -26,7 +26,7 @@ class KeySharedMachine(SharedMachine):
         return self.storage.entries[position].key_hash
 
     def check_order(self, client: Client, delivery: Delivery, position: Position) -> None:
-        """Check also that the key is at one consumer and in order (I9)."""
+        """Check also that all pending messages of the entry's key are at one consumer, and come in order."""
         super().check_order(client, delivery, position)
         slot = self.slot_of(position)
         elsewhere = [each for each in self.clients if each is not client and self.holds_slot(each, slot)]

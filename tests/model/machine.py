@@ -405,7 +405,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             )
 
     def close_clients(self) -> None:
-        """Close every client before a reset. They reconnect by themselves."""
+        """Remove every client from the model, because a reset, an undo or a seek closes it."""
         self.clients.clear()
         self.counts.clear()
 
@@ -540,7 +540,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         self.permits_add_up()
 
     def totals_are_exact(self) -> None:
-        """Check that backlog and mark-delete follow from the acked messages (I2, I5)."""
+        """Check that backlog and mark-delete follow from the acked messages."""
         unacked = self.everything() - self.acked
         open_entries = sorted({position for position, _ in unacked})
         assert self.cursor.backlog_messages == len(unacked)
@@ -550,12 +550,12 @@ class SubscriptionMachine(RuleBasedStateMachine):
         assert self.cursor.read_from() == first_open
 
     def receipts_are_kept(self) -> None:
-        """Check that every message with a receipt is stored (I1)."""
+        """Check that every message with a receipt is stored."""
         for each in self.producer.receipts:
             assert Position(each.ledger_id, each.entry_id) in self.storage.entries
 
     def permits_add_up(self) -> None:
-        """Check that the broker's permits are those granted minus those spent (I7)."""
+        """Check that the broker's permits are those granted minus those spent."""
         for client in self.clients:
             assert client.consumer is not None
             assert client.consumer.is_open
@@ -566,7 +566,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             assert permits.balance > -MAX_BATCH
 
     def check_nothing_waits(self) -> None:
-        """Check that every message that could be delivered now was delivered (I21)."""
+        """Check that every message that could be delivered now was delivered."""
         if any(self.could_take(client) for client in self.clients):
             waiting = [p for p in self.sizes() if self.unacked_of(p) and not self.is_delivered(p)]
             assert not waiting, "deliverable, and not delivered"

@@ -13,7 +13,7 @@ from tests.support.memory_broker import MemoryRun
 
 __all__ = ["Change", "Member", "Operator", "PlannedAct"]
 
-Member = tuple[Position, int]  # a message: its entry, its index in it
+Member = tuple[Position, int]  # a message: the position of its entry, and its index in the entry
 Change = Callable[[set[Member]], set[Member]]  # acked messages before the act → acked messages after it
 
 

@@ -33,7 +33,7 @@ class SharedMachine(SubscriptionMachine):
         self.held_once_and_counted()
 
     def held_once_and_counted(self) -> None:
-        """Check pending messages, and the limits of unacked ones (I6, I8)."""
+        """Check pending messages, and the limits of unacked ones."""
         if not self.clients:
             return
         dispatcher = self.subscription.dispatcher

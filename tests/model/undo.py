@@ -28,7 +28,7 @@ class OpenUndo:
         }
 
     def ack_through(self, position: Position, new: set[Member], *, is_beyond: bool) -> None:
-        """Add a cumulative ack. Beyond mark-delete it leaves out messages that the act passed and no client got."""
+        """Add a cumulative ack. Beyond mark-delete, leave out messages that the act passed and that no client got."""
         if is_beyond:
             self.restored |= {m for m in new if m[0] > self.mark_delete} - self.passed
         elif position <= self.mark_delete:

@@ -374,7 +374,8 @@ class ConsumerProbe:
     async def has(self, count: int) -> None:
         """Wait for this many deliveries in total."""
         await eventually(
-            lambda: len(self.deliveries) >= count, f"{count} deliveries, has {len(self.deliveries)}"
+            lambda: len(self.deliveries) >= count,
+            f"{count} deliveries, {len(self.deliveries)} before the wait",
         )
 
 

@@ -20,7 +20,7 @@ def chromium() -> Iterator[Browser]:
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         pytest.fail("Chromium is not installed: apt-get install chromium")
-    # Playwright keeps a loop running in this thread, but nothing here is asynchronous.
+    # Playwright keeps an event loop running in this thread, where Django would refuse to use the database.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])

@@ -1,4 +1,4 @@
-"""A relay in front of a server, which passes bytes on unchanged. It can add TLS to a server that has none."""
+"""A relay that passes bytes on, unchanged, to the server behind it. It can add TLS to a server that has none."""
 
 from __future__ import annotations
 

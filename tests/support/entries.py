@@ -27,7 +27,10 @@ def single(producer_name: str, sequence_id: int, payload: bytes = b"") -> bytes:
 
 
 def batch_without_highest(producer_name: str, sequence_ids: Sequence[int]) -> bytes:
-    """Return a batch as the C++, Python and Go clients make it: only the last message has the last sequence id."""
+    """Return a batch as the C++, Python and Go clients make it.
+
+    Its metadata has the first sequence id only, so the highest one must be read from the last message.
+    """
     metadata = MessageMetadata(
         producer_name=producer_name,
         sequence_id=sequence_ids[0],

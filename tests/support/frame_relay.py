@@ -1,4 +1,4 @@
-"""A relay between a client and a real broker that knows Pulsar's frames, over TCP or over binary WebSocket messages.
+"""A relay that reads Pulsar's frames between a client and a real broker, over TCP or binary WebSocket messages.
 
     async with frame_relay(vela, "websocket") as relay:
         relay.to_client = lambda frame: [] if is_pong(frame) else [frame]
@@ -66,7 +66,10 @@ class End(Protocol):
 
 
 class FrameRelay:
-    """Records frames and passes them on through hooks, which may be set at any time."""
+    """Records frames and passes them on through hooks, which may be set at any time.
+
+    A link is one connection of a client, together with the relay's own connection to the broker for it.
+    """
 
     def __init__(self) -> None:
         self.service_url = ""

@@ -52,7 +52,7 @@ class JsonPeer:
             self.pushes += self.peer.heard()
             return len(self.pushes) >= count
 
-        await eventually(enough, f"{count} pushes, has {len(self.pushes)}")
+        await eventually(enough, f"{count} pushes, {len(self.pushes)} before the wait")
         return self.pushes
 
     async def has_no_more(self, count: int) -> None:

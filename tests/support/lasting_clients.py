@@ -1,4 +1,4 @@
-"""Clients that behave like real ones: they reopen closed producers and consumers, and resend unreceipted messages.
+"""Clients that behave like real ones: they reopen closed producers and consumers, and resend what has no receipt.
 
 They check each receipt against PostgreSQL when it arrives, so they notice a receipt that came too early.
 """

@@ -80,7 +80,7 @@ def stored_ledgers(url: str) -> list[int]:
 
 
 async def recounted(run: BrokerRun, topic: str = "t") -> None:
-    """Check that each subscription's counters equal a recount of the stored minus the acked messages (I5)."""
+    """Check that each subscription's counters equal a recount of the stored minus the acked messages."""
     found = run.topic(topic)
     for subscription in found.subscriptions.values():
         while True:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 __all__ = ["Moment", "PostgresProxy", "Trap"]
 
 _CHUNK = 1 << 16
-# What a client may send before the startup message.
+# The codes for SSL and GSS, which a client may ask for before it sends its startup message.
 _ASKS_FOR_ENCRYPTION = (
     (80877103).to_bytes(4, "big"),
     (80877104).to_bytes(4, "big"),

@@ -35,7 +35,7 @@ class S3Server:
 
     def __init__(self, bucket: str) -> None:
         self.bucket = bucket
-        # "wrong keys", "bucket gone", or "cut": every answer with data breaks off in the middle
+        # "" for none, "wrong keys", "bucket gone", or "cut": then each answer with data breaks off in the middle.
         self.fault = ""
         self.cuts = 0
         self._moto = moto_app.DomainDispatcherApplication(moto_app.create_backend_app)

@@ -58,7 +58,7 @@ class Link:
         self._write = write
         self._drop = drop
         self.stop_reading = stop_reading
-        """Never read from the socket again, so that the client's buffers fill."""
+        """Stops the reading from the socket for good, so that the client's buffers fill."""
 
     def flush(self) -> None:
         """Send what the engine holds."""

@@ -35,7 +35,7 @@ class Moment(Enum):
 
 
 class StorageFaults:
-    """Counts the calls made inside `installed()`, and makes the calls fail that a test chooses."""
+    """Counts the calls made inside `installed()`. A test chooses which of them fail."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()

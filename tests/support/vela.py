@@ -69,7 +69,7 @@ class VelaProcess:
         return url or (self.data_dir / "database-url").read_text(encoding="ascii").strip()
 
     def text(self) -> str:
-        """Everything the supervisor printed so far."""
+        """Return everything that the supervisor has printed so far."""
         return self.output.read_text(encoding="utf-8") if self.output.exists() else ""
 
     def spawn(self) -> None:
@@ -206,7 +206,7 @@ def processes_about(data_dir: Path) -> list[str]:
 
 @contextmanager
 def made_data() -> Iterator[Path]:
-    """Make a data folder like one after a first start. Copies of it save `started_vela` initdb and migrations.
+    """Make a data folder like one after a first start. With a copy, `started_vela` needs no initdb and no migrations.
 
     Its PostgreSQL runs without fsync, because tests kill processes but never the machine.
     """

@@ -1,4 +1,4 @@
-"""The errors of both clients for a URL that is wrong for its port."""
+"""The errors of Vela's two clients, asyncio and blocking, for a URL that is wrong for its port."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ __all__ = ["ClientClass", "refusal"]
 
 ClientClass = Callable[..., Any]
 
-SOON_S = 8.0  # on a busy machine; the client checks the port with another protocol after one second without an answer
+# Long enough on a busy machine. After one second without an answer, the client tries another protocol on the port.
+SOON_S = 8.0
 
 
 async def refusal(client_class: ClientClass, url: str, *authentication: Any) -> str:

@@ -88,7 +88,8 @@ async def drain(
             seen = work.received
             peer.check()
         seconds = time.perf_counter() - began
-        await peer.acked([work.last])  # perhaps once more: the answer comes when all acks are durable
+        # This may be a second ack of the entry. Its answer comes when all acks are durable.
+        await peer.acked([work.last])
         return entries / seconds
     finally:
         peer.close()

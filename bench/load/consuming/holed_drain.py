@@ -20,8 +20,10 @@ _ACKS_A_COMMAND: Final = 500
 
 
 class _Consumer:
-    """Takes the numbers in order. Acks all or every second one of the first `holed`, and all later ones but the
-    last."""
+    """Takes the numbers in order.
+
+    Of the first `holed` messages, acks all or every second one. Of the later messages, acks all but the last.
+    """
 
     def __init__(self, peer: BinaryPeer, messages: int, holed: int, *, leaves_holes: bool) -> None:
         self.received = 0

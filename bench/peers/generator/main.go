@@ -206,8 +206,8 @@ func latency(client broker, o options) figures {
 		LateP99: percentile(lateness, 99), Everything: count}
 }
 
-// take receives a message and returns its number. Each message must come once, but not in order: some brokers keep
-// none.
+// take receives a message and returns its number. Each message must come once, but in any order, because some brokers
+// keep no order.
 func take(client broker, isSeen []bool) int {
 	number := binary.BigEndian.Uint64(client.receive())
 	if number >= uint64(len(isSeen)) || isSeen[number] {

@@ -1,4 +1,4 @@
-"""PGMQ: queues made of SQL functions, in a PostgreSQL that is configured as Vela's own is."""
+"""PGMQ: queues made of SQL functions, in a PostgreSQL with the configuration of Vela's embedded one."""
 
 from __future__ import annotations
 

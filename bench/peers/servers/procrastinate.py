@@ -1,4 +1,4 @@
-"""procrastinate: jobs in tables, in a PostgreSQL that is configured as Vela's own is."""
+"""procrastinate: jobs in tables, in a PostgreSQL with the configuration of Vela's embedded one."""
 
 from __future__ import annotations
 

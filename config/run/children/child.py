@@ -39,10 +39,10 @@ class Backoff:
 
 
 def trim_log(log: Path) -> None:
-    """Move a log of more than 32 MiB to a second file. A process appends to its log, so it is safe to empty
-    the log while the process runs.
+    """Move the content of a log of more than 32 MiB to a second file.
 
-    On a full disk, which makes logs grow, the log is emptied and not kept: Vela needs the room.
+    This is safe while the log's process runs, because the process appends. If the disk is full, the content is dropped,
+    because Vela needs the room.
     """
     if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
         kept = log.with_suffix(".log.1")

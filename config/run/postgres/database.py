@@ -52,7 +52,7 @@ def refuse_unusable_url(url: str) -> None:
 
 
 def without_password(said: str, url: str) -> str:
-    """Return `said` without the password of a URL, in plain letters and as the URL writes it.
+    """Return `said` with *** in place of a URL's password, both the plain one and the one that the URL encodes.
 
     A short password is hidden only in a URL and in quotation marks. Anywhere else its letters may be part of a word.
     """

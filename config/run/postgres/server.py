@@ -28,8 +28,8 @@ DURABLE: Mapping[str, str] = {
     "shared_buffers": "256MB",
     "max_wal_size": "4GB",  # appends write WAL, and fewer checkpoints mean fewer full-page images
     "min_wal_size": "512MB",
-    # Zeroing each new 16 MB of WAL stalls every commit: at 1,000 messages a second, p99 is 25 to 745 ms with it, and
-    # 8 to 9 ms without (docs/decisions/0007).
+    # Zeroing each new 16 MB of WAL stalls every commit: at 1,000 messages a second, the p99 latency is 25 to 745 ms
+    # with it, and 8 to 9 ms without (docs/decisions/0007).
     "wal_init_zero": "off",
     "wal_compression": "on",
     "checkpoint_timeout": "15min",
@@ -106,7 +106,7 @@ class PostgresServer:
                 [
                     *(self.binaries / "postgres", "-D", self.data, "-p", str(self.port)),
                     *("-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="),
-                    # A server that replays archived WAL is ready when it can be written to, and not before.
+                    # Without hot standby, a server that replays archived WAL is ready only when it can be written to.
                     *("-c", "hot_standby=off"),
                 ],
                 stdin=subprocess.DEVNULL,
@@ -165,7 +165,7 @@ class PostgresServer:
         stays: PostgreSQL finds them by this file, and refuses to start beside them.
         """
         with suppress(ProcessLookupError):  # it has ended meanwhile
-            # Only the last signal ends a server that is stopped.
+            # A server that SIGSTOP has paused reacts only to the last signal.
             for end in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
                 if (pid := self.leftover_pid()) is None:
                     break

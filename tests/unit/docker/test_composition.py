@@ -9,11 +9,20 @@ import pytest
 import yaml
 
 from config.environment import PROJECT_DIR
+from config.run.postgres.server import DURABLE
 from docker.roles import PIPELINE_ROLES, ROLES
 
 TEXT = (PROJECT_DIR / "docker/compose.yaml").read_text(encoding="utf-8")
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(TEXT)["services"]
 OURS = [name for name in SERVICES if name != "postgres"]
+DEFAULTS = {  # PostgreSQL's, or those of its image
+    "checkpoint_completion_target",
+    "log_min_messages",
+    "log_timezone",
+    "max_connections",
+    "synchronous_commit",
+    "timezone",
+}
 
 
 def test_the_services_are_the_roles() -> None:
@@ -40,6 +49,11 @@ def test_no_authentication_is_a_choice_that_the_file_makes_and_the_image_does_no
 def test_every_service_has_time_to_stop_and_a_restart_policy(name: str) -> None:
     assert SERVICES[name]["stop_grace_period"] == "30s"
     assert SERVICES[name]["restart"] == ("no" if name == "migrate" else "unless-stopped")
+
+
+def test_the_database_has_the_settings_of_the_embedded_server() -> None:
+    given = [argument.removeprefix("-c") for argument in SERVICES["postgres"]["command"][1:]]
+    assert given == [f"{name}={value}" for name, value in DURABLE.items() if name not in DEFAULTS]
 
 
 @pytest.mark.parametrize("secret", ["VELA_DB_PASSWORD", "VELA_SECRET_KEY", "VELA_ADMIN_PASSWORD"])

@@ -230,7 +230,7 @@ func seek(client pulsar.Client) {
 	publish(client, topic, 0, 10)
 	found := fmt.Sprint(take(from, 10))
 	check(found == numbers(0, 10), "got %s", found)
-	must(from.SeekByTime(time.UnixMilli(0))) // its Seek does not take the earliest id
+	must(from.SeekByTime(time.UnixMilli(0))) // the Go client's Seek does not take the earliest id
 	found = fmt.Sprint(take(from, 10))
 	check(found == numbers(0, 10), "after the seek it got %s", found)
 }

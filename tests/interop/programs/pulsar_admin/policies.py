@@ -122,7 +122,7 @@ def _try(admin: Tool, group: str, subject: str, policy: Policy) -> None:
     read = f"{group} get-{policy.read or policy.name} {subject}"
     verb = "set" if policy.unset else "remove"
     remove = f"{group} {verb}-{policy.name} {subject} {policy.unset}"
-    admin(remove)  # a new namespace already has a retention
+    admin(remove)  # first, because a new namespace already has a retention
     before = admin.value(read)
     admin(f"{group} set-{policy.name} {subject} {policy.options}")
     check(admin.value(read), policy.value, policy.name)

@@ -9,7 +9,7 @@ import (
 // try sets a policy, reads it and removes it. remove is nil if the client cannot remove the policy.
 func try[T any](name string, wanted T, get func() (T, error), set func() error, remove func() error) {
 	if remove != nil {
-		must(remove()) // new namespaces have a retention
+		must(remove()) // first, because a new namespace already has a retention
 	}
 	before := value(get())
 	must(set())
