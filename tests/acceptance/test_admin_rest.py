@@ -127,7 +127,7 @@ def test_a_tenant_is_shown_changed_and_refused_as_by_pulsar(admin: Admin) -> Non
     assert admin("DELETE", "tenants/acme?force=true").status == 405
 
 
-def test_pulsar_admin_gets_what_its_client_cannot_do_without(admin: Admin) -> None:
+def test_pulsar_admin_gets_the_answers_that_its_client_needs(admin: Admin) -> None:
     # `pulsar-admin clusters list` marks the cluster that the runtime configuration names.
     assert admin.get("brokers/configuration/runtime")["clusterName"] == "vela"
     assert "the only metadata store is PostgreSQL" in admin("GET", "brokers/internal-configuration").reason

@@ -117,7 +117,7 @@ def test_an_unacked_message_goes_to_the_next_consumer_and_is_counted(
             acknowledge(consuming, push, type="negativeAcknowledge")
 
 
-def test_the_ack_timeout_is_the_brokers(shared_vela: VelaProcess, topic: str) -> None:
+def test_the_broker_redelivers_after_the_ack_timeout(shared_vela: VelaProcess, topic: str) -> None:
     with (
         producer(shared_vela, topic) as publishing,
         consumer(shared_vela, topic, "&subscriptionType=Shared&ackTimeoutMillis=1000") as consuming,

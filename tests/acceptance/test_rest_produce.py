@@ -167,7 +167,7 @@ def test_a_body_of_the_wrong_kind_is_refused_in_words(admin: Admin, topic: str) 
     assert admin("POST", f"{place}/delayedDelivery", {"tickTime": 1}).status == 412
 
 
-def test_one_backlog_quota_does_not_change_what_the_other_does(admin: Admin, topic: str) -> None:
+def test_one_backlog_quota_does_not_change_the_policy_of_the_other(admin: Admin, topic: str) -> None:
     place = f"persistent/public/default/{topic}"
     admin.done("PUT", place)
     size = {"limitSize": 10**9, "policy": "producer_exception"}

@@ -206,7 +206,7 @@ def ticked_at(operator: psycopg.Connection[tuple[Any, ...]]) -> Any:
     return row and row[0]
 
 
-def test_a_worker_comes_back_after_its_sessions_or_itself_were_killed(database_url: str) -> None:
+def test_ticks_run_again_after_the_worker_or_its_sessions_were_killed(database_url: str) -> None:
     with psycopg.connect(database_url, autocommit=True) as operator:
         send_tick(database_url)
         with tick_worker(database_url) as worker:

@@ -21,7 +21,10 @@ MakeChild = Callable[[str, str], Child]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[MakeChild]:
-    """Makes children. A child runs a shell script in the test's folder, and is up once a file with its name exists."""
+    """A function that makes children.
+
+    A child runs a shell script in the test's folder, and is up once a file with its name exists.
+    """
     made: list[Child] = []
 
     def make_child(name: str, script: str) -> Child:
@@ -169,7 +172,7 @@ def test_a_stage_is_stopped_after_the_one_before_it_has_ended(
     assert capsys.readouterr().out == ""
 
 
-def test_a_process_that_exceeds_its_share_of_the_stop_is_killed(
+def test_a_process_that_exceeds_its_share_of_the_time_to_stop_is_killed(
     make: MakeChild, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stuck = make("stuck", serving("stuck", at_term=":"))
@@ -194,7 +197,7 @@ def test_a_second_ctrl_c_kills_processes_that_have_not_stopped(
 def test_a_second_sigterm_does_not_hasten_the_stop(
     make: MakeChild, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """If a SIGTERM goes to the whole process group, `make` passes on a second one."""
+    """If a SIGTERM goes to the whole process group, the command `make` passes on a second one."""
     child = make("child", serving("child", at_term="kill -TERM $PPID; sleep 0.1; exit 0"))
     with Supervisor(None, stop_timeout_s=NEVER_S) as supervisor:
         supervisor.start([[child]])

@@ -85,7 +85,7 @@ async def test_thousands_of_frames_in_one_write_are_all_read(service_url: str, t
         assert connection.next_request_id() > before
 
 
-async def test_the_wrong_one_of_the_two_ports_is_named_in_the_error(
+async def test_the_error_for_the_wrong_one_of_the_two_ports_points_to_the_url(
     shared_vela: VelaProcess, topic: str
 ) -> None:
     wrong = shared_vela.pulsar_url.replace("pulsar://", "ws://")

@@ -213,7 +213,7 @@ async def test_many_waiting_acts_are_read_a_few_at_a_time(
 
 
 @pytest.mark.parametrize("request_name", ["request_plan", "request_apply"])
-async def test_a_request_of_the_broker_itself_that_waited_too_long_is_not_taken_for_done(
+async def test_a_request_of_the_broker_itself_that_waited_too_long_raises_an_error(
     run: BrokerRun, monkeypatch: pytest.MonkeyPatch, request_name: str
 ) -> None:
     await run.consumer()

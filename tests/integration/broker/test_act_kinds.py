@@ -164,7 +164,7 @@ async def test_an_id_that_does_not_belong_to_the_topic_is_refused(
 @pytest.mark.parametrize(
     "parameters", [{"to": "back_time", "back_ms": 10**20}, {"to": "time", "time_ms": 10**20}]
 )
-async def test_a_time_that_no_clock_shows_is_refused(run: BrokerRun, parameters: dict[str, Any]) -> None:
+async def test_a_time_out_of_range_is_refused(run: BrokerRun, parameters: dict[str, Any]) -> None:
     await ten(run)
     assert "_ms is 100000000000000000000: it takes a whole number from" in await refused(
         run, "reset", parameters

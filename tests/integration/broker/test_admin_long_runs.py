@@ -88,7 +88,7 @@ async def test_pulsars_api_starts_an_offload_and_reports_its_state(broker_url: s
         assert (await ask(run, "PUT", before, PATH.replace("persistent", "non-persistent")))[0] == 405
 
 
-async def test_a_compaction_is_running_while_it_waits_for_that_of_another_topic(broker_url: str) -> None:
+async def test_a_compaction_that_waits_for_another_topics_is_reported_as_running(broker_url: str) -> None:
     path = PATH.replace("offload", "compaction")
     async with running(broker_url, compaction_rate_bytes=1) as run:
         await put(await run.producer(), "a=1", "a=2")

@@ -17,7 +17,7 @@ TOPIC = "persistent://public/default/t"
 
 
 @pytest.mark.parametrize("act", ["clearBacklog", "clearBacklog/s", "unsubscribe/s"])
-async def test_a_subscription_that_is_gone_meanwhile_does_not_keep_the_others(
+async def test_a_subscription_that_is_already_gone_does_not_stop_an_act_on_the_others(
     run: BrokerRun, act: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer = await run.producer()
@@ -36,7 +36,7 @@ async def test_a_subscription_that_is_gone_meanwhile_does_not_keep_the_others(
     assert left is None if act.startswith("un") else left is not None and not left.cursor.backlog_entries
 
 
-async def test_a_subscription_that_is_deleted_while_its_act_waits_is_no_refusal(
+async def test_a_subscription_that_is_deleted_while_its_act_waits_does_not_fail_the_request(
     run: BrokerRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     consumer, producer = await run.consumer(), await run.producer()
@@ -60,7 +60,7 @@ async def test_a_subscription_that_is_deleted_while_its_act_waits_is_no_refusal(
     assert await clearing == (204, None)
 
 
-async def test_a_refused_topic_does_not_keep_the_subscriptions_of_the_others(run: BrokerRun) -> None:
+async def test_a_subscription_in_use_does_not_stop_the_deletion_on_other_topics(run: BrokerRun) -> None:
     await run.consumer("a")
     gone = await run.consumer("b")
     assert gone.consumer is not None

@@ -126,7 +126,7 @@ async def test_eviction_by_age_acks_messages_older_than_nine_tenths_of_the_limit
         assert run.subscription().cursor.mark_delete == positions[1]
 
 
-async def test_a_topic_just_loaded_takes_no_producer_beyond_its_quota(run: BrokerRun) -> None:
+async def test_a_topic_that_was_just_loaded_refuses_producers_beyond_its_quota(run: BrokerRun) -> None:
     await (await run.producer()).publish(2)
     await run.consumer()
     await set_policies(run, backlog_quota_bytes=1)

@@ -11,7 +11,7 @@ from tests.support.postgres_proxy import Moment, Trap
 
 COPY = 'COPY "vela_entry_1"'
 LARGE = 300_000  # bytes of payload, so that the entry is stored with COPY
-BAD = 77  # messages of an entry that the table does not take
+BAD = 77  # PostgreSQL refuses an entry with this many messages
 SESSIONS = (
     " FROM pg_stat_activity"
     " WHERE datname = current_database() AND query LIKE '%COPY%' AND wait_event = 'ClientRead'"
@@ -64,7 +64,7 @@ async def test_rows_that_were_copied_ahead_commit_after_those_before_them(run: B
 
 
 @pytest.mark.parametrize("moment", [Moment.HOLD_ROWS, Moment.HOLD_ANSWER], ids=["not stored", "stored"])
-async def test_a_lost_commit_gives_the_rows_behind_it_back(run: BrokerRun, moment: Moment) -> None:
+async def test_the_rows_behind_a_lost_commit_are_stored_after_it(run: BrokerRun, moment: Moment) -> None:
     producer, _ = await two_in_flight(run, moment)
     run.proxy.cut()
     producer.send(b"3:")
@@ -100,7 +100,7 @@ async def test_rows_that_follow_are_looked_for_after_their_own_lost_commit(run: 
     assert not producer.closed
 
 
-async def test_a_lost_connection_gives_back_the_rows_that_follow_alone(run: BrokerRun) -> None:
+async def test_a_lost_connection_gives_back_only_the_rows_that_follow(run: BrokerRun) -> None:
     producer, trap = await two_in_flight(run)
     log = run.topic().log
     first = log.in_flight

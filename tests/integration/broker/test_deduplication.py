@@ -92,7 +92,7 @@ async def test_a_producer_that_requires_deduplication_is_refused_without_it(run:
         await run.producer(name="q", properties=required)
 
 
-async def test_a_duplicate_of_a_message_in_flight_gets_its_receipt_with_it_and_in_order(
+async def test_a_producer_opens_again_only_after_its_sends_in_flight_are_stored(
     dedup: BrokerRun,
 ) -> None:
     first = await dedup.producer(name="p")
@@ -125,7 +125,9 @@ class LastWords(ProducerProbe):
         return False
 
 
-async def test_a_producer_continues_after_what_its_name_sent_while_it_was_opened(dedup: BrokerRun) -> None:
+async def test_a_producer_continues_after_messages_sent_under_its_name_while_it_opened(
+    dedup: BrokerRun,
+) -> None:
     first = await dedup.open(LastWords(), name="p")
     send(first, 0)
     await first.has_receipts(1)
@@ -134,7 +136,7 @@ async def test_a_producer_continues_after_what_its_name_sent_while_it_was_opened
     assert again.producer.last_sequence_id == 2
 
 
-async def test_a_producer_that_waited_continues_after_what_its_name_sent_meanwhile(dedup: BrokerRun) -> None:
+async def test_a_producer_that_waited_continues_after_messages_sent_under_its_name(dedup: BrokerRun) -> None:
     first = await dedup.producer(name="p", access_mode=AccessMode.WAIT_FOR_EXCLUSIVE)
     ready = asyncio.Event()
     second = await dedup.producer(
@@ -424,7 +426,7 @@ async def test_messages_that_the_broker_itself_publishes_are_never_taken_for_rep
     assert stored(dedup) == [0, 1, 0, 0, 2]
 
 
-async def test_a_flush_that_comes_late_only_costs_reading(broker_url: str) -> None:
+async def test_a_flush_that_comes_late_causes_no_message_to_be_stored_twice(broker_url: str) -> None:
     async with running(broker_url) as first:
         topic = await first.policies("t", deduplication=True)
         producer = await first.producer(name="p")

@@ -12,7 +12,7 @@ EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
 
 
 def discard(consumer: ConsumerProbe, at: int, reason: str = "CHECKSUM_MISMATCH") -> None:
-    """A binary client discards an entry that it cannot read: one ack with the reason, one permit."""
+    """Discard an entry as a binary client does that cannot read it: one ack with the reason, and one permit."""
     assert consumer.consumer is not None
     consumer.consumer.ack([AckRequest(consumer.positions[at])], cumulative=False, validation_error=reason)
     consumer.flow(1)

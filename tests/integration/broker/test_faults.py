@@ -58,7 +58,7 @@ ALSO = {
 
 @dataclass
 class Traffic:
-    """A producer and three consumers: one reads, one gets redeliveries, and one has acks that wait for counts."""
+    """A producer and three consumers: one reads, one gets redeliveries, and one acks what must be counted first."""
 
     run: BrokerRun
     faults: StorageFaults

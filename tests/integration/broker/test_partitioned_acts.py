@@ -157,7 +157,7 @@ async def test_a_plan_that_has_grown_is_refused_and_a_new_one_for_all_partitions
     assert backlogs(run) == [10, 10, 10]
 
 
-async def test_an_undo_is_refused_as_a_whole_if_a_later_act_moved_one_of_them(run: BrokerRun) -> None:
+async def test_an_undo_is_refused_as_a_whole_if_a_later_act_moved_one_of_the_cursors(run: BrokerRun) -> None:
     await three(run)
     act_id, _ = await done(run, "reset", {"to": "earliest"}, topic="p")
     later, _ = await done(run, "skip", {"messages": 1}, topic=of(2))

@@ -95,7 +95,7 @@ async def test_schedules_are_created_changed_and_deleted(run: BrokerRun) -> None
     await done("schedule_job", every_minutes=60, **EACH_TIME)
     shown = await plan("schedule_job", every_minutes=5, **EACH_TIME)
     assert shown.plan is not None
-    assert "with to = " in shown.plan["words"][1], "a schedule's plan shows the options, as that of a run"
+    assert "with to = " in shown.plan["words"][1], "a schedule's plan shows the options, as a run's plan does"
     await apply(shown)
     found = rows(run.database_url, "SELECT id, job, every_minutes, who FROM vela_pipeline_schedule")
     assert [row[1:] for row in found] == [("export", 5, "op")]

@@ -60,7 +60,7 @@ async def test_a_refused_append_closes_its_producer_and_no_other(run: BrokerRun,
     await again.publish(2)
 
 
-async def test_later_sends_of_a_closed_producer_do_not_overtake(run: BrokerRun) -> None:
+async def test_later_sends_of_a_closed_producer_are_not_stored(run: BrokerRun) -> None:
     producer = await run.producer()
     await producer.publish(1)
     refuse_bad_entries(run)

@@ -11,7 +11,7 @@ import pytest
 from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
 from broker.log.reader import TopicReader
-from tests.support.broker_harness import BrokerRun, new_run, one_row, running
+from tests.support.broker_harness import START_MS, BrokerRun, ManualClock, new_run, one_row, rows, running
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -100,15 +100,16 @@ async def test_a_subscription_of_any_type_is_loaded_again(broker_url: str, type_
         await consumer.has(1)
 
 
-async def test_ids_and_append_times_go_on_where_they_were(broker_url: str) -> None:
-    async with running(broker_url) as run:
+async def test_ids_counts_and_append_times_go_on_where_they_were(broker_url: str) -> None:
+    async with running(broker_url, clock=ManualClock(START_MS)) as run:
         first = await (await run.producer()).publish(3)
-    async with running(broker_url) as again:
+    async with running(broker_url, clock=ManualClock(START_MS - 1000)) as again:
         second = await (await again.producer()).publish(2)
     assert [position.entry_id for position in [*first, *second]] == [0, 1, 2, 3, 4]
-    assert one_row(
-        broker_url, "SELECT count(DISTINCT ledger_id), max(cumulative_messages) FROM vela_entry"
-    ) == (1, 5)
+    assert rows(
+        broker_url,
+        "SELECT count(DISTINCT ledger_id), max(cumulative_messages), min(append_ms), max(append_ms) FROM vela_entry",
+    ) == [(1, 5, START_MS, START_MS)]
 
 
 async def test_acks_whose_counts_must_be_read_count_before_the_next_consumer_attaches(

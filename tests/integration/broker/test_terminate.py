@@ -139,7 +139,7 @@ async def test_consumers_of_an_empty_topic_learn_of_its_end_at_once(run: BrokerR
 
 
 @pytest.mark.parametrize(("fails", "state"), [(0, "refused"), (1, "failed")])
-async def test_an_act_that_stops_after_some_partitions_has_not_changed_nothing(
+async def test_an_act_that_stops_half_way_fails_and_one_that_changed_nothing_is_refused(
     run: BrokerRun, monkeypatch: pytest.MonkeyPatch, fails: int, state: str
 ) -> None:
     await partitioned(run, 2)

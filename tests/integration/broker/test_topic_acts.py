@@ -46,7 +46,7 @@ async def test_a_topics_policies_are_in_force_at_once_and_the_plan_says_so(run: 
     assert one_row(run.database_url, "SELECT policies FROM vela_topic") == ({"deduplication": True},)
 
 
-async def test_a_namespace_is_followed_by_its_topics_unless_they_say_otherwise(run: BrokerRun) -> None:
+async def test_topics_follow_their_namespace_unless_they_have_a_policy_of_their_own(run: BrokerRun) -> None:
     await run.producer("a")
     await run.producer("b")
     await run.producer("public/other/c")

@@ -123,7 +123,7 @@ async def test_without_pooling_a_consumer_that_the_broker_closes_leaves_no_conne
 
 
 @pytest.mark.row("S0.10")
-async def test_a_frame_that_is_too_large_closes_the_connection_and_it_reconnects(
+async def test_a_frame_that_is_too_large_closes_the_connection_and_the_consumer_reconnects(
     peer: ScriptedPeer, client: Client
 ) -> None:
     subscriber = Subscriber(client)

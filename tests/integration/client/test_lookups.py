@@ -107,7 +107,7 @@ async def test_behind_a_proxy_the_broker_is_named_in_connect(tcp_peer: ScriptedP
     assert [each.proxy_to_broker_url for each in tcp_peer.of(events.Connect)] == [None, "b1:6650"]
 
 
-async def test_requests_are_repeated_after_a_retriable_refusal_alone(tcp_peer: ScriptedPeer) -> None:
+async def test_requests_are_repeated_only_after_a_retriable_refusal(tcp_peer: ScriptedPeer) -> None:
     refusals = [ServerError.SERVICE_NOT_READY, ServerError.METADATA_ERROR]
 
     def refuse(link: Link, event: events.PartitionMetadata) -> None:
@@ -153,7 +153,7 @@ async def test_challenges_are_answered_before_the_client_is_admitted(tcp_peer: S
 
 
 class Remembered(Authentication):
-    """Returns the same token until the client hears that the broker does not accept it."""
+    """Credentials that stay the same until the client hears that the broker does not accept them."""
 
     method = "token"
 

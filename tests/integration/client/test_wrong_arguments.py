@@ -234,7 +234,7 @@ COROUTINE_FUNCTIONS: list[Any] = [_listen, functools.partial(_listen), _Listener
 
 
 @pytest.mark.parametrize("listener", COROUTINE_FUNCTIONS, ids=["function", "partial", "object"])
-async def test_a_listener_that_is_a_coroutine_function_is_for_asyncio_alone(
+async def test_only_the_client_for_asyncio_takes_a_coroutine_function_as_listener(
     listener: Any, api: Api, peer: ScriptedPeer
 ) -> None:
     for method, second, argument in (

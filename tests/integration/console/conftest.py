@@ -43,7 +43,7 @@ def person(name: str, roles: Mapping[str, Role]) -> Client:
 
 @pytest.fixture
 def admin(db: None) -> Client:
-    """Somebody who may also change namespaces and delete topics, everywhere."""
+    """Somebody who may do what an operator may, change namespaces, and delete topics, everywhere."""
     return person("anna", {"*": Role.ADMIN})
 
 

@@ -151,7 +151,7 @@ def test_a_paused_subscription_says_who_paused_it_last(operator: Client, shop: S
     ]
 
 
-def test_without_a_consumer_it_says_who_left(operator: Client, shop: Shop) -> None:
+def test_without_a_consumer_the_diagnosis_says_who_left(operator: Client, shop: Shop) -> None:
     ConsumerSession.objects.all().delete()
     PendingAck.objects.all().delete()
     SubscriptionSummary.objects.update(consumers=0)
@@ -284,7 +284,7 @@ def test_each_limit_names_the_place_where_it_is_set(shop: Shop) -> None:
     assert found.unacked_per_subscription == 200_000
 
 
-def test_the_dead_letter_topic_of_a_partition_is_its_topics(shop: Shop) -> None:
+def test_a_partition_has_the_dead_letter_topic_of_its_topic(shop: Shop) -> None:
     assert snapshot(shop).dead_letters is None
     letters = make_topic(f"{ORDERS}-billing-DLQ", backlog=3)
     TopicSummary.objects.filter(topic=letters).update(messages_in=4)

@@ -362,7 +362,7 @@ def beat(observer: Observer, *, age_s: float = 0.0) -> None:
 
 
 async def until_health(stream: Stream, words: str) -> dict[str, Any]:
-    """Wait for a `health` event whose text contains `words`. If `words` is empty, it must say that all is well."""
+    """Wait for a `health` event whose text contains `words`. If `words` is empty, so must the text be: all is well."""
     async with asyncio.timeout(WAIT_S):
         while words not in (found := await stream.health())["html"] or bool(words) != bool(found["html"]):
             pass

@@ -71,7 +71,7 @@ def test_a_very_long_name_is_refused_like_any_wrong_one(door: str) -> None:
     assert log_in("wrong", name="n" * 10_000, door=door).status_code in (200, 401)
 
 
-def test_a_login_forgets_the_failures_of_that_name_alone() -> None:
+def test_a_login_forgets_only_the_failures_of_its_own_name() -> None:
     User.objects.create_user("vera", password="own")
     for _ in range(LIMIT - 1):
         log_in("wrong")

@@ -57,7 +57,7 @@ def server(_listening: LoginServer, db: None) -> LoginServer:
 
 @pytest.fixture
 def configure(server: LoginServer, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Changes the settings that concern the login."""
+    """A function that changes the settings that concern the login."""
     now = [
         dataclasses.replace(
             broker_settings(),

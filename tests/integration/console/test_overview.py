@@ -118,14 +118,14 @@ def test_subscriptions_that_keep_up_are_only_counted(looker: Client, shop: Shop)
     assert "billing" not in shown
 
 
-def test_what_is_only_watched_is_not_said_to_be_well(looker: Client, shop: Shop) -> None:
+def test_a_subscription_that_is_not_yet_judged_is_not_said_to_be_well(looker: Client, shop: Shop) -> None:
     judge(shop.billing, SubscriptionState.WATCHING)
     shown = text_of(looker.get("/?part=worst"))
     assert "No subscription is known to be stuck: the broker has not judged 1 of them yet." in shown
     assert "No subscription is stuck" not in shown
 
 
-def test_the_worst_state_leads_and_in_it_the_most_waiting_then_the_longest(
+def test_subscriptions_are_in_order_of_state_then_backlog_then_time_in_the_state(
     looker: Client, shop: Shop
 ) -> None:
     judge(shop.billing, SubscriptionState.DRAINING)

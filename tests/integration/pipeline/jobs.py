@@ -19,7 +19,7 @@ __all__ = ["JobRunner", "Recorder"]
 
 @dataclass(slots=True)
 class Recorder:
-    """What a job reported."""
+    """The stages that a job reported, and what it pinned."""
 
     stages: list[str] = field(default_factory=list)
     pinned: dict[str, Any] = field(default_factory=dict)

@@ -174,7 +174,7 @@ def test_a_run_that_is_killed_half_way_leaves_correct_sums(url: str, table: str)
     try:
         with pytest.raises(psycopg.OperationalError):
             complete(now_ms)
-        # When 600 s begin, the minutes are done.
+        # The points of 60 s are stored before a run begins with those of 600 s.
         assert table == "vela_stats_point_600s" or dump(url) == before
     finally:
         rows(url, NOT_KILLING)

@@ -108,7 +108,7 @@ async def test_a_message_nacked_max_plus_one_times_is_a_dead_letter_and_then_ack
 
 
 @pytest.mark.row("I16")
-async def test_with_gos_dead_letter_rule_the_application_sees_max_deliveries(still: BrokerRun) -> None:
+async def test_with_the_go_dead_letter_rule_the_application_sees_max_deliveries(still: BrokerRun) -> None:
     await publish(still, "bad")
     peer = await JsonPeer.open(still, f"{SHARED}&maxRedeliverCount=2&deadLetterRule=go")
     pushes = await nack_through(still, peer, 2)

@@ -46,7 +46,7 @@ def test_percentiles_of_an_empty_list_are_refused() -> None:
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=300), st.floats(0.1, 100))
-def test_a_percentile_is_the_smallest_value_that_its_share_does_not_exceed(
+def test_a_percentile_is_the_smallest_value_with_that_share_at_or_below_it(
     values: list[float], percent: float
 ) -> None:
     found = percentile(values, percent)

@@ -25,7 +25,7 @@ from broker.storage.away import is_away
         errors.IoError(),
     ],
 )
-def test_an_error_of_an_unavailable_database_is_waited_for(error: psycopg.Error) -> None:
+def test_the_database_is_away_after_an_error_that_says_it_is_unavailable(error: psycopg.Error) -> None:
     assert is_away(error)
 
 
@@ -43,5 +43,5 @@ def test_an_error_of_an_unavailable_database_is_waited_for(error: psycopg.Error)
         ValueError("not of the database"),
     ],
 )
-def test_an_error_of_the_statement_is_answered(error: Exception) -> None:
+def test_the_database_is_not_away_after_an_error_of_the_statement(error: Exception) -> None:
     assert not is_away(error)

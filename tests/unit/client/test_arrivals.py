@@ -9,7 +9,7 @@ import pytest
 from vela.aio.deliveries.arrivals import Arrivals
 
 
-async def test_an_arrival_in_the_moment_of_the_time_limit_is_no_error() -> None:
+async def test_an_arrival_at_the_moment_of_the_time_limit_is_no_error() -> None:
     arrivals = Arrivals()
     waiting = asyncio.create_task(arrivals.next(0))
     await asyncio.sleep(0)

@@ -60,7 +60,7 @@ async def test_all_chunks_of_a_message_come_again_as_often_as_its_letter_fails()
         assert owner.said() == [("again", 1, 2, 3)]
 
 
-async def test_with_gos_dead_letter_rule_the_application_sees_one_delivery_fewer() -> None:
+async def test_with_the_go_dead_letter_rule_the_application_sees_one_delivery_fewer() -> None:
     owner = Consumer(FakeBox(DeadLetterPolicy(max_redeliver_count=2, rule=DeadLetterRule.GO)))
     assert len(owner.receive(message(1, redeliveries=1))) == 1
     assert owner.receive(message(2, redeliveries=2)) == []

@@ -40,7 +40,7 @@ from vela.wire.entry import decode_messages, parse_header
 IDENTITY = ProducerIdentity(name="p", max_message_bytes=100_000)
 REFUSED = NotAllowedError("by the model")
 NO_ROOM = ProducerBlockedQuotaExceededException("by the model")
-# The errors of messages that are never sent, whatever waits before them.
+# A message with one of these errors is never sent, and gets it at once, whatever waits before it.
 AT_ONCE = (ProducerQueueIsFull, MessageTooBig)
 PERHAPS_STORED = (Timeout, ProducerBlockedQuotaExceededException)
 SEND_TIMEOUT_MS = 1000

@@ -52,7 +52,7 @@ def test_a_broken_mail_server_is_named_without_its_password() -> None:
 @pytest.mark.parametrize(
     ("value", "port"), [("", 8000), ("1", 1), ("65535", 65535), ("0", None), ("65536", None), ("x", None)]
 )
-def test_a_port_out_of_range_is_refused(value: str, port: int | None) -> None:
+def test_a_port_is_a_number_from_1_to_65535_or_the_default(value: str, port: int | None) -> None:
     environment = {"VELA_CONSOLE_PORT": value}
     if port is not None:
         assert ProjectSettings.from_environment(environment).console_port == port

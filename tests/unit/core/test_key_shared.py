@@ -227,7 +227,7 @@ def test_overlapping_ranges_and_other_modes_are_refused() -> None:
     assert len(dispatcher.consumers) == len(strict.consumers) == 1
 
 
-def test_with_the_flag_a_moved_key_does_not_wait() -> None:
+def test_a_moved_key_goes_to_its_new_owner_at_once_if_order_does_not_matter() -> None:
     policy = KeySharedPolicy(allow_out_of_order=True)
     dispatcher = KeySharedDispatcher(policy=policy)
     first = DispatchConsumer(key=1, name="c1", key_shared=policy)

@@ -33,7 +33,7 @@ def test_bcrypt_counts_in_the_variants_that_tools_write(kind: str) -> None:
     assert not fits(b"Secret", user)
 
 
-def test_a_password_that_its_hash_would_cut_fits_nothing() -> None:
+def test_a_password_that_the_hash_would_cut_does_not_fit() -> None:
     long = b"p" * 72
     bcrypted = read_passwords(f"app:{bcrypt.hashpw(long, bcrypt.gensalt(4)).decode()}")["app"]
     assert fits(long, bcrypted)

@@ -48,7 +48,7 @@ def test_vela_accepts_every_command_line_of_the_docs(line: str) -> None:
     parse(cli, ["1" if word in ("ACT", "N") else word for word in shlex.split(line)[1:]])
 
 
-def test_manage_py_has_the_command() -> None:
+def test_manage_py_has_every_command_of_the_docs() -> None:
     known = get_commands()
     assert {
         (path.name, name)

@@ -87,7 +87,7 @@ def test_a_setting_that_has_a_default_is_documented_with_it() -> None:
             assert variable.name in plain, variable.name
 
 
-def test_ms_and_bytes_and_seconds_are_named_as_such() -> None:
+def test_a_name_that_ends_with_a_unit_is_documented_with_that_unit() -> None:
     units = {"_MS": "ms", "_S": "s", "_BYTES": "bytes", "_PORT": "TCP port", "_ENTRIES": "entries"}
     for name, cells in documented().items():
         for ending, unit in units.items():

@@ -261,7 +261,8 @@ class FakeConsumer:
         if validation_error is not None:
             self.validation_errors.append(validation_error)
         for position, remaining in acks:
-            if position.entry_id >= len(subscription.topic.entries):
+            topic = subscription.topic
+            if position.ledger_id != topic.ledger_id or position.entry_id >= len(topic.entries):
                 error = InvalidAck(f"{position.ledger_id}:{position.entry_id} is not stored")
                 continue
             if cumulative:

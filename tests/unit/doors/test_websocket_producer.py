@@ -231,11 +231,21 @@ async def test_a_slow_send_times_out_once_and_its_receipt_is_then_dropped(broker
     assert peer.heard() == []
 
 
-async def test_the_first_sequence_id_is_the_clients_or_follows_the_brokers(broker: FakeBroker) -> None:
-    peer = await connect(broker, "?initialSequenceId=41").opened()
-    await peer.tell(message("a"))
-    (entry,) = broker.topic("orders").entries
-    assert parse_header(entry.data).sequence_id == 42
+async def test_the_first_sequence_id_follows_the_clients_or_else_the_brokers(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_producer = broker.open_producer
+
+    async def open_known(*given: Any) -> FakeProducer:
+        producer = await open_producer(*given)
+        producer.last_sequence_id = 6
+        return producer
+
+    monkeypatch.setattr(broker, "open_producer", open_known)
+    for query in ("?initialSequenceId=41", ""):
+        peer = await connect(broker, query).opened()
+        await peer.tell(message("a"))
+    assert [parse_header(each.data).sequence_id for each in broker.topic("orders").entries] == [42, 7]
 
 
 async def test_a_producer_that_the_broker_closes_closes_the_socket(broker: FakeBroker) -> None:

@@ -19,7 +19,7 @@ assert all(sys.modules[name].__file__.startswith(sys.argv[1]) for name in ("pipe
 """
 
 
-def test_source_and_sink_can_be_imported_from_it_alone(tmp_path: Path) -> None:
+def test_source_and_sink_can_be_imported_from_the_archive_alone(tmp_path: Path) -> None:
     archive = tmp_path / "code.zip"
     write_code_archive(archive)
     assert archive.stat().st_size < 2 << 20

@@ -111,7 +111,7 @@ def test_messages_asked_for_again_during_a_move_that_is_taken_back_are_delivered
     assert machine.sent[1] == positions * 2
 
 
-def test_the_cursor_of_a_reader_is_forgotten_with_its_last_consumer_unless_that_seeks() -> None:
+def test_the_cursor_of_a_reader_is_forgotten_with_its_last_consumer_unless_the_consumer_seeks() -> None:
     for move in (None, "trim", "seek"):
         machine = Machine(EXCLUSIVE, is_durable=False)
         member, _ = machine.attach(1)

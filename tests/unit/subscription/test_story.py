@@ -324,7 +324,7 @@ def test_a_failover_switch_returns_what_the_other_consumer_has() -> None:
     ]
 
 
-def test_everybody_leaves_before_a_failover_switch() -> None:
+def test_no_switch_is_recorded_if_everybody_leaves_before_it() -> None:
     machine = Machine(FAILOVER)
     machine.story.use_policy(DeliveryStoryMode.REDELIVERED, KEEP_MS)
     members = [machine.attach(1, permits=10)[0]]

@@ -1,4 +1,4 @@
-"""The slider for a number of consumers in a real Chromium: by keyboard, and after its block was refreshed."""
+"""The slider that estimates the time left with another number of consumers, in a real Chromium."""
 
 from __future__ import annotations
 

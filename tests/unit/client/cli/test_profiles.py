@@ -18,7 +18,7 @@ LIST = "topics list"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where vela looks for its file. No user is set."""
+    """The folder in which vela looks for its file of profiles. No user is set."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     for name in ("VELA_USER", "VELA_TOKEN", "VELA_TOKEN_FILE", "VELA_PROFILE"):
         monkeypatch.delenv(name, raising=False)

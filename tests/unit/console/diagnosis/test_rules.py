@@ -476,13 +476,13 @@ def test_a_consumer_that_stands_by_does_not_halve_the_pace_of_the_active_one() -
     assert evidence(found)["acked by each consumer"] == HEALTHY.subscription.message_rate_acked
 
 
-def test_a_limit_that_leaves_another_consumer_free_only_slows() -> None:
+def test_a_limit_that_leaves_another_consumer_free_only_slows_the_subscription() -> None:
     blocked = a_consumer(is_blocked=True, unacked_messages=50_000)
     assert found_by("consumer_limit", consumers=(blocked,)).severity is Severity.STOPPED
     assert found_by("consumer_limit", consumers=(blocked, a_consumer(2))).severity is Severity.SLOW
 
 
-def test_a_wait_in_the_database_that_lets_acks_through_only_slows() -> None:
+def test_a_wait_in_the_database_that_lets_acks_through_only_slows_the_subscription() -> None:
     waiting: Changes = {"database__waiting_statements": 2, "database__longest_wait_s": 6.0}
     assert found_by("database_blocked", **waiting).severity is Severity.SLOW
     assert found_by("database_blocked", **waiting, **NOTHING_ACKED).severity is Severity.STOPPED
@@ -510,13 +510,13 @@ def test_the_state_says_whether_the_backlog_drains(state: str, words: str) -> No
     assert "time left" not in evidence(found)
 
 
-def test_the_time_left_is_the_brokers() -> None:
+def test_the_time_left_is_the_brokers_estimate() -> None:
     """The page shows the broker's estimate above the findings, and the two must agree."""
     found = found_by("draining", subscription__state="draining", subscription__drain_s=250)
     assert evidence(found)["time left"] == 250
 
 
-def test_letters_without_a_subscription_are_not_said_to_be_none_that_wait() -> None:
+def test_without_a_subscription_the_number_of_waiting_letters_is_not_shown() -> None:
     letters = DeadLetters(topic="d", messages=7, subscriptions=1, consumers=0, backlog_messages=5)
     for given, labels in (
         (LETTERS, ["dead-letter topic", "messages so far"]),

@@ -10,7 +10,7 @@ from broker.doors.websocket.json.errors import CloseCode, InvalidCommand
 from broker.doors.websocket.json.window import DeliveryWindow
 
 
-def test_push_window_stops_after_w_messages_and_each_ack_frees_one() -> None:
+def test_a_push_window_stops_when_it_is_full_and_each_ack_frees_one_place() -> None:
     window = DeliveryWindow.push(2)
     assert window.room == 2
     window.pushed(2)
@@ -64,7 +64,7 @@ def test_pull_mode_refuses_permits_that_are_not_positive(messages: int) -> None:
 
 
 @given(window=st.integers(1, 1000), steps=st.lists(st.tuples(st.booleans(), st.integers(1, 50))))
-def test_outstanding_never_exceeds_the_window_when_room_is_respected(
+def test_the_room_is_what_unacked_messages_leave_of_the_window(
     window: int, steps: list[tuple[bool, int]]
 ) -> None:
     flow, out = DeliveryWindow.push(window), 0
