@@ -124,6 +124,21 @@ def test_the_page_of_a_message_reads_the_file(operator: Client, mixed: Written, 
     assert without_clock(text_of(operator.get(page))) == before
 
 
+def test_the_page_of_a_topic_says_which_ledgers_are_offloaded(
+    operator: Client, mixed: Written, files_url: str
+) -> None:
+    offload(mixed.ledgers[1], files_url)
+    page = operator.get(PAGE).content.decode()
+    rows = re.findall(r"mono\">(\d+)</th>\s*<td>\s*(\w+)\s*</td>", page)
+    states = {int(ledger_id): state for ledger_id, state in rows}
+    assert states == {
+        mixed.ledgers[0].pk: "sealed",
+        mixed.ledgers[1].pk: "offloaded",
+        mixed.ledgers[2].pk: "sealed",
+        mixed.ledgers[3].pk: "open",
+    }
+
+
 def test_a_subscription_shows_its_next_messages_and_their_age(
     operator: Client, shop: Shop, files_url: str
 ) -> None:
