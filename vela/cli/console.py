@@ -65,6 +65,7 @@ class ConsoleApi:
         address, self._shown_url = _address(asked.console_url)
         authorization = _token_header(asked)
         self._who = f"user {asked.user!r}" if asked.user else "the token" if authorization else ""
+        self._keeps_token = not (asked.user or asked.for_console)
         self._client = httpx.Client(
             base_url=f"{asked.console_url.rstrip('/')}/api/v1/",
             auth=(asked.user, asked.password) if asked.user else None,
@@ -220,6 +221,8 @@ class ConsoleApi:
         if status == 401:
             who = f"{self._who} was refused: " if self._who else ""
             text = f"{who}set VELA_USER and VELA_PASSWORD to a user of the console at {self._shown_url}"
+            if self._keeps_token:
+                text += "; your token was not sent there: put this address and its token into one profile"
         elif status == 403:
             text = f"{self._who} may not do this: {text}"
         more = {"act": body["act"]} if "act" in body else {}

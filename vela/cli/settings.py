@@ -135,14 +135,14 @@ class _Source:
 
 
 def _is_for(credentials: _Source | None, address: _Source | None) -> bool:
-    """Return whether credentials may go to an address. None stands for a default, which takes any credentials.
+    """Return whether credentials may go to an address. `address` is None for the default address, on this machine.
 
     Credentials from the environment never go to an address from a profile. Credentials from a profile with addresses go
     to these addresses, and to an address on the command line if the user chose the profile for this command.
     """
-    if credentials is None or address is None or credentials in (address, _TYPED):
+    if credentials is None or credentials in (address, _TYPED):
         return True
-    if address.is_profile:
+    if address is not None and address.is_profile:
         return False
     if not (credentials.is_profile and credentials.names_address):
         return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.unit.client.cli.conftest import Vela
@@ -149,10 +150,12 @@ def test_without_a_user_the_console_gets_the_token(vela: Vela, console: FakeCons
         ("--profile shop", 'console_url = "https://shop:2"', {"VELA_TOKEN": "e"}, True, False),
         ("--profile shop --token t", 'url = "wss://shop:1"', {}, True, True),
         ("", 'url = "wss://shop:1"', {"VELA_TOKEN": "e"}, False, True),
-        ("", 'url = "wss://shop:1"\ntoken_file = "/t"', {"VELA_URL": "ws://e:1"}, False, True),
-        ("--url ws://typed:1", 'url = "wss://shop:1"\ntoken_file = "/t"', {}, False, True),
+        ("", 'url = "wss://shop:1"\ntoken_file = "/t"', {"VELA_URL": "ws://e:1"}, False, False),
+        ("--profile shop", 'url = "wss://shop:1"\ntoken_file = "/t"', {}, True, False),
+        ("--profile shop", 'console_url = "https://shop:2"\ntoken_file = "/t"', {}, False, True),
+        ("--url ws://typed:1", 'url = "wss://shop:1"\ntoken_file = "/t"', {}, False, False),
         ("--url ws://typed:1", 'token_file = "/t"', {}, True, True),
-        ("--profile shop --url ws://typed:1", 'url = "wss://shop:1"\ntoken_file = "/t"', {}, True, True),
+        ("--profile shop --url ws://typed:1", 'url = "wss://shop:1"\ntoken_file = "/t"', {}, True, False),
         ("--url ws://typed:1", "", {"VELA_TOKEN": "e", "VELA_CONSOLE_URL": "http://e:2"}, True, True),
     ],
 )
@@ -187,6 +190,19 @@ def test_the_console_of_a_profile_gets_no_secret_of_the_environment(
     monkeypatch.setenv("VELA_PASSWORD", "secret")
     vela(f"--profile shop {LIST}")
     assert "authorization" not in console.asked[-1].headers
+
+
+def test_the_default_console_does_not_get_the_token_of_a_profile_for_another_server(
+    vela: Vela, console: FakeConsole, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VELA_CONSOLE_URL", raising=False)
+    path = folder / "shop.token"
+    path.write_text("abc\n", encoding="utf-8")
+    write(folder, f'[shop]\nurl = "wss://shop:1"\ntoken_file = "{path}"\n')
+    console.answers["GET topics"] = httpx.Response(401, json={"detail": "log in", "code": "NotLoggedIn"})
+    done = vela(f"--profile shop {LIST}")
+    assert "authorization" not in console.asked[-1].headers
+    assert "put this address and its token into one profile" in done.stderr
 
 
 def test_a_token_file_that_cannot_be_read_is_named(vela: Vela, console: FakeConsole, folder: Path) -> None:
