@@ -7,6 +7,7 @@ import hashlib
 import secrets
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from broker.access.watched_file import WatchedFile
@@ -93,8 +94,7 @@ class Passwords:
         users = self._file.value
         user = name.decode("utf-8", "replace")
         stored = users.get(user)
-        # Checking an unknown user takes as long as checking a known one, so that nobody can find out which names exist.
-        compared = stored or next(iter(users.values()))
+        compared = stored or self._compared_to(name, users)
         check = asyncio.get_running_loop().run_in_executor(self._thread, fits, password, compared)
         self._checks[digest] = check
         self._hosts[host] += 1
@@ -115,6 +115,14 @@ class Passwords:
 
         check.add_done_callback(done)
         return check
+
+    def _compared_to(self, unknown: bytes, users: Mapping[str, StoredPassword]) -> StoredPassword:
+        """Return the hash that is checked for an unknown user, so that the time does not tell which names exist.
+
+        Hashes may differ in cost, so each unknown name always gets the same one of the file's hashes.
+        """
+        number = int.from_bytes(self._digest(unknown)) % len(users)
+        return next(islice(users.values(), number, None))
 
     def _digest(self, data: bytes) -> bytes:
         return hashlib.blake2b(data, key=self._key, digest_size=16).digest()

@@ -27,8 +27,10 @@ class SlowHash:
         self.go_on = threading.Event()
         self.go_on.set()
         self.threads: list[str] = []
+        self.hashes: list[str] = []
 
     def __call__(self, password: bytes, stored: StoredPassword) -> bool:
+        self.hashes.append(stored.hash)
         self.threads.append(threading.current_thread().name)
         assert self.go_on.wait(10)
         return fits(password, stored)
@@ -68,6 +70,20 @@ async def test_a_password_is_checked_once_in_another_thread_and_then_known(
     assert passwords.known(b"app:secret") == found[0]
     assert len(hashing.threads) == 1
     assert hashing.threads[0].startswith("passwords")
+
+
+async def test_unknown_users_take_as_long_as_users_with_any_of_the_hashes(
+    passwords: Passwords, path: Path, hashing: SlowHash
+) -> None:
+    write(path, SECRET + OTHER.replace("app", "second"))
+    passwords.refresh()
+    for attempt in (b"a", b"b"):
+        for number in range(32):
+            with pytest.raises(AuthenticationFailed):
+                await passwords.check(b"nobody%d:%s" % (number, attempt), "1.2.3.4")
+    first, again = hashing.hashes[:32], hashing.hashes[32:]
+    assert len(set(first)) == 2
+    assert first == again
 
 
 @pytest.mark.parametrize("wrong", [b"app:wrong", b"nobody:secret", b"app", b"", b":", b"app:secret:"])
