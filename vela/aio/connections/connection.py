@@ -280,7 +280,7 @@ class Connection:
         return request
 
     def on_bytes(self, data: bytes) -> None:
-        """See `ByteReceiver`."""
+        """Process data from the broker."""
         if self._error is not None:
             return
         self._last_heard = self._loop.time()
@@ -362,15 +362,15 @@ class Connection:
         return refusal.request_id == commands.NO_REQUEST or not self._connected.done()
 
     def on_reached(self) -> None:
-        """See `ByteReceiver`."""
+        """Note that a server has accepted the connection."""
         self._first_words.is_reached = True
 
     def on_answered(self) -> None:
-        """See `ByteReceiver`."""
+        """Note that the server has sent something."""
         self._first_words.is_answered = True
 
     def on_lost(self, error: Exception | None) -> None:
-        """See `ByteReceiver`."""
+        """End the connection, because the transport is closed."""
         self._set_lost()
         reason = "the broker closed it" if error is None else str(error) or repr(error)
         kind: type[VelaError] = ReadError

@@ -64,12 +64,11 @@ class ZeroQueueConsumer(TopicConsumer):
         raise InvalidConfiguration("a consumer without a queue cannot receive in batches: call receive()")
 
     def pause_message_listener(self) -> None:
-        """See `Consumer.pause_message_listener`."""
         super().pause_message_listener()
         self._is_listener_paused = True
 
     def resume_message_listener(self) -> None:
-        """See `Consumer.resume_message_listener`. Call it on the event loop only."""
+        """Call the listener again. Use this on the event loop only."""
         self._is_listener_paused = False
         super().resume_message_listener()
         self.flow.ran_dry()

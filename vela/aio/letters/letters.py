@@ -116,7 +116,6 @@ class Letters:
         return True
 
     def still_due(self, positions: Sequence[Position], *, is_timeout: bool) -> Sequence[Position]:
-        """See `RedeliveryFilter`."""
         if not self._kept and not self._busy:
             return positions
         wanted: list[Position] = []
@@ -165,19 +164,17 @@ class Letters:
         return (message.entry.ledger_id, message.entry.entry_id) in self._kept
 
     def settled(self, position: Position) -> None:
-        """See `RedeliveryFilter`."""
         self._kept.pop(position, None)
         self._failed.discard(position)
         if busy := self._busy.get(position):
             busy.wanted_by_timeout, busy.is_over = None, True
 
     def settled_through(self, position: Position) -> None:
-        """See `RedeliveryFilter`."""
         for known in [known for known in {*self._kept, *self._busy, *self._failed} if known <= position]:
             self.settled(known)
 
     def forget(self) -> None:
-        """See `RedeliveryFilter`. Continues to write letters that are under way."""
+        """Forget all entries. Letters that are under way are still written."""
         self._kept.clear()
         self._failed.clear()
         for busy in self._busy.values():
@@ -186,7 +183,7 @@ class Letters:
     async def reconsume_later(
         self, message: Message, delay: timedelta | int, properties: Mapping[str, str] | None
     ) -> None:
-        """See `Consumer.reconsume_later`."""
+        """Put a message off, as `Consumer.reconsume_later` explains."""
         if self._box.retry_topic is None:
             raise InvalidConfiguration("reconsume_later needs a consumer created with retry_enable=True")
         if self._is_closed:

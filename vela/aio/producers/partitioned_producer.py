@@ -127,7 +127,6 @@ class PartitionedProducer(Producer):
         self._to_partition(Outgoing(payload), future)
 
     def send_outgoing(self, message: Outgoing, future: SendFuture) -> None:
-        """See `Producer`."""
         self._to_partition(message, future)
 
     def _to_partition(self, message: Outgoing, future: SendFuture) -> None:
@@ -149,14 +148,12 @@ class PartitionedProducer(Producer):
     # --- flushing and closing
 
     async def flush(self) -> None:
-        """See `Producer`."""
         flushing = [each.flush() for each in self._producers if each is not None]
         for outcome in await asyncio.gather(*flushing, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
 
     async def close(self) -> None:
-        """See `Producer`."""
         if self._closing is None:
             require_loop(self._loop)
             self._closing = self._loop.create_task(self._close())
