@@ -48,9 +48,8 @@ OpenTransport = Callable[["Connection"], Awaitable[ByteTransport]]
 class Connection:
     """A connection to a broker, which the pool opens. Consumers, producers and requests share it.
 
-    `consumers` and `producers` map ids to sinks. Add a sink before you send the command that makes the broker answer,
-    and remove it when the consumer or producer is closed. A lost connection stays lost: writes do nothing, and requests
-    raise.
+    `consumers` and `producers` map ids to sinks. Add a sink before you send SUBSCRIBE or PRODUCER, and remove it when
+    the consumer or producer is closed. A lost connection stays lost: writes do nothing, and requests raise.
     """
 
     def __init__(self, name: str, *, client_version: str, authentication: Authentication) -> None:

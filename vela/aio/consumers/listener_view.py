@@ -76,7 +76,7 @@ class ListenerView:
         self._calls.post(self._consumer.resume_message_listener)
 
     def seek(self, position: MessageId | int) -> None:
-        """Move the whole subscription to a message or a time, and wait until the consumer has subscribed again there."""
+        """Move the whole subscription to a message or a time. Returns when the consumer has subscribed again there."""
         self._wait(self._consumer.seek(position))
 
     def unsubscribe(self) -> None:

@@ -184,7 +184,8 @@ class MultiTopicsConsumer(Consumer):
         return any(each.flow.is_spent and each.is_connected() for each in self._topics.consumers)
 
     def _ran_dry(self) -> None:
-        if self._options.auto_scaled_receiver_queue_size_enabled:  # there may be thousands of topics
+        # Without this option, do not loop over the topics in vain: there may be thousands.
+        if self._options.auto_scaled_receiver_queue_size_enabled:
             for consumer in self._topics.consumers:
                 consumer.flow.ran_dry()
 

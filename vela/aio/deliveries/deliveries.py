@@ -228,7 +228,8 @@ class Deliveries:
         self.arrivals.reset()
         dropped = len(self._drop())
         if self._link.connection is not None and self.generation == generation:
-            # The broker did not close this consumer, for example because it is inactive on Failover.
+            # The broker did not close this consumer, for example because it is inactive on Failover. So the consumer
+            # does not subscribe again, and must restore the permits of the dropped messages.
             self.flow.give_back(dropped)
         self.acks.sought()
 

@@ -213,8 +213,8 @@ class Intake:
         settled = damage.reason is not ValidationError.DECRYPTION_ERROR and _settles_discards(connection)
         charged = 1 if settled else damage.charged
         bodies = damage.messages
-        # End the batch with its last readable message, so that the ack side forgets the batch when that message is
-        # acked.
+        # The batch ends with its last readable message, so that the ack side forgets the batch when all readable
+        # messages are acked.
         batch_size = bodies[-1].batch_index + 1 if bodies else 0
         if bodies:
             owner.acks.delivered(reply.ledger_id, reply.entry_id, batch_size, _bits(bodies))

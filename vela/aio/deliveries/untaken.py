@@ -16,7 +16,7 @@ __all__ = ["Untaken"]
 
 
 class Untaken:
-    """The consumer's part of a queue, which it may share with others. During a seek, the messages are held back here.
+    """One consumer's messages in a queue that other consumers may share. During a seek, they are held back here.
 
     A seek that succeeds drops them, because they are from before it. If the seek fails, they go back into the queue.
     """

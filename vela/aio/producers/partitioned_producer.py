@@ -34,10 +34,10 @@ logger = logging.getLogger(__name__)
 class PartitionedProducer(Producer):
     """A producer of a partitioned topic. Messages are in order within a partition.
 
-    So messages of one key are in order while the number of partitions stays the same. The producer looks for new
-    partitions every `partitions_update_interval_s`, and uses them when their producers are open. With
-    `lazy_start_partitioned_producers` (Shared access only) it opens a partition's producer for its first message. If
-    that fails, the waiting messages fail, and the next message tries again.
+    Messages of one key go to one partition, so they are in order while the number of partitions stays the same. The
+    producer looks for new partitions every `partitions_update_interval_s`, and uses them when their producers are open.
+    With `lazy_start_partitioned_producers` (Shared access only) it opens a partition's producer for its first message.
+    If that fails, the waiting messages fail, and the next message tries again.
     """
 
     def __init__(self, client: ClientPorts, topic: str, options: ProducerOptions, partitions: int) -> None:
