@@ -58,7 +58,7 @@ class AckSide(AckSender):
         except ValueError as error:
             raise InvalidConfiguration(str(error)) from None
         self._earlier_chunks: dict[Position, list[Position]] = {}
-        """Last chunk → earlier chunks of a message with a timer or a letter. Timers and letters know only the last one."""
+        """Last chunk → earlier chunks of a message with a timer or a letter, because these know only the last chunk."""
         self._nack_timer: Timer | None = None
         self._nack_due_ms = 0  # when `_nack_timer` runs
         self._unacked_timer: Timer | None = None
