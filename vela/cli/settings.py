@@ -92,7 +92,7 @@ class Settings:
 def settings() -> Settings:
     """Return the settings of the current command. Raises the errors of `settings_of`.
 
-    They are read when a command needs them, so that `vela profile` can replace a profile that cannot be read.
+    The settings are read when a command needs them, so that `vela profile` can replace a profile that cannot be read.
     """
     root = click.get_current_context().find_root()
     if root.obj is None:

@@ -261,7 +261,7 @@ class MultiTopicsConsumer(Consumer):
         """Delete the subscription on every topic, even if that fails on one. If none fails, close. See `Consumer`."""
         if self._state.is_over:
             raise AlreadyClosed(f"{self} is closed")
-        # After an error, those that have unsubscribed are closed; repeating the call unsubscribes the others.
+        # After an error, the consumers that have unsubscribed are closed. Repeating the call unsubscribes the others.
         remaining = [each for each in self._topics.remaining if not each.state.is_over]
         await every(consumer.unsubscribe(force) for consumer in remaining)
         await self.close()
