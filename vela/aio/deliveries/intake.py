@@ -45,7 +45,8 @@ logger = logging.getLogger(__name__)
 _SETTLES_DISCARDS: Final = "Vela"
 """Version prefix of brokers that restore all permits of a discarded batch except one.
 
-They do so because most clients grant one permit for a discarded batch, however many permits it cost.
+They do so because most clients grant one permit for a discarded batch, however many permits it cost. For an entry that
+cannot be decrypted, these clients grant all permits, so the brokers restore none.
 """
 _MAX_JOINED_BYTES: Final = 512 * 1024 * 1024  # limit for a chunked message after decompression
 

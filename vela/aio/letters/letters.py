@@ -100,6 +100,7 @@ class Letters:
         return shown
 
     def _is_shown(self, entry: ReceivedEntry, messages: list[Message]) -> bool:
+        """Return whether to show the messages of an entry. If not, begin to make them dead letters."""
         policy, count = self._box.policy, entry.redelivery_count
         position = (entry.ledger_id, entry.entry_id)
         if policy.bypasses(count):
@@ -141,6 +142,7 @@ class Letters:
         return self._box.policy.ends(messages[0].entry.redelivery_count)
 
     def _write_shown(self, positions: Sequence[Position]) -> None:
+        """Begin to write letters for the messages of these entries that the application has taken and not acked."""
         waiting: dict[Position, int] = {}
         for each in self._owner.waiting(positions):
             position = (each.entry.ledger_id, each.entry.entry_id)
@@ -212,6 +214,7 @@ class Letters:
     def _start(
         self, messages: list[Message], write: Callable[[Message], Awaitable[None]], *, shown: bool
     ) -> asyncio.Task[None]:
+        """Begin to write letters for messages of one entry. At the end, restore their permits if they are not `shown`."""
         entry = messages[0].entry
         position = (entry.ledger_id, entry.entry_id)
         busy = self._busy.setdefault(position, _Busy())
@@ -282,7 +285,7 @@ class Letters:
             exc_info=None if known else error,
         )
         if busy.is_over and busy.wanted_by_timeout is None:
-            return
+            return  # the entry was acked meanwhile, or the broker delivers it again anyway
         busy.wanted_by_timeout = None
         self._failed.add(position)
         self._timers.call_later(delay_ms, lambda: self._try_again(position))
