@@ -534,8 +534,8 @@ class Client:
     async def close(self) -> None:
         """Close all producers, consumers and connections. After that, all calls raise AlreadyClosed.
 
-        Safe to repeat. If one of them fails to close, the client logs the error and closes the others. Raises
-        InvalidConfiguration on another event loop.
+        Safe to repeat. If a producer or consumer fails to close, the client logs the error and closes the others.
+        Raises InvalidConfiguration on another event loop.
         """
         self._require_own_loop()
         self._is_closed = True
@@ -594,7 +594,7 @@ class Client:
         )
 
     async def get_or_create_schema(self, topic: str, schema: WireSchema) -> bytes:
-        """Return the version of a topic's schema, and store the schema if it is new. Raises IncompatibleSchema."""
+        """Return the version of `schema` on a topic, and store it if it is new. Raises IncompatibleSchema."""
         self.require_open()
         return await self._lookups.schema_version(full_name(topic), schema)
 

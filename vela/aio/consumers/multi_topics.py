@@ -267,7 +267,7 @@ class MultiTopicsConsumer(Consumer):
         await self.close()
 
     async def get_last_message_ids(self) -> list[MessageId]:
-        """Return the newest message of each topic or partition. Raises the errors of `get_last_message_id`."""
+        """Return the id of the newest message of each topic or partition. Raises what `get_last_message_id` raises."""
         self._check_usable()
         return list(await asyncio.gather(*(each.get_last_message_id() for each in self._topics.remaining)))
 

@@ -319,9 +319,9 @@ class TopicConsumer(Consumer):
         )
 
     async def last_message(self) -> replies.LastMessageId:
-        """Return the newest message and the mark-delete position. Raises the errors of `get_last_message_id`.
+        """Return the id of the newest message, and the mark-delete position.
 
-        If the connection is lost before the answer, it asks again.
+        If the connection is lost before the answer, asks again. Raises the errors of `get_last_message_id`.
         """
         deadline = self._deadline()
         while True:

@@ -37,7 +37,7 @@ class Untaken:
         return not self._released.is_set()
 
     def has_any(self) -> bool:
-        """Return whether the application can take a message, also one of another consumer with the same queue."""
+        """Return whether the queue has a message, even if it belongs to another consumer that shares the queue."""
         return bool(self._queue.messages)
 
     def put(self, messages: list[Message]) -> None:

@@ -214,7 +214,7 @@ class Letters:
     def _start(
         self, messages: list[Message], write: Callable[[Message], Awaitable[None]], *, shown: bool
     ) -> asyncio.Task[None]:
-        """Begin to write letters for messages of one entry. At the end, restore their permits if they are not `shown`."""
+        """Begin to write letters for an entry's messages. If these are not `shown`, restore their permits at the end."""
         entry = messages[0].entry
         position = (entry.ledger_id, entry.entry_id)
         busy = self._busy.setdefault(position, _Busy())
