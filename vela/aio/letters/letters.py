@@ -214,7 +214,7 @@ class Letters:
     def _start(
         self, messages: list[Message], write: Callable[[Message], Awaitable[None]], *, shown: bool
     ) -> asyncio.Task[None]:
-        """Begin to write letters for an entry's messages. If these are not `shown`, restore their permits at the end."""
+        """Begin to write letters for messages of an entry. At the end, restore permits unless they are `shown`."""
         entry = messages[0].entry
         position = (entry.ledger_id, entry.entry_id)
         busy = self._busy.setdefault(position, _Busy())
