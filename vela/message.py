@@ -92,7 +92,7 @@ class MessageId:
     """The position of a message: ledger, entry, and its index if the entry is a batch.
 
     Ids are ordered by ledger, entry, batch index and then partition. Equal ids identify the same message of a topic.
-    They are hashable, and nothing but their topic can be changed. A copied or pickled id keeps its topic, but not
+    Ids are hashable, and nothing but their topic can be changed. A copied or pickled id keeps its topic, but not
     `received()`. Comparing ids of different topics has no meaning.
     """
 

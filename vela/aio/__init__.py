@@ -31,7 +31,7 @@ __all__ = [
     "TableView",
 ]
 
-_LATER: Final = {  # importing httpx is slow, and most applications do not need it
+_LATER: Final = {  # imported when first used: importing httpx is slow, and most applications do not need it
     "FileOffsets": "vela.aio.pull.offsets",
     "MemoryOffsets": "vela.aio.pull.offsets",
     "OffsetStore": "vela.aio.pull.offsets",

@@ -117,12 +117,12 @@ class Client:
         keep_alive_interval_seconds: time between pings; after two intervals without any data the client reconnects.
         initial_backoff_ms, max_backoff_ms: the first and the longest pause between attempts to reconnect.
         stats_interval_in_seconds: how often each consumer and producer logs a line of statistics, 0 = never.
-        memory_limit_bytes: limit for the payloads that wait in all consumers' queues, 0 = no limit. At the limit,
-        consumers ask for no more messages, except for one at a time if their queue is empty. Messages that they have
-        asked for still arrive.
-        max_uncompressed_bytes: limit for the decompressed size of a message or batch. One above the limit is discarded
-        without being decompressed, with the reason UncompressedSizeCorruption. Vela's broker accepts none from
-        producers that is above the default.
+        memory_limit_bytes: limit for the payloads that wait in all consumers' queues, 0 = no limit. At the limit, a
+            consumer with an empty queue asks for one message at a time, and other consumers ask for none. Messages that
+            they have asked for earlier still arrive.
+        max_uncompressed_bytes: limit for the decompressed size of a message or batch. A larger one is discarded without
+            being decompressed, with the reason UncompressedSizeCorruption. Vela's broker never accepts one above the
+            default from a producer.
         """
         for name, time in {
             "operation_timeout_seconds": operation_timeout_seconds,
@@ -472,7 +472,7 @@ class Client:
         subscription_role_prefix: how the name of the reader's subscription begins.
         subscription_name: the whole name of the reader's subscription.
 
-        The other arguments, and the errors, are those of `subscribe`. Also raises TopicNotFound.
+        The other arguments, and the errors, are those of `subscribe`.
         """
         self.require_open()
         require_text("reader_name", reader_name)
@@ -534,8 +534,8 @@ class Client:
     async def close(self) -> None:
         """Close all producers, consumers and connections. After that, all calls raise AlreadyClosed.
 
-        Safe to repeat. If one of them fails to close, the client logs the error and closes the others. Raises
-        InvalidConfiguration on another event loop.
+        Safe to repeat. If a producer or consumer fails to close, the client logs the error and closes the others.
+        Raises InvalidConfiguration on another event loop.
         """
         self._require_own_loop()
         self._is_closed = True
@@ -594,7 +594,7 @@ class Client:
         )
 
     async def get_or_create_schema(self, topic: str, schema: WireSchema) -> bytes:
-        """Return the version of a topic's schema, and store the schema if it is new. Raises IncompatibleSchema."""
+        """Return the version of `schema` on a topic, and store it if it is new. Raises IncompatibleSchema."""
         self.require_open()
         return await self._lookups.schema_version(full_name(topic), schema)
 

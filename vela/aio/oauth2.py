@@ -36,9 +36,9 @@ class AuthenticationOauth2(Authentication):
 
     The argument is JSON, as in Apache's client. `private_key` is the path, or a `file:` or `data:` URL, of a JSON file
     with `client_id` and `client_secret`. You may also put `client_id` and `client_secret` into the argument instead of
-    `private_key`. Add `audience` and `scope` if the server needs them. The client keeps the token, and
-    gets a new one for its next connection or request once the token is about to expire or was refused, and when the
-    broker asks for one.
+    `private_key`. Add `audience` and `scope` if the server needs them. The client keeps the token. It gets a new one
+    when the broker asks for one, and for the next connection or request after the token was refused or is about to
+    expire.
     """
 
     method = "token"

@@ -29,16 +29,14 @@ class Timers(Protocol):
 
 
 class LoopTimers:
-    """The clock and timers of the running event loop."""
+    """The `Timers` of the running event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
 
     def now_ms(self) -> int:
-        """See `Timers`."""
         return int(self._loop.time() * 1000)
 
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
-        """See `Timers`."""
         require_loop(self._loop)
         return self._loop.call_later(delay_ms / 1000, callback)

@@ -217,11 +217,9 @@ class _Events:
         self._made = made
 
     def became_active(self, _: Any, partition: int) -> None:
-        """See `ConsumerEvents`."""
         self._events.became_active(self._made.result(), partition)
 
     def became_inactive(self, _: Any, partition: int) -> None:
-        """See `ConsumerEvents`."""
         self._events.became_inactive(self._made.result(), partition)
 
 

@@ -30,7 +30,7 @@ Acked = Message | MessageId | Sequence[Message | MessageId]
 class Consumer(Facade[AioConsumer]):
     """A consumer, created by `Client.subscribe`. Any number of threads may use it; each message goes to one of them.
 
-    If KeyboardInterrupt interrupts a call, no message is lost: the next call returns it.
+    If KeyboardInterrupt interrupts a call, its message is not lost: the next call returns that message.
     """
 
     def __init__(

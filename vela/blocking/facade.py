@@ -33,7 +33,7 @@ class Facade(Generic[A]):
 def waits(
     method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[Facade[A], P], R]:
-    """Return a method with the same name and arguments, which waits until the coroutine is done."""
+    """Return a method with the name and arguments of `method`, which waits until the coroutine of `method` is done."""
     name = method.__name__
 
     @functools.wraps(method)

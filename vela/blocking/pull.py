@@ -65,7 +65,7 @@ class PullConsumer(Facade[AioPullConsumer]):
                 ...
                 consumer.acknowledge(message)
 
-    If KeyboardInterrupt interrupts a call, no message is lost: the next call returns it.
+    If KeyboardInterrupt interrupts a call, its message is not lost: the next call returns that message.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ __all__ = ["TakenAhead"]
 
 
 class TakenAhead:
-    """Messages that were taken from the queue and not yet returned, in order. Any thread may use it.
+    """Messages that were taken from the queue and not yet returned, in order. Any thread may use this object.
 
     `next` skips messages that the broker delivers again: those of a lost connection and, on Exclusive and Failover,
     those from before a negative ack that requested everything again.

@@ -28,7 +28,8 @@ _ANSWER_S: Final = 30.0  # the analysis of a backlog is slow
 _PAGE: Final = 500
 _POLL_S = 0.3
 _ERASED: Final = "\r\x1b[K"  # returns to the start of the terminal's line, and erases it
-_TYPED: Final = "vela.password"  # key in the click context: one command may use several APIs
+# Key of the typed password in the click context, so that a command that opens several APIs asks for it once.
+_TYPED: Final = "vela.password"
 _NOT_THERE: Final = frozenset(("NothingToActOn", "SubscriptionNotFound", "TopicNotFound"))
 _LISTS: Final = {
     "topic": "topics list",

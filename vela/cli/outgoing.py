@@ -16,12 +16,13 @@ from vela.cli.pipes import TooMuch, lines_of, read_whole
 
 __all__ = ["Outgoing", "Source", "messages_of"]
 
-# Members that a JSON line may have. `_PASSED_OVER` has the members that only `vela consume --json` prints.
+# members of a JSON line that become part of the message
 _TAKEN: Final = frozenset(
     ("payload", "payload_base64", "key", "ordering_key", "properties", "event_ms", "deliver_at_ms")
 )
 MOST_BYTES: Final = 512 * 1024 * 1024  # limit for one message: a consumer decompresses no larger one
 _MOST_MS: Final = 2**63 - 1  # the largest time on the wire
+# members that `vela consume --json` also prints, and that this module ignores
 _PASSED_OVER: Final = frozenset(
     ("id", "topic", "publish_ms", "producer", "sequence_id", "redelivery_count", "size_bytes")
 )
@@ -29,7 +30,7 @@ _PASSED_OVER: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """One message. The command's options replace a value that is None."""
+    """One message. An option of the command replaces a value that is None, empty or 0."""
 
     payload: bytes
     read_bytes: int  # size in the source, for the progress bar

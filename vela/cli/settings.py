@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OAuth2", "Settings", "TlsFiles", "settings", "settings_of"]
 
-# A key file belongs to its issuer: if the issuer came from another source, the secret would go to the wrong server.
+# These options are taken together from one source. A key file belongs to its issuer: if the issuer came from another
+# source, the secret would go to the wrong server.
 _CREDENTIALS: Final = frozenset({"token", "token_file", *OAUTH2_NAMES})
 
 
@@ -81,7 +82,7 @@ class Settings:
     def uses_oauth2(self) -> bool:
         """Return whether to ask an OAuth 2.0 server for the token.
 
-        If no token is given, an audience or a scope alone is enough: the error then says what is missing.
+        If no token is given, an audience or a scope alone is enough, so that the error says what is missing.
         """
         if self.oauth2.issuer_url or self.oauth2.key_file:
             return True
@@ -91,7 +92,7 @@ class Settings:
 def settings() -> Settings:
     """Return the settings of the current command. Raises the errors of `settings_of`.
 
-    They are read when a command needs them, so that `vela profile` can replace a profile that cannot be read.
+    The settings are read when a command needs them, so that `vela profile` can replace a profile that cannot be read.
     """
     root = click.get_current_context().find_root()
     if root.obj is None:
@@ -131,14 +132,15 @@ class _Source:
     is_profile: bool = False
     # True for the command line, and for a profile that --profile or VELA_PROFILE chooses
     is_typed: bool = False
-    names_address: bool = False
+    names_address: bool = False  # True for a profile that has the address of the broker or of the console
 
 
 def _is_for(credentials: _Source | None, address: _Source | None) -> bool:
-    """Return whether credentials may go to an address. `address` is None for the default address, on this machine.
+    """Return whether credentials may go to an address. None: there are no credentials, or the address is the default.
 
-    Credentials from the environment never go to an address from a profile. Credentials from a profile with addresses go
-    to these addresses, and to an address on the command line if the user chose the profile for this command.
+    Credentials on the command line go to any address. Credentials from the environment never go to an address from a
+    profile. Credentials from a profile with addresses go to these addresses, and to an address on the command line if
+    the user chose the profile for this command.
     """
     if credentials is None or credentials in (address, _TYPED):
         return True

@@ -39,7 +39,7 @@ def require_callable(name: str, value: object) -> None:
 
 
 def is_coroutine_function(function: object) -> bool:
-    """Return whether a call returns a coroutine. This includes objects whose `__call__` is a coroutine function."""
+    """Return whether a call returns a coroutine: a call of a function, or of an object that has a `__call__`."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 

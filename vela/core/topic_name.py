@@ -24,7 +24,7 @@ def namespace_of(topic: str) -> str:
 
 
 def base_name(topic: str) -> str:
-    """Return the full name of a partition's topic, or of any other topic itself. Raises InvalidTopicName."""
+    """Return a topic's full name; for a partition, that of its partitioned topic. Raises InvalidTopicName."""
     return _parse(topic).base
 
 

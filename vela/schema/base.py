@@ -107,7 +107,7 @@ class Schema(ABC, Generic[T]):
         """Set the broker's definition of a version; None = the broker has none."""
 
     def written_with(self, topic: str, version: bytes) -> SchemaInfo:
-        """Return the description of the schema that wrote messages of this version, as far as it is known."""
+        """Return the schema that messages of this version were written with, or this schema if that is not known."""
         return self._schema_info
 
     def schema_info(self) -> SchemaInfo:

@@ -31,5 +31,5 @@ class JsonSchema(Schema[R]):
         """Decode a record. Raises ValueError if it is not a JSON object, and TypeError for wrong values of fields."""
         values: Any = json.loads(data)
         if not isinstance(values, dict):
-            raise ValueError(f"the payload is JSON, but {type(values).__name__} and not an object")
+            raise ValueError(f"the payload is JSON of the type {type(values).__name__}, not an object")
         return filled(self._record_type, values, avro=False)

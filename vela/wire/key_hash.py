@@ -18,12 +18,12 @@ def murmur3_32(data: bytes) -> int:
 
 
 def murmur3_string_hash(text: str) -> int:
-    """Return Murmur3 of the text in UTF-8, without its sign: a key's partition is chosen by it."""
+    """Return Murmur3 of the text in UTF-8, without its sign. It can choose the partition of a key."""
     return murmur3_32(text.encode()) & _INT_MAX
 
 
 def java_string_hash(text: str) -> int:
-    """Return Java's `String.hashCode()`, over UTF-16 units, without its sign: a key's partition is chosen by it."""
+    """Return Java's `String.hashCode()`, over UTF-16 units, without its sign. It can choose the partition of a key."""
     value = 0
     for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
         value = (31 * value + unit) & _MASK

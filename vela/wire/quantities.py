@@ -1,6 +1,6 @@
 """Lengths of time and sizes as people write them: `90s`, `1h30m`, `7 days`, `10GB`, `512 MiB`.
 
-This module reads back what it writes as the same number.
+A text that this module writes is read back as the same number.
 """
 
 from __future__ import annotations

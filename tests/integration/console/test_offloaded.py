@@ -128,7 +128,7 @@ def test_the_page_of_a_topic_says_which_ledgers_are_offloaded(
     operator: Client, mixed: Written, files_url: str
 ) -> None:
     offload(mixed.ledgers[1], files_url)
-    page = operator.get(PAGE).content.decode()
+    page = operator.get(f"{PAGE}?tab=ledgers").content.decode()
     rows = re.findall(r"mono\">(\d+)</th>\s*<td>\s*(\w+)\s*</td>", page)
     states = {int(ledger_id): state for ledger_id, state in rows}
     assert states == {

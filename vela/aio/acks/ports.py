@@ -19,7 +19,11 @@ class AckLink(Protocol):
         """Send a command. Never waits."""
 
     def ask(self, build: Callable[[int], bytes], *, timeout_s: float | None) -> asyncio.Future[Any]:
-        """Send a request at once. The future has the answer, or fails with a refusal, Timeout or a lost connection."""
+        """Send the request that `build` makes from a request id, without waiting.
+
+        The future has the answer. It fails with the broker's refusal, with Timeout, or with the error that ended the
+        connection.
+        """
 
 
 class AckOwner(Protocol):

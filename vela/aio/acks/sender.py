@@ -36,7 +36,7 @@ __all__ = ["DONE", "AckSender", "acked_id", "id_of", "no_message"]
 _CHUNK: Final = 1000
 
 
-_AFTER_ALL: Final = MessageId.latest.ledger_id()
+_AFTER_ALL: Final = MessageId.latest.ledger_id()  # no message is in this ledger
 
 
 class _Done:

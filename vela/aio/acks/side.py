@@ -58,7 +58,7 @@ class AckSide(AckSender):
         except ValueError as error:
             raise InvalidConfiguration(str(error)) from None
         self._earlier_chunks: dict[Position, list[Position]] = {}
-        """Last chunk → earlier chunks, if a message has a timer or a letter: those know only the last chunk."""
+        """Last chunk → earlier chunks of a message with a timer or a letter, because these know only the last chunk."""
         self._nack_timer: Timer | None = None
         self._nack_due_ms = 0  # when `_nack_timer` runs
         self._unacked_timer: Timer | None = None
@@ -85,7 +85,7 @@ class AckSide(AckSender):
         OperationNotSupported for an id that no message has.
         """
         self._require_open()
-        self._warns_of_timeouts = False
+        self._warns_of_timeouts = False  # the application already does what the warning advises
         found = acked_id(message)
         entry = message.entry if isinstance(message, Message) else found.received()
         position = (found.ledger_id(), found.entry_id())
@@ -112,7 +112,7 @@ class AckSide(AckSender):
 
         Entries that become dead or retry letters are not requested. If none is left, nothing is sent.
         """
-        for position in positions:  # a message that is taken later starts a new timeout
+        for position in positions:  # end their timers; taking the message again starts a new timeout
             if self._unacked is not None:
                 self._unacked.remove(position)
             self._nacks.remove(position)

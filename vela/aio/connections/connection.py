@@ -48,9 +48,8 @@ OpenTransport = Callable[["Connection"], Awaitable[ByteTransport]]
 class Connection:
     """A connection to a broker, which the pool opens. Consumers, producers and requests share it.
 
-    `consumers` and `producers` map ids to sinks. Add a sink before you send the command that makes the broker answer,
-    and remove it when the consumer or producer is closed. A lost connection stays lost: writes do nothing, and requests
-    raise.
+    `consumers` and `producers` map ids to sinks. Add a sink before you send SUBSCRIBE or PRODUCER, and remove it when
+    the consumer or producer is closed. A lost connection stays lost: writes do nothing, and requests raise.
     """
 
     def __init__(self, name: str, *, client_version: str, authentication: Authentication) -> None:
@@ -280,7 +279,7 @@ class Connection:
         return request
 
     def on_bytes(self, data: bytes) -> None:
-        """See `ByteReceiver`."""
+        """Process data from the broker."""
         if self._error is not None:
             return
         self._last_heard = self._loop.time()
@@ -362,15 +361,15 @@ class Connection:
         return refusal.request_id == commands.NO_REQUEST or not self._connected.done()
 
     def on_reached(self) -> None:
-        """See `ByteReceiver`."""
+        """Note that a server has accepted the connection."""
         self._first_words.is_reached = True
 
     def on_answered(self) -> None:
-        """See `ByteReceiver`."""
+        """Note that the server has sent something."""
         self._first_words.is_answered = True
 
     def on_lost(self, error: Exception | None) -> None:
-        """See `ByteReceiver`."""
+        """End the connection, because the transport is closed."""
         self._set_lost()
         reason = "the broker closed it" if error is None else str(error) or repr(error)
         kind: type[VelaError] = ReadError

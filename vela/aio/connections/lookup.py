@@ -80,8 +80,9 @@ class LookupService:
         found = None if url is None else parse_broker_url(url)
         if found is None or (found.tls is not address.tls and not answer.proxy_through_service_url):
             wanted = "an encrypted" if address.tls else "a plain"
+            named = " and ".join(filter(None, (answer.url, answer.url_tls))) or "none"
             raise errors.LookupError(
-                f"{address.url} does not name {wanted} address of the broker but {answer}"
+                f"{address.url} does not name {wanted} address of the broker; it names {named}"
             )
         if not answer.proxy_through_service_url:
             return Target(found)

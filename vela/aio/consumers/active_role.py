@@ -13,7 +13,7 @@ __all__ = ["ActiveRole"]
 
 
 class ActiveRole:
-    """Calls the application's listener after each change, one at a time, on a thread. An error is logged."""
+    """Calls the application's listener after each change, one at a time, on a thread. Its errors are logged."""
 
     def __init__(self, events: ConsumerEvents | None, name: str) -> None:
         self.is_active: bool | None = None

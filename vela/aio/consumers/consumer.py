@@ -161,7 +161,7 @@ class Consumer(ABC):
 
     @abstractmethod
     def _batch_policy(self) -> ConsumerBatchReceivePolicy:
-        """Return when a batch receive is complete."""
+        """Return the policy that decides when a batch receive is complete."""
 
     @abstractmethod
     def _is_full(self) -> bool:

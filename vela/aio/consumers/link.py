@@ -108,7 +108,7 @@ class ConsumerLink:
         )
 
     async def last_message(self, *, timeout_s: float) -> replies.LastMessageId:
-        """Return the newest message and the mark-delete position."""
+        """Return the id of the newest message, and the mark-delete position."""
         answer = await self.require().request(
             lambda request_id: commands.get_last_message_id(self.consumer_id, request_id=request_id),
             timeout_s=timeout_s,

@@ -21,7 +21,8 @@ T = TypeVar("T")
 class ListenerView:
     """A consumer for one listener's thread. Acknowledging returns at once; requests wait for the broker's answer.
 
-    Errors of acknowledging, such as an id that no message has, are only logged, because no call waits for them.
+    `Consumer` explains arguments and errors. Here, errors of acknowledging, such as an id that no message has, are only
+    logged, because no call waits for them.
     """
 
     def __init__(self, consumer: Consumer, calls: LoopCalls) -> None:
@@ -29,65 +30,65 @@ class ListenerView:
         self._calls = calls
 
     def topic(self) -> str:
-        """See `Consumer.topic`."""
+        """Return the full name of the topic."""
         return self._consumer.topic()
 
     def subscription_name(self) -> str:
-        """See `Consumer.subscription_name`."""
+        """Return the subscription's name."""
         return self._consumer.subscription_name()
 
     def consumer_name(self) -> str:
-        """See `Consumer.consumer_name`."""
+        """Return the consumer's name."""
         return self._consumer.consumer_name()
 
     def is_connected(self) -> bool:
-        """See `Consumer.is_connected`."""
+        """Return whether the consumer is subscribed now."""
         return self._consumer.is_connected()
 
     def acknowledge(self, message: Message | MessageId | Sequence[Message | MessageId]) -> None:
-        """See `Consumer.acknowledge`."""
+        """Acknowledge one message, or each of a list."""
         self._calls.post(self._consumer.acknowledge, message)
 
     def acknowledge_cumulative(self, message: Message | MessageId) -> None:
-        """See `Consumer.acknowledge_cumulative`."""
+        """Acknowledge every message up to and including this one."""
         self._calls.post(self._consumer.acknowledge_cumulative, message)
 
     def negative_acknowledge(self, message: Message | MessageId) -> None:
-        """See `Consumer.negative_acknowledge`."""
+        """Have a message delivered again after the delay."""
         self._calls.post(self._consumer.negative_acknowledge, message)
 
     def reconsume_later(
         self, message: Message, delay: timedelta | int, properties: Mapping[str, str] | None = None
     ) -> None:
-        """See `Consumer.reconsume_later`; waits until the copy is stored."""
+        """Put a message off. Returns when its copy is stored and the message is acknowledged."""
         self._wait(self._consumer.reconsume_later(message, delay, properties))
 
     def redeliver_unacknowledged_messages(self) -> None:
-        """See `Consumer.redeliver_unacknowledged_messages`."""
+        """Have all unacknowledged messages delivered again."""
         self._calls.post(self._consumer.redeliver_unacknowledged_messages)
 
     def pause_message_listener(self) -> None:
-        """See `Consumer.pause_message_listener`. No call follows the running one until the listener is resumed."""
+        """Stop calling the listener. No call follows the running one until the listener is resumed."""
         self._consumer.pause_message_listener()
 
     def resume_message_listener(self) -> None:
-        """See `Consumer.resume_message_listener`."""
+        """Call the listener again."""
         self._calls.post(self._consumer.resume_message_listener)
 
     def seek(self, position: MessageId | int) -> None:
-        """See `Consumer.seek`; waits for the broker."""
+        """Move the whole subscription to a message or a time. Returns when the consumer has subscribed again there."""
         self._wait(self._consumer.seek(position))
 
     def unsubscribe(self) -> None:
-        """See `Consumer.unsubscribe`; waits for the broker."""
+        """Delete the subscription with its backlog, and close."""
         self._wait(self._consumer.unsubscribe())
 
     def get_last_message_id(self) -> MessageId:
-        """See `Consumer.get_last_message_id`; waits for the broker."""
+        """Return the id of the topic's newest message."""
         return self._wait(self._consumer.get_last_message_id())
 
     def close(self) -> None:
-        """See `Consumer.close`; waits for the broker."""
+        """Leave the subscription, and wait for the broker."""
         self._wait(self._consumer.close())
 
     def _wait(self, call: Coroutine[Any, Any, T]) -> T:

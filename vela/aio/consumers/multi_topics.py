@@ -184,7 +184,8 @@ class MultiTopicsConsumer(Consumer):
         return any(each.flow.is_spent and each.is_connected() for each in self._topics.consumers)
 
     def _ran_dry(self) -> None:
-        if self._options.auto_scaled_receiver_queue_size_enabled:  # there may be thousands of topics
+        # Without this option, do not loop over the topics in vain: there may be thousands.
+        if self._options.auto_scaled_receiver_queue_size_enabled:
             for consumer in self._topics.consumers:
                 consumer.flow.ran_dry()
 
@@ -195,7 +196,7 @@ class MultiTopicsConsumer(Consumer):
         message: Message | MessageId | Sequence[Message | MessageId],
         properties: Mapping[str, int] | None = None,
     ) -> Awaitable[None]:
-        """See `Consumer.acknowledge`. A deserialized id must name its topic."""
+        """Acknowledge one message, or each of a list, as `Consumer` explains. A deserialized id must name its topic."""
         if isinstance(message, Message | MessageId):
             return self._acked(message).acknowledge(message, properties)
         lists: dict[TopicConsumer, list[Message | MessageId]] = {}
@@ -222,28 +223,23 @@ class MultiTopicsConsumer(Consumer):
         return self._acked(message).acknowledge_cumulative(message, properties)
 
     def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
-        """See `Consumer.negative_acknowledge`."""
         return self._acked(message).negative_acknowledge(message)
 
     async def reconsume_later(
         self, message: Message, delay: timedelta | int, properties: Mapping[str, str] | None = None
     ) -> None:
-        """See `Consumer.reconsume_later`."""
         await self._topics.of(message).reconsume_later(message, delay, properties)
 
     def redeliver_unacknowledged_messages(self) -> None:
-        """See `Consumer.redeliver_unacknowledged_messages`."""
         for consumer in self._topics.consumers:
             consumer.redeliver_unacknowledged_messages()
 
     # --- pausing
 
     def pause(self) -> None:
-        """See `Consumer.pause`."""
         self._topics.pause()
 
     def resume(self) -> None:
-        """See `Consumer.resume`."""
         self._topics.resume()
 
     # --- asking the broker
@@ -265,25 +261,27 @@ class MultiTopicsConsumer(Consumer):
         """Delete the subscription on every topic, even if that fails on one. If none fails, close. See `Consumer`."""
         if self._state.is_over:
             raise AlreadyClosed(f"{self} is closed")
-        # After an error, those that have unsubscribed are closed; repeating the call unsubscribes the others.
+        # After an error, the consumers that have unsubscribed are closed. Repeating the call unsubscribes the others.
         remaining = [each for each in self._topics.remaining if not each.state.is_over]
         await every(consumer.unsubscribe(force) for consumer in remaining)
         await self.close()
 
     async def get_last_message_ids(self) -> list[MessageId]:
-        """Return the newest message of each topic or partition. Raises the errors of `get_last_message_id`."""
+        """Return the id of the newest message of each topic or partition. Raises what `get_last_message_id` raises."""
         self._check_usable()
         return list(await asyncio.gather(*(each.get_last_message_id() for each in self._topics.remaining)))
 
     async def get_last_message_id(self) -> MessageId:
-        """See `Consumer`. Raises OperationNotSupported for several topics; use `get_last_message_ids`."""
+        """Return the id of the topic's newest message.
+
+        Raises OperationNotSupported for several topics or partitions: use `get_last_message_ids`.
+        """
         consumers = self._topics.consumers
         if len(consumers) != 1:
             raise OperationNotSupported(f"{self} has {len(consumers)} topics: call get_last_message_ids()")
         return await consumers[0].get_last_message_id()
 
     async def has_message_available(self) -> bool:
-        """See `Consumer.has_message_available`."""
         if self.queue.messages:
             return True
         self._check_usable()  # if all topics have failed, the error says so
@@ -294,7 +292,6 @@ class MultiTopicsConsumer(Consumer):
     # --- closing
 
     async def close(self) -> None:
-        """See `Consumer.close`."""
         if self._closing is None and self._state is not ConsumerState.CLOSED:
             require_loop(self._loop)
             self._state = ConsumerState.CLOSING

@@ -46,7 +46,6 @@ class PatternConsumer(MultiTopicsConsumer):
         self._discovery: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """See `MultiTopicsConsumer.open`."""
         self._topics.partitions = dict.fromkeys(self._pattern.matching(await self._listed() or ()), 0)
         await super().open()
         self._discovery = self._loop.create_task(self._discover())
@@ -72,7 +71,10 @@ class PatternConsumer(MultiTopicsConsumer):
                 logger.warning("%s: cannot subscribe to %s: %s", self, topic, error)
 
     def failed(self, consumer: TopicConsumer, error: VelaError) -> None:
-        """See `MultiTopicsConsumer`. A deleted topic does not end this consumer, even if it was the only one."""
+        """Called if a topic's consumer cannot reconnect.
+
+        A deleted topic does not end this consumer, even if it was the only one.
+        """
         if isinstance(error, TopicNotFound):
             self._deleted.add(base_name(consumer.topic()))
             self._known_hash = None  # so that the next look lists the topics again

@@ -103,7 +103,7 @@ class SubscribedTopics:
         topics = tuple(self.partitions)
         counts = await asyncio.gather(*(self._count(topic, is_new=False) for topic in topics))
         self.partitions = dict(zip(topics, counts, strict=True))
-        # All together, so that each consumer gets its share of the room.
+        # Subscribe to all in one call, so that each consumer gets its share of the room in the queue.
         names = [name for topic, count in self.partitions.items() for name in _names(topic, count)]
         await self._subscribe(list(dict.fromkeys(names)), is_new=False)
 

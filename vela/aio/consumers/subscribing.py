@@ -48,7 +48,7 @@ async def _of_a_pattern(
 ) -> MultiTopicsConsumer:
     if options.retry_enable:
         raise InvalidConfiguration(
-            "retry_enable needs names of topics, not a pattern: the retry-letter topic is named after the first"
+            "retry_enable needs names of topics, not a pattern: the retry-letter topic is named after the first topic"
         )
     options = replace(options, letters=await _letter_box(client, (), options))
     return PatternConsumer(client, TopicPattern(pattern), options)

@@ -174,23 +174,18 @@ class TopicConsumer(Consumer):
     # --- names and numbers
 
     def topic(self) -> str:
-        """See `Consumer.topic`."""
         return self._topic
 
     def subscription_name(self) -> str:
-        """See `Consumer.subscription_name`."""
         return self._options.subscription_name
 
     def consumer_name(self) -> str:
-        """See `Consumer.consumer_name`."""
         return self._name
 
     def is_connected(self) -> bool:
-        """See `Consumer.is_connected`."""
         return self.link.connection is not None and self._state is ConsumerState.READY
 
     def has_reached_end_of_topic(self) -> bool:
-        """See `Consumer.has_reached_end_of_topic`."""
         return self._reached_end
 
     @property
@@ -200,11 +195,9 @@ class TopicConsumer(Consumer):
 
     @property
     def available_permits(self) -> int:
-        """See `Consumer.available_permits`."""
         return self.flow.permits.available(len(self.queue))
 
     def statistics(self) -> ConsumerStatistics:
-        """See `Consumer.statistics`."""
         return self.counters.statistics(waiting=len(self.queue), permits=self.available_permits)
 
     def feeds(self, inbox: ReceiveQueue) -> bool:
@@ -227,7 +220,7 @@ class TopicConsumer(Consumer):
         self.counters.receives_failed += 1
 
     async def __anext__(self) -> Message:
-        """See `Consumer`. Written out here because it runs for every message."""
+        """Do the same as `Consumer.__anext__`, faster, because it runs for every message."""
         queue = self.queue
         if queue.messages and queue.listener is None:
             message = queue.messages.popleft()
@@ -236,19 +229,19 @@ class TopicConsumer(Consumer):
         return await super().__anext__()
 
     def taken(self, message: Message) -> None:
-        """See `Deliveries.taken`."""
+        """Count a message that the application got, and restore its permit."""
         self._deliveries.taken(message)
 
     def untaken(self, message: Message) -> None:
-        """See `Deliveries.untaken`."""
+        """Undo `taken` for a message that goes back into the queue."""
         self._deliveries.untaken(message)
 
     def is_current(self, message: Message) -> bool:
-        """See `Deliveries.is_current`."""
+        """Return whether the message arrived over the current connection."""
         return self._deliveries.is_current(message)
 
     def is_awaited(self, message: Message) -> bool:
-        """See `Deliveries.is_awaited`."""
+        """Return whether the message is current, and no later request made the broker deliver everything again."""
         return self._deliveries.is_awaited(message)
 
     # --- acknowledging
@@ -258,45 +251,37 @@ class TopicConsumer(Consumer):
         message: Message | MessageId | Sequence[Message | MessageId],
         properties: Mapping[str, int] | None = None,
     ) -> Awaitable[None]:
-        """See `Consumer.acknowledge`."""
         return self.acks.acknowledge(message, properties)
 
     def acknowledge_cumulative(
         self, message: Message | MessageId, properties: Mapping[str, int] | None = None
     ) -> Awaitable[None]:
-        """See `Consumer.acknowledge_cumulative`."""
         return self.acks.acknowledge_cumulative(message, properties)
 
     def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
-        """See `Consumer.negative_acknowledge`."""
         return self.acks.negative_acknowledge(message)
 
     async def reconsume_later(
         self, message: Message, delay: timedelta | int, properties: Mapping[str, str] | None = None
     ) -> None:
-        """See `Consumer.reconsume_later`."""
         if self.letters is None:
             raise InvalidConfiguration("reconsume_later needs a consumer created with retry_enable=True")
         await self.letters.reconsume_later(message, delay, properties)
 
     def redeliver_unacknowledged_messages(self) -> None:
-        """See `Consumer.redeliver_unacknowledged_messages`."""
         self.acks.redeliver_all()
 
     # --- pausing
 
     def pause(self) -> None:
-        """See `Consumer.pause`."""
         self.flow.pause()
 
     def resume(self) -> None:
-        """See `Consumer.resume`."""
         self.flow.resume()
 
     # --- asking the broker
 
     async def seek(self, messageid: MessageId | int | Callable[[str], MessageId | int]) -> None:
-        """See `Consumer.seek`."""
         target = seek_target(messageid, self._topic)
         deliveries = self._deliveries
         if deliveries.is_held:
@@ -319,13 +304,11 @@ class TopicConsumer(Consumer):
         self._check_usable()
 
     async def unsubscribe(self, force: bool = False) -> None:
-        """See `Consumer.unsubscribe`."""
         self._check_usable()
         await self.link.unsubscribe(force=force)
         await self.close()
 
     async def get_last_message_id(self) -> MessageId:
-        """See `Consumer.get_last_message_id`."""
         last = (await self.last_message()).last
         return MessageId(
             max(last.partition, partition_index(self._topic)),
@@ -336,9 +319,9 @@ class TopicConsumer(Consumer):
         )
 
     async def last_message(self) -> replies.LastMessageId:
-        """Return the newest message and the mark-delete position. Raises the errors of `get_last_message_id`.
+        """Return the id of the newest message, and the mark-delete position.
 
-        If the connection is lost before the answer, it asks again.
+        If the connection is lost before the answer, asks again. Raises the errors of `get_last_message_id`.
         """
         deadline = self._deadline()
         while True:
@@ -353,7 +336,6 @@ class TopicConsumer(Consumer):
                     raise
 
     async def has_message_available(self) -> bool:
-        """See `Consumer.has_message_available`."""
         give_up_s = self._loop.time() + self._client.settings.operation_timeout_s
         pause_s = _FIRST_LOOK_S
         while not self._deliveries.has_any():
@@ -390,7 +372,6 @@ class TopicConsumer(Consumer):
     # --- closing
 
     async def close(self) -> None:
-        """See `Consumer.close`."""
         if self._state is ConsumerState.FAILED:
             self._state = ConsumerState.CLOSED
         if self._closing is None and self._state is not ConsumerState.CLOSED:
@@ -490,24 +471,20 @@ class TopicConsumer(Consumer):
     # --- commands from the broker (`ConsumerSink`)
 
     def on_message(self, connection: Connection, reply: replies.Message) -> None:
-        """See `ConsumerSink`. Ignores deliveries over an earlier connection, and while the consumer closes."""
+        """Process a delivered entry. Ignore one over an earlier connection, or while the consumer closes."""
         if connection is not self.link.connection or not self._state.can_receive:
             self.counters.stale_entries += 1
             return
         self._deliveries.receive(connection, reply)
 
     def on_closed_by_broker(self, connection: Connection) -> None:
-        """See `ConsumerSink`."""
         self._detach(connection, None)
 
     def on_connection_lost(self, connection: Connection, error: VelaError) -> None:
-        """See `ConsumerSink`."""
         self._detach(connection, error)
 
     def on_active_change(self, connection: Connection, active: bool) -> None:
-        """See `ConsumerSink`."""
         self._role.change(self, partition_index(self._topic), active)
 
     def on_end_of_topic(self, connection: Connection) -> None:
-        """See `ConsumerSink`."""
         self._reached_end = True

@@ -26,8 +26,8 @@ class ZeroQueueConsumer(TopicConsumer):
     """A consumer that fetches no message in advance, so that the broker can give messages to other consumers.
 
     A message waits here only if the receive that asked for it was cancelled, or the listener was paused. A batch cannot
-    be taken one message at a time. When one arrives, this consumer closes, its receives fail with InvalidMessage, and
-    another consumer gets the batch.
+    be taken one message at a time. When a batch arrives, this consumer closes, its receives fail with InvalidMessage,
+    and another consumer gets the batch.
     """
 
     def __init__(self, client: ClientPorts, topic: str, options: ConsumerOptions, **kwargs: Any) -> None:
@@ -45,8 +45,8 @@ class ZeroQueueConsumer(TopicConsumer):
     async def receive(self, timeout_millis: float | None = None) -> Message:
         """Ask the broker for a message and return it. Concurrent calls take turns, with one permit at a time.
 
-        Safe to cancel: the next call gets the permit, and also the message if it arrives late. This method takes no
-        time limit, because a message might arrive after the limit. Raises the errors of `Consumer.receive`.
+        Safe to cancel: the next call gets the permit, and also the message if it arrives late. Raises the errors of
+        `Consumer.receive`, and InvalidConfiguration with a time limit, because the message might arrive after it.
         """
         if timeout_millis is not None:
             raise InvalidConfiguration("a consumer without a queue cannot receive with a time limit")
@@ -64,12 +64,11 @@ class ZeroQueueConsumer(TopicConsumer):
         raise InvalidConfiguration("a consumer without a queue cannot receive in batches: call receive()")
 
     def pause_message_listener(self) -> None:
-        """See `Consumer.pause_message_listener`."""
         super().pause_message_listener()
         self._is_listener_paused = True
 
     def resume_message_listener(self) -> None:
-        """See `Consumer.resume_message_listener`. Call it on the event loop only."""
+        """Call the listener again. Use this on the event loop only."""
         self._is_listener_paused = False
         super().resume_message_listener()
         self.flow.ran_dry()

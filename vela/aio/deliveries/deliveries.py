@@ -125,7 +125,7 @@ class Deliveries:
         self._delivered()
 
     def show(self, messages: list[Message], is_batch: bool) -> None:
-        """See `IntakeOwner`."""
+        """Pass messages to the application, in order, except those that become dead letters."""
         if is_batch and self.refuse_batch is not None:
             self.refuse_batch(messages[0])
             return
@@ -138,7 +138,7 @@ class Deliveries:
             self._untaken.put(messages)
 
     def passed_over(self, messages: Sequence[Message]) -> None:
-        """See `LettersOwner`."""
+        """Restore the permits of messages that arrived but will not be shown."""
         if self.is_current(messages[0]):
             self.flow.give_back(len(messages))
 
@@ -149,7 +149,7 @@ class Deliveries:
         return self._untaken.has_any()
 
     def waiting(self, positions: Collection[Position]) -> list[Message]:
-        """See `LettersOwner`."""
+        """Return messages of these entries that have arrived but that the application has not taken."""
         return self._untaken.find(set(positions))
 
     def taken(self, message: Message) -> None:
@@ -178,15 +178,15 @@ class Deliveries:
 
     @property
     def consumer_id(self) -> int:
-        """See `AckOwner`."""
+        """Return the consumer's number on its connections."""
         return self._link.consumer_id
 
     def connection(self) -> Connection | None:
-        """See `AckOwner`."""
+        """Return the connection, or None while it is lost."""
         return self._link.connection
 
     def redelivered_locally(self, positions: Sequence[Position]) -> None:
-        """See `AckOwner`."""
+        """Drop waiting messages of entries that will be delivered again, and restore their permits."""
         removed = self._untaken.remove(set(positions))
         self.flow.removed(removed)
         if removed:
@@ -194,7 +194,7 @@ class Deliveries:
         self.flow.give_back(len(removed))
 
     def redeliver_everything(self) -> None:
-        """See `AckOwner`."""
+        """Request all unacked messages again: drop the queue, raise the epoch, and send REDELIVER."""
         dropped = len(self._drop())
         self.arrivals.reset()
         if self.epoch is not None:
@@ -228,7 +228,8 @@ class Deliveries:
         self.arrivals.reset()
         dropped = len(self._drop())
         if self._link.connection is not None and self.generation == generation:
-            # The broker did not close this consumer, for example because it is inactive on Failover.
+            # The broker did not close this consumer, for example because it is inactive on Failover. So the consumer
+            # does not subscribe again, and must restore the permits of the dropped messages.
             self.flow.give_back(dropped)
         self.acks.sought()
 

@@ -45,7 +45,8 @@ logger = logging.getLogger(__name__)
 _SETTLES_DISCARDS: Final = "Vela"
 """Version prefix of brokers that restore all permits of a discarded batch except one.
 
-They do so because most clients grant one permit for a discarded batch, however many permits it cost.
+They do so because most clients grant one permit for a discarded batch, however many permits it cost. For an entry that
+cannot be decrypted, these clients grant all permits, so the brokers restore none.
 """
 _MAX_JOINED_BYTES: Final = 512 * 1024 * 1024  # limit for a chunked message after decompression
 
@@ -213,8 +214,8 @@ class Intake:
         settled = damage.reason is not ValidationError.DECRYPTION_ERROR and _settles_discards(connection)
         charged = 1 if settled else damage.charged
         bodies = damage.messages
-        # End the batch with its last readable message, so that the ack side forgets the batch when that message is
-        # acked.
+        # The batch ends with its last readable message, so that the ack side forgets the batch when all readable
+        # messages are acked.
         batch_size = bodies[-1].batch_index + 1 if bodies else 0
         if bodies:
             owner.acks.delivered(reply.ledger_id, reply.entry_id, batch_size, _bits(bodies))

@@ -34,7 +34,7 @@ class ListenerSource(Protocol):
 
     @property
     def taking(self) -> threading.Lock:
-        """See `ReceiveQueue.taking`."""
+        """The lock to hold while taking a message on a thread."""
 
     def taken(self, message: Message) -> None:
         """Called on the event loop when a listener takes a message."""
@@ -111,7 +111,7 @@ class LoopCalls:
 
 
 class TaskListener:
-    """Calls a coroutine function. One task runs as long as messages wait."""
+    """A `Listener` that calls a coroutine function. One task runs as long as messages wait."""
 
     def __init__(
         self,
@@ -126,7 +126,6 @@ class TaskListener:
         self._task: asyncio.Task[None] | None = None
 
     def wake(self) -> None:
-        """See `Listener`."""
         if self._task is None and not self._is_paused and self._source.messages:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -151,25 +150,21 @@ class TaskListener:
 
     @property
     def is_busy(self) -> bool:
-        """See `Listener`."""
         return self._task is not None
 
     def pause(self) -> None:
-        """See `Listener`."""
         self._is_paused = True
 
     def resume(self) -> None:
-        """See `Listener`."""
         self._is_paused = False
         self.wake()
 
     def close(self) -> None:
-        """See `Listener`."""
         self._is_paused = True
 
 
 class ThreadListener:
-    """Calls a plain function on a thread, which it may share with other listeners; they take turns."""
+    """A `Listener` that calls a plain function on a thread. Listeners that share the thread take turns."""
 
     def __init__(
         self,
@@ -194,7 +189,6 @@ class ThreadListener:
         self._is_closed = False
 
     def wake(self) -> None:
-        """See `Listener`."""
         with self._lock:
             if self._is_running or self._is_paused or self._is_closed or not self._source.messages:
                 return
@@ -203,7 +197,6 @@ class ThreadListener:
 
     @property
     def is_busy(self) -> bool:
-        """See `Listener`."""
         return self._is_running
 
     def _run(self) -> None:
@@ -240,18 +233,15 @@ class ThreadListener:
                     return None
 
     def pause(self) -> None:
-        """See `Listener`."""
         with self._lock:
             self._is_paused = True
 
     def resume(self) -> None:
-        """See `Listener`."""
         with self._lock:
             self._is_paused = False
         self.wake()
 
     def close(self) -> None:
-        """See `Listener`."""
         with self._lock:
             self._is_paused = self._is_closed = True
         if self._has_own_thread:

@@ -255,7 +255,7 @@ class ReceiveQueue:
             return [message for message in self.messages if is_wanted(message)]
 
     def listener_idle(self) -> None:
-        """See `ListenerSource`."""
+        """Note that the listener has stopped. If no message waits, it needs more."""
         if not self.messages:
             self._ran_dry()
 

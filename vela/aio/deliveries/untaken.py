@@ -16,7 +16,7 @@ __all__ = ["Untaken"]
 
 
 class Untaken:
-    """The consumer's part of a queue, which it may share with others. During a seek, the messages are held back here.
+    """One consumer's messages in a queue that other consumers may share. During a seek, they are held back here.
 
     A seek that succeeds drops them, because they are from before it. If the seek fails, they go back into the queue.
     """
@@ -37,7 +37,7 @@ class Untaken:
         return not self._released.is_set()
 
     def has_any(self) -> bool:
-        """Return whether the application can take a message, also one of another consumer with the same queue."""
+        """Return whether the queue has a message, even if it belongs to another consumer that shares the queue."""
         return bool(self._queue.messages)
 
     def put(self, messages: list[Message]) -> None:

@@ -86,10 +86,10 @@ async def open_letter_box(
 ) -> LetterBox | None:
     """Return the letter box of consumers that subscribe to `topics`; None if they write no letters.
 
-    `given`, `retry` (retry_enable) and `on_ack_timeout` (retry_on_ack_timeout) are the arguments of `subscribe`;
-    `schema` is the consumers' schema; None means bytes. With `retry`, there is one retry-letter topic and one
+    `given` (dead_letter_policy), `retry` (retry_enable) and `on_ack_timeout` (retry_on_ack_timeout) are arguments of
+    `subscribe`. `schema` is the consumers' schema; None = bytes. With `retry`, there is one retry-letter topic and one
     dead-letter topic, named after the first topic, as in Pulsar. Raises InvalidTopicName if a given name is invalid or
-    a default name is too long, and the errors of looking up older names.
+    a default name is too long, and the errors of looking up the names that older clients use.
     """
     if given is None and not retry:
         return None
@@ -218,7 +218,7 @@ class LetterBox:
     async def _producer(
         self, target: _Target, topic: str, version: bytes, consumer_name: str
     ) -> tuple[_Key, Producer]:
-        """Return a producer with the schema that wrote the message, so that readers can decode the letter.
+        """Return a producer with the schema that the message was written with, so that readers can decode the letter.
 
         If the letter topic does not allow that schema, the producer gets the schema of the consumers.
         """

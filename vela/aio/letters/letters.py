@@ -100,6 +100,7 @@ class Letters:
         return shown
 
     def _is_shown(self, entry: ReceivedEntry, messages: list[Message]) -> bool:
+        """Return whether to show the messages of an entry. If not, begin to make them dead letters."""
         policy, count = self._box.policy, entry.redelivery_count
         position = (entry.ledger_id, entry.entry_id)
         if policy.bypasses(count):
@@ -116,7 +117,6 @@ class Letters:
         return True
 
     def still_due(self, positions: Sequence[Position], *, is_timeout: bool) -> Sequence[Position]:
-        """See `RedeliveryFilter`."""
         if not self._kept and not self._busy:
             return positions
         wanted: list[Position] = []
@@ -142,6 +142,7 @@ class Letters:
         return self._box.policy.ends(messages[0].entry.redelivery_count)
 
     def _write_shown(self, positions: Sequence[Position]) -> None:
+        """Begin to write letters for the messages of these entries that the application has taken and not acked."""
         waiting: dict[Position, int] = {}
         for each in self._owner.waiting(positions):
             position = (each.entry.ledger_id, each.entry.entry_id)
@@ -165,19 +166,17 @@ class Letters:
         return (message.entry.ledger_id, message.entry.entry_id) in self._kept
 
     def settled(self, position: Position) -> None:
-        """See `RedeliveryFilter`."""
         self._kept.pop(position, None)
         self._failed.discard(position)
         if busy := self._busy.get(position):
             busy.wanted_by_timeout, busy.is_over = None, True
 
     def settled_through(self, position: Position) -> None:
-        """See `RedeliveryFilter`."""
         for known in [known for known in {*self._kept, *self._busy, *self._failed} if known <= position]:
             self.settled(known)
 
     def forget(self) -> None:
-        """See `RedeliveryFilter`. Continues to write letters that are under way."""
+        """Forget all entries. Letters that are under way are still written."""
         self._kept.clear()
         self._failed.clear()
         for busy in self._busy.values():
@@ -186,7 +185,7 @@ class Letters:
     async def reconsume_later(
         self, message: Message, delay: timedelta | int, properties: Mapping[str, str] | None
     ) -> None:
-        """See `Consumer.reconsume_later`."""
+        """Put a message off, as `Consumer.reconsume_later` explains."""
         if self._box.retry_topic is None:
             raise InvalidConfiguration("reconsume_later needs a consumer created with retry_enable=True")
         if self._is_closed:
@@ -215,6 +214,7 @@ class Letters:
     def _start(
         self, messages: list[Message], write: Callable[[Message], Awaitable[None]], *, shown: bool
     ) -> asyncio.Task[None]:
+        """Begin to write letters for messages of an entry. At the end, restore permits unless they are `shown`."""
         entry = messages[0].entry
         position = (entry.ledger_id, entry.entry_id)
         busy = self._busy.setdefault(position, _Busy())
@@ -285,7 +285,7 @@ class Letters:
             exc_info=None if known else error,
         )
         if busy.is_over and busy.wanted_by_timeout is None:
-            return
+            return  # the entry was acked meanwhile, or the broker delivers it again anyway
         busy.wanted_by_timeout = None
         self._failed.add(position)
         self._timers.call_later(delay_ms, lambda: self._try_again(position))

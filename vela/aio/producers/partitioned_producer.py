@@ -34,10 +34,10 @@ logger = logging.getLogger(__name__)
 class PartitionedProducer(Producer):
     """A producer of a partitioned topic. Messages are in order within a partition.
 
-    So messages of one key are in order while the number of partitions stays the same. The producer looks for new
-    partitions every `partitions_update_interval_s`, and uses them when their producers are open. With
-    `lazy_start_partitioned_producers` (Shared access only) it opens a partition's producer for its first message. If
-    that fails, the waiting messages fail, and the next message tries again.
+    Messages of one key go to one partition, so they are in order while the number of partitions stays the same. The
+    producer looks for new partitions every `partitions_update_interval_s`, and uses them when their producers are open.
+    With `lazy_start_partitioned_producers` (Shared access only) it opens a partition's producer for its first message.
+    If that fails, the waiting messages fail, and the next message tries again.
     """
 
     def __init__(self, client: ClientPorts, topic: str, options: ProducerOptions, partitions: int) -> None:
@@ -127,7 +127,6 @@ class PartitionedProducer(Producer):
         self._to_partition(Outgoing(payload), future)
 
     def send_outgoing(self, message: Outgoing, future: SendFuture) -> None:
-        """See `Producer`."""
         self._to_partition(message, future)
 
     def _to_partition(self, message: Outgoing, future: SendFuture) -> None:
@@ -149,14 +148,12 @@ class PartitionedProducer(Producer):
     # --- flushing and closing
 
     async def flush(self) -> None:
-        """See `Producer`."""
         flushing = [each.flush() for each in self._producers if each is not None]
         for outcome in await asyncio.gather(*flushing, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
 
     async def close(self) -> None:
-        """See `Producer`."""
         if self._closing is None:
             require_loop(self._loop)
             self._closing = self._loop.create_task(self._close())

@@ -61,19 +61,16 @@ class TopicProducer(Producer):
         self._closing: asyncio.Task[None] | None = None
 
     def producer_name(self) -> str:
-        """See `Producer`. Until the broker has chosen a name, it is ""."""
+        """Return the producer's name; "" until the broker has chosen one."""
         return self._name
 
     def last_sequence_id(self) -> int:
-        """See `Producer`."""
         return self._queue.last_sequence_id
 
     def is_connected(self) -> bool:
-        """See `Producer`."""
         return self._connection is not None
 
     def statistics(self) -> ProducerStatistics:
-        """See `Producer`."""
         return self.counters.snapshot(self._queue.waiting)
 
     @property
@@ -89,7 +86,6 @@ class TopicProducer(Producer):
         self._queue.put_plain(payload, future)
 
     def send_outgoing(self, message: Outgoing, future: SendFuture) -> None:
-        """See `Producer`."""
         self._queue.put(message, future)
 
     # --- attaching
@@ -167,11 +163,11 @@ class TopicProducer(Producer):
         self._attachment.lost(connection, error)
 
     def on_closed_by_broker(self, connection: Connection) -> None:
-        """See `ProducerSink`. Attaches again, because the topic is moved or reloaded."""
+        """Attach again, because the topic is moved or reloaded."""
         self._detach(connection, None)
 
     def on_connection_lost(self, connection: Connection, error: VelaError) -> None:
-        """See `ProducerSink`."""
+        """Attach again, over another connection."""
         self._detach(connection, error)
 
     def _leave(self, connection: Connection) -> None:
@@ -187,7 +183,7 @@ class TopicProducer(Producer):
     # --- answers
 
     def on_receipt(self, connection: Connection, reply: replies.Receipt) -> None:
-        """See `ProducerSink`."""
+        """Answer the messages of an entry that the broker has stored."""
         if connection is not self._connection:
             return  # a receipt over an earlier connection: the send is repeated on the next one
         try:
@@ -196,7 +192,7 @@ class TopicProducer(Producer):
             self._distrust(connection, error)
 
     def on_send_error(self, connection: Connection, reply: replies.SendError) -> None:
-        """See `ProducerSink`. The error ends the message, the producer, or only the current attachment."""
+        """Handle an entry that the broker refused: end the message, the producer, or only the current attachment."""
         if connection is not self._connection:
             return
         error = from_server_error(reply.code, reply.message)
@@ -222,13 +218,11 @@ class TopicProducer(Producer):
     # --- flushing, closing, failing
 
     async def flush(self) -> None:
-        """See `Producer`."""
         if self._queue.error is not None:
             raise self._queue.error
         await self._queue.flush()
 
     async def close(self) -> None:
-        """See `Producer`."""
         if self._closing is None:
             require_loop(self._loop)
             self._closing = self._loop.create_task(self._close())

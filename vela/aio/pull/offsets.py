@@ -27,23 +27,21 @@ class OffsetStore(Protocol):
 
 
 class MemoryOffsets:
-    """Keeps offsets in memory, for tests and for consumers that need no stored offsets. Consumers may share it."""
+    """An `OffsetStore` in memory, for tests and for consumers that need no stored offsets. Consumers may share it."""
 
     def __init__(self) -> None:
         self.saved: dict[tuple[str, int], int] = {}
         """Next offset by (topic, queue)."""
 
     async def load(self, topic: str, queue: int) -> int | None:
-        """See `OffsetStore`."""
         return self.saved.get((topic, queue))
 
     async def save(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """See `OffsetStore`."""
         self.saved |= {(topic, queue): offset for queue, offset in offsets.items()}
 
 
 class FileOffsets:
-    """Stores offsets in a JSON file. A crash during a save leaves the old or the new offsets, complete."""
+    """An `OffsetStore` in a JSON file. A crash during a save leaves the old or the new offsets, complete."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """The first save creates the file; its folder must exist. Only one consumer in one process may use it."""
@@ -51,11 +49,17 @@ class FileOffsets:
         self._writing = threading.Lock()  # a cancelled save continues on its thread
 
     async def load(self, topic: str, queue: int) -> int | None:
-        """See `OffsetStore`. Raises InvalidConfiguration if the file does not contain offsets."""
+        """Return the offset saved last; None = nothing was saved yet.
+
+        Raises InvalidConfiguration if the file does not contain offsets.
+        """
         return (await asyncio.to_thread(self._read)).get(topic, {}).get(str(queue))
 
     async def save(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """See `OffsetStore`. Raises OSError or the errors of `load`. The file then has the old or the new offsets."""
+        """Store offsets by queue. After an error, the file has the old or the new offsets.
+
+        Raises OSError and the errors of `load`.
+        """
         await asyncio.to_thread(self._write, topic, dict(offsets))
 
     def _read(self) -> dict[str, dict[str, int]]:
@@ -92,17 +96,16 @@ class FileOffsets:
 
 
 class BrokerOffsets:
-    """Stores offsets at the broker, as the cursor of a durable subscription. This is the default."""
+    """An `OffsetStore` at the broker: the cursors of a durable subscription. This is the default."""
 
     def __init__(self, http: PullHttp, subscription: str) -> None:
         self._http = http
         self._subscription = subscription
 
     async def load(self, topic: str, queue: int) -> int | None:
-        """See `OffsetStore`."""
         return await self._http.committed(queue, self._subscription)
 
     async def save(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """See `OffsetStore`. The broker never moves a group's offset back."""
+        """Store offsets by queue. The broker never moves a group's offset back."""
         for queue, offset in offsets.items():
             await self._http.commit(queue, self._subscription, offset)

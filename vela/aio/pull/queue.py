@@ -90,7 +90,7 @@ class QueuePuller:
     def _note(self, answer: ReadAnswer, step: PullStep) -> None:
         if answer.unreadable_messages:
             logger.warning(
-                "%s, queue %d: %d messages before %d cannot be read",
+                "%s, queue %d: %d messages before offset %d cannot be read",
                 self._topic,
                 self.queue,
                 answer.unreadable_messages,

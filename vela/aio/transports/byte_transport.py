@@ -14,7 +14,7 @@ class ByteReceiver(Protocol):
         """A server has accepted the connection, and the TLS handshake, if any, is done."""
 
     def on_answered(self) -> None:
-        """The first data for the transport's own handshake has arrived, in whatever protocol."""
+        """The server's first data has arrived, in the transport's own handshake. It may be in another protocol."""
 
     def on_bytes(self, data: bytes) -> None:
         """Data arrived. Chunks are in order and of any size."""

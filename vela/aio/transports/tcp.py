@@ -20,31 +20,25 @@ class TcpTransport(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio.BaseProtocol."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._receiver.on_reached()
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio.Protocol."""
         self._receiver.on_bytes(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio.BaseProtocol."""
         self._receiver.on_lost(exc)
 
     def write(self, data: bytes) -> None:
-        """See `ByteTransport`."""
         if self._transport is not None:
             self._transport.write(data)
 
     def close(self) -> None:
-        """See `ByteTransport`."""
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """See `ByteTransport`."""
         if self._transport is not None:
             self._transport.abort()
 

@@ -60,13 +60,11 @@ class WebSocketTransport(asyncio.Protocol):
         await self._opened
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio.BaseProtocol."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._receiver.on_reached()
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio.Protocol."""
         if not self._is_heard:
             self._is_heard = True
             self._receiver.on_answered()
@@ -105,7 +103,6 @@ class WebSocketTransport(asyncio.Protocol):
             self._opened.exception()  # mark it as seen: asyncio must not log it if nobody awaits it
 
     def eof_received(self) -> None:
-        """See asyncio.Protocol."""
         self._engine.receive_eof()
         if isinstance(error := self._engine.handshake_exc, InvalidStatus):
             # A refusal without Content-Length ends when the server closes the connection. Servers without WebSockets do
@@ -120,7 +117,6 @@ class WebSocketTransport(asyncio.Protocol):
         self._send()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio.BaseProtocol."""
         if self._closing is not None:
             self._closing.cancel()
         self._fail(exc if isinstance(exc, ssl.SSLError) else ConnectError(self._hung_up()))
@@ -144,7 +140,7 @@ class WebSocketTransport(asyncio.Protocol):
         return ConnectionError(f"closed with {int(close.code)} {close.reason}".rstrip())
 
     def write(self, data: bytes) -> None:
-        """See `ByteTransport`. Data that is too large for one WebSocket message is sent in several."""
+        """Send data, in several WebSocket messages if it is too large for one."""
         engine = self._engine
         if engine.state is not State.OPEN:
             return
@@ -156,7 +152,6 @@ class WebSocketTransport(asyncio.Protocol):
         self._send()
 
     def close(self) -> None:
-        """See `ByteTransport`."""
         if self._engine.state is State.OPEN:
             self._engine.send_close(CloseCode.NORMAL_CLOSURE)
             self._send()
@@ -165,7 +160,6 @@ class WebSocketTransport(asyncio.Protocol):
             self.abort()
 
     def abort(self) -> None:
-        """See `ByteTransport`."""
         if self._transport is not None:
             self._transport.abort()
 

@@ -64,7 +64,10 @@ class Consent:
 
 
 def act_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of every act, from `--yes` to `--json`. It receives all but `--json` as `consent`."""
+    """Give a command the options of every act, from `--yes` to `--json`.
+
+    The command receives the values of all options except `--json` as `consent`.
+    """
 
     @click.option("-y", "--yes", is_flag=True, help="Apply without asking.")
     @click.option("--plan-only", is_flag=True, help="Show the plan and stop.")

@@ -23,7 +23,10 @@ class Act(Protocol):
 
 
 def subscription_act(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command TOPIC, SUBSCRIPTION, `--partition` and the options of every act. It receives them as `act`."""
+    """Give a command TOPIC, SUBSCRIPTION, `--partition` and the options of every act.
+
+    For all of these, the command receives one argument: `act`, which is an `Act`.
+    """
     return _act(command, partitions_option)
 
 

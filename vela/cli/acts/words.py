@@ -40,7 +40,7 @@ def headline(act: Mapping[str, Any]) -> str:
 
 
 def asked_words(act: Mapping[str, Any]) -> str:
-    """Return what was requested as a phrase."""
+    """Return a phrase that says what was requested."""
     kind, given = str(act["kind"]), act["parameters"]
     if kind == "undo":
         return f"undo act {act['undo_of']}"

@@ -147,6 +147,7 @@ def show(act_id: int) -> None:
     if as_json_is_asked():
         emit(act)
         return
+    why = "refused because" if act["state"] == "refused" else "error"
     print_rich(
         facts(
             [
@@ -155,7 +156,7 @@ def show(act_id: int) -> None:
                 *((("planned by", act["planned_by"]),) if act["planned_by"] != act["who"] else ()),
                 ("when", moment_of(act["created_at"])),
                 *((("reason", act["reason"]),) if act["reason"] else ()),
-                *((("refused because", act["error"]),) if act["error"] else ()),
+                *(((why, act["error"]),) if act["error"] else ()),
                 *((("new plan", f"act {act['new_plan']}"),) if act["new_plan"] else ()),
                 *((("progress", json.dumps(act["progress"])),) if act["progress"] else ()),
             ]

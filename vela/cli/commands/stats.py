@@ -51,6 +51,7 @@ _TROUBLES = {
     "beat": "Celery beat is silent",
     "worker": "Celery's tick worker is silent",
 }
+# columns to leave out on a narrow terminal, in this order
 _SPARE = (
     "changed",
     "redelivered",

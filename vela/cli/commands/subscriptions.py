@@ -22,6 +22,7 @@ from vela.cli.text.times import moment
 __all__ = ["TYPES", "subscriptions"]
 
 _NUMBERS = ("backlog", "oldest", "consumers", "unacked", "permits", "out", "acked")
+# columns to leave out on a narrow terminal, in this order
 _SPARE = ("permits", "out", "oldest", "mark-delete", "type")
 TYPES = ("Exclusive", "Shared", "Failover", "Key_Shared")
 

@@ -168,7 +168,7 @@ def _checked(name: str, fields: object) -> dict[str, str]:
         )
     if unknown := sorted(set(fields) - set(NAMES)):
         raise CliError(
-            f"{path}: profile {name!r} has {', '.join(unknown)}: use {', '.join(NAMES)}",
+            f"{path}: profile {name!r} cannot have {', '.join(unknown)}: use {', '.join(NAMES)}",
             Exit.USAGE,
             code="InvalidProfile",
         )

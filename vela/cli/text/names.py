@@ -19,7 +19,7 @@ __all__ = [
 
 
 def full_name(text: str) -> str:
-    """Return the full name of `orders`, `tenant/namespace/orders` or a full name. Raises ValueError for other text."""
+    """Return a topic's full name. Takes `orders`, `tenant/namespace/orders` and full names, else raises ValueError."""
     try:
         return topic_name.full_name(text)
     except InvalidTopicName as error:

@@ -21,7 +21,7 @@ _SECONDS = re.compile(r"([0-9]{9,10})(?:\.[0-9]*)?")
 
 
 def length_ms(text: str) -> int:
-    """Return `90s`, `15m`, `1h30m` or `7d` in milliseconds. Raises ValueError for other text."""
+    """Read a length of time, such as `90s`, `15m`, `1h30m` or `7d`, into milliseconds. Raises ValueError."""
     total_ms = read_length_ms(text)
     if total_ms > _LAST_MS:
         raise ValueError(f"{text!r} is too long: write at most 2932896d")
@@ -29,7 +29,7 @@ def length_ms(text: str) -> int:
 
 
 def moment_ms(text: str) -> int:
-    """Return an ISO time in milliseconds since 1970. Without a zone, it is in this computer's zone.
+    """Read an ISO time into milliseconds since 1970. A time without a zone is in this computer's zone.
 
     The text may also be the milliseconds: 12 digits or more, or 0. Raises ValueError for any other text, and for times
     before 1970 or after the year 9999.

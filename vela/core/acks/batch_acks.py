@@ -18,7 +18,7 @@ def check_batch(size: int, index: int) -> None:
     """Raise ValueError for a size that no batch has, or an index that a batch of this size does not have."""
     if not 0 < size <= MAX_BATCH_SIZE:
         raise ValueError(
-            f"the id names a message of a batch of {size}; acknowledge with ids as they were received"
+            f"the id names a batch of {size} messages, which cannot be: use ids as they were received"
         )
     if index >= size:
         raise no_such_message(index, size)
@@ -26,7 +26,7 @@ def check_batch(size: int, index: int) -> None:
 
 def no_such_message(index: int, size: int) -> ValueError:
     """Return the error for an id with an index that its batch does not have."""
-    return ValueError(f"the id names message {index} of a batch of {size}")
+    return ValueError(f"the id names message {index}, counted from 0, of a batch of {size}")
 
 
 class Batch:

@@ -197,7 +197,7 @@ class AckGrouping:
     # -- deliveries ------------------------------------------------------------------------------------------------
 
     def acked_messages(self, ledger_id: int, entry_id: int) -> int:
-        """Return the bits of an entry's messages whose acks are not sent yet; ALL_ACKED, or 0 for none.
+        """Return the bits of an entry's messages whose acks are not sent yet; ALL_ACKED = all of them, 0 = none.
 
         The broker does not know these acks yet, so a delivery of these messages is a duplicate.
         """

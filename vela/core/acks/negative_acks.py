@@ -21,7 +21,7 @@ MIN_NEGATIVE_ACK_DELAY_MS: Final = 100
 
 _PRECISE_TICK_MS: Final = 32
 _TRUNCATED_TICK_MS: Final = 256
-_PERIODS: Final = 3  # how many fit in one delay
+_PERIODS: Final = 3  # how often a periodic timer looks within one delay
 
 
 class NegativeAckTimer(StrEnum):

@@ -47,9 +47,9 @@ def unacked_tracker(
 class UnackedTracker:
     """Entries taken by the application. An entry that is not removed expires after the timeout.
 
-    They are in a wheel of ceil(timeout / tick) + 1 slots: an entry is added to the last slot, and a tick removes the
-    first slot. So an entry expires at most two ticks late. There is no timer: the caller of `start` calls `pop_expired`
-    at `next_tick_ms`, as long as that is not None.
+    The entries are in a wheel of ceil(timeout / tick) + 1 slots: an entry is added to the last slot, and a tick removes
+    the first slot. So an entry expires at most two ticks late. There is no timer: the caller of `start` calls
+    `pop_expired` at `next_tick_ms`, as long as that is not None.
     """
 
     __slots__ = ("_slot_of", "_slots", "_tick_ms", "next_tick_ms")

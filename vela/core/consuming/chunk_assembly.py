@@ -77,8 +77,8 @@ class ChunkAssembler(Generic[I]):
     def add(self, chunk: Chunk, message_id: I, payload: bytes, now_ms: int) -> ChunkOutcome[I]:
         """Take a chunk with its decrypted payload. A chunk that is delivered twice changes nothing.
 
-        A first chunk starts its message again. A chunk out of order ends its message: the message's chunks are acked if
-        this one is older than the expiry, else delivered again.
+        A first chunk starts its message again. A chunk out of order ends its message: all chunks of the message are
+        acked if this chunk is older than the expiry, else delivered again.
         """
         waiting = self._incomplete.get(chunk.uuid)
         acknowledge: list[I] = []

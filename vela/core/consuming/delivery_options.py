@@ -16,11 +16,12 @@ __all__ = ["DeliveryOptions"]
 class DeliveryOptions:
     """The options of one consumer."""
 
-    is_durable: bool  # a seek past a message acks it
+    is_durable: bool  # whether the subscription is durable: then a seek past a message acks that message
     schema: Schema[Any] | None  # None = bytes
     decrypt: Decrypt | None  # None = no keys
     crypto_failure_action: ConsumerCryptoFailureAction
     max_uncompressed_bytes: int
     max_pending_chunked_messages: int  # 0 = no limit
     chunk_expiry_ms: int  # 0 = never
-    acks_oldest_chunks: bool  # beyond the limit: ack the oldest message; if not, have it delivered again
+    # beyond the limit, the oldest incomplete message is acked (True) or delivered again (False)
+    acks_oldest_chunks: bool

@@ -99,7 +99,7 @@ def open_entry(
     declared = 0 if is_chunk else metadata.uncompressed_size
     if declared > max_uncompressed_bytes:
         raise _too_large(declared, max_uncompressed_bytes, charged)
-    if encrypted:  # encryption makes the payload a little larger
+    if encrypted:  # before the size check, because encryption makes the payload a little larger
         payload = _decrypted(metadata, payload, decrypt, charged)
     if len(payload) > max_message_bytes:
         raise _too_large(len(payload), max_message_bytes, charged)

@@ -74,8 +74,8 @@ class ReadPosition:
     def rollback_s(self, now_ms: int) -> int:
         """Return how many seconds back a non-durable subscription without a start id begins.
 
-        The broker may have forgotten where the last seek moved it. The number is rounded up to whole seconds, so a few
-        earlier messages may arrive too.
+        The broker may have forgotten where the last seek moved the subscription. The number is rounded up to whole
+        seconds, so a few earlier messages may arrive too.
         """
         if self._is_durable or self._start_id is not None or self._start_ms is None:
             return 0

@@ -15,7 +15,10 @@ __all__ = ["FlowControl", "Permits"]
 
 
 class Permits(Protocol):
-    """The permits of one consumer. A method that returns a number says how many to grant now; 0 = none."""
+    """The permits of one consumer.
+
+    `attached`, `give_back`, `ran_dry` and `resume` return how many permits to grant now; 0 = none.
+    """
 
     @property
     def size(self) -> int:

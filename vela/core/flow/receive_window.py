@@ -41,7 +41,7 @@ class ReceiveWindow:
         return self._is_paused
 
     def available(self, waiting: int) -> int:
-        """See `Permits`."""
+        """Return how many more messages the queue has room for."""
         return self.size - waiting
 
     def attached(self) -> int:

@@ -44,10 +44,10 @@ class ZeroQueueBalance:
         return self.grant_for(self._wanted())
 
     def take_back(self, permits: int) -> None:
-        """See `Permits`. Nothing was granted for these messages."""
+        """Do nothing, because nothing was granted for these messages."""
 
     def emptied(self) -> None:
-        """See `Permits`."""
+        """Do nothing, because the count does not include waiting messages."""
 
     def ran_dry(self) -> int:
         """Ask for a message for each call that waits, or for the listener."""

@@ -138,7 +138,7 @@ class Batching(Generic[T]):
     def add_plain(self, payload: bytes, token: T) -> bool | None:
         """Add a message that is a payload alone. Return True if the caller must `take()` now, None if it does not fit.
 
-        It does the work of `fits` and `add` in half the time, and most messages are like this.
+        This method does the work of `fits` and `add` in half the time, and most messages have only a payload.
         """
         batch, size, limits, ids = self._batch, len(payload), self._limits, self._sequence_ids
         sequence_id = ids.next

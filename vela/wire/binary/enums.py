@@ -8,23 +8,26 @@ __all__ = ["AccessMode", "InitialPosition", "ServerError", "SubType", "TopicsMod
 
 
 class ServerError(enum.IntEnum):
-    """Why the broker refused. The comments say what Apache's C++ and Python clients do then."""
+    """Why the broker refused. The comments say what Apache's C++ and Python clients then do.
+
+    "Fatal" means that they do not try again; "at creation" means when a consumer or producer is created.
+    """
 
     UNKNOWN_ERROR = 0  # retried
-    METADATA_ERROR = 1  # retried while creating
+    METADATA_ERROR = 1  # retried at creation
     PERSISTENCE_ERROR = 2  # retried
     AUTHENTICATION_ERROR = 3  # fatal
     AUTHORIZATION_ERROR = 4  # fatal
     CONSUMER_BUSY = 5  # fatal
     SERVICE_NOT_READY = 6  # retried; after a lookup the connection is also dropped
-    PRODUCER_BLOCKED_QUOTA_EXCEEDED_ERROR = 7  # fatal at creation, retried later
-    PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION = 8  # fatal at creation, pending sends fail
+    PRODUCER_BLOCKED_QUOTA_EXCEEDED_ERROR = 7  # fatal at creation; later retried
+    PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION = 8  # fatal at creation; later pending sends fail
     CHECKSUM_ERROR = 9  # that message fails
     UNSUPPORTED_VERSION_ERROR = 10
     TOPIC_NOT_FOUND = 11  # fatal
     SUBSCRIPTION_NOT_FOUND = 12  # retried until the operation timeout
     CONSUMER_NOT_FOUND = 13
-    TOO_MANY_REQUESTS = 14  # connection closed
+    TOO_MANY_REQUESTS = 14  # the connection is closed
     TOPIC_TERMINATED_ERROR = 15  # fatal for producers
     PRODUCER_BUSY = 16  # fatal
     INVALID_TOPIC_NAME = 17

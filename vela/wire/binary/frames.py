@@ -17,7 +17,7 @@ _ALL: Final = 1 << 62  # more frames than there can be
 
 
 class Frame(NamedTuple):
-    """One frame. A named tuple, because one is made for every frame received."""
+    """One frame. It is a named tuple, which is cheap to create: every received frame needs one."""
 
     command: bytes  # serialized BaseCommand
     payload: bytes | None  # what follows the command, None = nothing

@@ -15,7 +15,7 @@ __all__ = ["plain_reply"]
 
 _MESSAGE: Final = b"\x08\x09\x4a"  # type = MESSAGE, then field 9
 _RECEIPT: Final = b"\x08\x07\x3a"  # type = SEND_RECEIPT, then field 7
-_LONGEST: Final = 56  # bits before the ninth byte; a longer varint is a negative number or invalid
+_LONGEST: Final = 56  # bits before the ninth byte; a varint of ten bytes is a negative number or invalid
 _new: Final = tuple.__new__  # makes a named tuple faster than the named tuple's constructor
 
 

@@ -159,10 +159,10 @@ class ProducerSuccess:
 
 
 class SendError(NamedTuple):
-    """SEND_ERROR: that entry is not stored."""
+    """SEND_ERROR: an entry is refused and not stored."""
 
     producer_id: int
-    sequence_id: int  # the higher of the two in the SEND
+    sequence_id: int  # the higher of the two sequence ids in the SEND
     code: ServerError
     message: str
 
@@ -224,7 +224,7 @@ class SchemaVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerStats:
-    """CONSUMER_STATS_RESPONSE; rates are per second."""
+    """CONSUMER_STATS_RESPONSE: the broker's statistics of a consumer. Rates are per second."""
 
     request_id: int
     consumer_name: str

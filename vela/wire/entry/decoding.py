@@ -127,8 +127,9 @@ def open_entry(entry: bytes, *, max_message_bytes: int) -> OpenedEntry:
 def last_sequence_id(entry: bytes, *, max_message_bytes: int) -> int:
     """Return the last sequence id that the messages of a batch state; the entry's own if they state none.
 
-    For producers that leave the last sequence id out of the entry's metadata. It reads only the framing. Raises
-    MetadataCorrupt, UncompressedSizeExceeded, DecompressionFailed, CodecUnavailable, BatchCorrupt, EntryEncrypted.
+    For entries whose producer left the last sequence id out of the metadata. Reads only the framing of the batch.
+    Raises MetadataCorrupt, UncompressedSizeExceeded, DecompressionFailed, CodecUnavailable, BatchCorrupt,
+    EntryEncrypted.
     """
     metadata, payload_offset = parse_metadata(entry)
     if len(metadata.encryption_keys):

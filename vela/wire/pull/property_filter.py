@@ -29,6 +29,7 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<number>[-+]?\d+(?:\.\d+)?)|(?P<text>'(?:[^']|'')*')|(?P<name>[A-Za-z_$][\w$.]*)"
     r"|(?P<operator><>|>=|<=|[=<>(),]))"
 )
+_EXPECTED: Final = {"name": "the name of a property", "operator": "an operator"}
 _WORDS: Final = frozenset({"AND", "OR", "NOT", "BETWEEN", "IN", "IS", "NULL", "TRUE", "FALSE"})
 
 
@@ -159,7 +160,7 @@ class _Parser:
     def _expect(self, kind: str, value: str | None = None) -> str:
         found_kind, found = self._next()
         if found_kind != kind or (value is not None and found != value):
-            raise InvalidPull(f"filter: found {found!r} where {value or f'a {kind}'} is expected")
+            raise InvalidPull(f"filter: found {found!r} where {value or _EXPECTED[kind]} is expected")
         return found
 
 

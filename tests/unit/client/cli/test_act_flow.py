@@ -162,6 +162,18 @@ def test_an_act_that_was_undone_names_the_act_that_undid_it(vela: Vela, console:
 
 
 @pytest.mark.parametrize(
+    ("state", "label"),
+    [("refused", "refused because"), ("failed", "error"), ("expired", "error"), ("applied", "error")],
+)
+def test_only_the_error_of_a_refused_act_is_called_a_refusal(
+    state: str, label: str, vela: Vela, console: FakeConsole
+) -> None:
+    console.answers["GET acts/7"] = an_act(state=state, error="the disk is full", result=a_result())
+    lines = vela("acts show 7").stdout.splitlines()
+    assert [line.split("  ")[0] for line in lines if "the disk is full" in line] == [label]
+
+
+@pytest.mark.parametrize(
     ("state", "code", "exit_code"),
     [("refused", "NothingToActOn", 3), ("refused", "MetadataError", 4), ("expired", "ActExpired", 1)],
 )

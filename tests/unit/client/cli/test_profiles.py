@@ -118,7 +118,7 @@ def test_an_audience_without_its_server_is_a_wrong_command_line(
     [
         ("", "has no profile 'shop'; it has none"),
         ("[bank]\n[zoo]\n", "it has bank, zoo"),
-        ("[shop]\npassword = 'x'\n", "'shop' has password: use url, console_url, user, token_file"),
+        ("[shop]\npassword = 'x'\n", "'shop' cannot have password: use url, console_url, user, token_file"),
         ("[shop]\nurl = 1\n", "must be a table of strings"),
         ("shop = 'x'\n", "must be a table of strings"),
         ("[shop\n", "cannot be read"),

@@ -450,7 +450,7 @@ def test_why_names_the_partitions_and_acts_on_the_one_with_the_numbers(
     assert lines[1] == "  on partitions 1, 3; these are the numbers of partition 3"
     assert lines[2] == "  → Disconnect w: vela disconnect orders-partition-3 billing w"
     assert lines[6] == "  on partition 0"
-    assert "12 partitions that are better off were not looked at" in shown.stderr
+    assert "not looked at: 12 partitions in a better state" in shown.stderr
 
 
 def a_message(**changes: Any) -> dict[str, Any]:

@@ -116,3 +116,16 @@ def test_any_text_is_refused_or_makes_a_filter(text: str) -> None:
     except InvalidPull:
         return
     assert found(PROPERTIES) in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a", "where an operator is expected"),
+        ("= 1", "where the name of a property is expected"),
+        ("a IN 1", r"where \( is expected"),
+    ],
+)
+def test_an_unreadable_filter_says_what_was_expected(text: str, expected: str) -> None:
+    with pytest.raises(InvalidPull, match=expected):
+        parse_property_filter(text)

@@ -1,1 +1,1 @@
-"""Commands that read logs without consuming anything."""
+"""Commands that only look at messages, backlogs and connected clients. They consume nothing."""

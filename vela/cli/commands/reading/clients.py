@@ -36,6 +36,7 @@ _NUMBERS = (
     "messages",
     "last sequence",
 )
+# columns to leave out on a narrow terminal, in this order
 _SPARE = (
     "since", "last sequence", "client", "last flow", "permits", "redelivered", "access", "bytes in", "messages",
     "address", "last send", "last ack", "out",
@@ -53,8 +54,8 @@ def _filters(command: C) -> C:
                 "--topic",
                 metavar="TEXT",
                 default="",
-                help="Only clients of topics with this text in their names; a name with :// is that topic alone,"
-                " with its partitions.",
+                help="Only clients of topics with this text in their names. A name with :// means only this topic and"
+                " its partitions.",
             ),
             click.option(
                 "--name", metavar="TEXT", default="", help="Only clients with this text in their names."

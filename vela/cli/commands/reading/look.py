@@ -247,7 +247,7 @@ def why(topic: str, subscription: str) -> None:
             lines_of(f"  runbook: {finding['runbook']}"),
         )
     if found["partitions_left_out"]:
-        say(f"{plural(found['partitions_left_out'], 'partition')} that are better off were not looked at")
+        say(f"not looked at: {plural(found['partitions_left_out'], 'partition')} in a better state")
 
 
 def _where(finding: dict[str, Any]) -> Iterator[str]:

@@ -78,7 +78,10 @@ def create(namespace: str, consent: Consent) -> None:
 @click.argument("namespace", metavar="TENANT/NAMESPACE")
 @act_options
 def delete(namespace: str, consent: Consent) -> None:
-    """Delete a namespace without topics, and its tenant if that is then empty and was not created separately."""
+    """Delete a namespace without topics.
+
+    If its tenant was created with a namespace and has no other, the tenant is deleted too.
+    """
     carry_out(Asked(kind="delete_namespace", topic=_checked(namespace)), consent)
 
 

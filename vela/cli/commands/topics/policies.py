@@ -70,7 +70,7 @@ def _topic(where: str) -> str:
 )
 @act_options
 def set_policies(where: str, given: tuple[str, ...], unset: tuple[str, ...], consent: Consent) -> None:
-    """Set or unset policies of WHERE (tenant/namespace or a topic). They take effect at once.
+    """Set or unset policies of WHERE (tenant/namespace or a topic). Changes take effect at once.
 
     Write lengths of time as 90s, 1h or 7d and sizes as 512MiB or 10GB.
     """

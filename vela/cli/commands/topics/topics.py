@@ -38,6 +38,7 @@ _COLUMNS = (
 )
 _NUMBERS = ("partitions", "backlog", "in", "acked", "subscriptions", "consumers", "stored")
 
+# columns to leave out on a narrow terminal, in this order
 _SPARE = ("last publish", "stored", "worst", "subscriptions", "partitions", "consumers")
 
 

@@ -63,11 +63,11 @@ def subscribe(
     subscription_properties: Mapping[str, str] = _NO_PROPERTIES,
     replicate: bool = False,
 ) -> bytes:
-    """SUBSCRIBE. `start` is for non-durable subscriptions; `sticky_ranges` (inclusive) make Key_Shared STICKY.
+    """SUBSCRIBE: opens a consumer. `start` is for non-durable subscriptions.
 
-    A new subscription begins `rollback_s` seconds back; 0 = at `start` or `initial_position`.
-
-    `properties` are the consumer's. `subscription_properties` are stored with a subscription that this creates.
+    A new subscription begins `rollback_s` seconds back; 0 = at `start` or `initial_position`. `sticky_ranges` are pairs
+    of first and last hash, both included; with them, a Key_Shared consumer is STICKY. `properties` are the consumer's.
+    `subscription_properties` are stored with a subscription that this command creates.
     """
     body = pb.CommandSubscribe(
         topic=topic,
@@ -137,7 +137,7 @@ def seek(
 
 
 def close_consumer(consumer_id: int, *, request_id: int) -> bytes:
-    """CLOSE_CONSUMER. If the broker sends it, its request id is `NO_REQUEST`."""
+    """CLOSE_CONSUMER: closes a consumer. If the broker sends it, its request id is `NO_REQUEST`."""
     body = pb.CommandCloseConsumer(consumer_id=consumer_id, request_id=request_id & UINT64_MASK)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.CLOSE_CONSUMER, close_consumer=body))
 

@@ -24,7 +24,7 @@ def partition_metadata(topic: str, *, request_id: int, create: bool = True) -> b
 def lookup(
     topic: str, *, request_id: int, authoritative: bool = False, listener_name: str | None = None
 ) -> bytes:
-    """LOOKUP; `authoritative` repeats the value that a redirection gave."""
+    """LOOKUP: asks which broker serves a topic. `authoritative` repeats the value that a redirection gave."""
     body = pb.CommandLookupTopic(
         topic=topic,
         request_id=request_id,
@@ -42,7 +42,10 @@ def get_topics_of_namespace(
     pattern: str | None = None,
     known_hash: str | None = None,
 ) -> bytes:
-    """GET_TOPICS_OF_NAMESPACE of "tenant/namespace"; `known_hash` is the hash of the client's list."""
+    """GET_TOPICS_OF_NAMESPACE: asks for the topics of "tenant/namespace".
+
+    `known_hash`: the hash of the list that the client has.
+    """
     body = pb.CommandGetTopicsOfNamespace(
         request_id=request_id,
         namespace=namespace,

@@ -60,7 +60,10 @@ def send(
     highest_sequence_id: int | None = None,
     is_chunk: bool = False,
 ) -> tuple[bytes, bytes]:
-    """SEND as two buffers, to be written one after the other; `messages` is given for batches."""
+    """SEND: publishes an entry. Returns two buffers to write one after the other.
+
+    `messages`: the number of messages in a batch; None = not a batch.
+    """
     body = pb.CommandSend(
         producer_id=producer_id,
         sequence_id=sequence_id & UINT64_MASK,
@@ -73,6 +76,6 @@ def send(
 
 
 def close_producer(producer_id: int, *, request_id: int) -> bytes:
-    """CLOSE_PRODUCER. If the broker sends it, its request id is `NO_REQUEST`."""
+    """CLOSE_PRODUCER: closes a producer. If the broker sends it, its request id is `NO_REQUEST`."""
     body = pb.CommandCloseProducer(producer_id=producer_id, request_id=request_id & UINT64_MASK)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.CLOSE_PRODUCER, close_producer=body))
