@@ -67,7 +67,8 @@ class TopicDeduplication:
     def admit(self, producer: Producer, request: SendRequest) -> bool:
         """Return whether to store a send.
 
-        A send that must not be stored is a repeat. Its receipt goes out in its turn, once the first send is stored.
+        A send that must not be stored repeats an earlier one. It gets a receipt when the earlier send is stored and all
+        sends before the repeat have their receipts.
         """
         if not self.is_enabled or not producer.is_deduplicated:
             return True
@@ -204,8 +205,8 @@ class TopicDeduplication:
     def _mark(self, producer: Producer, request: SendRequest) -> Mark:
         """Return the mark that `mark_of_entry` will find in the stored entry.
 
-        Parse the entry only if it is a batch, or a chunk other than the last: for these, the command may come without
-        the last sequence id or the chunk id.
+        Parse the entry only if it is a batch, or a chunk other than the last: for these, the client's command SEND may
+        lack the last sequence id or the chunk id.
         """
         flags = request.flags
         if not flags & FLAG_BATCH and not (flags & FLAG_CHUNK and not flags & FLAG_LAST_CHUNK):
