@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_BODY_BYTES", "LimitedConnection", "LimitedServer"]
 
 MAX_BODY_BYTES: Final = 1024 * 1024
-MAX_UNFINISHED_REQUESTS: Final = 500  # on both ports of a server; with one more, the oldest is refused
+MAX_UNFINISHED_REQUESTS: Final = 500  # on both ports together; with one more, the oldest is refused
 # RFC 9112: a client that takes this server for a proxy sends an absolute target, and some proxies pass it on.
 _ABSOLUTE_TARGET: Final = re.compile(rb"(?i:https?)://([^/?]*)(.*)", re.DOTALL)
 _SPELLED: Final = b"X-Pulsar-PROPERTY"  # Java's admin client ignores any other spelling
@@ -175,7 +175,7 @@ class LimitedConnection(HTTPChannel):
     def writeHeaders(  # noqa: N802 - Twisted's name
         self, version: bytes, code: bytes, reason: bytes, headers: Headers
     ) -> None:
-        """Write the head of an answer."""
+        """Write the head of an answer. If it has the header X-Pulsar-PROPERTY, keep this spelling."""
         if headers.hasHeader(_SPELLED):
             headers = _SpelledHeaders(dict(headers.getAllRawHeaders()))
         super().writeHeaders(version, code, reason, headers)
@@ -225,7 +225,7 @@ class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
             host, path = absolute.groups()
             path = path if path.startswith(b"/") else b"/" + path
             named = len(self.requestHeaders.getRawHeaders(b"Host", ()))
-            # The gate refuses a request with two Host headers, and an HTTP/1.1 request without any.
+            # Leave a request with two Host headers, or an HTTP/1.1 request without any, to `WebGate`, which refuses it.
             if named == 1 or (named == 0 and version == b"HTTP/1.0"):
                 self.requestHeaders.setRawHeaders(b"Host", [host])
         super().requestReceived(command, path, version)
