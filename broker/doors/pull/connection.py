@@ -172,9 +172,9 @@ class PullConnection(LimitedConnection):
             self._go_on()
 
     def timeoutConnection(self) -> None:  # noqa: N802 - Twisted's name
-        """Close the connection after one to two idle times without a parked pull and without an answer.
+        """Close the connection after one to two idle timeouts without a parked pull and without an answer.
 
-        Twisted calls this when its parser has seen no data for one idle time. Pulls bypass that parser, so they do
+        Twisted calls this when its parser has seen no data for one idle timeout. Pulls bypass that parser, so they do
         not restart its timer.
         """
         if self._pull is None and not self._was_active:
