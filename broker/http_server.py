@@ -161,7 +161,12 @@ class LimitedConnection(HTTPChannel):
         self.refuse(413, f"a request body may have {MAX_BODY_BYTES} bytes at most: send less")
 
     def refuse(self, status: int, reason: str) -> None:
-        """Send an error answer in place of Django or the broker, and close. Ignore all bytes that arrive later."""
+        """Send an error answer in place of Django or the broker, and close. Ignore all bytes that arrive later.
+
+        Safe to repeat: only the first refusal is sent.
+        """
+        if self._is_refused:
+            return
         self._is_refused = True
         self.request_arrived()
         self.setTimeout(None)

@@ -99,6 +99,14 @@ def test_a_large_body_in_chunks_is_refused(server: DaphneServer) -> None:
         assert answer(peer)[0] == 413
 
 
+def test_a_large_body_in_many_small_chunks_is_refused_once(server: DaphneServer) -> None:
+    with connected(server) as peer:
+        peer.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+        peer.sendall(b"%x\r\n%b\r\n" % (MAX_BODY_BYTES, bytes(MAX_BODY_BYTES)))
+        peer.sendall(b"1\r\nx\r\n" * 100)
+        assert answer(peer)[0] == 413
+
+
 def test_a_body_of_the_largest_size_passes(server: DaphneServer) -> None:
     with connected(server) as peer:
         peer.sendall(HEAD + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % MAX_BODY_BYTES)
