@@ -20,7 +20,7 @@ __all__ = ["LoopTime", "TimeShare"]
 
 _Result = TypeVar("_Result")
 
-# One connection's part of a turn. A pass of the event loop alone costs a few hundredths of this time.
+# One connection's part of a turn. A pass of the event loop without any work costs a few hundredths of this time.
 PART_NS: Final = 125_000
 # A turn, for all connections together. A pass has at most one turn, and a message takes about five passes, so other
 # connections delay it by at most about 1.3 ms.

@@ -57,7 +57,8 @@ class TopicDeduplication:
         self._gone: set[str] = set()
         self._is_dirty = True  # `through` must be stored even if no producer ever connects
         self._waiting: deque[tuple[Producer, Repeat, Mark]] = deque()
-        # The marks of sends in flight whose entries were parsed, by the id of the request object.
+        # A mark is the range of sequence ids in one entry. These are the marks of sends in flight whose entries were
+        # parsed, by the id of the request object.
         self._marks: dict[int, tuple[SendRequest, Mark]] = {}
         self._settled = asyncio.Event()
         self._is_closed = False

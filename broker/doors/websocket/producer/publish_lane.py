@@ -296,6 +296,6 @@ class PublishLane:
 
 
 def _size_in_batch(message: ProducerMessage) -> int:
-    """Return the size of a message in an open batch. Its strings count too, because nothing else limits their size."""
+    """Return the size of a message in an open batch. Its strings count too: they may be longer than the payload."""
     texts = (message.key or "", message.context or "", *message.properties, *message.properties.values())
     return _MEMBER_BYTES + len(message.payload) + sum(map(len, texts))
