@@ -64,7 +64,7 @@ class PullReader:
 
     def __init__(self, *, max_message_bytes: int) -> None:
         self._max_message_bytes = max_message_bytes
-        self._places: OrderedDict[tuple[int, int], Position] = OrderedDict()  # (topic, offset) → its entry
+        self._places: OrderedDict[tuple[int, int], Position] = OrderedDict()  # (topic, offset) → the entry
         # A client may pull a batch a few messages at a time, one pull after another: decode the batch once.
         self._decoded: OrderedDict[Position, list[Message] | None] = OrderedDict()
 

@@ -125,7 +125,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def _refuse(self, body: bytes) -> None:
         if self._refusal is None or self.state != self.STATE_CONNECTING:
             return
-        del self.handshake_deferred  # never fired: the handshake ends here
+        del self.handshake_deferred  # it never fires, because the handshake ends here
         self._answer(self._refusal["status"], self._refusal.get("headers", ()), body)
         self.server.protocol_disconnected(self)
         self.dropConnection(abort=False)
