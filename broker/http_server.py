@@ -107,9 +107,8 @@ class LimitedConnection(HTTPChannel):
 
     def allHeadersReceived(self) -> None:  # noqa: N802 - Twisted's name
         """Refuse a client that sends too many requests, and a body whose announced length is over the limit."""
-        client = self.transport.getPeer()
         try:
-            self.factory.limits.rates.check_request(f"{client.host}:{client.port}")
+            self.count_request()
         except TooManyRequests as error:
             self.refuse(429, str(error))
             return
@@ -117,6 +116,11 @@ class LimitedConnection(HTTPChannel):
             self.refuse_body()
         else:
             super().allHeadersReceived()
+
+    def count_request(self) -> None:
+        """Count the request whose head has arrived. Raises TooManyRequests if it exceeds a limit."""
+        client = self.transport.getPeer()
+        self.factory.limits.rates.check_request(f"{client.host}:{client.port}")
 
     def _respondToBadRequestAndDisconnect(self) -> None:  # noqa: N802 - Twisted's name
         """Refuse bytes that are not a request. Twisted itself sends no reason."""
