@@ -47,7 +47,7 @@ class Repeat:
     __slots__ = ("is_stored", "number", "request")
 
     def __init__(self, number: int, request: SendRequest, *, is_stored: bool) -> None:
-        self.number = number  # the place of this send among those with receipts, counted from 0
+        self.number = number  # its place among the producer's sends that get a receipt, counted from 0
         self.request = request
         self.is_stored = is_stored
 
