@@ -141,7 +141,7 @@ class AccessSettings(DoorSettings):
         Variable(
             "VELA_AUTHENTICATE_ORIGINAL_AUTH_DATA",
             "switch",
-            "the broker checks the credentials of clients behind a proxy itself",
+            "the broker itself checks the credentials of clients behind a proxy",
         ),
     ] = False
     superuser_roles: Annotated[

@@ -26,6 +26,6 @@ class SystemClock:
 
 
 class Timer(Protocol):
-    """`loop.call_later`, or a test's clock."""
+    """`loop.call_later`, or a test's clock. The delay is in seconds."""
 
     def __call__(self, delay: float, callback: Callable[[], None], /) -> asyncio.TimerHandle: ...

@@ -587,7 +587,10 @@ class BrokerSettings(AccessSettings):
 
     @property
     def own_hosts(self) -> frozenset[str]:
-        """The hosts in the settings by which clients reach this broker, in lower case, with brackets around IPv6."""
+        """The hosts by which clients reach this broker, from VELA_BIND and VELA_ADVERTISED_URL.
+
+        They are in lower case, and an IPv6 address is in brackets.
+        """
         advertised = parse_origin(self.advertised_url)
         hosts = {f"[{self.bind}]" if ":" in self.bind else self.bind.lower()} - {"0.0.0.0", "[::]"}  # noqa: S104 - compared
         return frozenset(hosts | ({advertised.host} if advertised else set()))

@@ -2,7 +2,7 @@
 
     http_port: Annotated[int, Between(0, 65535), Variable("VELA_HTTP_PORT", "TCP port", "WebSocket and probes")] = 8080
 
-Pydantic checks the values, so one start reports every bad value.
+Pydantic checks each value. `read_settings` collects the complaints, so one start reports every bad value.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_BODY_BYTES", "LimitedConnection", "LimitedServer"]
 
 MAX_BODY_BYTES: Final = 1024 * 1024
-MAX_UNFINISHED_REQUESTS: Final = 500  # on both ports of a server; with one more, the oldest is refused
+MAX_UNFINISHED_REQUESTS: Final = 500  # on both ports together; with one more, the oldest is refused
 # RFC 9112: a client that takes this server for a proxy sends an absolute target, and some proxies pass it on.
 _ABSOLUTE_TARGET: Final = re.compile(rb"(?i:https?)://([^/?]*)(.*)", re.DOTALL)
 _SPELLED: Final = b"X-Pulsar-PROPERTY"  # Java's admin client ignores any other spelling
@@ -107,9 +107,8 @@ class LimitedConnection(HTTPChannel):
 
     def allHeadersReceived(self) -> None:  # noqa: N802 - Twisted's name
         """Refuse a client that sends too many requests, and a body whose announced length is over the limit."""
-        client = self.transport.getPeer()
         try:
-            self.factory.limits.rates.check_request(f"{client.host}:{client.port}")
+            self.count_request()
         except TooManyRequests as error:
             self.refuse(429, str(error))
             return
@@ -117,6 +116,11 @@ class LimitedConnection(HTTPChannel):
             self.refuse_body()
         else:
             super().allHeadersReceived()
+
+    def count_request(self) -> None:
+        """Count the request whose head has arrived. Raises TooManyRequests if it exceeds a limit."""
+        client = self.transport.getPeer()
+        self.factory.limits.rates.check_request(f"{client.host}:{client.port}")
 
     def _respondToBadRequestAndDisconnect(self) -> None:  # noqa: N802 - Twisted's name
         """Refuse bytes that are not a request. Twisted itself sends no reason."""
@@ -161,7 +165,12 @@ class LimitedConnection(HTTPChannel):
         self.refuse(413, f"a request body may have {MAX_BODY_BYTES} bytes at most: send less")
 
     def refuse(self, status: int, reason: str) -> None:
-        """Send an error answer in place of Django or the broker, and close. Ignore all bytes that arrive later."""
+        """Send an error answer in place of Django or the broker, and close. Ignore all bytes that arrive later.
+
+        Safe to repeat: only the first refusal is sent.
+        """
+        if self._is_refused:
+            return
         self._is_refused = True
         self.request_arrived()
         self.setTimeout(None)
@@ -175,7 +184,7 @@ class LimitedConnection(HTTPChannel):
     def writeHeaders(  # noqa: N802 - Twisted's name
         self, version: bytes, code: bytes, reason: bytes, headers: Headers
     ) -> None:
-        """Write the head of an answer."""
+        """Write the head of an answer. If it has the header X-Pulsar-PROPERTY, keep this spelling."""
         if headers.hasHeader(_SPELLED):
             headers = _SpelledHeaders(dict(headers.getAllRawHeaders()))
         super().writeHeaders(version, code, reason, headers)
@@ -225,7 +234,7 @@ class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
             host, path = absolute.groups()
             path = path if path.startswith(b"/") else b"/" + path
             named = len(self.requestHeaders.getRawHeaders(b"Host", ()))
-            # The gate refuses a request with two Host headers, and an HTTP/1.1 request without any.
+            # Leave a request with two Host headers, or an HTTP/1.1 request without any, to `WebGate`, which refuses it.
             if named == 1 or (named == 0 and version == b"HTTP/1.0"):
                 self.requestHeaders.setRawHeaders(b"Host", [host])
         super().requestReceived(command, path, version)

@@ -36,7 +36,7 @@ class Instruments:
         )
         self.ack_latency = Histogram(
             "vela_ack_latency_seconds",
-            "from a subscription's first ack that is not stored to the end of the flush that stores it",
+            "from a subscription's first ack that is not stored yet to the end of the flush that stores it",
             buckets=_COMMIT_BUCKETS_S,
             registry=self.registry,
         )

@@ -27,6 +27,7 @@ from vela.wire.entry import encode_single
 
 __all__ = ["apublish", "publish"]
 
+# The connections that have published and not yet notified the broker of it.
 _unannounced: WeakKeyDictionary[BaseDatabaseWrapper, bool] = WeakKeyDictionary()
 
 

@@ -119,7 +119,7 @@ class Access:
         self.failures[named if named in METHODS else "none"] += 1
 
     def check_revoked(self, principal: Principal) -> None:
-        """Raise AuthenticationFailed if the token of the client or its proxy was revoked, or its password changed."""
+        """Raise AuthenticationFailed if a token was revoked or a password changed, of the client or of its proxy."""
         if principal.token_id is not None and principal.token_id in self._revoked:
             raise AuthenticationFailed("the token was revoked: get a new one")
         self._authentication.check_password(principal)

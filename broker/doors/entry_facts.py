@@ -1,4 +1,4 @@
-"""What doors find out about an entry before it is stored: its flags, and whether consumers could assemble the chunk."""
+"""What doors find out about an entry before it is stored: its flags, and whether a chunk is of use to consumers."""
 
 from __future__ import annotations
 

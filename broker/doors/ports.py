@@ -1,6 +1,6 @@
-"""The interfaces of the running broker that doors use, as protocols.
+"""The interfaces of the running broker that doors use, as classes of `typing.Protocol`.
 
-`process/broker.py` implements them; tests use fakes.
+A door is the code that serves one network protocol. `process/broker.py` implements the interfaces; tests use fakes.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Without authentication, any page that a person on the broker's machine or network opens could use the broker through the
 browser. The gate prevents that by checking headers that the browser sends and the page cannot change. `Origin` and
-`Sec-Fetch-Site` say where the page comes from. `Host` says by which name the browser reached the broker: a page whose
-own name resolves to the broker's address (DNS rebinding) still sends its own name. Clients that are not browsers send
-only a `Host`.
+`Sec-Fetch-Site` say where the page comes from. `Host` says by which name the browser reached the broker: if the name
+of a page's own site resolves to the broker's address (DNS rebinding), the browser sends that name. Clients that are not
+browsers send only a `Host`.
 """
 
 from __future__ import annotations

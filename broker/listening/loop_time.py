@@ -1,7 +1,8 @@
 """The event loop's time, shared among the connections of a process.
 
-One connection must not set the latency of all others. A connection that has used its part of a turn keeps the bytes
-that it has read, reads no more, and continues in a later turn. `FairTurns` decides when a turn ends.
+One busy connection must not delay all others. The time is divided into turns, and each connection may work for a part
+of a turn. A connection that has used its part keeps the bytes that it has read, reads no more, and continues in a later
+turn. `FairTurns` decides when a turn ends.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ __all__ = ["LoopTime", "TimeShare"]
 
 _Result = TypeVar("_Result")
 
-# One connection's part of a turn. A pass of the loop costs a few hundredths of this time.
+# One connection's part of a turn. A pass of the event loop without any work costs a few hundredths of this time.
 PART_NS: Final = 125_000
-# A turn of all connections. A message takes about five passes, so other connections delay it by at most about 1.3 ms.
+# A turn, for all connections together. A pass has at most one turn, and a message takes about five passes, so other
+# connections delay it by at most about 1.3 ms.
 TURN_NS: Final = 250_000
 
 

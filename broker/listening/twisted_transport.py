@@ -33,7 +33,7 @@ class TwistedTransport(asyncio.Protocol):
     def __init__(self, build_protocol: Callable[[Any], IProtocol]) -> None:
         """`build_protocol` gets the peer's address and returns the Twisted protocol, as a factory does."""
         self._build_protocol = build_protocol
-        self._producer: Any = None
+        self._producer: Any = None  # in Twisted's sense: the object that writes an answer piece by piece
         self.protocol: Any = None  # Daphne replaces it when a request becomes a WebSocket
         self.connected = True
         self.disconnecting = False
@@ -57,7 +57,7 @@ class TwistedTransport(asyncio.Protocol):
         self.protocol.dataReceived(data)
 
     def pause_writing(self) -> None:
-        """Pause the producer: the peer does not receive the written bytes."""
+        """Pause the producer: more than 64 KiB of written bytes wait for the peer."""
         if self._producer is not None:
             self._producer.pauseProducing()
 

@@ -24,6 +24,8 @@ __all__ = ["ProducerAccess"]
 
 logger = logging.getLogger(__name__)
 
+# A newcomer in one of these modes first asks whether an attached producer of its name is alive. A newcomer in the mode
+# EXCLUSIVE_WITH_FENCING need not ask: it closes all other producers.
 _PROBED = (AccessMode.SHARED, AccessMode.EXCLUSIVE, AccessMode.WAIT_FOR_EXCLUSIVE)
 
 
@@ -31,7 +33,7 @@ class ProducerAccess:
     """Admits, queues and fences producers. `producers` maps names to attached producers.
 
     `store_epoch` makes a new topic epoch durable before its exclusive producer may send. `prepare` is called for each
-    producer once no other producer has its name, before the producer may send.
+    producer when no other producer has its name, and before the producer may send.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ class AwaitedSends:
         return answer
 
     def give_up(self, why: str) -> None:
-        """Fail all sends that have no receipt yet with SendOutcomeUnknown and this reason. Safe to repeat."""
+        """Fail every send that has no receipt yet. Its error is SendOutcomeUnknown with this reason. Safe to repeat."""
         waiting, self._waiting = self._waiting, {}
         for answer in waiting.values():
             if not answer.done():

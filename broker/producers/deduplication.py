@@ -57,7 +57,8 @@ class TopicDeduplication:
         self._gone: set[str] = set()
         self._is_dirty = True  # `through` must be stored even if no producer ever connects
         self._waiting: deque[tuple[Producer, Repeat, Mark]] = deque()
-        # The marks of sends in flight whose entries were parsed, by the id of the request object.
+        # A mark is the range of sequence ids in one entry. These are the marks of sends in flight whose entries were
+        # parsed, by the id of the request object.
         self._marks: dict[int, tuple[SendRequest, Mark]] = {}
         self._settled = asyncio.Event()
         self._is_closed = False
@@ -67,7 +68,8 @@ class TopicDeduplication:
     def admit(self, producer: Producer, request: SendRequest) -> bool:
         """Return whether to store a send.
 
-        A send that must not be stored is a repeat. Its receipt goes out in its turn, once the first send is stored.
+        A send that must not be stored repeats an earlier one. It gets a receipt when the earlier send is stored and all
+        sends before the repeat have their receipts.
         """
         if not self.is_enabled or not producer.is_deduplicated:
             return True
@@ -204,8 +206,8 @@ class TopicDeduplication:
     def _mark(self, producer: Producer, request: SendRequest) -> Mark:
         """Return the mark that `mark_of_entry` will find in the stored entry.
 
-        Parse the entry only if it is a batch, or a chunk other than the last: for these, the command may come without
-        the last sequence id or the chunk id.
+        Parse the entry only if it is a batch, or a chunk other than the last: for these, the client's command SEND may
+        lack the last sequence id or the chunk id.
         """
         flags = request.flags
         if not flags & FLAG_BATCH and not (flags & FLAG_CHUNK and not flags & FLAG_LAST_CHUNK):

@@ -138,7 +138,8 @@ class DeduplicationKeeper:
                     ],
                 )
         finally:
-            # Also for topics whose epoch this process has advanced meanwhile: the next round uses the new epoch.
+            # Put back the changes that were not stored: all of them if the statement failed, or those of a topic whose
+            # epoch this process has advanced meanwhile. The next round uses the new epoch.
             for topic_id, (_, deduplication, changed) in taken.items():
                 if topic_id in stored:
                     deduplication.stored_through = changed.through

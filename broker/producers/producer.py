@@ -42,12 +42,12 @@ class ProducerTopic(Protocol):
 
 
 class Repeat:
-    """A repeated send, whose message is already stored or being stored. Its receipt goes out in its turn."""
+    """A repeated send, whose message is already stored or being stored. Receipts keep the order of the sends."""
 
     __slots__ = ("is_stored", "number", "request")
 
     def __init__(self, number: int, request: SendRequest, *, is_stored: bool) -> None:
-        self.number = number  # the place of this send among those with receipts, counted from 0
+        self.number = number  # its place among the producer's sends that get a receipt, counted from 0
         self.request = request
         self.is_stored = is_stored
 
@@ -117,7 +117,7 @@ class Producer:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no send of this producer will be stored under the topic's present owner epoch any more."""
+        """Whether every send has its answer, or the topic is closed: loading it again fences the sends in flight."""
         return self._pending <= 0 or not self._topic.is_open
 
     @property
@@ -144,7 +144,7 @@ class Producer:
     def repeat(self, request: SendRequest, *, is_stored: bool) -> Repeat:
         """Note that the send that was just accepted repeats an earlier send.
 
-        The repeat gets its receipt in its turn, once the earlier send is stored.
+        The repeat gets a receipt when the earlier send is stored and all sends before the repeat have their receipts.
         """
         repeat = Repeat(self._settled + self._pending - 1, request, is_stored=is_stored)
         self._repeats.append(repeat)
@@ -278,7 +278,7 @@ class Producer:
                 self.sink.on_producer_closed(error)
             except Exception:
                 logger.exception(
-                    "producer %s: its client was not notified that it is closed",
+                    "producer %s: its client was not notified that the producer is closed",
                     self.name,
                     extra=self._log_fields(),
                 )

@@ -2,7 +2,7 @@
 
 Each connection has its own limit, but thousands of connections together could still fill the memory while the database
 is slow. Above the limit on the sum, the broker stops reading from connections that publish, and keeps reading from
-connections that only consume. It reads from all of them again when receipts have brought the sum down to half of the
+connections that only consume. It reads from all of them again when answers have brought the sum down to half of the
 limit. Reading therefore waits for the broker's own commits, never for a peer's frames.
 """
 

@@ -66,7 +66,7 @@ class PublishLimit:
             self._wait(now_ms)
 
     def release(self) -> None:
-        """Resume every producer: the limit is gone."""
+        """Resume every producer, because the buckets have refilled or the limit no longer applies."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -82,7 +82,7 @@ class PublishLimit:
             self._timer = self._call_later(self._wait_ms(now_ms) / 1000, self.refilled)
 
     def refilled(self) -> None:
-        """Check again, because the buckets have refilled."""
+        """Resume every producer if the buckets have refilled. If not, wait again."""
         self._timer = None
         now_ms = self._clock.now_ms()
         if self._wait_ms(now_ms):

@@ -36,7 +36,7 @@ __all__ = ["GroupOffsets"]
 
 
 class GroupOffsets:
-    """The group offsets of every queue in this process's memory. `changed` puts a subscription into the next report."""
+    """The group offsets of every queue in this process's memory. `changed` gets each moved subscription."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class GroupOffsets:
         low, end = bounds(topic)
         if offset > end:
             raise NotAllowed(
-                f"offset {offset} is beyond the end of {topic.name}, {end}: is it another queue's?"
+                f"offset {offset} is beyond the end of {topic.name}, {end}: commit an offset of this queue"
             )
         is_new = name not in topic.subscriptions
         subscription = await topic.subscriptions.find_or_create(

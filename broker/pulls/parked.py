@@ -159,7 +159,7 @@ class ParkedPulls:
         return self._table.next_check_ms()
 
     async def place(self, topic: Topic, offset: int) -> tuple[Position, int]:
-        """Return the entry that contains a stored offset, and the number of messages before that entry."""
+        """Return the entry with the stored message at `offset`, and the number of messages before this entry."""
         return await self._reader.place(topic, offset)
 
     def forget(self, parked: ParkedPull) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PullReader", "bounds", "empty_answer"]
 
-# With payloads of this size, an answer is full, as with RocketMQ's pullBatchSizeInBytes.
+# An answer is full when its payloads together have this many bytes, as with RocketMQ's pullBatchSizeInBytes.
 MAX_ANSWER_BYTES: Final = 256 * 1024
 _KNOWN_PLACES: Final = 4096
 _DECODED_ENTRIES: Final = 16
@@ -64,7 +64,7 @@ class PullReader:
 
     def __init__(self, *, max_message_bytes: int) -> None:
         self._max_message_bytes = max_message_bytes
-        self._places: OrderedDict[tuple[int, int], Position] = OrderedDict()  # (topic, offset) → its entry
+        self._places: OrderedDict[tuple[int, int], Position] = OrderedDict()  # (topic, offset) → the entry
         # A client may pull a batch a few messages at a time, one pull after another: decode the batch once.
         self._decoded: OrderedDict[Position, list[Message] | None] = OrderedDict()
 
@@ -84,7 +84,7 @@ class PullReader:
         return self.answer(topic, ask, entries) if entries else None
 
     async def place(self, topic: Topic, offset: int) -> tuple[Position, int]:
-        """Return the entry that contains a stored offset, and the number of messages before that entry."""
+        """Return the entry with the stored message at `offset`, and the number of messages before this entry."""
         position = await self._place(topic, offset)
         index = topic.log.index
         await topic.reader.load_index(index.unknown(position))
@@ -163,7 +163,7 @@ class PullReader:
         return known if known is not None and topic.log.ledgers.contains(known) else None
 
     async def _place(self, topic: Topic, offset: int) -> Position:
-        """Return the entry that contains a stored offset."""
+        """Return the entry with the stored message at `offset`."""
         known = self._known_place(topic, offset)
         if known is not None:
             return known

@@ -33,7 +33,7 @@ class PullAsk:
 
     topic: TopicName  # the partitioned topic, or the plain one
     queue: int  # the partition; 0 for a topic without partitions
-    offset: int  # messages since the topic began
+    offset: int  # of the first message wanted, counted in messages since the topic began
     max_messages: int
     matches: Callable[[Mapping[str, str]], bool] | None  # by a message's properties; None = all
     may_suspend: bool

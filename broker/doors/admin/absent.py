@@ -9,9 +9,7 @@ __all__ = ["ABSENT", "why_absent"]
 
 _ONE_CLUSTER: Final = "Vela has one cluster, which its settings describe"
 _ONE_BROKER: Final = "Vela runs one broker and does not split namespaces"
-_NO_PAUSE: Final = (
-    "Vela stores which messages are acknowledged, however many are not, so it never needs to pause"
-)
+_NO_PAUSE: Final = "Vela stores any number of gaps between acknowledged messages, so it never needs to pause"
 _SETTINGS: Final = "settings are environment variables: change them and restart"
 
 # A name in braces is one part of a path; {rest} is all that follows.

@@ -18,7 +18,7 @@ from broker.doors.admin.tenants import CLUSTER
 
 __all__ = ["BUNDLE", "router"]
 
-BUNDLE: Final = "0x00000000_0xffffffff"  # Vela has no bundles: this is the whole ring of hashes
+BUNDLE: Final = "0x00000000_0xffffffff"  # the whole ring of hashes: Vela does not split namespaces
 _BROKERS: Final = "/admin/v2/brokers"
 _CLUSTER: Final = "/admin/v2/clusters/{segment:cluster}"
 # The version of Pulsar whose API Vela provides. Some tools check it.
@@ -155,7 +155,7 @@ async def get_runtime_configuration(request: AdminRequest) -> dict[str, str]:
 @operation(router, "GET", f"{_BROKERS}/{{segment:cluster}}", Action.RULE)
 async def get_brokers_of_cluster(request: AdminRequest, cluster: str) -> list[str]:
     """List the brokers of the cluster. There is only this one."""
-    if reason := why_absent(request.path):  # a path that looks like a cluster's
+    if reason := why_absent(request.path):  # such as /admin/v2/brokers/backlog-quota-check
         raise Refused(404, f"the admin API has no path {request.path}: {reason}")
     _require_cluster(cluster)
     return [_broker_id(request)]

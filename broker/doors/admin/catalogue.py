@@ -147,7 +147,7 @@ class Catalogue:
         return dict(found)
 
     async def last_offload_run(self, topic_id: int) -> store.OffloadRun | None:
-        """Return the latest run of the job offload for a topic, or None if there was none."""
+        """Return the latest run of the job `offload` for a topic, or None if there was none."""
         return await repeat_until_done(
             self._broker.pool, lambda c: store.last_offload_run(c, topic_id), what="reading runs"
         )

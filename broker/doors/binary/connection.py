@@ -47,7 +47,8 @@ logger = logging.getLogger(__name__)
 
 SERVER_VERSION: Final = f"Vela {__version__}"
 MAX_GREETING_BYTES: Final = 64 * 1024  # of the first frame, CONNECT, whose sender has not authenticated yet
-TLS_HANDSHAKE: Final = b"\x16\x03"  # every version of TLS begins like this; such a frame would have 369 MB
+# Every version of TLS begins like this. As the size of a frame, these bytes would mean 369 MB.
+TLS_HANDSHAKE: Final = b"\x16\x03"
 DECODED_AT_ONCE: Final = 32  # commands; decoding one takes 5 µs, so these take a fraction of a turn
 
 

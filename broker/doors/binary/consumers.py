@@ -361,8 +361,8 @@ class ConsumerSlot:
     def redeliver(self, event: events.Redeliver) -> None:
         """Redeliver the messages with these ids, or all pending messages if the client sent no ids.
 
-        On Exclusive and Failover any id redelivers everything, so only the first event of a long command counts: each
-        further one would deliver everything once more.
+        A long command arrives as several events. On Exclusive and Failover any id redelivers everything, so only the
+        first of them counts: each further one would deliver everything once more.
         """
         if self.consumer is not None and not (
             event.is_rest and self.consumer.subscription_type.single_active

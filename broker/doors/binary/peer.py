@@ -92,9 +92,10 @@ class Peer:
         self.gate.output_stuck(stuck=False)
 
     async def room(self) -> None:
-        """Wait while too many answers wait for the peer. Await this before a large answer is made.
+        """Wait while too many answers wait for the peer. Returns when the connection is lost.
 
-        Up to a thousand requests may be under way when the broker stops reading. Returns when the connection is lost.
+        Await this before you make a large answer: up to a thousand requests may still be under way when the broker has
+        stopped reading.
         """
         while not self._has_room.is_set():
             await self._has_room.wait()

@@ -345,7 +345,7 @@ class ProducerSlot:
         size_bytes = len(request.data)
         self._unanswered_bytes -= size_bytes
         sequence_id = _answered_as(request.sequence_id, request.highest_sequence_id)
-        if request is self._passing:  # as if this slot had refused it: earlier sends may have no answer yet
+        if request is self._passing:  # the refusal must wait, because earlier sends may have no answer yet
             self._queued -= 1
             self._refuse(sequence_id, error)
         else:

@@ -27,7 +27,7 @@ class TopicWatchers:
         self._watchers: dict[int, _Watcher] = {}
 
     def on_watch(self, event: events.WatchTopicList) -> None:
-        """Watch a list. Replace a watcher that has this id, because the client has asked again to compare its list."""
+        """Watch a list. Replace a watcher that has this id: the client asks again to check that its list is right."""
         known = self._watchers.pop(event.watcher_id, None)
         if known is not None:
             known.close()

@@ -45,7 +45,7 @@ _LARGE: Final = struct.Struct("!BBQ")
 
 @implementer(IPushProducer)
 class _Producer:
-    """Twisted's transport calls this when its buffer passes the high-water mark, and when the buffer is empty again."""
+    """Twisted's transport calls this when its buffer passes 64 KiB, and when the buffer is empty again."""
 
     def __init__(self, protocol: FlowControlledProtocol) -> None:
         self._protocol = protocol
@@ -125,7 +125,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def _refuse(self, body: bytes) -> None:
         if self._refusal is None or self.state != self.STATE_CONNECTING:
             return
-        del self.handshake_deferred  # never fired: the handshake ends here
+        del self.handshake_deferred  # it never fires, because the handshake ends here
         self._answer(self._refusal["status"], self._refusal.get("headers", ()), body)
         self.server.protocol_disconnected(self)
         self.dropConnection(abort=False)
@@ -337,7 +337,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._on_writable.append(callback)
 
     def output_paused(self) -> None:
-        """Note that Twisted's buffer has passed its high-water mark."""
+        """Note that Twisted's buffer has passed 64 KiB."""
         self._is_output_paused = True
 
     def output_drained(self) -> None:

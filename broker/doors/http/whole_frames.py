@@ -13,7 +13,7 @@ from autobahn.websocket.xormasker import create_xor_masker  # type: ignore[attr-
 
 __all__ = ["whole_frame"]
 
-_TEXT: Final = 0x81  # FIN is set, and no extension bit is
+_TEXT: Final = 0x81  # the bit FIN is set, and the extension bits are not
 _BINARY: Final = 0x82
 _MASKED: Final = 0x80
 _TWO_BYTES_OF_LENGTH: Final = 126

@@ -60,7 +60,7 @@ class PullAnswers:
     def __init__(self, broker: BrokerPort) -> None:
         self._broker = broker
         self.gate = WebGate(broker.settings)  # the whole port's gate: `PullConnection` checks hosts with it
-        self.challenge = challenge_fields(broker.access)  # of the whole port's answers with status 401
+        self.challenge = challenge_fields(broker.access)  # header fields of answers with status 401
         self.reading: set[asyncio.Task[None]] = set()  # pulls that wait for the database
         # Empty unless the broker asks for credentials, which may expire while a pull is parked.
         self.parked: set[PullInProgress] = set()

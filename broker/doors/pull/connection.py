@@ -65,6 +65,7 @@ class PullConnection(LimitedConnection):
         self._local_address = ""
         self._address = ""  # of the client, with its port
         self._was_active = False  # whether a pull was answered since the idle timer was set
+        self._is_counted = False  # `_begin` has counted the request that Twisted is about to read
 
     def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
         """Remember both addresses of a new connection."""
@@ -98,6 +99,7 @@ class PullConnection(LimitedConnection):
             try:
                 self._begin(head, data)
             except MustWait:
+                self._is_counted = True
                 break
             at = head.end()
             self._is_out_of_turn = not self.share.goes_on(self._turn_came)
@@ -112,7 +114,7 @@ class PullConnection(LimitedConnection):
     def _begin(self, head: re.Match[bytes], data: bytes) -> None:
         """Begin or refuse the pull with this head. Raises MustWait before it answers anything."""
         try:
-            self.factory.limits.rates.check_request(self._address)
+            self.count_request()
         except TooManyRequests as error:
             self.request_arrived()
             self._respond(429, json_reason(str(error)))
@@ -128,6 +130,12 @@ class PullConnection(LimitedConnection):
             certificate=self.certificate,
         )
         self.request_arrived()
+
+    def count_request(self) -> None:
+        """Count the request, unless it was counted before this connection passed it on."""
+        is_counted, self._is_counted = self._is_counted, False
+        if not is_counted:
+            super().count_request()
 
     def _is_for_us(self, data: bytes, start: int, end: int) -> bool:
         hosts = _HOST.findall(data, start, end)
@@ -172,9 +180,9 @@ class PullConnection(LimitedConnection):
             self._go_on()
 
     def timeoutConnection(self) -> None:  # noqa: N802 - Twisted's name
-        """Close the connection after one to two idle times without a parked pull and without an answer.
+        """Close the connection after one to two idle timeouts without a parked pull and without an answer.
 
-        Twisted calls this when its parser has seen no data for one idle time. Pulls bypass that parser, so they do
+        Twisted calls this when its parser has seen no data for one idle timeout. Pulls bypass that parser, so they do
         not restart its timer.
         """
         if self._pull is None and not self._was_active:

@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 OPEN_TIMEOUT_S: Final = 15.0
 PROBE_TIMEOUT_MS: Final = 5_000
-CHARGED_AT_ONCE: Final = 8  # frames; reading the clock for each one would cost as much as refusing it
+CHARGED_AT_ONCE: Final = 8  # frames; reading the clock after each would double the cost of a refused frame
 NO_CLOSE_FRAME: Final = 1006  # RFC 6455: the connection ended without a close frame
 
 

@@ -14,6 +14,7 @@ import websockets
 
 from broker import http_server
 from broker.doors.http.daphne_server import DaphneServer
+from broker.doors.pull.answers import MustWait
 from broker.http_server import MAX_BODY_BYTES
 from tests.support.waiting import wait_until
 from tests.unit.doors.daphne_thread import DaphneThread
@@ -96,6 +97,14 @@ def test_a_large_body_in_chunks_is_refused(server: DaphneServer) -> None:
         peer.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
         for _ in range(MAX_BODY_BYTES // 0x10000 + 1):
             peer.sendall(chunk)
+        assert answer(peer)[0] == 413
+
+
+def test_a_large_body_in_many_small_chunks_is_refused_once(server: DaphneServer) -> None:
+    with connected(server) as peer:
+        peer.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+        peer.sendall(b"%x\r\n%b\r\n" % (MAX_BODY_BYTES, bytes(MAX_BODY_BYTES)))
+        peer.sendall(b"1\r\nx\r\n" * 100)
         assert answer(peer)[0] == 413
 
 
@@ -226,6 +235,25 @@ def test_requests_beyond_a_rate_are_refused_and_the_setting_is_named(daphne: Dap
     assert statuses == [400, 429, 429]  # nothing follows `Connection: close`
     assert b"VELA_HTTP_REQUEST_RATE_PER_ADDRESS" in data
     assert broker.connections.times_reached == {"VELA_HTTP_REQUEST_RATE_PER_ADDRESS": 2}
+
+
+def test_a_pull_whose_client_a_thread_must_check_counts_as_one_request(
+    server: DaphneServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def must_wait(*_: object, **__: object) -> None:
+        raise MustWait
+
+    counted: list[str] = []
+    monkeypatch.setattr(server.pulls, "begin_for", must_wait)
+    monkeypatch.setattr(server.limits.rates, "check_request", counted.append)
+    with connected(server) as peer:
+        for number in (1, 2):
+            peer.sendall(b"GET /pull/v1/a/b HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert peer.recv(65536).startswith(b"HTTP/1.1 400 ")
+            assert len(counted) == number
+        peer.sendall(HEAD + b"\r\n")
+        assert peer.recv(65536).startswith(b"HTTP/1.1 405 ")
+        assert len(counted) == 3
 
 
 def test_many_pulls_in_one_piece_are_answered_in_order_and_in_turns(daphne: DaphneThread) -> None:

@@ -104,10 +104,10 @@ class RestSends(AwaitedSends):
     # -- The rest of ProducerSink; AwaitedSends has the other methods ----------------------------------------
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """Fail every send that has no receipt yet with SendOutcomeUnknown, because the broker closed the producer."""
+        """Fail every send that has no receipt yet, because the broker closed the producer."""
         self._producer = None
-        why = "" if error is None else f": {error}"
-        self.give_up(f"the broker closed {self._request.topic}, the message may be stored{why}")
+        why = "" if error is None else f" ({error})"
+        self.give_up(f"the broker closed {self._request.topic}{why}: the message may be stored")
 
     async def is_alive(self) -> bool:
         """Return whether this request still uses the producer.

@@ -72,7 +72,7 @@ async def create_namespace(
         if (value := _given(policy, policies or {})) is not None:
             to_set.update(policy.write(value))
     to_set.update(write_map((policies or {}).get("backlog_quota_map") or {}))
-    checked(to_set, PolicyLevel.NAMESPACE)  # before the namespace exists
+    checked(to_set, PolicyLevel.NAMESPACE)  # so that no namespace is created if a policy is invalid
     await request.act("create_namespace", topic=f"{tenant}/{namespace}")
     await change(request, await of_namespace(request, tenant, namespace), to_set=to_set)
 

@@ -47,7 +47,7 @@ def consumer_stats(
     """Return the statistics of a consumer.
 
     `ranges` are the consumer's hash slots. They are None unless the subscription is Key_Shared. `draining` are the
-    slots that wait for this consumer.
+    slots that this consumer no longer owns, and whose entries wait until it has acked.
     """
     figures = consumer.statistics(rates)
     return ConsumerStats(

@@ -39,10 +39,10 @@ class PublisherStats(BaseModel):
 
 
 class DrainingHash(BaseModel):
-    """A hash of a Key_Shared subscription whose keys wait for a consumer that no longer owns it."""
+    """A hash of a Key_Shared subscription. New entries wait, because a former owner of the hash has pending entries."""
 
     hash: int
-    unackMsgs: int  # entries that are pending at that consumer
+    unackMsgs: int  # entries that are pending at the former owner
     blockedAttempts: int  # entries that wait; Pulsar counts how often it tried to send one
 
 

@@ -45,7 +45,7 @@ _SEND: Final = pb.BaseCommand.SEND
 _ACK: Final = pb.BaseCommand.ACK
 _CUMULATIVE: Final = pb.CommandAck.Cumulative
 
-# type = SEND and the length of field 6; then producer id, sequence id, and the number of messages or none
+# The type SEND, the tag and length of field 6, the producer id, the sequence id, and perhaps a number of messages.
 _PLAIN_SEND: Final = re.compile(
     rb"\x08\x06\x32[\x00-\x7f]\x08[\x00-\x7f]\x10([\x80-\xff]{0,8}[\x00-\x7f])(?:\x18([\x00-\x7f]))?"
 )

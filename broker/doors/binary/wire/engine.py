@@ -375,7 +375,7 @@ class ServerEngine:
         self._out_bytes += sum(map(len, frames))
 
     def send_send_error(self, producer_id: int, sequence_id: int, code: ServerError, message: str) -> None:
-        """Send SEND_ERROR. Prefer `send_close_producer`.
+        """Send SEND_ERROR, which refuses one send.
 
         The C++ client closes the connection when it gets any code but CHECKSUM_ERROR.
         """

@@ -89,7 +89,7 @@ class _Fields(msgspec.Struct, gc=False):
     type: str | None = None
     messageId: str | None = None  # noqa: N815
     permitMessages: _Int32 | None = None  # noqa: N815
-    # These may have any type, because Pulsar ignores them outside the extensions.
+    # These may have any type, because only the extensions read them, and Pulsar ignores them.
     ackType: Any = None  # noqa: N815
     delayMillis: Any = None  # noqa: N815
     properties: Any = None

@@ -165,8 +165,8 @@ def producer_options(query: Query) -> ProducerOptions:
     """Read the options of a producer. Raises InvalidQuery (400).
 
     A client that encrypts its messages sends the keys; then batching and compression have no effect. If the client
-    sends only the names of keys, this function raises HandshakeRefused (500), as Pulsar does without a key reader. A
-    client that expects the broker to encrypt must not publish in plain text.
+    sends only the names of keys, this function raises HandshakeRefused (500), as Pulsar does without a key reader.
+    Otherwise a client that expects the broker to encrypt would publish in plain text.
     """
     keys = encryption_keys(query)
     defaults = ProducerOptions()

@@ -49,7 +49,7 @@ class LaneOwner(Protocol):
 
 
 class _Pending:
-    """An entry without a receipt. It is not frozen, because it changes when the send times out."""
+    """An entry without a receipt."""
 
     __slots__ = ("is_batch", "queued_s", "replies", "sequence_id")
 
@@ -292,10 +292,10 @@ class PublishLane:
                 return
             replies, pending.replies = pending.replies, ()
             self._pending_messages -= len(replies)
-            self._refuse(replies, f"no receipt within {timeout_s:g} s; it may still be stored")
+            self._refuse(replies, f"no receipt within {timeout_s:g} s; the message may still be stored")
 
 
 def _size_in_batch(message: ProducerMessage) -> int:
-    """Return the size of a message in an open batch. Its strings count too, because nothing else limits their size."""
+    """Return the size of a message in an open batch. Its strings count too: they may be longer than the payload."""
     texts = (message.key or "", message.context or "", *message.properties, *message.properties.values())
     return _MEMBER_BYTES + len(message.payload) + sum(map(len, texts))
