@@ -30,7 +30,7 @@ _REST = 3  # the pause after a piece, in multiples of the time that the piece to
 
 
 class SegmentDrops:
-    """Empties and drops old segments. The lifetime task calls `turn`, one call at a time."""
+    """Empties and drops old segments. The segments' task in upkeep/lifetime.py calls `turn`, one call at a time."""
 
     def __init__(
         self,
