@@ -64,7 +64,7 @@ class Holder:
 
     @classmethod
     def of_topic(cls, name: TopicName) -> Holder:
-        """Make the holder of a topic, partitioned or not."""
+        """Return the holder that stands for a topic, partitioned or not."""
         return cls(level=PolicyLevel.TOPIC, tenant=name.tenant, namespace=name.namespace, topic=name)
 
     @property
@@ -73,7 +73,7 @@ class Holder:
         return f"{self.tenant}/{self.namespace}" if self.topic is None else self.topic.full
 
     def covers(self, name: TopicName) -> bool:
-        """Return whether this document applies to a topic."""
+        """Return whether this holder's document applies to a topic."""
         if self.topic is None:
             return (name.tenant, name.namespace) == (self.tenant, self.namespace)
         return self.topic.full in (name.full, name.base)
