@@ -204,7 +204,10 @@ async def unfinished(connection: Connection) -> list[WaitingAct]:
 
 
 async def end_client_acts(connection: Connection) -> None:
-    """End the clients' commands, evictions and expiries that an earlier broker left when it died. Safe to repeat."""
+    """End the clients' commands, evictions and expiries that an earlier broker began and did not end.
+
+    Safe to repeat.
+    """
     await connection.execute(query("acts", "end_client_acts"))
 
 
