@@ -35,7 +35,7 @@ __all__ = ["DELAYING", "DelayedMessages", "ReplayTarget"]
 
 logger = logging.getLogger(__name__)
 
-RELEASE_ENTRIES: Final = 2000  # in one turn of the event loop; then other connections get their turns
+RELEASE_ENTRIES: Final = 2000  # the most in one turn of the event loop, so that other work gets its turns
 DELAYING: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
 _FOR_EVER_MS: Final = 1 << 62
 _LOOK_AGAIN_S: Final = 0.005

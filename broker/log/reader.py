@@ -30,7 +30,7 @@ __all__ = ["READ_ENTRIES", "GapInLog", "TopicReader"]
 
 T = TypeVar("T")
 
-READ_BYTES = 4 * 1024 * 1024  # of one read, not counting its first entry
+READ_BYTES = 4 * 1024 * 1024  # the most data of one read, not counting its first entry
 READ_ENTRIES = 1000
 _INDEX_LOAD_ENTRIES = 32_768
 

@@ -24,7 +24,7 @@ __all__ = ["SegmentDrops"]
 
 logger = logging.getLogger(__name__)
 
-PIECE_BYTES = 512 * 1024  # not counting the first entry of a piece
+PIECE_BYTES = 512 * 1024  # the most data of a piece, not counting its first entry
 PIECE_ENTRIES = 1000
 _REST = 3  # the pause after a piece, in multiples of the time that the piece took
 

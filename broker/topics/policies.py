@@ -208,7 +208,7 @@ def parsed(texts: Mapping[str, str], level: PolicyLevel) -> dict[str, PolicyValu
 
 
 def check_names(names: Iterable[str], level: PolicyLevel) -> None:
-    """Check that all names are policies. Raises PolicyInvalid for the first name that is not."""
+    """Check that every name is the name of a policy. Raises PolicyInvalid for the first that is not."""
     for name in names:
         if name not in FIELDS:
             checked({name: None}, level)  # the error lists the policies that exist
