@@ -30,7 +30,7 @@ __all__ = ["Disuse"]
 
 logger = logging.getLogger(__name__)
 
-_IDLE_AT_ONCE = 50  # topics that one round loads and checks
+_IDLE_AT_ONCE = 50  # the most topics that one round loads and checks
 
 
 class Disuse:

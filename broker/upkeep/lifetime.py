@@ -39,7 +39,7 @@ __all__ = ["Lifetime"]
 logger = logging.getLogger(__name__)
 
 _INTERVAL_S = 1.0
-_VISITS = 20  # topics that are not in memory, loaded in one second
+_VISITS = 20  # the most topics that are not in memory and are loaded in one second
 _VISIT_AGAIN_MS = 3_600_000  # the shortest time between two visits to a topic that is not in memory
 
 
