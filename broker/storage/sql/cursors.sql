@@ -31,8 +31,10 @@ WITH o AS MATERIALIZED (
 SELECT coalesce((SELECT subscription_id FROM c), 0) FROM o
 
 -- name: set_type
-UPDATE vela_subscription s SET type = %s FROM vela_topic_owner o
-WHERE s.id = %s AND o.topic_id = s.topic_id AND o.owner_epoch = %s
+WITH o AS MATERIALIZED (
+    SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
+)
+UPDATE vela_subscription s SET type = %(type)s FROM o WHERE s.id = %(subscription_id)s
 
 -- name: set_paused
 WITH o AS MATERIALIZED (
