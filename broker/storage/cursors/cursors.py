@@ -1,7 +1,7 @@
 """Subscriptions, their cursors and pending acks in PostgreSQL.
 
-Every write to a subscription or cursor is guarded by the topic's owner epoch. Pending acks are written without a guard:
-the console shows them and Celery's tick reads them, but no owner starts from them.
+The topic's owner epoch guards every write of this module to a subscription or cursor. Pending acks are written without
+a guard: the console shows them and Celery's tick reads them, but no owner starts from them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
--- Subscriptions, cursors, their chunks, and pending acks. The owner's epoch guards every write, except writes of pending acks.
+-- Subscriptions, cursors, their chunks, and pending acks. The owner's epoch guards every write in this file, except those of
+-- pending acks.
 
 -- name: of_topic
 SELECT s.id, s.name, s.type, s.properties, c.mark_delete_ledger, c.mark_delete_entry, c.acked_messages, c.acked_entries,
