@@ -29,7 +29,7 @@ class Act(models.Model):
         REFUSED = "refused"
         FAILED = "failed"
         EXPIRED = "expired"
-        CLIENT = "client"  # a client's own command, in progress
+        CLIENT = "client"  # in progress: a client's own command, an eviction, or an expiry of a subscription
 
     kind = models.CharField(max_length=32)
     state = models.CharField(max_length=16, choices=State)

@@ -217,8 +217,8 @@ WHERE id = %(act_id)s AND state = 'apply_requested'
 SELECT p.id, p.topic_name FROM vela_act p WHERE p.part_of_id = %s AND p.state = 'applied' ORDER BY p.id
 
 -- name: record_client_act
--- A client's own seek or unsubscribe is written to the audit log too. The owner executes it already, so the act's state is
--- not one of those that `waiting` returns.
+-- A client's own seek or unsubscribe is written to the audit log too, and so are the broker's evictions and expiries. The
+-- owner executes such an act already, so the act's state is not one of those that `waiting` returns.
 INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, error, who, origin,
                       reason, cursor_version, created_at, requested_at)
 VALUES (%(kind)s, 'client', %(topic_id)s, %(subscription_id)s, %(topic_name)s, %(subscription_name)s, %(parameters)s,
