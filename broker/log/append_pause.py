@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["appends_paused"]
 
-_LOOK_EVERY_S = 0.002  # polled: pauses are rare, and otherwise every append would have to signal an event
+_LOOK_EVERY_S = 0.002  # a pause polls, because pauses are rare, and an event would cost every append a call
 
 
 @asynccontextmanager

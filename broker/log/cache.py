@@ -15,7 +15,8 @@ from broker.core.entry import StoredEntry
 
 __all__ = ["EntryCache", "TopicEntries"]
 
-# The tuple, its ints and its references. If they were not counted, small entries would take six times the budget.
+# An entry's tuple, its ints, and the references to it. If they were not counted, small entries would take six times the
+# budget.
 ENTRY_OVERHEAD_BYTES = 600
 
 TopicEntries = dict[int, dict[int, StoredEntry]]  # ledger → entry id → entry

@@ -35,11 +35,11 @@ __all__ = ["DELAYING", "DelayedMessages", "ReplayTarget"]
 
 logger = logging.getLogger(__name__)
 
-RELEASE_ENTRIES: Final = 2000  # in one turn of the event loop; then other connections get their turns
+RELEASE_ENTRIES: Final = 2000  # the most in one turn of the event loop, so that other work gets its turns
 DELAYING: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
 _FOR_EVER_MS: Final = 1 << 62
 _LOOK_AGAIN_S: Final = 0.005
-_LONGEST_WAIT_MS: Final = 250  # even if earlier replays are not sent yet
+_LONGEST_WAIT_MS: Final = 250  # then release due entries, even if those released before are not all sent
 _READ_AGAIN_MS: Final = 1000  # after a failed read
 
 
@@ -50,7 +50,7 @@ class ReplayTarget(Protocol):
         """Send these entries now on every subscription that passed them over."""
 
     def has_room_for_replays(self) -> bool:
-        """Return whether some Shared subscription has sent every entry released so far.
+        """Return whether some Shared subscription that can send has sent every entry released so far.
 
         Also return True if no Shared subscription can send.
         """
@@ -149,7 +149,7 @@ class DelayedMessages:
         self._watch()
 
     def keep_back(self, entry: StoredEntry) -> None:
-        """Add an entry that was read too early, because the clock was set back or the policy was off at the append."""
+        """Add an entry that was read too early: the clock was set back, or delayed delivery was off for a time."""
         self._entries.add(DueEntry(entry.deliver_at_ms, entry.ledger_id, entry.entry_id), stored=False)
         self._watch()
 

@@ -30,7 +30,7 @@ __all__ = ["READ_ENTRIES", "GapInLog", "TopicReader"]
 
 T = TypeVar("T")
 
-READ_BYTES = 4 * 1024 * 1024  # of one read, not counting its first entry
+READ_BYTES = 4 * 1024 * 1024  # the most data of one read, not counting its first entry
 READ_ENTRIES = 1000
 _INDEX_LOAD_ENTRIES = 32_768
 
@@ -127,9 +127,9 @@ class TopicReader:
         return wanted
 
     async def load_index(self, ranges: Iterable[tuple[int, int, int]]) -> None:
-        """Load the counts of ranges (ledger, first, last), as IndexMissing names them. Safe to cancel and to repeat.
+        """Load the counts of ranges (ledger, first entry, last entry). The exception IndexMissing names such ranges.
 
-        Raises GapInLog if a count is missing although its ledger has the entry.
+        Raises GapInLog if a count is missing although its ledger has the entry. Safe to cancel and to repeat.
         """
         self._log.index.loads += 1
         try:

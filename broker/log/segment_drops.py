@@ -24,13 +24,13 @@ __all__ = ["SegmentDrops"]
 
 logger = logging.getLogger(__name__)
 
-PIECE_BYTES = 512 * 1024  # not counting the first entry of a piece
+PIECE_BYTES = 512 * 1024  # the most data of a piece, not counting its first entry
 PIECE_ENTRIES = 1000
 _REST = 3  # the pause after a piece, in multiples of the time that the piece took
 
 
 class SegmentDrops:
-    """Empties and drops old segments. The lifetime task calls `turn`, one call at a time."""
+    """Empties and drops old segments. The segments' task in upkeep/lifetime.py calls `turn`, one call at a time."""
 
     def __init__(
         self,

@@ -43,7 +43,7 @@ class AppendBatch:
     size_bytes: int = 0
     # Monotonic time when its first send was queued, or when the previous batch was taken.
     since_s: float = 0.0
-    # The server copies its rows under the owner's lock, so the next batch can be copied too.
+    # True once the server has locked the owner's row and copies this batch's rows: the next batch can be copied too.
     can_be_followed: bool = False
     turn: asyncio.Future[bool] | None = None  # of a batch that follows another: whether it may commit
 
@@ -285,7 +285,7 @@ class TopicLog:
             self._requeue(batch)
 
     def take_back_following(self) -> None:
-        """Put the sends of the batch that follows back into the queue: its turn does not come."""
+        """Put the sends of the batch that follows back into the queue. That batch does not commit."""
         if self.following is not None:
             self.give_back(self.following)
 
@@ -295,7 +295,7 @@ class TopicLog:
         self.queued_since_s = batch.since_s
 
     def _call_off(self) -> AppendBatch | None:
-        """Say that the turn of the batch that follows does not come, and return the batch."""
+        """Tell the batch that follows that it may not commit, and return it; None if no batch follows."""
         batch, self.following = self.following, None
         if batch is not None and batch.turn is not None and not batch.turn.done():
             batch.turn.set_result(False)
@@ -306,7 +306,7 @@ class TopicLog:
         self.queued_bytes = 0
 
     def remember(self, entries: list[StoredEntry]) -> None:
-        """Add entries that were read from PostgreSQL or a file to the cache and the index."""
+        """Put entries into the cache and the index after they were read from PostgreSQL or a file."""
         if not entries:
             return
         self._cache.add(self.cached, entries)
@@ -319,7 +319,7 @@ class TopicLog:
     def _record(self, run: list[StoredEntry]) -> None:
         """Record the cumulative counts of consecutive entries and of the entry before them.
 
-        The first entry's own counts are the difference between the two.
+        The index subtracts the counts of the entry before from those of the first entry, to get the first entry's own.
         """
         first = run[0]
         messages = [entry.cumulative_messages for entry in run]

@@ -316,7 +316,7 @@ class Writer:
         await lane.close()
         unknown = _in_flight(batches)
         for log in unknown:
-            log.take_back_following()  # until its transaction ends, the epochs cannot be advanced
+            log.take_back_following()  # the epochs can be advanced only after the transaction of that batch ends
         kept = await self._epochs.advance_or_fence({log: log.owner_epoch for log in unknown})
         missing: dict[TopicLog, AppendBatch] = {}
         for log, batch in unknown.items():

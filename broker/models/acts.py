@@ -29,7 +29,7 @@ class Act(models.Model):
         REFUSED = "refused"
         FAILED = "failed"
         EXPIRED = "expired"
-        CLIENT = "client"  # a client's own command, in progress
+        CLIENT = "client"  # in progress: a client's own command, an eviction, or an expiry of a subscription
 
     kind = models.CharField(max_length=32)
     state = models.CharField(max_length=16, choices=State)
@@ -54,8 +54,8 @@ class Act(models.Model):
     cursor_before = models.BinaryField(null=True)  # snapshot for undo
     acked_since = models.BinaryField(null=True)  # acks of entries that the act passed, while it can be undone
     undo_of = models.ForeignKey("self", models.SET_NULL, null=True)
-    # Set if this act is one partition's part of an act on several partitions: that whole act. The unique constraint
-    # serves as the index.
+    # If this act is one partition's part of an act on several partitions, the whole act. The unique constraint serves
+    # as the index.
     part_of = models.ForeignKey("self", models.SET_NULL, null=True, related_name="parts", db_index=False)
     undo_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)

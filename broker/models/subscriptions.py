@@ -65,7 +65,10 @@ class CursorChunk(models.Model):
 
 
 class PendingAck(models.Model):
-    """A delivery that is not acked yet, for the console and the sweep. A new owner never reads it (UNLOGGED)."""
+    """A run of entries that were delivered together and are not acked yet: for pages, and for Celery's tick.
+
+    The table is UNLOGGED, because no new owner reads it.
+    """
 
     delivery_id = models.BigIntegerField(primary_key=True)
     owner_epoch = models.BigIntegerField()

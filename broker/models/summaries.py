@@ -31,7 +31,7 @@ class TopicSummary(models.Model):
     message_rate_in = models.FloatField()  # per second, over the last seconds
     byte_rate_in = models.FloatField()
     last_append_ms = models.BigIntegerField()  # 0 = never
-    max_backlog_messages = models.BigIntegerField(db_index=True)  # of its worst subscription
+    max_backlog_messages = models.BigIntegerField(db_index=True)  # the largest of its durable subscriptions
     subscriptions = models.IntegerField(db_default=0)  # number of durable subscriptions
     worst_subscription = models.TextField(db_default="")  # the one with the largest backlog; "" = no backlog
     message_rate_acked = models.FloatField(db_default=0.0)  # per second, of all its durable subscriptions

@@ -11,7 +11,7 @@ class Tenant(models.Model):
     """The first part of a topic's name."""
 
     name = models.CharField(max_length=255, unique=True)
-    # True if the tenant was created on request, not along with a namespace. It then stays even without a namespace.
+    # True once the tenant was created or changed on request. Then the tenant stays even without a namespace.
     is_kept = models.BooleanField(db_default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 

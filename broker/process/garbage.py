@@ -24,7 +24,8 @@ __all__ = ["FullCollections", "peak_memory_bytes"]
 
 # Python 3.11's default: after this many new objects, the collector looks for cycles among them.
 YOUNG_OBJECTS: Final = 700
-# Python's default is 10, with which a collection of the middle generation takes 4 ms.
+# After this many collections of young objects, the collector goes through the middle generation, which holds those that
+# stayed alive. With Python's default, 10, that takes 4 ms.
 YOUNG_COLLECTIONS: Final = 4
 _NEVER: Final = 1 << 30
 LOOK_EVERY_S: Final = 1.0

@@ -1,6 +1,7 @@
 """Metrics of offloaded ledgers and of compaction, under Pulsar's names.
 
-A topic has the series of each only if it has offloaded ledgers, or was compacted.
+A topic has the series of offloaded ledgers only if it has such ledgers, and the series of compaction only if it was
+compacted. The series about runs of compaction begin with the first run that ends after the topic was loaded.
 """
 
 from __future__ import annotations

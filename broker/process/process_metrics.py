@@ -122,7 +122,7 @@ class ProcessMetrics(Collector):
             ("vela_segments_dropped_total", "segments dropped", lifetime.segment_drops.dropped),
             (
                 "vela_segments_copied_entries_total",
-                "entries copied out of segments that were mostly dead",
+                "entries copied out of closed segments, so that these could be dropped",
                 lifetime.segment_drops.copied_entries,
             ),
             (

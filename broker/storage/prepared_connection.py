@@ -20,17 +20,16 @@ from broker.storage.connection import Connection, connect
 
 __all__ = ["PreparedConnection"]
 
-# Options of the session. Without them PostgreSQL plans an append again each time, because a plan for any values assumes
-# longer arrays than an append has. Planning was more than half of PostgreSQL's CPU time for a small commit, see
-# docs/decisions/0049-appends-planned-once.md.
+# Options of the session. Without them PostgreSQL plans an append again each time. It does not keep one plan for all
+# values, because such a plan assumes longer arrays than most appends have, and so looks more expensive. Planning was
+# more than half of PostgreSQL's CPU time for a small commit, see docs/decisions/0049-appends-planned-once.md.
 _PLANNED_ONCE: Final = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
 
 # Small appends have three statements for each segment, and most appends go into the newest segment.
 MOST_PREPARED: Final = 16
 _CANCEL_S: Final = 5.0
-_TURN_S: Final = (
-    5.0  # a transaction that waits longer for its turn is rolled back: it holds locks that others may need
-)
+# A transaction that waits longer for its turn is rolled back: it holds locks that others may need.
+_TURN_S: Final = 5.0
 
 
 class PreparedConnection:

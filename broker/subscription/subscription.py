@@ -382,8 +382,9 @@ class Subscription(SubscriptionRunner):
                 self._storing.pool,
                 lambda c: cursor_store.set_type(
                     c,
-                    subscription_id=self.subscription_id,
+                    topic_id=self.log.topic_id,
                     owner_epoch=self.log.owner_epoch,
+                    subscription_id=self.subscription_id,
                     type_name=self.type.value,
                 ),
                 what="storing a subscription's type",

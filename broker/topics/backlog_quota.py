@@ -59,9 +59,11 @@ class BacklogQuota:
         self._pool = pool
         self._clock = clock
         self.breach: Breach | None = None
-        self._was_checked = False  # a topic that was just loaded may be over its quota already
+        # While False, a producer that opens triggers a check: the topic may be over its quota since it was loaded.
+        self._was_checked = False
         self.evictions: dict[QuotaKind, int] = dict.fromkeys(QuotaKind, 0)
-        self._oldest: dict[str, tuple[Position, int]] = {}  # subscription → oldest entry, its append time
+        # Subscription → its oldest unacked entry, and when that entry was appended.
+        self._oldest: dict[str, tuple[Position, int]] = {}
 
     @property
     def is_set(self) -> bool:

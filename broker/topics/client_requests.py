@@ -136,7 +136,7 @@ def _refusal_answered(what: str) -> Iterator[None]:
 
 
 def _check_properties(whose: str, properties: Mapping[str, str]) -> None:
-    """Raise NotAllowed if the properties are too large to stay in memory as long as the client is attached."""
+    """Raise NotAllowed if the properties are too large: they stay in memory while the client is attached."""
     size_bytes = sum(len(name.encode()) + len(value.encode()) for name, value in properties.items())
     if size_bytes > MAX_PROPERTIES_BYTES:
         raise NotAllowed(

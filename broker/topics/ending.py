@@ -144,7 +144,7 @@ class Endings:
 
         Raises TopicBusy and changes nothing while clients are connected, or if the topic has subscriptions and
         `with_subscriptions` is False. With `force` it closes the clients and deletes the subscriptions instead. Also
-        raises TopicBusy if `only_if` returns False for the topic or a partition that is in memory. It is called
+        raises TopicBusy if `only_if` returns False for the topic or a partition that is in memory; `only_if` is called
         when no client can use the topic any more. Raises TopicNotFound, NotAllowed, and TopicFenced, after which the
         topic is intact and its clients reconnect. Not safe to cancel.
         """

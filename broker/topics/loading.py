@@ -40,7 +40,7 @@ __all__ = ["NewTopic", "TopicLoader"]
 
 
 class NewTopic(Protocol):
-    """A function that makes the object of a topic after its log was read."""
+    """A function that makes a `Topic` from the log and the other values that were read from PostgreSQL."""
 
     def __call__(
         self,

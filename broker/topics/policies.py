@@ -64,7 +64,7 @@ class Holder:
 
     @classmethod
     def of_topic(cls, name: TopicName) -> Holder:
-        """Make the holder of a topic, partitioned or not."""
+        """Return the holder that stands for a topic, partitioned or not."""
         return cls(level=PolicyLevel.TOPIC, tenant=name.tenant, namespace=name.namespace, topic=name)
 
     @property
@@ -73,7 +73,7 @@ class Holder:
         return f"{self.tenant}/{self.namespace}" if self.topic is None else self.topic.full
 
     def covers(self, name: TopicName) -> bool:
-        """Return whether this document applies to a topic."""
+        """Return whether this holder's document applies to a topic."""
         if self.topic is None:
             return (name.tenant, name.namespace) == (self.tenant, self.namespace)
         return self.topic.full in (name.full, name.base)
@@ -208,7 +208,7 @@ def parsed(texts: Mapping[str, str], level: PolicyLevel) -> dict[str, PolicyValu
 
 
 def check_names(names: Iterable[str], level: PolicyLevel) -> None:
-    """Check that all names are policies. Raises PolicyInvalid for the first name that is not."""
+    """Check that every name is the name of a policy. Raises PolicyInvalid for the first that is not."""
     for name in names:
         if name not in FIELDS:
             checked({name: None}, level)  # the error lists the policies that exist

@@ -17,7 +17,7 @@ __all__ = ["MEASURED_OVER_S", "Moving", "Rates"]
 # The weight of the newest second: a change shows at once and has settled after about five reports.
 _WEIGHT: Final = 0.4
 MEASURED_OVER_S: Final = 5  # follows from that weight: all older seconds together weigh less than a tenth
-_NOTHING_PER_S: Final = 0.05
+_NOTHING_PER_S: Final = 0.05  # a smoothed rate below this counts as 0
 # A slower flow is measured from one message to the next, because in most seconds no message comes.
 _SLOW_PER_S: Final = 1.0
 # A slow flow has ended when no message has come for this many times its last gap.

@@ -41,7 +41,7 @@ class SubscribedTopic(SubscriptionTopic, Protocol):
 
 
 class NewSubscription(Protocol):
-    """A function that makes the object of a subscription."""
+    """A function that makes a `Subscription`."""
 
     def __call__(
         self,

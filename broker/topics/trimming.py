@@ -103,7 +103,7 @@ class Trimmer:
         return trimmable(ledgers.infos(), retention=retention, limits=limits, now_ms=self._clock.now_ms())
 
     async def _pinned_entries(self, topic: Topic) -> int | None:
-        """Return the number of entries below all pins of undo windows and bookmarks; None when there are none."""
+        """Return the number of entries below all pins of undo windows and bookmarks; None = there are no pins."""
 
         async def pins(connection: Connection) -> tuple[list[Position], list[Position]]:
             return (

@@ -40,6 +40,7 @@ _PARENT: Final = "traceparent"
 _STATE: Final = "tracestate"
 # In characters. A value of version 00 has 55, and OpenTelemetry logs a line for each value that is far longer.
 _LONGEST_PARENT: Final = 128
+# In an entry: the magic number and the checksum take six bytes, the size of the metadata four; the metadata follows.
 _METADATA_SIZE: Final = slice(6, 10)
 _METADATA: Final = 10
 _NS_PER_S: Final = 1_000_000_000
@@ -60,7 +61,7 @@ class Tracing:
         self._second = 0
         self._spans = 0  # spans asked for in this second
         self._has_failed = False
-        self._dropped = 0  # spans dropped since the last warning about it
+        self._dropped = 0  # spans dropped since the last warning about dropped spans
 
     def parent_of(self, data: bytes) -> Context | None:
         """Return the trace context in an entry's metadata; None if there is none or its producer did not sample it.

@@ -26,8 +26,8 @@ __all__ = ["CompactionDuty"]
 
 logger = logging.getLogger(__name__)
 
-_SURVEYS: Final = 20  # started in one round
-_SWEPT_KEYS: Final = 20_000  # deleted in one round
+_SURVEYS: Final = 20  # the most second passes that one round starts
+_SWEPT_KEYS: Final = 20_000  # the most keys of ended surveys that one round deletes
 
 
 class CompactionDuty:

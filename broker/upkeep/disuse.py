@@ -30,7 +30,7 @@ __all__ = ["Disuse"]
 
 logger = logging.getLogger(__name__)
 
-_IDLE_AT_ONCE = 50  # topics that one round loads and checks
+_IDLE_AT_ONCE = 50  # the most topics that one round loads and checks
 
 
 class Disuse:
@@ -99,8 +99,8 @@ class Disuse:
     async def visit_idle_topics(self, after: int) -> int:
         """Check the next topics, with ids above `after`, that are not in memory.
 
-        Leaves out topics that cannot be inactive or have expired subscriptions. Returns the `after` for the next call;
-        0 = from the beginning.
+        Loads only topics that may be inactive, or that may have expired subscriptions. Returns the `after` for the next
+        call; 0 = from the beginning.
         """
         known = [topic.topic_id for topic in self._topics.all()]
         found = await repeat_until_done(

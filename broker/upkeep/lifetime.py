@@ -39,7 +39,7 @@ __all__ = ["Lifetime"]
 logger = logging.getLogger(__name__)
 
 _INTERVAL_S = 1.0
-_VISITS = 20  # topics that are not in memory, loaded in one second
+_VISITS = 20  # the most topics that are not in memory and are loaded in one second
 _VISIT_AGAIN_MS = 3_600_000  # the shortest time between two visits to a topic that is not in memory
 
 
@@ -136,7 +136,7 @@ class Lifetime:
     async def visit_absent(self) -> None:
         """Load topics that are not in memory and may have something to free, and look at them."""
         now_ms, pause_ms = self._clock.now_ms(), 6 * self._settings.lifetime_check_ms
-        # Ignore times that are further ahead than they were set: the clock was set back, perhaps by hours.
+        # Ignore a time that is further ahead than this method sets it: the clock was set back, perhaps by hours.
         if now_ms < self._next_visits_ms <= now_ms + pause_ms:
             return
         latest_ms = now_ms + _VISIT_AGAIN_MS
@@ -191,9 +191,13 @@ class Lifetime:
         try:
             await work
         except BrokerError as error:
-            logger.info("lifetime of %s: %s", what, error)
+            logger.info("upkeep of %s was not done; the next round tries again: %s", what, error)
         except Exception as error:
             if is_away(error):
-                logger.info("lifetime of %s: the database is unavailable (%s)", what, first_line(error))
+                logger.info(
+                    "upkeep of %s: the database is unavailable; the next round tries again: %s",
+                    what,
+                    first_line(error),
+                )
             else:
-                logger.exception("lifetime of %s", what)
+                logger.exception("upkeep of %s failed; the next round tries again", what)

@@ -28,7 +28,7 @@ __all__ = ["Offloads"]
 
 logger = logging.getLogger(__name__)
 
-_FILES = 20  # taken over or deleted in one turn
+_FILES = 20  # the most files that one turn takes over, and the most that it deletes
 STALE_AFTER_S = 3600  # no run works longer on one file
 
 

@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 IDLE_S: Final = 60.0
 RETRY_S: Final = 60.0  # a row that its topic refused is tried again after this time
 _POLL_S = 1.0  # in case a notification was lost
-_ROWS = 500
+_ROWS = 500  # the most rows of one topic that one turn reads
 _MOST_ON_THE_WAY = 2000  # rows of one topic
 _IDENTITY = ClientIdentity(address="outbox", client_version="", face=INTERNAL_FACE)
 

@@ -60,7 +60,7 @@ class PolicyRounds:
         self._idle_after = 0  # rounds have checked the topics not in memory up to this id; 0 = begin anew
 
     async def turn(self) -> None:
-        """Start a round when one is due. While VELA_WHEEL is off, do nothing, because only beat starts rounds."""
+        """Start a round when one is due. While VELA_WHEEL is off, do nothing: then only beat starts rounds."""
         if self._wheel_enabled and _is_due(self._last_ms, ROUND_MS, self._clock.now_ms()):
             self.ask()  # do not wait, because housekeeping has other duties
 
@@ -115,9 +115,13 @@ class PolicyRounds:
         try:
             await duty
         except (BrokerError, psycopg.Error) as error:
-            logger.warning("%s: %s", what, first_line(error))
+            logger.warning(
+                "a round through the policies left out %s; the next round tries again: %s",
+                what,
+                first_line(error),
+            )
         except Exception:
-            logger.exception("%s: applying its policies failed; the next round tries again", what)
+            logger.exception("a round through the policies failed at %s; the next round tries again", what)
 
 
 def _is_due(last_ms: int, every_ms: int, now_ms: int) -> bool:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 
+import psycopg
 import pytest
 
 from broker.core.position import Position
+from broker.core.subscription.types import SubscriptionType
 from broker.log.topic_log import TopicLog
 from broker.topics.topic import Topic
 from tests.support.broker_harness import BrokerRun, eventually, one_row, rows, running
@@ -178,6 +180,23 @@ async def test_a_subscribe_whose_answer_is_lost_makes_one_subscription(run: Brok
     assert one_row(run.database_url, "SELECT count(*) FROM vela_subscription") == (1,)
     assert await consumer.ack_durably(*positions) is None
     assert one_row(run.database_url, MARK_DELETE)[:2] == positions[1]
+
+
+async def test_an_advance_waits_for_the_type_of_a_subscription(run: BrokerRun) -> None:
+    probe = await run.consumer()
+    assert probe.consumer is not None
+    probe.consumer.detach()
+    with psycopg.connect(run.database_url) as page:
+        page.execute("SELECT FROM vela_subscription FOR UPDATE")
+        subscribing = asyncio.ensure_future(run.consumer(type_=SubscriptionType.FAILOVER))
+        await eventually(
+            lambda: rows(run.database_url, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"),
+            "the type waits for the page's transaction",
+        )
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            rows(run.database_url, "SELECT FROM vela_topic_owner FOR UPDATE NOWAIT")
+    await subscribing
+    assert one_row(run.database_url, "SELECT type FROM vela_subscription") == ("Failover",)
 
 
 @pytest.mark.parametrize(

@@ -372,7 +372,7 @@ class MemoryStorage:
         self.cursors[subscription_id] = (topic_id, stored)
         return subscription_id
 
-    async def _set_type(self, _: object, *, subscription_id: int, owner_epoch: int, type_name: str) -> None:
+    async def _set_type(self, _: object, *, subscription_id: int, type_name: str, **__: object) -> None:
         stored = self.cursors[subscription_id][1]
         stored.row = replace(stored.row, type=type_name)
 

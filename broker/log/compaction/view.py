@@ -38,8 +38,8 @@ class ReadPage(NamedTuple):
 class CompactedView:
     """The compaction of one topic, as stored in PostgreSQL. `stored` None = the topic was never compacted.
 
-    Only the compactor changes this object. Readers do not get the entries that a run kept until a statement has
-    published them.
+    Only the compactor changes this object. At its end, a run publishes its entries with one statement. Before that,
+    readers do not get them.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """The writer's lanes: tasks with a connection each, and the logs that wait for one of them.
 
-Two lanes store at a time. A third may copy rows ahead, while earlier rows of the same log are being committed. When the
-turn of the copied rows to commit comes, this lane stores, and another lane may copy ahead.
+Two lanes store at a time. A third may follow one of them: it copies the next rows of a log ahead, while earlier rows of
+that log are being committed. When the copied rows may commit, the third lane counts as storing, and another lane may
+copy ahead.
 """
 
 from __future__ import annotations
@@ -85,9 +86,8 @@ class Lanes:
         self._store = store
         self._follow = follow
         self.ready = ReadyLogs()
-        self._followed: dict[
-            TopicLog, None
-        ] = {}  # logs that may be followed, in the order in which they came
+        # Logs of which a lane may copy rows ahead, in the order in which they came.
+        self._followed: dict[TopicLog, None] = {}
         self._lanes = [Lane(f"writer {number}", conninfo) for number in range(_LANES)]
         self._idle: deque[asyncio.Future[None]] = deque()  # one for each lane that waits for work
         self._tasks: list[asyncio.Task[None]] = []

@@ -53,9 +53,9 @@ class ReadyLogs:
         return None
 
     def take_full(self, segment_id: int, now_ms: int, *, most: int) -> list[TopicLog]:
-        """Remove and return at most `most` logs that need a new ledger.
+        """Remove and return at most `most` logs that need a new ledger to append to this segment.
 
-        Once the segment has closed, every log needs a new ledger.
+        Right after a segment was opened, that is every log.
         """
         while self._new:
             log = self._new.popleft()

@@ -54,7 +54,7 @@ class History:
         """Store the bucket that has ended, if one has. Raises psycopg.Error while the database is unavailable.
 
         Changes between two calls count in the bucket that ended last. While Celery rolls points up into longer buckets,
-        it has the lock, and the bucket is left to the next call.
+        it has a lock that this call needs, and the bucket is left to the next call.
         """
         try:
             await self._store()

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["ParkedReport"]
 
 _INTERVAL_S: Final = 1.0
-_QUEUES_AT_ONCE: Final = 500  # about 10 ms of work
-_SHOWN: Final = 50  # pulls of one queue
+_QUEUES_AT_ONCE: Final = 500  # the most that one turn writes, about 10 ms of work
+_SHOWN: Final = 50  # the most pulls of one queue that its row describes
 
 
 class ParkedReport:

@@ -42,8 +42,8 @@ __all__ = ["Reporter"]
 logger = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
-_ANEW_AT_ONCE: Final = 1000  # topics and subscriptions of one report, about 50 ms of work
-_JUDGED_AT_ONCE: Final = 1000  # subscriptions of an earlier broker
+_ANEW_AT_ONCE: Final = 1000  # topics and subscriptions that one report reports again, about 50 ms of work
+_JUDGED_AT_ONCE: Final = 1000  # the most subscriptions of an earlier broker that one turn judges
 _COME_BACK_MS = 60_000  # the time in which clients of an earlier broker connect again
 
 

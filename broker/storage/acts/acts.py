@@ -204,7 +204,10 @@ async def unfinished(connection: Connection) -> list[WaitingAct]:
 
 
 async def end_client_acts(connection: Connection) -> None:
-    """End the clients' commands, evictions and expiries that an earlier broker left when it died. Safe to repeat."""
+    """End the clients' commands, evictions and expiries that an earlier broker began and did not end.
+
+    Safe to repeat.
+    """
     await connection.execute(query("acts", "end_client_acts"))
 
 
@@ -382,7 +385,10 @@ async def record_client_act(
     origin: str,
     cursor_version: int,
 ) -> int:
-    """Insert the act of a client's command and return the act's id. The move that follows stores the act's result."""
+    """Insert the act of a client's command, an eviction or an expiry, and return the act's id.
+
+    The move that follows, or `finish`, stores the act's result.
+    """
     cursor = await connection.execute(
         query("acts", "record_client_act"),
         {

@@ -2,7 +2,8 @@
 
 Ack sets are stored as a version byte, then for each partly acked entry its id (u64), the length of its bitset in bytes
 (u16) and the bitset. Numbers are little-endian; a bit is 1 while its message is unacked. The version byte alone means
-that there are no ack sets. In a flush (cursors.sql), an empty value means that the ack sets have not changed.
+that there are no ack sets, and so does an empty value in a row. But a flush (cursors.sql) does not write an empty value
+over a row's ack sets: only the version byte removes them.
 """
 
 from __future__ import annotations

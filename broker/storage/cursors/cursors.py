@@ -1,7 +1,7 @@
 """Subscriptions, their cursors and pending acks in PostgreSQL.
 
-Every write to a subscription or cursor is guarded by the topic's owner epoch. Pending acks are written without a guard:
-the console shows them and Celery's tick reads them, but no owner starts from them.
+The topic's owner epoch guards every write of this module to a subscription or cursor. Pending acks are written without
+a guard: the console shows them and Celery's tick reads them, but no owner starts from them.
 """
 
 from __future__ import annotations
@@ -138,9 +138,19 @@ async def create_subscription(
     return None if row is None else int(row[0])
 
 
-async def set_type(connection: Connection, *, subscription_id: int, owner_epoch: int, type_name: str) -> None:
+async def set_type(
+    connection: Connection, *, topic_id: int, owner_epoch: int, subscription_id: int, type_name: str
+) -> None:
     """Store the type that the subscription's consumers use now. No effect if the topic is fenced. Safe to repeat."""
-    await connection.execute(query("cursors", "set_type"), (type_name, subscription_id, owner_epoch))
+    await connection.execute(
+        query("cursors", "set_type"),
+        {
+            "topic_id": topic_id,
+            "owner_epoch": owner_epoch,
+            "subscription_id": subscription_id,
+            "type": type_name,
+        },
+    )
 
 
 async def set_paused(

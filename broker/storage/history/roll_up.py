@@ -30,7 +30,7 @@ RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of buckets, the finest
 # stored after this time is added to the first minute that is not rolled up.
 _LATE_MS: Final = 30_000
 _RECENT_MS: Final = 120_000  # a minute that ended this recently gets the current backlog and size
-_EXPIRED_AT_ONCE: Final = 10_000  # points
+_EXPIRED_AT_ONCE: Final = 10_000  # the most points that one statement removes
 
 
 @cache

@@ -14,7 +14,7 @@ from broker.storage.task_connection import task_connection
 __all__ = ["ROWS_AT_ONCE", "add_rows", "expire", "new_ids"]
 
 ROWS_AT_ONCE: Final = 1_000  # binding them takes about 3 ms, during which the broker serves no client
-_EXPIRED_AT_ONCE: Final = 10_000
+_EXPIRED_AT_ONCE: Final = 10_000  # the most rows that one statement removes
 
 
 async def new_ids(connection: Connection, number: int) -> list[int]:

@@ -51,8 +51,8 @@ RETURNING id
 
 -- name: request_apply
 -- If the request has a reason, it replaces the plan's. Without any reason, an act on a protected namespace is not applied.
--- With the policy second_person, planner and applier must be two users: `people` has the origins of logged-in users'
--- requests.
+-- With the policy second_person, planner and applier must be two users: `people` has the words with which the origin of a
+-- logged-in user's request begins.
 UPDATE vela_act a SET state = 'apply_requested', requested_at = now(), who = %(who)s, origin = %(origin)s,
        reason = coalesce(nullif(btrim(%(reason)s), ''), reason),
        plan = plan || CASE WHEN %(allowed_drift_messages)s::bigint IS NULL THEN '{}'::jsonb
@@ -122,7 +122,7 @@ SELECT id, kind, state, topic_id, subscription_id, topic_name, subscription_name
 FROM vela_act WHERE state = 'applying' ORDER BY id
 
 -- name: end_client_acts
--- Ends the commands of clients, evictions and expiries that an earlier broker left when it died. A move is stored
+-- Ends the commands of clients, evictions and expiries that an earlier broker began and did not end. A move is stored
 -- together with the end of its act, so the moves of these acts did not happen. The removal of a subscription is stored
 -- before its act ends.
 UPDATE vela_act a SET finished_at = now(),
@@ -217,8 +217,8 @@ WHERE id = %(act_id)s AND state = 'apply_requested'
 SELECT p.id, p.topic_name FROM vela_act p WHERE p.part_of_id = %s AND p.state = 'applied' ORDER BY p.id
 
 -- name: record_client_act
--- A client's own seek or unsubscribe is written to the audit log too. The act's state is not "requested", so that no other
--- process executes it.
+-- A client's own seek or unsubscribe is written to the audit log too, and so are the broker's evictions and expiries. The
+-- owner executes such an act already, so the act's state is not one of those that `waiting` returns.
 INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, error, who, origin,
                       reason, cursor_version, created_at, requested_at)
 VALUES (%(kind)s, 'client', %(topic_id)s, %(subscription_id)s, %(topic_name)s, %(subscription_name)s, %(parameters)s,

@@ -1,4 +1,5 @@
--- Subscriptions, cursors, their chunks, and pending acks. The owner's epoch guards every write, except writes of pending acks.
+-- Subscriptions, cursors, their chunks, and pending acks. The owner's epoch guards every write in this file, except those of
+-- pending acks.
 
 -- name: of_topic
 SELECT s.id, s.name, s.type, s.properties, c.mark_delete_ledger, c.mark_delete_entry, c.acked_messages, c.acked_entries,
@@ -31,8 +32,10 @@ WITH o AS MATERIALIZED (
 SELECT coalesce((SELECT subscription_id FROM c), 0) FROM o
 
 -- name: set_type
-UPDATE vela_subscription s SET type = %s FROM vela_topic_owner o
-WHERE s.id = %s AND o.topic_id = s.topic_id AND o.owner_epoch = %s
+WITH o AS MATERIALIZED (
+    SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
+)
+UPDATE vela_subscription s SET type = %(type)s FROM o WHERE s.id = %(subscription_id)s
 
 -- name: set_paused
 WITH o AS MATERIALIZED (

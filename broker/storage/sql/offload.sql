@@ -31,7 +31,8 @@ UPDATE vela_ledger_file SET state = 'deleting' WHERE name = %s AND state = 'writ
 -- name: abandon_detached
 -- Attached files that no ledger names any more: the ledger was trimmed, or the topic was deleted or truncated. Ids of
 -- ledgers are never used again, so such a file is never needed again. `abandon_stale` is a separate statement: if a file's
--- row changes while a statement waits for the row, PostgreSQL checks the new row, but still against the old ledgers.
+-- row changes while a statement waits for the row, PostgreSQL checks the new row, but against the ledgers as they were when
+-- the statement began.
 UPDATE vela_ledger_file f SET state = 'deleting'
 WHERE f.state = 'attached' AND NOT EXISTS (SELECT FROM vela_ledger l WHERE l.file_name = f.name)
 

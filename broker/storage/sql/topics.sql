@@ -37,8 +37,8 @@ SELECT pg_notify('vela_topics', %(tenant)s::text || '/' || %(namespace)s::text) 
 
 -- name: take
 -- Takes ownership of topics, which fences their earlier owner. Waits until that owner's last appends have ended (see
--- entries.sql). A topic that was deleted meanwhile is missing from the answer. The rows of topics are not locked, because a
--- delete locks the rows of their owners first.
+-- entries.sql). A topic that was deleted meanwhile is missing from the answer. The statement does not lock the topics' rows
+-- first: a delete locks the owners' rows first, and with the opposite order the two could deadlock.
 INSERT INTO vela_topic_owner (topic_id, owner_epoch, owner_token)
 SELECT id, 1, %(token)s FROM vela_topic WHERE id = ANY(%(topic_ids)s::bigint[]) ORDER BY id
 ON CONFLICT (topic_id) DO UPDATE SET owner_epoch = vela_topic_owner.owner_epoch + 1, owner_token = EXCLUDED.owner_token

@@ -14,7 +14,7 @@ __all__ = ["Pace", "Report"]
 _REPORT_S: Final = 1.0
 
 Report = Callable[[int], Awaitable[None]]
-"""A function that receives the percentage of its input that a run has read."""
+"""A function that receives how much of a run's input has been read, in percent."""
 
 
 class Pace:

@@ -45,7 +45,7 @@ class _Namespace:
     """A namespace that clients watch."""
 
     name: str
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # while the list is read and compared
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # held to read and compare the list
     names: frozenset[str] | None = None  # None: not read yet
     matched: dict[str, _Matched] = field(default_factory=dict)  # by the pattern's text
     opening: int = 0  # watches that are not open yet
