@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.unit.client.cli.conftest import Vela
-from tests.unit.client.cli.fake_console import FakeConsole
+from tests.unit.client.cli.fake_console import FakeConsole, problem
 from vela.cli.errors import CliError
 from vela.cli.profiles.file import add_profile, profiles, remove_profile
 from vela.cli.settings import OAuth2, Settings, settings
@@ -199,7 +198,7 @@ def test_the_default_console_does_not_get_the_token_of_a_profile_for_another_ser
     path = folder / "shop.token"
     path.write_text("abc\n", encoding="utf-8")
     write(folder, f'[shop]\nurl = "wss://shop:1"\ntoken_file = "{path}"\n')
-    console.answers["GET topics"] = httpx.Response(401, json={"detail": "log in", "code": "NotLoggedIn"})
+    console.answers["GET topics"] = problem(401, "AuthenticationError", "log in")
     done = vela(f"--profile shop {LIST}")
     assert "authorization" not in console.asked[-1].headers
     assert "put this address and its token into one profile" in done.stderr
