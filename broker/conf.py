@@ -587,13 +587,13 @@ class BrokerSettings(AccessSettings):
 
     @property
     def own_hosts(self) -> frozenset[str]:
-        """The hosts by which clients reach this broker, from VELA_BIND and VELA_ADVERTISED_URL.
+        """The hosts by which clients reach this broker: VELA_BIND, and the hosts of the addresses that it advertises.
 
         They are in lower case, and an IPv6 address is in brackets.
         """
-        advertised = parse_origin(self.advertised_url)
+        advertised = map(parse_origin, (self.advertised_url, self.advertised_http_url))
         hosts = {f"[{self.bind}]" if ":" in self.bind else self.bind.lower()} - {"0.0.0.0", "[::]"}  # noqa: S104 - compared
-        return frozenset(hosts | ({advertised.host} if advertised else set()))
+        return frozenset(hosts | {origin.host for origin in advertised if origin})
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
-import re
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from vela.cli.errors import CliError, Exit
-from vela.cli.settings import Settings, settings
+from vela.cli.settings import Settings, settings, without_credentials
 
 if TYPE_CHECKING:
     from vela.aio import Client
@@ -95,7 +94,7 @@ def as_cli_error(error: VelaError, asked: Settings) -> CliError:
     if isinstance(error, errors.ConnectError):
         return CliError(f"{error}; {_about_connecting(error.__cause__)}", Exit.FAILED, code=code)
     if isinstance(error, errors.InvalidUrl):
-        text = f"the broker's address is {_shown(asked.url)!r}: set VELA_URL or --url to ws://host:8080 or pulsar://host:6650"
+        text = f"the broker's address is {without_credentials(asked.url)!r}: set VELA_URL or --url to ws://host:8080 or pulsar://host:6650"
         return CliError(text, Exit.USAGE, code=code)
     if isinstance(error, errors.Timeout | errors.TopicNotFound | errors.SubscriptionNotFound):
         return CliError(str(error), Exit.NOTHING, code=code)
@@ -131,11 +130,6 @@ def _is_away(cause: BaseException | None) -> bool:
 def _service_url(url: str) -> str:
     scheme, separator, rest = url.partition("://")
     return f"{_WEBSOCKETS.get(scheme, scheme)}{separator}{rest}"
-
-
-def _shown(url: str) -> str:
-    """Return the address without a user name and password. It may be an invalid URL."""
-    return re.sub(r"//[^/?#]*@", "//", url, count=1)
 
 
 def _quiet() -> None:

@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 import click
 
 from vela.cli.errors import CliError, Exit
-from vela.cli.settings import Settings, settings
+from vela.cli.settings import Settings, settings, without_credentials
 
 if TYPE_CHECKING:
     import httpx
@@ -324,7 +324,8 @@ def _address(url: str) -> tuple[SplitResult, str]:
         address, port = SplitResult("", "", "", "", ""), None
     if address.scheme not in ("http", "https") or not address.hostname:
         raise CliError(
-            f"the console's address is {url!r}: set VELA_CONSOLE_URL or --console-url to http://host:port",
+            f"the console's address is {without_credentials(url)!r}:"
+            " set VELA_CONSOLE_URL or --console-url to http://host:port",
             Exit.USAGE,
         )
     return address, f"{address.scheme}://{address.hostname}" + (f":{port}" if port else "")

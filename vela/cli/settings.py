@@ -6,6 +6,7 @@ A profile stores all of them under one name (see `vela.cli.profiles.file`).
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +18,7 @@ from vela.cli.profiles.file import NAMES, OAUTH2_NAMES, TLS_NAMES, profile, used
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["OAuth2", "Settings", "TlsFiles", "settings", "settings_of"]
+__all__ = ["OAuth2", "Settings", "TlsFiles", "settings", "settings_of", "without_credentials"]
 
 # These options are taken together from one source. A key file belongs to its issuer: if the issuer came from another
 # source, the secret would go to the wrong server.
@@ -122,6 +123,11 @@ def settings_of(context: click.Context) -> Settings:
         for_broker=_is_for(credentials, sources.get("url")),
         for_console=_is_for(credentials, sources.get("console_url")),
     )
+
+
+def without_credentials(url: str) -> str:
+    """Return the address without a user name and password. It may be an invalid URL."""
+    return re.sub(r"//[^/?#]*@", "//", url, count=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,12 +13,13 @@ from broker.core.web_origin import Origin
     [
         ({}, {"127.0.0.1"}),
         ({"VELA_BIND": "0.0.0.0"}, {"127.0.0.1"}),
-        ({"VELA_BIND": "::", "VELA_ADVERTISED_URL": "pulsar://Broker:6650"}, {"broker"}),
+        ({"VELA_BIND": "::", "VELA_ADVERTISED_URL": "pulsar://Broker:6650"}, {"broker", "[::1]"}),
+        ({"VELA_ADVERTISED_HTTP_URL": "https://Web.example:443"}, {"127.0.0.1", "web.example"}),
         ({"VELA_BIND": "fd00::1", "VELA_ADVERTISED_URL": "pulsar://a:1"}, {"[fd00::1]", "a"}),
         ({"VELA_BIND": "10.0.0.5"}, {"10.0.0.5"}),
     ],
 )
-def test_own_hosts_are_the_bind_and_the_advertised_address(
+def test_own_hosts_are_the_bind_and_the_advertised_addresses(
     environment: dict[str, str], hosts: set[str]
 ) -> None:
     assert BrokerSettings.from_environment(environment).own_hosts == hosts
