@@ -68,7 +68,7 @@ def bare_latency(
 @contextmanager
 def _writing(database_url: str, payload_bytes: int, rows_per_s: float) -> Iterator[None]:
     entry = entries.single(bytes(payload_bytes))
-    with copying(database_url, entry, BESIDE_LIGHT.entries, 0, [0], entries_per_s=rows_per_s):
+    with copying(database_url, entry, BESIDE_LIGHT.entries, 0, {0: 0}, entries_per_s=rows_per_s):
         yield
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+from itertools import count, islice
 
 import pulsar
 
-from bench.ceilings.raw_copy import copy_for
+from bench.ceilings.raw_copy import ceiling_tables, copy_for
 from bench.figures import Figure, Goal, ratio_percent
 from bench.load.messages import entries
 from bench.load.publishing.apache import publish_with_apache
-from bench.load.publishing.binary import publish_for
+from bench.load.publishing.binary import publish_count, publish_for
 from bench.setting import Setting
 
 __all__ = ["ask"]
@@ -25,13 +26,16 @@ def ask(setting: Setting) -> list[Figure]:
     """Publish 1 KB and 100 B messages to Vela, copy the same rows to PostgreSQL, and publish with Apache's client."""
     figures: list[Figure] = []
     for label, payload_bytes in (("1 KB", 1024), ("100 B", 100)):
-        figures += _batches(setting, label, payload_bytes)
+        entry = entries.batch(payload_bytes)
+        asyncio.run(publish_count(setting.pulsar_port, setting.fresh_topic("first"), entry, 1, window=1))
+        with ceiling_tables(setting.vela.database_url):
+            figures += _batches(setting, label, entry)
         figures.append(_apache(setting, label, payload_bytes))
     return figures
 
 
-def _batches(setting: Setting, label: str, payload_bytes: int) -> list[Figure]:
-    entry = entries.batch(payload_bytes)
+def _batches(setting: Setting, label: str, entry: entries.Entry) -> list[Figure]:
+    new_ledgers = count(1)
     reached: list[float] = []
     ceilings: dict[int, list[float]] = {1: [], 2: []}
     best: dict[int, list[int]] = {1: [], 2: []}
@@ -57,7 +61,7 @@ def _batches(setting: Setting, label: str, payload_bytes: int) -> list[Figure]:
                 copy_for(
                     setting.vela.database_url,
                     entry,
-                    connections=connections,
+                    ledger_ids=list(islice(new_ledgers, connections)),
                     entries_per_commit=entries_per_commit,
                     warm_up_s=setting.warm_up_s / 2,
                     run_s=setting.run_s / 2,
