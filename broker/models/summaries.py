@@ -90,7 +90,7 @@ class SubscriptionSummary(models.Model):
     """A subscription's numbers for lists, and their age. The owner writes them as it writes TopicSummary."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
-    # Cumulative, and as old as the topic's messages_in and bytes_in, so that the difference is the backlog.
+    # Cumulative: the topic's messages_in and bytes_in minus these numbers are the backlog.
     acked_messages = models.BigIntegerField(db_default=0)
     acked_bytes = models.BigIntegerField(db_default=0)
     read_ledger = models.BigIntegerField()
@@ -105,7 +105,7 @@ class SubscriptionSummary(models.Model):
     last_used_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
     problems = models.JSONField(db_default={})  # problem, in words → its count
-    # Judged by the owner over the last half minute; the smallest number is the worst state.
+    # As the broker judged it (broker/core/subscription/standing.py); the smallest number is the worst state.
     state = models.SmallIntegerField(choices=_STATES, db_default=SubscriptionState.WATCHING.value)
     state_since_ms = models.BigIntegerField(db_default=0)
     drain_s = models.BigIntegerField(null=True)  # while it is draining: seconds left, as of updated_ms
@@ -131,7 +131,8 @@ class SubscriptionObstacles(models.Model):
     rate_limited = models.BooleanField()  # a dispatch rate made it wait
     gap = models.TextField()  # an entry that is missing from the log, in words; "" = none
     read_fault = models.TextField()  # why the latest read of the log failed; "" = it did not fail
-    active_consumer = models.BigIntegerField()  # Failover: key of the active consumer; 0 = none
+    # Failover: key of the active consumer or, while a switch is due, of the next one; 0 = none.
+    active_consumer = models.BigIntegerField()
     first_redeliveries = models.IntegerField()  # redelivery count of the first entry that is not acked
     # The hash slot with the most waiting entries; -1 = none wait, or no consumer covers the slot.
     key_slot = models.IntegerField()
