@@ -54,8 +54,7 @@ class Act(models.Model):
     cursor_before = models.BinaryField(null=True)  # snapshot for undo
     acked_since = models.BinaryField(null=True)  # acks of entries that the act passed, while it can be undone
     undo_of = models.ForeignKey("self", models.SET_NULL, null=True)
-    # If this act is one partition's part of an act on several partitions, the whole act. The unique constraint serves
-    # as the index.
+    # The whole act, if this act is its part on one of several partitions. The unique constraint serves as the index.
     part_of = models.ForeignKey("self", models.SET_NULL, null=True, related_name="parts", db_index=False)
     undo_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)

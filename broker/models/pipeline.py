@@ -101,10 +101,11 @@ class InsightHour(models.Model):
     keyed_messages = models.BigIntegerField()  # messages that have a key
     keys = models.BigIntegerField()  # approximate number of different keys
     top_keys = models.JSONField()  # [{"key", "messages", "bytes"}], at most 10
-    letters = models.JSONField()  # dead letters: [{"topic", "subscription", "messages"}], at most 10
+    # Dead letters among the messages, by where they came from: [{"topic", "subscription", "messages"}], at most 10.
+    letters = models.JSONField()
     # Each is {"name", "acked", "redelivered", "out", "ack_p50_ms", "ack_p95_ms", "ack_p99_ms"}.
     subscriptions = models.JSONField()
-    # Messages delivered often and not acked when this was computed: [{"subscription", "id", "count"}]
+    # Messages delivered often and not acked: [{"subscription", "id", "count"}]. Empty unless computed within this hour.
     poison = models.JSONField()
     computed_at = models.DateTimeField()
 

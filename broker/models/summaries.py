@@ -55,7 +55,7 @@ class TopicSummary(models.Model):
 class ListedTopic(models.Model):
     """The numbers by which lists of topics sort and filter: one small row for each topic, none for its partitions.
 
-    The values are those of TopicSummary, summed over the partitions. Triggers add the row when the topic is created,
+    The values are those of TopicSummary; for a partitioned topic, of all its partitions together. Triggers add the row when the topic is created,
     update it when a summary is written, and delete it with the topic (broker/storage/sql/functions.sql), so it needs no
     foreign key. Values that change all the time have no index, so that their updates stay HOT: a list that sorts by
     them reads the whole table, which takes 20 ms for 100,000 topics.
@@ -70,7 +70,7 @@ class ListedTopic(models.Model):
     stored_bytes = models.BigIntegerField(db_default=-1)
     message_rate_in = models.FloatField(db_default=-1.0)  # per second
     last_append_ms = models.BigIntegerField(db_default=-1)  # 0 = never
-    # The worst state of a subscription on any partition; 2047 = the topic has no durable subscription.
+    # The worst state of a subscription on any partition; 2047 = no durable subscription, or never reported.
     state = models.SmallIntegerField(db_default=2047)
     state_since_ms = models.BigIntegerField(db_default=0)
 
