@@ -55,10 +55,10 @@ class TopicSummary(models.Model):
 class ListedTopic(models.Model):
     """The numbers by which lists of topics sort and filter: one small row for each topic, none for its partitions.
 
-    The values are those of TopicSummary; for a partitioned topic, of all its partitions together. Triggers add the row when the topic is created,
-    update it when a summary is written, and delete it with the topic (broker/storage/sql/functions.sql), so it needs no
-    foreign key. Values that change all the time have no index, so that their updates stay HOT: a list that sorts by
-    them reads the whole table, which takes 20 ms for 100,000 topics.
+    The values are those of TopicSummary; for a partitioned topic, of all its partitions together. Triggers add the row
+    when the topic is created, update it when a summary is written, and delete it with the topic
+    (broker/storage/sql/functions.sql), so it needs no foreign key. Values that change all the time have no index, so
+    that their updates stay HOT: a list that sorts by them reads the whole table, which takes 20 ms for 100,000 topics.
     """
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True, db_constraint=False)
