@@ -47,12 +47,15 @@ __all__ = ["CursorMove"]
 logger = logging.getLogger(__name__)
 
 _MOVED = "the topic moved to another broker"
-# After its seek a reader must reconnect within this time. No client backs off longer.
+# A reader that does not attach again within this time after its seek loses its cursor. No client backs off longer.
 _RETURN_S: Final = 60.0
 
 
 class CursorMove:
-    """The gate for every move of one subscription's cursor. It calls `forget` when the subscription is gone."""
+    """The gate for every move of one subscription's cursor.
+
+    It calls `forget` when the subscription is deleted, or when no client uses a reader's cursor after a seek.
+    """
 
     def __init__(
         self,
@@ -68,7 +71,7 @@ class CursorMove:
         self._storing = storing
         self._forget = forget
         self._gate = asyncio.Lock()
-        self._resets = 0  # 1 while a reset runs or waits for another move, else 0
+        self._resets = 0  # 1 while a move that closes consumers runs or waits, else 0
 
     @property
     def storing(self) -> Storing:
