@@ -50,7 +50,7 @@ class Wish(Enum):
     DIRTY = "store the cursor, soon"
     CHANGED = "report what has changed"
     APPLY_LATE_ACKS = "load the counts that acks need, then apply the acks"
-    SWITCH_SOON = "call time_passed once the current callback is over: a Failover switch is due"
+    SWITCH_SOON = "call `redelivery.switch` once the current callback is over: a Failover switch is due"
     FORGET = "forget this reader's cursor: nobody is left to use it"
 
     __hash__ = object.__hash__  # Enum's own hash is Python code, and some wishes are looked up for every ack
@@ -97,7 +97,10 @@ class ReadCompacted(NamedTuple):
 
 
 class LoadCounts(NamedTuple):
-    """Load the counts of these entries, then continue sending: without its counts, an entry cannot be acked."""
+    """Load the message counts of these entries, then continue sending.
+
+    Some of them are discarded instead of sent. That acks them, and an ack needs the entry's message count.
+    """
 
     ranges: Sequence[Range]
 
@@ -122,7 +125,7 @@ class SettleWhenDurable(NamedTuple):
 
 
 class TellActive(NamedTuple):
-    """On Failover, tell a consumer whether it is active."""
+    """On a Failover subscription, tell a consumer whether it is active."""
 
     key: int
     waits: bool  # whether to wait for the end of the current callback, which answers SUBSCRIBE

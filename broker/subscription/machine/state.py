@@ -39,7 +39,7 @@ class Discard(Enum):
 class Counters:
     """Counts of one subscription since the topic was loaded; in messages, unless the name says otherwise.
 
-    Only `ack_latencies` is reset, at every point of the charts.
+    Only `ack_latencies` is reset, each time a point for the charts is taken.
     """
 
     messages_out: int = 0
@@ -134,7 +134,7 @@ class State:
         self.waits_for_filter_until_ms = 0
         self.limit: DispatchLimit | None = None  # dispatch rates
         self.counters = Counters()
-        self.gap = ""  # what is missing from the log, or ""; if it is not "", nothing is sent until a move
+        self.gap = ""  # what is missing from the log, or ""; if it is not "", nothing is sent until the cursor is moved
         self.is_terminated = is_terminated  # the topic accepts no more messages
         self.is_paused = False  # whether an operator stopped dispatch; acks still apply
         self.is_deleted = False
@@ -145,7 +145,8 @@ class State:
         self.resets = 0
         self.stored_mark_delete = cursor.mark_delete  # to which a crash would return the cursor
         self.undo_act_id = 0
-        self.undo_until_ms = 0  # until then acks at or below mark-delete are recorded for an undo of that act
+        # Until then, acks of messages that act `undo_act_id` passed are recorded, so that an undo knows them.
+        self.undo_until_ms = 0
         self.last_used_ms = now_ms  # when the last consumer left; at first, when the subscription was loaded
 
     @property
@@ -169,10 +170,10 @@ class State:
         return member is not None and member.request.read_compacted
 
     def begin_at(self, position: Position) -> None:
-        """Note that the cursor begins at a position that may be trimmed already.
+        """Remember the position at which the cursor begins, even if the entry there is already trimmed.
 
-        The cursor itself records only that it is before the first stored entry; a compacted topic may have earlier
-        entries.
+        The cursor cannot store such a position, only "before the first stored entry". But a reader of the compacted
+        topic may still get entries from that position on.
         """
         self._unstored_place = (self.cursor.mark_delete, position)
 

@@ -102,7 +102,7 @@ class ConsumerSocket(PushSocket):
             if self.letters is not None:
                 self.letters.attend(source)
             if source.consumer is not None and self._is_retry_topic(source.consumer.topic_name):
-                # `isEndOfTopic` asks about the other topics: a retry topic is never terminated.
+                # Count a retry topic as ended: nobody terminates it, and `isEndOfTopic` would never be true.
                 source.is_ended = True
 
     def _request(self, topic: TopicName, partitions: int) -> SubscribeRequest:
