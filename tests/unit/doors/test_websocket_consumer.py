@@ -105,6 +105,20 @@ async def test_batches_are_split_and_their_members_acked_one_by_one(broker: Fake
     assert topic.subscriptions["s"].acked == {0}
 
 
+@pytest.mark.row("S4.6", "S4.7")
+async def test_whole_batch_acks_complete_a_batch_that_was_partly_acked_before(broker: FakeBroker) -> None:
+    topic = store_batch(broker, [b"a", b"b", b"c"])
+    peer = await connect(broker).opened()
+    await peer.tell(ack(peer.heard()[1]))
+    await peer.leave()
+    again = await connect(broker, "?batchIndexAck=false").opened()
+    first, last = again.heard()
+    await again.tell(ack(first))
+    assert topic.subscriptions["s"].acked == set()
+    await again.tell(ack(last))
+    assert topic.subscriptions["s"].acked == {0}
+
+
 async def test_a_batch_larger_than_the_window_is_a_debt(broker: FakeBroker) -> None:
     store_batch(broker, [b"%d" % i for i in range(5)])
     store(broker, b"next")
