@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from broker.core.access.permissions import Action
 from broker.core.errors import BrokerError
 from broker.core.position import EARLIEST, LATEST, Position
-from broker.core.subscription.types import SubscriptionType
+from broker.core.subscription.types import SubscriptionType, check_name
 from broker.core.topic_name import TopicName
 from broker.doors.handshake_errors import HandshakeRefused
 from broker.doors.websocket.consumer.letters import Letters
@@ -89,6 +89,10 @@ class ConsumerSocket(PushSocket):
             # Check now, and not only when the first dead or retry letter is written.
             for each in letters.topics:
                 self.guard.check_topic(Action.PRODUCE, each)
+            if (initial := options.dead_letter.initial_subscription) is not None:
+                check_name(initial)
+                for each in letters.dead_letter_topics:
+                    self.guard.check_topic(Action.CONSUME, each, initial)
             if letters.retry_topic is not None:
                 topics.append(letters.retry_topic.full)
             topics = list(dict.fromkeys(topics))
