@@ -20,7 +20,7 @@ from broker.doors.admin.policies.shapes import (
 from broker.doors.admin.refusals import Refused
 from broker.doors.admin.request import Number
 
-__all__ = ["POLICIES", "AdminPolicy", "Values", "rounded_up"]
+__all__ = ["POLICIES", "AdminPolicy", "Values", "completed", "rounded_up"]
 
 Values = Mapping[str, Any]  # Vela's policies by name, as a document stores them
 
@@ -345,3 +345,17 @@ POLICIES: Final[tuple[AdminPolicy, ...]] = (
         unset=_UNDEFINED,  # Java's and Go's admin clients cannot read an empty answer here
     ),
 )
+
+
+def completed(document: Values, in_force: Values) -> Values:
+    """Return the policies that are set, and those that one policy of Pulsar shows together with them.
+
+    For example, Pulsar's retention has a time and a size. If only one of them is set, the other is the one in force.
+    """
+    found = dict(document)
+    for policy in POLICIES:
+        if any(name in document for name in policy.names):
+            found |= {name: in_force[name] for name in policy.names if name not in document}
+    if "backlog_quota_bytes" in document or "backlog_quota_ms" in document:
+        found.setdefault("backlog_quota_policy", in_force["backlog_quota_policy"])
+    return found
