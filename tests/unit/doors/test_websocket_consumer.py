@@ -140,6 +140,21 @@ async def test_a_cumulative_ack_acks_everything_before_it(broker: FakeBroker) ->
     assert topic.subscriptions["s"].acked == {0, 1}
 
 
+@pytest.mark.row("S4.5", "S0.40")
+async def test_a_cumulative_ack_makes_room_for_every_message_up_to_its_own(broker: FakeBroker) -> None:
+    store(broker, *(b"%d" % number for number in range(9)))
+    peer = await connect(broker, "?receiverQueueSize=3").opened()
+    first, _, third = peer.heard()
+    await peer.tell(ack(first))
+    (fourth,) = peer.heard()
+    await peer.tell({"type": "acknowledge", "ackType": "cumulative", "messageId": third["messageId"]})
+    assert len(peer.heard()) == 2
+    await peer.tell({"type": "acknowledge", "ackType": "cumulative", "messageId": fourth["messageId"]})
+    assert len(peer.heard()) == 1
+    await peer.tell({"type": "acknowledge", "ackType": "cumulative", "messageId": first["messageId"]})
+    assert len(peer.heard()) == 1  # each answer makes room, even a needless one
+
+
 async def test_the_broker_delays_the_redelivery_after_a_negative_ack(broker: FakeBroker) -> None:
     store(broker, b"a")
     peer = await connect(broker, "?negativeAckRedeliveryDelay=5000").opened()

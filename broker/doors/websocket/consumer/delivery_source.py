@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from broker.core.entry import StoredEntry
     from broker.doors.ports import ConsumerPort
     from broker.doors.websocket.consumer.fragment_cache import FragmentCache
+    from broker.doors.websocket.json.unanswered import Unanswered
 
 __all__ = ["DeliverySource", "LetterBox", "Outgoing", "SourceOwner"]
 
@@ -97,6 +98,7 @@ class DeliverySource:
         self.acks = BatchAcks()
         self.is_ended = False  # the topic is terminated and all of it is acked
         self.letters: LetterBox | None = None  # None = nothing becomes a dead letter
+        self.unanswered: Unanswered | None = None  # None = no ack of the peer can be cumulative
         self._owner = owner
         self._cache = cache
         self._max_message_bytes = max_message_bytes
