@@ -148,7 +148,12 @@ class Letters:
     @property
     def topics(self) -> set[TopicName]:
         """The topics to which letters go."""
-        return {*self._dead_letter_topics.values(), *filter(None, (self.retry_topic,))}
+        return self.dead_letter_topics.union(filter(None, (self.retry_topic,)))
+
+    @property
+    def dead_letter_topics(self) -> set[TopicName]:
+        """The topics to which dead letters go."""
+        return set(self._dead_letter_topics.values())
 
     def attend(self, source: DeliverySource) -> None:
         """Decide from now on which deliveries of this source become letters."""
