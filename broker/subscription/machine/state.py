@@ -116,6 +116,7 @@ class State:
         self.name = name
         self.is_durable = is_durable  # whether its cursor is stored
         self.type = type_
+        self.stored_type: SubscriptionType | None = type_  # None = not known; not used for a reader's cursor
         self.cursor = cursor
         self.dispatcher = dispatcher
         self.counts = counts  # redelivery counts, which every dispatcher of the subscription uses
