@@ -10,7 +10,7 @@ import asyncio
 import psycopg
 import pytest
 
-from broker.core.position import Position
+from broker.core.position import LATEST, Position
 from broker.core.subscription.types import SubscriptionType
 from broker.log.topic_log import TopicLog
 from broker.topics.topic import Topic
@@ -36,6 +36,28 @@ async def test_a_late_flush_does_not_undo_later_acks(run: BrokerRun) -> None:
     trap.release()
     await trap.passed.wait()
     assert one_row(run.database_url, MARK_DELETE) == (*positions[5], 6)
+
+
+async def test_a_late_flush_does_not_undo_a_move(run: BrokerRun) -> None:
+    producer = await run.producer()
+    consumer = await run.consumer(permits=10)
+    positions = await producer.publish(6)
+    await consumer.has(6)
+    late = run.proxy.trap(FLUSH, Moment.LATE_REQUEST)
+    acking = asyncio.ensure_future(consumer.ack_durably(positions[0]))
+    await late.caught.wait()
+    advance = run.proxy.trap(ADVANCE, Moment.HOLD_REQUEST)
+    assert consumer.consumer is not None
+    seeking = asyncio.ensure_future(consumer.consumer.seek_position(LATEST, None))
+    await advance.caught.wait()
+    late.release()
+    await late.passed.wait()
+    if not seeking.done():  # it waits until no earlier statement can change the cursor any more
+        advance.release()
+        await seeking
+    assert one_row(run.database_url, MARK_DELETE) == (*positions[5], 6)
+    advance.release()
+    assert await acking is None
 
 
 async def test_a_late_roll_leaves_no_ledger_behind_the_one_in_use(broker_url: str) -> None:
