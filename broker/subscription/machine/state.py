@@ -116,6 +116,7 @@ class State:
         self.name = name
         self.is_durable = is_durable  # whether its cursor is stored
         self.type = type_
+        self.stored_type: SubscriptionType | None = type_  # None = not known; not used for a reader's cursor
         self.cursor = cursor
         self.dispatcher = dispatcher
         self.counts = counts  # redelivery counts, which every dispatcher of the subscription uses
@@ -215,14 +216,19 @@ class State:
         """Return the effect that tells consumers that a terminated topic has ended, once everything is acked.
 
         A consumer that has granted no permits yet is told after it grants some, because its client may not know yet
-        that the consumer is attached.
+        that the consumer is attached. A reader of a compacted topic is told after it was sent all that compaction kept:
+        trimmed entries are not in the backlog.
         """
-        if not self.is_terminated or self.cursor.backlog_messages:
+        if not self.is_terminated or self.cursor.backlog_messages or self._has_kept_entries_to_send():
             return ()
         told = [each for each in self.members.values() if each.last_flow_ms and not each.was_told_end]
         for each in told:
             each.was_told_end = True
         return (TellEnd([each.key for each in told]),) if told else ()
+
+    def _has_kept_entries_to_send(self) -> bool:
+        horizon = self._compacted.horizon
+        return horizon is not None and self.reads_compacted and self.read_position <= horizon
 
 
 def is_worth_a_line(count: int) -> bool:
