@@ -252,6 +252,9 @@ class LetterBox:
         options = ProducerOptions(
             producer_name=f"{base_name(topic)}-{self._subscription}-{consumer_name}-{chance}-{target.suffix}",
             schema=_Copied(info),
+            # Batches can become thousands of letters at once. If the producer refused one, the client would write all
+            # letters of its batch again.
+            block_if_queue_full=True,
             chunking_enabled=True,
             initial_subscription_name=target.initial_subscription,
         )

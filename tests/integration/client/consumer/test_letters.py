@@ -199,6 +199,19 @@ async def test_letters_have_a_new_producer_after_the_former_one_ended(
 
 
 @pytest.mark.row("I16")
+async def test_more_letters_than_their_producer_has_room_for_wait_and_are_written_once(
+    desk: Desk, timers: ManualTimers, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk.peer.on(events.PartitionMetadata, no_old_names)
+    await dead_lettering(desk, receiver_queue_size=2000)
+    for _ in range(11):
+        desk.deliver(batch([b"bad"] * 100), messages=100, redelivery_count=3)
+    await until(lambda: len(acked(desk)) == 11, "the acks of the originals")
+    assert (desk.peer.count(events.Send), asked(desk)) == (1100, [])
+    assert "cannot store a letter" not in caplog.text
+
+
+@pytest.mark.row("I16")
 async def test_after_a_refused_letter_the_message_comes_again(desk: Desk, timers: ManualTimers) -> None:
     desk.peer.on(events.PartitionMetadata, no_old_names)
 
