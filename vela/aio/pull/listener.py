@@ -81,7 +81,17 @@ class PullListener(Generic[C]):
             await self._function(self._consumer, message)
             return
         loop = asyncio.get_running_loop()
-        outcome = await loop.run_in_executor(self._threads, self._function, self._consumer, message)
+        outcome = await loop.run_in_executor(self._threads, self._on_thread, message)
         # A lambda may return a coroutine, and the `__call__` of an object may be a coroutine function.
         if inspect.isawaitable(outcome):
             await outcome
+
+    def _on_thread(self, message: PulledMessage) -> Any:
+        """Call the function. Raises RuntimeError instead of two exceptions that an executor's future cannot pass on.
+
+        SystemExit would end the event loop. StopIteration, from a forgotten default of `next`, would never arrive.
+        """
+        try:
+            return self._function(self._consumer, message)
+        except (StopIteration, SystemExit) as error:
+            raise RuntimeError(f"the listener raised {error!r}") from error
