@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from vela.aio.pull.thread_calls import called
 from vela.errors import VelaError
 
 if TYPE_CHECKING:
@@ -81,17 +82,7 @@ class PullListener(Generic[C]):
             await self._function(self._consumer, message)
             return
         loop = asyncio.get_running_loop()
-        outcome = await loop.run_in_executor(self._threads, self._on_thread, message)
+        outcome = await loop.run_in_executor(self._threads, called, self._function, self._consumer, message)
         # A lambda may return a coroutine, and the `__call__` of an object may be a coroutine function.
         if inspect.isawaitable(outcome):
             await outcome
-
-    def _on_thread(self, message: PulledMessage) -> Any:
-        """Call the function. Raises RuntimeError instead of two exceptions that an executor's future cannot pass on.
-
-        SystemExit would end the event loop. StopIteration, from a forgotten default of `next`, would never arrive.
-        """
-        try:
-            return self._function(self._consumer, message)
-        except (StopIteration, SystemExit) as error:
-            raise RuntimeError(f"the listener raised {error!r}") from error
