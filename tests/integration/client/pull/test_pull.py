@@ -203,6 +203,18 @@ async def test_a_store_that_fails_is_tried_again(
     assert caplog.text.count("the disk is full") == 2
 
 
+async def test_a_proxy_of_the_environment_is_not_asked_for_a_broker_on_this_computer(
+    peer: PullPeer, http: ScriptedHttp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    peer.publish(b"a")
+    async with consumer(http) as pulling:
+        assert await data(pulling, 1) == [b"a"]
+
+
 async def test_a_queue_whose_offset_is_refused_does_not_keep_the_others_from_being_saved(
     peer: PullPeer, http: ScriptedHttp
 ) -> None:
