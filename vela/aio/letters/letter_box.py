@@ -155,6 +155,17 @@ class LetterBox:
         """Return the subscription's name."""
         return self._subscription
 
+    def without_dead_letters(self, topics: frozenset[str]) -> frozenset[str]:
+        """Return topics (full names, without partitions), except those that take the dead letters of others of them."""
+        return frozenset(topic for topic in topics if not self._takes_dead_letters(topic, topics))
+
+    def _takes_dead_letters(self, topic: str, topics: frozenset[str]) -> bool:
+        if self.policy.topic is not None:
+            return topic == base_name(self.policy.topic)
+        legacy = legacy_dead_letter_name(self._subscription)
+        named_after = topic.removesuffix(f"-{legacy}")
+        return (named_after != topic and named_after in topics) or topic.endswith(f"/{legacy}")
+
     async def resolve_retry(self, topic: str, given: str | None) -> None:
         """Choose the retry-letter topic."""
         self._named_after = base_name(topic)
