@@ -14,6 +14,7 @@ from vela.core.producing.options import ProducerOptions
 from vela.core.producing.outgoing import Outgoing
 from vela.core.topic_name import base_name, full_name, namespace_of
 from vela.errors import (
+    AuthorizationError,
     IncompatibleSchema,
     InvalidTopicName,
     ProducerFenced,
@@ -202,12 +203,12 @@ class LetterBox:
         return _Target(topic=topic, suffix="DLQ", initial_subscription=self.policy.initial_subscription)
 
     async def _choose(self, named_after: str, name: str, legacy: str) -> str:
-        """Return the name that old clients use, if such a topic exists, else `name`."""
+        """Return the name that old clients use, if such a topic exists and this client may use it, else `name`."""
         domain = named_after.partition("://")[0]
         known = f"{domain}://{namespace_of(named_after)}/{legacy}"
         try:
             await self._client.partitions(known, create=False)
-        except TopicNotFound:
+        except (TopicNotFound, AuthorizationError):
             return name
         return known
 

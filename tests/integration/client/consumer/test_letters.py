@@ -175,6 +175,25 @@ async def test_a_dead_letter_goes_where_old_clients_put_it_when_that_exists(
 
 
 @pytest.mark.row("I16")
+async def test_a_dead_letter_needs_no_right_to_the_name_that_old_clients_used(
+    desk: Desk, timers: ManualTimers
+) -> None:
+    def not_yours(link: Link, event: events.PartitionMetadata) -> None:
+        if event.topic.endswith("/billing-DLQ"):
+            link.engine.send_partition_metadata_failed(
+                event.request_id, ServerError.AUTHORIZATION_ERROR, "not yours"
+            )
+        else:
+            link.engine.send_partition_metadata(event.request_id, 0)
+
+    desk.peer.on(events.PartitionMetadata, not_yours)
+    await dead_lettering(desk)
+    desk.deliver(single(b"bad"), redelivery_count=3)
+    await until(lambda: acked(desk) == [[0]], "the ack of the original")
+    assert [event.topic for event in desk.peer.of(events.OpenProducer)] == [DEAD]
+
+
+@pytest.mark.row("I16")
 async def test_letters_have_a_new_producer_after_the_former_one_ended(
     desk: Desk, timers: ManualTimers
 ) -> None:
