@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from console.history.series import Level, Reading, Step, steps, summed_steps
 from console.history.sparkline import BUCKET_MS, BacklogPoint, Sparkline, sparkline
-from console.history.windows import Frame, Window, frame_of, spans, window_of
+from console.history.windows import Frame, Window, frame_of, spans, unread, window_of
 from console.queries.database import fetch
 from console.queries.numbers import CursorRow
 from console.queries.subscription import subscription_heads
@@ -97,7 +97,8 @@ def history_of_partitions(topic_id: int, cursors: Sequence[CursorRow], window_na
     backlogs = {row.id: row.backlog_messages for row in cursors}
     rows = [(head.topic_id, each) for head in heads.values() for each in (0, head.id)]
     readings: dict[tuple[int, int], list[Reading]] = {row: [] for row in rows}
-    for reading in readings_of(frame, rolled_up_until(), rows):
+    until_ms = rolled_up_until()
+    for reading in readings_of(frame, until_ms, rows):
         readings[reading.topic_id, reading.subscription_id].append(reading)
     series = [
         steps(
@@ -106,6 +107,7 @@ def history_of_partitions(topic_id: int, cursors: Sequence[CursorRow], window_na
             readings[head.topic_id, 0],
             now=Level(backlog_messages=backlogs[head.id]),
             known_from_ms=int(head.created_at.timestamp() * 1000),
+            unread=unread(frame, until_ms),
         )
         for head in heads.values()
     ]
@@ -176,6 +178,7 @@ def _history(
             now=now,
             known_from_ms=0 if created_at is None else int(created_at.timestamp() * 1000),
             known_until_ms=until_ms.get(60, 0) if is_sum else None,
+            unread=unread(frame, until_ms),
         ),
         acts=acts_in(topic_id, subscription_id, from_ms=frame.from_ms),
     )

@@ -118,14 +118,25 @@ def test_an_hour_is_answered_in_steps_of_ten_seconds(address: str, looker: Clien
 
 
 def test_points_that_are_not_rolled_up_yet_fill_longer_times(looker: Client, past: Shop) -> None:
-    whole = sum(step["message_rate_in"] for step in steps_of(looker.get(f"{API}/history?range=24h")).values())
-    assert whole * 600 == pytest.approx(100)  # from the point of 10 s
+    def messages() -> float:
+        steps = steps_of(looker.get(f"{API}/history?range=24h")).values()
+        return sum(step["message_rate_in"] or 0 for step in steps) * 600
+
+    assert messages() == pytest.approx(100)  # from the point of 10 s
     rolled_until(10)
-    whole = sum(step["message_rate_in"] for step in steps_of(looker.get(f"{API}/history?range=24h")).values())
-    assert whole * 600 == pytest.approx(600)  # from the point of a minute
+    assert messages() == pytest.approx(600)  # from the point of a minute
     for window, length, count in (("6h", 60, 360), ("24h", 600, 144), ("30d", 7200, 360)):
         answer = looker.get(f"{API}/history?range={window}")
         assert (answer.json()["step_s"], len(answer.json()["steps"])) == (length, count)
+
+
+def test_time_whose_points_were_never_rolled_up_is_unknown_and_not_quiet(looker: Client, past: Shop) -> None:
+    add(StatsPoint10s, past.topic.pk, minutes=10 * 60, backlog=400)
+    answer = looker.get(f"{API}/history?range=24h")
+    steps = list(steps_of(answer).values())
+    assert {steps[0][name] for name in ("message_rate_in", "backlog_messages", "stored_bytes")} == {None}
+    assert {step["message_rate_in"] for step in steps[:100]} == {None}
+    assert (steps[-12]["message_rate_in"], steps[-12]["backlog_messages"]) == (0, 20)
 
 
 def test_a_subscription_of_partitions_is_answered_in_minutes_as_their_sum(looker: Client, past: Shop) -> None:
