@@ -33,6 +33,7 @@ __all__ = [
 PARTITIONS_CHARTED: Final = 100  # a chart looks up each of its steps for each partition
 _ACTS = 50
 _HOUR_MS = 3_600_000
+_LATE_MS = 300_000  # a sparkline is drawn if no more than this is missing at its end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +130,8 @@ def history_of_everything(window_name: str) -> History:
 def sparklines(backlogs: Mapping[tuple[int, int], int | None]) -> dict[tuple[int, int], Sparkline]:
     """Return the backlog of the last hour, for the rows of a list. One query.
 
-    `backlogs` has the current backlogs by (topic id, subscription id), with 0 for the topic itself.
+    `backlogs` has the current backlogs by (topic id, subscription id), with 0 for the topic itself. Without the points
+    of the last minutes the lines are unknown: the backlog may have changed.
     """
     now_ms = time.time_ns() // 1_000_000
     to_ms = now_ms - now_ms % BUCKET_MS
@@ -142,8 +144,11 @@ def sparklines(backlogs: Mapping[tuple[int, int], int | None]) -> dict[tuple[int
             "subscription_ids": [subscription_id for _, subscription_id in backlogs],
             "from_ms": to_ms - _HOUR_MS,
             "to_ms": to_ms,
+            "rolled_ms": to_ms - _LATE_MS,
         },
     )
+    if any(point.topic_id == 0 for point in points):
+        return {}
     by_row: dict[tuple[int, int], list[BacklogPoint]] = {row: [] for row in backlogs}
     for point in points:
         by_row[point.topic_id, point.subscription_id].append(point)

@@ -246,6 +246,8 @@ def test_a_time_is_in_the_address_and_keeps_the_tab(looker: Client, past: Shop) 
 
 
 def test_lists_draw_the_last_hour(looker: Client, past: Shop) -> None:
+    now_ms = int(time.time() * 1000)
+    progress = StatsProgress.objects.create(resolution_s=60, until_ms=now_ms - now_ms % 60_000)
     for address in ("/topics", ORDERS):
         html = looker.get(address).content.decode()
         label = "Backlog: 20 an hour ago, at most 1 234, now 14"
@@ -254,4 +256,8 @@ def test_lists_draw_the_last_hour(looker: Client, past: Shop) -> None:
         assert len(path) == 1
         assert path[0].count("V") >= 2
     make_topic("persistent://public/default/quiet")
-    assert "aria-label" in looker.get("/topics").content.decode()
+    html = looker.get("/topics").content.decode()
+    assert "an hour ago, at most" in html
+    StatsProgress.objects.filter(pk=progress.pk).update(until_ms=now_ms - 900_000)
+    html = looker.get("/topics").content.decode()
+    assert "an hour ago, at most" not in html, "the minutes since then are not rolled up"
