@@ -417,9 +417,10 @@ def _delayed(rows: Sequence[_DelayedRow], parts: Parts, most: int) -> Delayed | 
         is_acked = index <= parts.mark_delete or (at >= 0 and index <= parts.acked.runs[at][1])
         if not is_acked:
             waiting.append(row.deliver_at_ms)
-    if not waiting:
+    is_whole = len(rows) <= most
+    if is_whole and not waiting:
         return None
-    return Delayed(entries=len(waiting), next_due_ms=waiting[0], is_whole=len(rows) <= most)
+    return Delayed(entries=len(waiting), next_due_ms=waiting[0] if waiting else 0, is_whole=is_whole)
 
 
 def _limits(topic: str, namespace: Mapping[str, Any], own: Mapping[str, Any]) -> Limits:

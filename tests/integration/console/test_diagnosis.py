@@ -252,6 +252,22 @@ def test_delayed_entries_that_are_acked_do_not_count(shop: Shop) -> None:
     assert (found.entries, found.next_due_ms, found.is_whole) == (2, due_ms + 1, True)
 
 
+def test_entries_may_be_delayed_if_those_that_were_counted_are_acked(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("console.queries.diagnosis.snapshots._DELAYED_READ", 1)
+    for number, entry in enumerate((3, 6)):  # 3 is acked
+        DelayedEntry.objects.create(
+            topic_id=shop.topic.pk,
+            deliver_at_ms=shop.now_ms + 60_000 + number,
+            ledger_id=shop.sealed.pk,
+            entry_id=entry,
+        )
+    found = snapshot(shop)
+    assert found.delayed is not None
+    assert (found.delayed.entries, found.delayed.is_whole, found.ready_entries) == (0, False, None)
+
+
 @pytest.mark.parametrize("kind", ["Exclusive", "Failover"])
 def test_no_entry_is_delayed_on_a_subscription_that_gets_delayed_ones_at_once(kind: str, shop: Shop) -> None:
     Subscription.objects.filter(pk=shop.billing.pk).update(type=kind)
