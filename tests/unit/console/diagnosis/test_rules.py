@@ -530,7 +530,7 @@ def test_without_a_subscription_the_number_of_waiting_letters_is_not_shown() -> 
 
 def test_a_count_of_delayed_entries_that_was_cut_off_says_at_least() -> None:
     assert evidence(found_by("only_delayed", **MANY_DELAYED))["delayed"] == "at least 10\u202f000 entries"
-    uncounted = MANY_DELAYED | {"delayed": Delayed(entries=0, next_due_ms=0, is_whole=False)}
+    uncounted = {**MANY_DELAYED, "delayed": Delayed(entries=0, next_due_ms=0, is_whole=False)}
     assert evidence(found_by("only_delayed", **uncounted)) == {}
     assert changed(**{**MANY_DELAYED, "cursor__unacked_entries": 12_000}).ready_entries is None
     assert changed(**{**MANY_DELAYED, "cursor__unread_entries": 0}).ready_entries == 0
