@@ -10,7 +10,7 @@ from broker.models.topics import Topic
 
 __all__ = ["Act", "Bookmark"]
 
-# The tenant/namespace in the name of a topic or namespace; "" for any other text, such as "*".
+# The tenant/namespace, or tenant/*, with which `topic_name` begins; "" if there is none, as in "*".
 _NAMESPACE = Coalesce(
     models.Func("topic_name", models.Value("^(?:[a-z-]+://)?([^/]+/[^/]+)"), function="substring"),
     models.Value(""),
@@ -46,7 +46,7 @@ class Act(models.Model):
     error = models.TextField(default="")
     error_code = models.CharField(max_length=64, db_default="")  # the same codes that clients get
     progress = models.JSONField(null=True)  # of long work; for a publish, the end of the log before it
-    message = models.BinaryField(null=True)  # the entry that a publish stores, until it is stored or refused
+    message = models.BinaryField(null=True)  # the entry that a publish stores; NULL once the act has ended
     who = models.TextField()
     origin = models.TextField()  # "console 127.0.0.1", "command line", "client 127.0.0.1:5123"
     reason = models.TextField(default="")
@@ -54,8 +54,7 @@ class Act(models.Model):
     cursor_before = models.BinaryField(null=True)  # snapshot for undo
     acked_since = models.BinaryField(null=True)  # acks of entries that the act passed, while it can be undone
     undo_of = models.ForeignKey("self", models.SET_NULL, null=True)
-    # If this act is one partition's part of an act on several partitions, the whole act. The unique constraint serves
-    # as the index.
+    # The whole act, if this act is its part on one of several partitions. The unique constraint serves as the index.
     part_of = models.ForeignKey("self", models.SET_NULL, null=True, related_name="parts", db_index=False)
     undo_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -11,7 +11,7 @@ __all__ = ["AlertFiring", "AlertNotification", "AlertRule", "Measure", "Severity
 
 
 class AlertRule(models.Model):
-    """A condition, and the addresses to notify when it is met. Operators write rules in the console."""
+    """A condition, and the addresses to notify when it is met. Operators write rules in the console or by its API."""
 
     name = models.TextField(unique=True)
     measure = models.CharField(max_length=16, choices=[(each.value, each.value) for each in Measure])
@@ -30,7 +30,7 @@ class AlertRule(models.Model):
     who = models.TextField()
     created_at = models.DateTimeField(db_default=Now())
     evaluated_ms = models.BigIntegerField(null=True)  # when Celery last evaluated the rule
-    notified_ms = models.BigIntegerField(null=True)  # when the last notification was stored
+    notified_ms = models.BigIntegerField(null=True)  # when Celery last stored a notification
 
     class Meta:
         db_table = "vela_alert_rule"
@@ -92,7 +92,7 @@ class AlertNotification(models.Model):
     next_at = models.DateTimeField(null=True, db_default=Now())  # NULL = sent, or given up
     attempts = models.IntegerField(db_default=0)
     sent_at = models.DateTimeField(null=True)
-    error = models.TextField(db_default="")  # error of the last failed attempt
+    error = models.TextField(db_default="")  # why the latest attempt failed; "" = it did not fail
 
     class Meta:
         db_table = "vela_alert_notification"

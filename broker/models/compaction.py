@@ -78,13 +78,13 @@ class CompactionSurvey(models.Model):
         DONE = "done"
         REFUSED = "refused"
 
-    topic_id = models.BigIntegerField()  # no foreign key: the keys outlive the topic by a moment
+    topic_id = models.BigIntegerField()  # no foreign key: a survey outlives a deleted topic by some days
     write_id = models.TextField()  # of the run that reads
     state = models.CharField(max_length=16, choices=State)
     generation = models.BigIntegerField()  # of the compaction that the survey continues
-    begin_ledger = models.BigIntegerField()  # the job read the entries after this one
+    begin_ledger = models.BigIntegerField()  # the job reads the entries after this one
     begin_entry = models.BigIntegerField()
-    horizon_ledger = models.BigIntegerField()  # the last entry that the job read
+    horizon_ledger = models.BigIntegerField()  # the last entry that the job reads
     horizon_entry = models.BigIntegerField()
     error = models.TextField(default="")
     kept_messages = models.BigIntegerField(default=0)
@@ -99,7 +99,7 @@ class CompactionSurvey(models.Model):
 
 
 class CompactionKey(models.Model):
-    """The latest message of one key. Deleted when its survey has ended."""
+    """The latest message of one key. Deleted after its survey has ended."""
 
     pk = models.CompositePrimaryKey("survey_id", "key")
     survey_id = models.BigIntegerField()

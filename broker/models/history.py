@@ -34,7 +34,8 @@ class _StatsPoint(models.Model):
     messages_out = models.BigIntegerField()
     messages_acked = models.BigIntegerField()
     messages_redelivered = models.BigIntegerField()
-    # For a topic, the largest backlog of a subscription; for all topics, the sum over subscriptions. NULL = unknown.
+    # For a topic, the largest backlog of a subscription; for a partitioned topic, the sum over its partitions; for all
+    # topics, the sum over subscriptions. NULL = unknown.
     backlog_before = models.BigIntegerField(null=True)  # at the beginning of the bucket
     backlog = models.BigIntegerField(null=True)  # at the end of the bucket
     backlog_most = models.BigIntegerField(null=True)  # the largest seen in the bucket, including both ends

@@ -18,7 +18,7 @@ class Outbox(models.Model):
     deliver_at_ms = models.BigIntegerField()  # 0 = at once
     data = models.BinaryField()  # the entry, ready for the log
     error = models.TextField(default="")  # why the topic refused it
-    retry_at = models.DateTimeField(null=True)  # after an error
+    retry_at = models.DateTimeField(null=True)  # after an error: when the broker tries again
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

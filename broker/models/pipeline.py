@@ -31,7 +31,7 @@ class PipelineSchedule(models.Model):
 
 
 class PipelineRun(models.Model):
-    """One run of a job. A request creates the row; then the run's worker writes the progress and the end.
+    """One run of a job. An act, a schedule or a policy adds the row; then a worker writes the progress and the end.
 
     A cancellation ends a run that waits, and one of Celery's tasks ends a run whose worker is silent.
     """
@@ -44,7 +44,8 @@ class PipelineRun(models.Model):
         CANCELLED = "cancelled"
 
     job = models.CharField(max_length=32)
-    subject = models.TextField()  # at most one run of a job and subject waits or runs
+    # The topic, and the options that separate runs of one job: at most one run of a job and subject waits or runs.
+    subject = models.TextField()
     topic_name = models.TextField()  # kept after the topic is deleted
     options = models.JSONField()
     # Part of the names of the run's producers. A run that continues another run has the same id.
@@ -100,10 +101,11 @@ class InsightHour(models.Model):
     keyed_messages = models.BigIntegerField()  # messages that have a key
     keys = models.BigIntegerField()  # approximate number of different keys
     top_keys = models.JSONField()  # [{"key", "messages", "bytes"}], at most 10
-    letters = models.JSONField()  # dead letters: [{"topic", "subscription", "messages"}], at most 10
+    # Dead letters among the messages, by where they came from: [{"topic", "subscription", "messages"}], at most 10.
+    letters = models.JSONField()
     # Each is {"name", "acked", "redelivered", "out", "ack_p50_ms", "ack_p95_ms", "ack_p99_ms"}.
     subscriptions = models.JSONField()
-    # Messages delivered often and not acked when this was computed: [{"subscription", "id", "count"}]
+    # Messages delivered often and not acked: [{"subscription", "id", "count"}]. Empty unless computed within this hour.
     poison = models.JSONField()
     computed_at = models.DateTimeField()
 

@@ -86,7 +86,8 @@ class ConsumerSession(models.Model):
     last_flow_ms = models.BigIntegerField()  # 0 = never
     last_delivery_ms = models.BigIntegerField()  # 0 = never
     last_ack_ms = models.BigIntegerField()  # 0 = never
-    # When its oldest unacked message was delivered; 0 = it has none, or unknown.
+    # When its oldest unacked message was delivered; on Exclusive and Failover, when its latest message was delivered.
+    # 0 = it has no unacked message, or unknown.
     oldest_delivered_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
     properties = models.JSONField(default=dict)  # as the client sent them; long ones are cut

@@ -55,10 +55,10 @@ class TopicSummary(models.Model):
 class ListedTopic(models.Model):
     """The numbers by which lists of topics sort and filter: one small row for each topic, none for its partitions.
 
-    The values are those of TopicSummary, summed over the partitions. Triggers add the row when the topic is created,
-    update it when a summary is written, and delete it with the topic (broker/storage/sql/functions.sql), so it needs no
-    foreign key. Values that change all the time have no index, so that their updates stay HOT: a list that sorts by
-    them reads the whole table, which takes 20 ms for 100,000 topics.
+    The values are those of TopicSummary; for a partitioned topic, of all its partitions together. Triggers add the row
+    when the topic is created, update it when a summary is written, and delete it with the topic
+    (broker/storage/sql/functions.sql), so it needs no foreign key. Values that change all the time have no index, so
+    that their updates stay HOT: a list that sorts by them reads the whole table, which takes 20 ms for 100,000 topics.
     """
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True, db_constraint=False)
@@ -70,7 +70,7 @@ class ListedTopic(models.Model):
     stored_bytes = models.BigIntegerField(db_default=-1)
     message_rate_in = models.FloatField(db_default=-1.0)  # per second
     last_append_ms = models.BigIntegerField(db_default=-1)  # 0 = never
-    # The worst state of a subscription on any partition; 2047 = the topic has no durable subscription.
+    # The worst state of a subscription on any partition; 2047 = no durable subscription, or never reported.
     state = models.SmallIntegerField(db_default=2047)
     state_since_ms = models.BigIntegerField(db_default=0)
 
@@ -90,7 +90,7 @@ class SubscriptionSummary(models.Model):
     """A subscription's numbers for lists, and their age. The owner writes them as it writes TopicSummary."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
-    # Cumulative, and as old as the topic's messages_in and bytes_in, so that the difference is the backlog.
+    # Cumulative: the topic's messages_in and bytes_in minus these numbers are the backlog.
     acked_messages = models.BigIntegerField(db_default=0)
     acked_bytes = models.BigIntegerField(db_default=0)
     read_ledger = models.BigIntegerField()
@@ -105,7 +105,7 @@ class SubscriptionSummary(models.Model):
     last_used_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
     problems = models.JSONField(db_default={})  # problem, in words → its count
-    # Judged by the owner over the last half minute; the smallest number is the worst state.
+    # As the broker judged it (broker/core/subscription/standing.py); the smallest number is the worst state.
     state = models.SmallIntegerField(choices=_STATES, db_default=SubscriptionState.WATCHING.value)
     state_since_ms = models.BigIntegerField(db_default=0)
     drain_s = models.BigIntegerField(null=True)  # while it is draining: seconds left, as of updated_ms
@@ -131,7 +131,8 @@ class SubscriptionObstacles(models.Model):
     rate_limited = models.BooleanField()  # a dispatch rate made it wait
     gap = models.TextField()  # an entry that is missing from the log, in words; "" = none
     read_fault = models.TextField()  # why the latest read of the log failed; "" = it did not fail
-    active_consumer = models.BigIntegerField()  # Failover: key of the active consumer; 0 = none
+    # Failover: key of the active consumer or, while a switch is due, of the next one; 0 = none.
+    active_consumer = models.BigIntegerField()
     first_redeliveries = models.IntegerField()  # redelivery count of the first entry that is not acked
     # The hash slot with the most waiting entries; -1 = none wait, or no consumer covers the slot.
     key_slot = models.IntegerField()

@@ -92,7 +92,7 @@ class Schema(models.Model):
     pk = models.CompositePrimaryKey("topic_name", "version")
     topic_name = models.TextField()  # full name; for a partition, its parent's
     version = models.BigIntegerField()  # 0 is the first
-    type = models.SmallIntegerField()  # the protocol's Schema.Type
+    type = models.SmallIntegerField()  # the protocol's Schema.Type; 0 = the schema was deleted
     name = models.TextField()
     data = models.BinaryField()
     properties = models.JSONField(default=dict)

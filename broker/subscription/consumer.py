@@ -99,7 +99,7 @@ class Consumer(Member):
         dispatch: DispatchConsumer,
         now_ms: int,
     ) -> None:
-        # A schema may take a megabyte, and its topic keeps a copy.
+        # Do not keep the schema: it may take a megabyte, and it was needed only before the attach.
         super().__init__(dispatch, replace(request, schema=None), now_ms, address=identity.address)
         self.identity = identity
         self.sink = sink
@@ -228,7 +228,7 @@ class Consumer(Member):
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
         """Read an entry once more, from memory or the log, with the bitset of its unacked messages (None = all).
 
-        Raises BrokerError if the entry is no longer stored, or already acked.
+        Raises BrokerError if the entry is no longer stored, is already acked, or cannot be read.
         """
         return await self._subscription.read_entry(position)
 
@@ -246,14 +246,17 @@ class Consumer(Member):
         self._subscription.letter_written(self, position, event, topic)
 
     async def seek_position(self, position: Position, remaining: int | None) -> None:
-        """Close the consumers that get messages (on Failover only the active one), and move the cursor to `position`.
+        """Close the consumers (on Failover only the active one and this one), and move the cursor to `position`.
 
         Raises BrokerError if the cursor could not be moved. Cancelling does not stop the move.
         """
         await self._subscription.seek_position(self, position, remaining)
 
     async def seek_time(self, publish_time_ms: int) -> None:
-        """Move the cursor to the first entry appended at or after this time; otherwise like `seek_position`."""
+        """Move the cursor to the first entry appended at or after this time; otherwise like `seek_position`.
+
+        Cancelling stops only the search for that entry.
+        """
         await self._subscription.seek_time(self, publish_time_ms)
 
     async def last_message(self) -> LastMessage:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from broker.core.errors import InvalidAck
 from broker.core.position import Position
 
 if TYPE_CHECKING:
@@ -20,8 +19,8 @@ logger = logging.getLogger(__name__)
 async def expire_target(subscription: Subscription, before_ms: int) -> Position | None:
     """Return the newest entry appended before `before_ms`, if it is beyond mark-delete; None = nothing expires.
 
-    The ledger map shows which ledgers are older as a whole. If only a part of a ledger is older, PostgreSQL searches
-    for the entry.
+    The ledger map shows which ledgers are older as a whole. If only a part of a ledger is older, the reader searches
+    the ledger for the entry.
     """
     cursor, reader = subscription.cursor, subscription.reader
     ledgers = subscription.log.ledgers
@@ -55,10 +54,7 @@ async def expire(subscription: Subscription, older_than_ms: int) -> int:
         expired.append(subscription.cursor.ack_through(target).messages)
 
     async with subscription.moves.moving(closes_consumers=False):
-        try:
-            await subscription.moves.with_index(ack)
-        except InvalidAck:
-            return 0  # the target was trimmed meanwhile, so the cursor is past it
+        await subscription.moves.with_index(ack)
         subscription.expired(expired[-1], entries)
     if expired[-1]:
         logger.info(

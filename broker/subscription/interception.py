@@ -1,4 +1,4 @@
-"""Notify the configured interceptors of every message sent."""
+"""Notify the configured interceptors of every entry that is sent."""
 
 from __future__ import annotations
 

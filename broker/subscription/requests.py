@@ -32,7 +32,10 @@ __all__ = [
 
 
 class Delivery(NamedTuple):
-    """One entry on its way to one consumer. Its permits are already spent and its pending ack is already recorded."""
+    """One entry on its way to one consumer. Its permits are already spent.
+
+    On Shared and Key_Shared its pending ack is already recorded, unless the topic is non-persistent.
+    """
 
     entry: StoredEntry
     redelivery_count: int  # 0 on the first delivery
@@ -52,7 +55,7 @@ class SubscribeRequest:
     earliest: bool = False  # True: a new subscription begins at the first entry; False: after the last entry
     start: Position | None = None  # non-durable only: the first entry to send; EARLIEST/LATEST allowed
     start_remaining: int | None = None  # ack set of the entry at `start`; None = send all its messages
-    rollback_s: int = 0  # > 0: start with the messages from this many seconds ago
+    rollback_s: int = 0  # > 0: a new cursor begins at the messages stored this many seconds ago
     create_topic: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     subscription_properties: Mapping[str, str] = field(default_factory=dict)
@@ -62,10 +65,10 @@ class SubscribeRequest:
     ack_timeout_backoff: Callable[[int], int] | None = None
     # Options that have no effect: logged once for each subscription, and counted.
     warnings: Sequence[str] = ()
-    read_compacted: bool = False  # if the topic is compacted, send only the latest message of each key
+    # If the topic is compacted, read what compaction kept of it, then the log after that.
+    read_compacted: bool = False
     epoch: int | None = None  # the consumer epoch of the Java client; None = the client sends none
     key_shared: KeySharedPolicy = AUTO_SPLIT  # for Key_Shared; Exclusive uses its sticky ranges too
-    receiver_queue: int = 0  # size of the client's queue, which the console shows; 0 = unknown
     # Full name. None = there are no dead letters, or the client writes them itself.
     dead_letter_topic: str | None = None
     schema: SchemaDefinition | None = None
@@ -82,7 +85,7 @@ class AckRequest(NamedTuple):
 class LastMessage:
     """The last message that a consumer can get, and the cursor. Clients compute hasMessageAvailable from both."""
 
-    position: Position  # of the last message; (-1, -1) when the topic is empty
+    position: Position  # of the last message; (-1, -1) = there is none
     batch_size: int  # messages of its batch, up to and including the last message; 0 = it is not in a batch
     mark_delete: Position
 
@@ -93,7 +96,7 @@ class ConsumerStatistics:
 
     connected_ms: int
     permits: int
-    unacked_messages: int  # 0 on Exclusive and Failover, which do not count them
+    unacked_messages: int  # always 0 on Exclusive and Failover, as in Pulsar
     is_blocked: bool  # whether the limit of unacked messages stops delivery
     backlog_entries: int
     messages_out_per_s: float
@@ -112,7 +115,7 @@ class ConsumerSink(Protocol):
         """Return False while the peer does not read what was written to it; the dispatcher then skips this consumer."""
 
     def on_end_of_topic(self) -> None:
-        """Tell the client that the topic is terminated and fully acked: no message will ever follow."""
+        """Tell the client that the topic is terminated and everything in it is acked."""
 
     def on_consumer_closed(self, reason: str) -> None:
         """Tell the client that the broker detached the consumer (seek, reset, unload); the client subscribes again."""

@@ -70,10 +70,10 @@ TURN_BYTES: Final = 4 * 1024 * 1024
 class SubscriptionRunner:
     """The runner of one subscription. Call it only from the event loop.
 
-    It calls `report` after a change, and `forget` when no client can use a reader's cursor any more.
+    It calls `report` after a change.
 
-    `subscription_id` is None for a reader's own cursor, which is not stored and is forgotten when its last consumer
-    leaves.
+    `subscription_id` is None for a reader's own cursor, which is not stored. The runner calls `forget` when the last
+    consumer of such a cursor leaves, except during a seek: the reader then attaches again.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class SubscriptionRunner:
             if batch.deliveries:
                 self._write(batch, now_ms)
             elif batch.entries:
-                self._report()  # entries were found that no consumer can take now
+                self._report()  # entries were found, but none of them is sent now
             if not batch.goes_on:
                 break
             entries += batch.entries
@@ -264,9 +264,9 @@ class SubscriptionRunner:
         self._report()
 
     def stop_reading(self) -> None:
-        """Stop reading, because the topic is being unloaded.
+        """Stop reading, because the topic is closed.
 
-        A read would repeat for as long as the database is unavailable.
+        Otherwise a read would repeat for as long as the database is unavailable.
         """
         self._reads.stop()
 
@@ -402,8 +402,7 @@ class SubscriptionRunner:
             return
         for is_nack in (True, False):
             due = [each for each in positions if (each in nacked) is is_nack]
-            if due:  # an empty list must not become a request for everything
-                self.redeliver(consumer, due, _reason(is_nack))
+            self.redeliver(consumer, due, _reason(is_nack))
 
     def _watch(self, effect: Watch) -> None:
         self._around.deadlines.watch(self, effect.due_ms)
@@ -428,12 +427,12 @@ class SubscriptionRunner:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether the subscription's rows are deleted or being deleted."""
+        """Whether the subscription's rows are deleted."""
         return self._state.is_deleted
 
     @property
     def undo_act_id(self) -> int:
-        """The act that can still be undone: acks at or below mark-delete are recorded for its undo; 0 = no act."""
+        """The latest act for whose undo the cursor recorded acks of messages that the act passed; 0 = none."""
         return self._state.undo_act_id
 
     def mark_dirty(self) -> None:
@@ -540,7 +539,7 @@ class SubscriptionRunner:
         try:
             effect.receipt(effect.error)
         except Exception:  # one faulty transport must not affect the others
-            logger.exception("answering an ack's receipt failed")
+            logger.exception("answering an ack failed; its client gets no receipt")
 
     def _say(self, effect: Say) -> None:
         logger.log(

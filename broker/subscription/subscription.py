@@ -88,7 +88,7 @@ class SubscriptionTopic(Protocol):
         """Return the number of consumers of all subscriptions, readers included."""
 
     def consumer_left(self, now_ms: int) -> None:
-        """Note that a consumer left, so that the topic was in use until `now_ms`."""
+        """Note that a consumer left: the topic was in use until `now_ms`."""
 
     def forget_subscription(self, subscription: Subscription) -> None:
         """Forget a subscription that was deleted, or a reader's cursor whose last consumer left."""
@@ -98,7 +98,7 @@ class SubscriptionReporter(Protocol):
     """The reporter that keeps the console's tables up to date."""
 
     def subscription_changed(self, subscription: Subscription) -> None:
-        """Note that messages were sent, acks arrived, or a consumer attached."""
+        """Note a change: for example, messages were sent, acks arrived, or a consumer attached."""
 
     def consumer_gone(self, subscription: Subscription, consumer: Consumer) -> None:
         """Note that a consumer left, so that its rows can be deleted and its departure stored."""
@@ -119,7 +119,7 @@ class Subscription(SubscriptionRunner):
         reporter: SubscriptionReporter,
         around: Surroundings,
     ) -> None:
-        """`subscription_id` is None for a reader's own cursor: it is not stored, and ends with its last consumer."""
+        """`subscription_id` is None for a reader's own cursor, which is not stored."""
         self._topic = topic
         self._storing = storing
         self._reporter = reporter
@@ -200,7 +200,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def cursor(self) -> Cursor:
-        """The cursor. The subscription's own acks change it, and acts change it inside `moves`."""
+        """The cursor. Acks change it; acts, seeks and expiry change it inside `moves`."""
         return self._state.cursor
 
     @property
@@ -220,7 +220,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def advanced_ms(self) -> int:
-        """When an ack last moved the mark-delete position; 0 = never since the topic was loaded."""
+        """When a consumer's ack last moved the mark-delete position; 0 = never since the topic was loaded."""
         return self._state.advanced_ms
 
     @property
@@ -235,7 +235,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def read_position(self) -> Position:
-        """The next entry to read for the first time."""
+        """The place in the log where the next normal read begins. Replays do not move it."""
         return self._state.read_position
 
     @property
@@ -262,7 +262,8 @@ class Subscription(SubscriptionRunner):
     def waiting_messages(self) -> int:
         """The number of messages that are neither acked nor delayed.
 
-        The number is sometimes too low, but it is 0 only if there is no such message.
+        It is 0 only if there is no such message. Otherwise it is an estimate: it subtracts 1 for each delayed entry of
+        the topic, even if the entry is a batch or this subscription has acked it.
         """
         backlog, delayed = self.cursor.backlog_messages, self.delayed_entries
         if not backlog:
@@ -293,7 +294,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def undo_until_ms(self) -> int:
-        """The time until which acks are recorded for the undo of an act; 0 = there is no act to undo."""
+        """The end of the undo window of the latest act that had one, in Unix ms; 0 = none, or the window is over."""
         return self._state.undo_until_ms
 
     @property
@@ -317,7 +318,7 @@ class Subscription(SubscriptionRunner):
     ) -> Consumer:
         """Attach a consumer. Only one attach runs at a time, and none while the cursor is being moved.
 
-        Raises ConsumerBusy, SubscriptionBusy, NotAllowed, ConsumerAssignFailed, ServiceNotReady.
+        Raises ConsumerBusy, SubscriptionBusy, ConsumerAssignFailed, ServiceNotReady.
         """
         async with self.moves.idle():
             await self.acks_settled()
@@ -463,7 +464,7 @@ class Subscription(SubscriptionRunner):
         self._storing.flusher.when_durable(self, callback)
 
     def acked_by_broker(self) -> None:
-        """Once the acks of `ack_for_broker` are stored, report them and send the messages that they allow."""
+        """Report the acks of `ack_for_broker`, and send what they make room for. Call this once they are stored."""
         self._report()
         self.pump()
 
@@ -482,7 +483,7 @@ class Subscription(SubscriptionRunner):
         self.moves.done()
 
     def begin_at(self, position: Position) -> None:
-        """Note the position at which a new cursor begins. The entry there may be trimmed already."""
+        """Note the position at which the cursor begins. It may be trimmed already, as `State.begin_at` describes."""
         self._state.begin_at(position)
 
     def place(self) -> Position:
@@ -575,7 +576,7 @@ class Subscription(SubscriptionRunner):
         _require_open(consumer)
         position = await self.reader.position_at_time(time_ms)
         if consumer.request.read_compacted:
-            # The compacted topic may have messages that are older than the log and not older than `time_ms`.
+            # Compaction may have kept messages since `time_ms` that the log has trimmed.
             position = min(position, await self._compacted.first_since(time_ms) or position)
         await self._around.tasks.finish(self.moves.seek(consumer, position, None))
 

@@ -2,7 +2,8 @@
 
 An ack is late when the counts of its entry are not in memory: it waits until they are loaded, and every later ack waits
 behind it. While the cursor is being moved, new acks and late acks are put off until the move is over. But during a
-reset, a seek or a removal they are refused (`ignores_acks`), because such a move forgets which entries are pending.
+reset, an undo, a seek or a removal they are refused (`ignores_acks`), because such a move forgets which entries are
+pending.
 """
 
 from __future__ import annotations
@@ -141,8 +142,8 @@ class Acks:
                     continue
                 position, remaining = self._ledgers.previous_of(position), None
             if cumulative and position.entry_id < 0 and self._ledgers.get(position.ledger_id) is not None:
-                # For a cumulative ack inside a batch, clients send the id of the entry before the batch. They do so
-                # even if the batch is the ledger's first entry: that id is -1.
+                # For a cumulative ack inside a batch, clients send the id of the entry before the batch. If the batch is
+                # the ledger's first entry, that id has the entry number -1.
                 position = self._ledgers.previous_of(position)
             if cumulative and story.watches_acks:
                 newly = list(without_acked(cursor, self._ledgers.spans(cursor.mark_delete, position)))

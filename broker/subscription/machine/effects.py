@@ -50,17 +50,14 @@ class Wish(Enum):
     DIRTY = "store the cursor, soon"
     CHANGED = "report what has changed"
     APPLY_LATE_ACKS = "load the counts that acks need, then apply the acks"
-    SWITCH_SOON = "call `redelivery.switch` once the current callback is over: a Failover switch is due"
+    SWITCH_SOON = "switch the active consumer on Failover, once the current callback is over"
     FORGET = "forget this reader's cursor: nobody is left to use it"
 
     __hash__ = object.__hash__  # Enum's own hash is Python code, and some wishes are looked up for every ack
 
 
 class Deliver(NamedTuple):
-    """Write these deliveries to a consumer, in one transport write.
-
-    Their permits are already spent, and their pending acks are recorded.
-    """
+    """Write these deliveries to a consumer, in one transport write."""
 
     key: int
     deliveries: list[Delivery]

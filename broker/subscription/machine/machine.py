@@ -79,7 +79,7 @@ class SubscriptionMachine:
             self.state.counts.clear()  # these types do not count redeliveries, and acks would not reduce the counts
 
     def attach(self, member: Member, now_ms: int) -> Effects:
-        """Attach a consumer. Raises NotAllowed, SubscriptionBusy, ConsumerBusy, ConsumerAssignFailed."""
+        """Attach a consumer. Raises SubscriptionBusy, ConsumerBusy, ConsumerAssignFailed."""
         state = self.state
         rewinds = state.dispatcher.attach(member.dispatch, member.request.type, now_ms)
         state.members[member.key] = member
@@ -110,7 +110,7 @@ class SubscriptionMachine:
             if state.story.is_on:
                 state.story.rewound(StoryEvent.CONSUMER_LEFT, state.cursor, now_ms)
             state.rewind()
-            if not state.is_durable and not state.ignores_acks:  # after a seek, the reader attaches again
+            if not state.is_durable and not state.ignores_acks:  # during a seek it stays: the reader attaches again
                 effects.append(Wish.FORGET)
         effects.append(Wish.SEND)
         return effects
@@ -172,7 +172,7 @@ class SubscriptionMachine:
         return self.state.end_of_topic()
 
     def deleted(self) -> None:
-        """Note that the subscription's rows are being deleted: nothing is stored in them any more."""
+        """Note that the subscription's rows are deleted: from now on, there is nothing to store."""
         self.state.is_deleted = True
 
     # -- moves of the cursor -------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ class DispatchLimit:
         """Return the milliseconds that delivery must wait; 0 = something may be sent now. Counts each wait once."""
         wait_ms = max(each.wait_ms(now_ms) for each in (*self._messages, *self._bytes))
         if not wait_ms:
-            self._waits_until_ms = now_ms  # if the clock was set back, the old value was far in the future
+            self._waits_until_ms = now_ms  # the old value may be far in the future, if the clock was set back
         elif self._waits_until_ms <= now_ms:
             self.times += 1
             self._waits_until_ms = now_ms + wait_ms

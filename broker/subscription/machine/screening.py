@@ -1,8 +1,8 @@
 """Sort out entries that were read but must not be sent: the step between a subscription's read and its dispatcher.
 
 A read is screened only if filters are configured or one of its entries has one of SCREENED_FLAGS. For any other read
-the check costs one `|=` per entry. The broker itself acks an entry that no consumer may get: the entry spends no
-permit, is never pending, and is counted.
+the check costs one `|=` per entry. The broker itself acks and counts an entry that no consumer may get. The entry
+spends no permit.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ class Sending:
                 if size_bytes >= WRITE_BYTES:
                     break
             elif not self._ledgers.contains(position):
-                self._state.dispatcher.discard(position)  # trimmed since it was delivered
+                self._state.dispatcher.discard(position)  # trimmed meanwhile
             elif found:
                 break  # later entries must not overtake it
             else:

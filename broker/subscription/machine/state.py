@@ -126,12 +126,13 @@ class State:
         self._compacted = compacted
         self._unstored_place: tuple[Position, Position] | None = None  # see `begin_at`
         self.read_position = cursor.read_from()
-        # When an ack last moved the mark-delete position; 0 = never since the topic was loaded.
+        # When a consumer's ack last moved the mark-delete position; 0 = never since the topic was loaded.
         self.advanced_ms = 0
         self.deadlines = DeliveryDeadlines()
         # Entries that a filter rescheduled, until they are due.
         self.rescheduled: TimingWheel[Position] = TimingWheel(tick_ms=_RESCHEDULE_TICK_MS)
-        # Until this time an entry that a filter rescheduled, and all entries after it, are not sent; 0 = none.
+        # Nothing is sent until this time: no entry may overtake one that a filter rescheduled, or filters have
+        # rescheduled too many. 0 = no wait.
         self.waits_for_filter_until_ms = 0
         self.limit: DispatchLimit | None = None  # dispatch rates
         self.counters = Counters()
@@ -141,13 +142,12 @@ class State:
         self.is_deleted = False
         self.is_moving = False  # while the cursor moves, nothing is dispatched and acks wait
         self.ignores_acks = False  # whether acks are refused until the move ends
-        self.rewinds = 0  # how often reading began again at the entry after mark-delete
+        self.rewinds = 0  # number of calls of `rewind`
         # Moves that forgot which entries are pending. An ack that came before such a move is not applied after it.
         self.resets = 0
         self.stored_mark_delete = cursor.mark_delete  # to which a crash would return the cursor
-        self.undo_act_id = 0
-        # Until then, acks of messages that act `undo_act_id` passed are recorded, so that an undo knows them.
-        self.undo_until_ms = 0
+        self.undo_act_id = 0  # as `SubscriptionRunner.undo_act_id` describes
+        self.undo_until_ms = 0  # end of that act's undo window; 0 = no act, or the window is over
         self.last_used_ms = now_ms  # when the last consumer left; at first, when the subscription was loaded
 
     @property

@@ -1,7 +1,7 @@
-"""Move a cursor, for an operator's act or a client's seek. A subscription makes one move at a time.
+"""Move a cursor, for example for an operator's act or a client's seek. A subscription makes one move at a time.
 
-The act's kind (`broker.acts.kinds.cursors`) or the client decides where the cursor goes. machine/acks.py decides about
-acks during a move: they are put off, or refused after `forget_acks`.
+The caller decides where the cursor goes: the act's kind (`broker.acts.kinds.cursors`), the client or a policy.
+machine/acks.py decides about acks during a move: they are put off, or refused after `forget_acks`.
 
 One statement, guarded by the owner's epoch, stores the cursor's new state, the snapshot for an undo and the act's
 result. The cursor in memory moves first, while dispatch is stopped, and moves back if the database refuses the
@@ -47,12 +47,15 @@ __all__ = ["CursorMove"]
 logger = logging.getLogger(__name__)
 
 _MOVED = "the topic moved to another broker"
-# After its seek a reader must reconnect within this time. No client backs off longer.
+# A reader that does not attach again within this time after its seek loses its cursor. No client backs off longer.
 _RETURN_S: Final = 60.0
 
 
 class CursorMove:
-    """The gate for every move of one subscription's cursor. It calls `forget` when the subscription is gone."""
+    """The gate for every move of one subscription's cursor.
+
+    It calls `forget` when the subscription is deleted, or when no client uses a reader's cursor after a seek.
+    """
 
     def __init__(
         self,
@@ -68,7 +71,7 @@ class CursorMove:
         self._storing = storing
         self._forget = forget
         self._gate = asyncio.Lock()
-        self._resets = 0  # 1 while a reset runs or waits for another move, else 0
+        self._resets = 0  # 1 while a move that closes consumers runs or waits, else 0
 
     @property
     def storing(self) -> Storing:
@@ -90,8 +93,8 @@ class CursorMove:
     async def moving(self, *, closes_consumers: bool) -> AsyncIterator[None]:
         """Stop dispatch and put acks off while a move is under way.
 
-        A move that closes consumers (a reset, a seek or a removal) raises SubscriptionBusy while another such move runs
-        or waits. Moves that keep consumers take turns.
+        A move that closes consumers (a reset, an undo, a seek or a removal) raises SubscriptionBusy while another such
+        move runs or waits. Moves that keep consumers take turns.
         """
         if closes_consumers and self._resets:
             raise SubscriptionBusy(f"{self._state.name} is being reset; try again when that is done")

@@ -62,7 +62,7 @@ class FlushedCursor(Protocol):
     def subscription_id(self) -> int: ...
     @property
     def undo_act_id(self) -> int:
-        """The act that can still be undone: acks at or below mark-delete are recorded for its undo; 0 = no act."""
+        """The act to which the overlays of this cursor's flushes belong; 0 = none."""
 
     @property
     def is_deleted(self) -> bool: ...
@@ -159,15 +159,16 @@ class Flusher:
         try:
             for each in await asyncio.wait_for(self.flush_now(), timeout=3):
                 logger.warning(
-                    "the last cursor position of subscription %s of %s could not be stored; messages acknowledged"
-                    " since then will be delivered again",
+                    "the cursor of subscription %s of %s could not be stored before the broker stops; messages"
+                    " acknowledged since it was last stored will be delivered again",
                     each.name,
                     each.log.name,
                     extra={"topic": str(each.log.name), "subscription": each.name},
                 )
         except TimeoutError:
             logger.warning(
-                "the last cursor positions could not be stored; their messages will be delivered again"
+                "some cursors could not be stored before the broker stops; messages acknowledged since they were last"
+                " stored will be delivered again"
             )
         if self._task is not None:
             self._task.cancel()
@@ -300,7 +301,10 @@ class Flusher:
                 is_known = True
                 await self._store_halves(part, error)
         except Exception as error:
-            logger.exception("cursor flush: a fault while %s cursors were being stored", len(part))
+            logger.exception(
+                "cursor flush: storing %s cursors failed; those that can be stored are stored without the others",
+                len(part),
+            )
             if not is_known:
                 is_known = True
                 await self._epochs.advance_or_fence(epochs)
@@ -425,4 +429,4 @@ def _answer(taken: _Taken, error: BrokerError | None) -> None:
         try:
             callback(error)
         except Exception:  # one faulty transport must not affect the others
-            logger.exception("answering an ack's receipt failed")
+            logger.exception("answering an ack failed; its client gets no receipt")

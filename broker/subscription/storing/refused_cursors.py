@@ -2,7 +2,8 @@
 
 The flusher finds out which cursor is refused, takes the cursor out of the common flush and tries it alone, at growing
 intervals, until the database accepts it again. Meanwhile the subscription keeps delivering, because its state in memory
-is right. Messages acked since the refusal are delivered again only if the topic is unloaded or the broker restarts.
+is right. Messages acked since the refusal are delivered again only if the topic is unloaded or the broker restarts
+before that. A cursor that cannot be stored because of an internal error is treated in the same way.
 """
 
 from __future__ import annotations

@@ -168,13 +168,11 @@ async def test_the_broker_delays_the_redelivery_after_a_negative_ack(broker: Fak
 
 
 async def test_options_reach_the_broker(broker: FakeBroker) -> None:
-    query = (
-        "?subscriptionType=Shared&ackTimeoutMillis=2000&priorityLevel=3&consumerName=me&receiverQueueSize=7"
-    )
+    query = "?subscriptionType=Shared&ackTimeoutMillis=2000&priorityLevel=3&consumerName=me"
     peer = await connect(broker, query).opened()
     request = consumer_of(broker).request
     assert (request.ack_timeout_ms, request.priority, request.consumer_name) == (2000, 3, "me")
-    assert (request.type.value, request.durable, request.receiver_queue) == ("Shared", True, 7)
+    assert (request.type.value, request.durable) == ("Shared", True)
     assert peer.transport.closed is None
 
 

@@ -132,7 +132,6 @@ class ConsumerSocket(PushSocket):
             ack_timeout_tick_ms=options.ack_timeout_tick_ms,
             ack_timeout_backoff=backoff.delay_ms if backoff is not None else None,
             warnings=() if self._is_retry_topic(topic) else self._warnings,
-            receiver_queue=options.receiver_queue_size,
             dead_letter_topic=None if self.letters is None else self.letters.dead_letter_topic(topic),
         )
 

@@ -58,7 +58,6 @@ class ReaderSocket(PushSocket):
             durable=False,
             start=start,
             start_remaining=remaining,
-            receiver_queue=self._options.receiver_queue_size,
         )
 
     def _start(self, topic: TopicName) -> tuple[Position, int | None]:
