@@ -63,7 +63,8 @@ class Standing:
     """Judges the state of one subscription. An instance takes about a kilobyte: drop it while the subscription is idle.
 
     Call `look` each second while messages arrive, wait or are acked, and otherwise at `look_again_ms`. While
-    `is_settled` is true, call it only after a change. If a sample comes more than `WINDOW_MS` late, a new window begins.
+    `is_settled` is true, call it only after a change. If a sample comes more than `WINDOW_MS` late, a new window
+    begins.
     """
 
     __slots__ = (
