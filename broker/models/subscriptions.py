@@ -38,7 +38,9 @@ class Cursor(models.Model):
     acked_messages = models.BigIntegerField()  # cumulative over the topic, including trimmed messages
     acked_entries = models.BigIntegerField()
     acked_bytes = models.BigIntegerField()
-    version = models.BigIntegerField(default=0)  # raised by each act or seek that moves the cursor, not by acks
+    version = models.BigIntegerField(
+        default=0
+    )  # raised by each act or seek that moves the cursor, not by acks
 
     class Meta:
         db_table = "vela_cursor"

@@ -142,8 +142,8 @@ class Acks:
                     continue
                 position, remaining = self._ledgers.previous_of(position), None
             if cumulative and position.entry_id < 0 and self._ledgers.get(position.ledger_id) is not None:
-                # For a cumulative ack inside a batch, clients send the id of the entry before the batch. If the batch is
-                # the ledger's first entry, that id has the entry number -1.
+                # For a cumulative ack inside a batch, clients send the id of the entry before the batch. If the batch
+                # is the ledger's first entry, that id has the entry number -1.
                 position = self._ledgers.previous_of(position)
             if cumulative and story.watches_acks:
                 newly = list(without_acked(cursor, self._ledgers.spans(cursor.mark_delete, position)))

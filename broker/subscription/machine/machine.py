@@ -110,7 +110,9 @@ class SubscriptionMachine:
             if state.story.is_on:
                 state.story.rewound(StoryEvent.CONSUMER_LEFT, state.cursor, now_ms)
             state.rewind()
-            if not state.is_durable and not state.ignores_acks:  # during a seek it stays: the reader attaches again
+            if (
+                not state.is_durable and not state.ignores_acks
+            ):  # during a seek it stays: the reader attaches again
                 effects.append(Wish.FORGET)
         effects.append(Wish.SEND)
         return effects
