@@ -44,7 +44,8 @@ class SlowToAnswer(ProducerProbe):
 
 
 async def test_a_producer_that_was_being_opened_is_refused(run: BrokerRun) -> None:
-    slow = await run.open(SlowToAnswer(), name="p")
+    slow = SlowToAnswer()
+    await run.open(slow, name="p")
     opening = asyncio.ensure_future(run.producer(name="p"))
     await slow.pinged.wait()
     await run.broker.endings.terminate(run.topic())
