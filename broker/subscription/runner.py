@@ -311,9 +311,8 @@ class SubscriptionRunner:
         except Exception as error:
             self._ack_failed(consumer.key, on_durable, error)
             return
-        # An ack that waits, for counts or for a move, has not changed the cursor.
-        if self._traced is not None and not self._state.is_moving and self._machine.acks.first_late is None:
-            self._traced.acked(consumer.name, acks, cumulative=cumulative)
+        if self._traced is not None:
+            self._traced.acked(consumer.name, acks, self._state.cursor.is_acked, cumulative=cumulative)
         if effects is ACKED:  # nearly every ack
             self._acks_wait()
             self._report()

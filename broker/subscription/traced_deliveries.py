@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.position import Position
@@ -30,7 +30,8 @@ class _Acked(NamedTuple):
 class TracedDeliveries:
     """Makes the spans of deliveries and acks. Every call returns at once, and costs little if no message is traced.
 
-    The span of an ack ends when the ack is stored, or at once if the subscription is not durable.
+    The span of an ack ends when the ack is stored, or at once if the subscription is not durable. An ack that had to
+    wait until message counts were loaded has no span.
     """
 
     def __init__(self, tracing: Tracing, topic: str, subscription: str, *, is_durable: bool) -> None:
@@ -69,20 +70,26 @@ class TracedDeliveries:
             del delivered[next(iter(delivered))]
         delivered[position] = parent
 
-    def acked(self, consumer: str, acks: Sequence[AckRequest], *, cumulative: bool) -> None:
-        """Note these acks, which have changed the cursor. Ignore an ack of part of a batch."""
+    def acked(
+        self,
+        consumer: str,
+        acks: Sequence[AckRequest],
+        is_acked: Callable[[Position], bool],
+        *,
+        cumulative: bool,
+    ) -> None:
+        """Note the entries that these acks have completed. `is_acked` is the method of the cursor.
+
+        Ignores an entry that is not wholly acked: the ack was for a part of it, was refused or ignored, or still waits.
+        """
         if not self._delivered:
             return
         now_ns = time.time_ns()
-        for position, remaining in acks:
+        for position, _ in acks:
             if cumulative:
-                done = [
-                    each
-                    for each in self._delivered
-                    if each < position or (each == position and not remaining)
-                ]
+                done = [each for each in self._delivered if each <= position and is_acked(each)]
             else:
-                done = [position] if position in self._delivered and not remaining else []
+                done = [position] if position in self._delivered and is_acked(position) else []
             self._acked += [_Acked(each, self._delivered.pop(each), consumer, now_ns) for each in done]
         if not self._is_durable:
             self.flushing()

@@ -141,20 +141,28 @@ def acks(*entry_ids: int, remaining: int | None = None) -> list[AckRequest]:
     return [AckRequest(Position(1, entry_id), remaining) for entry_id in entry_ids]
 
 
+def everything(position: Position) -> bool:
+    return True
+
+
+def nothing(position: Position) -> bool:
+    return False
+
+
 def test_an_ack_has_a_span_when_a_flush_has_stored_it() -> None:
     recorded = RecordingTracing()
     traced = deliveries_of(recorded)
     deliver(traced, 0, 1, 2)
     deliver(traced, 3, data=b"plain")
-    traced.acked("c", acks(0, 3), cumulative=False)
+    traced.acked("c", acks(0, 3), everything, cumulative=False)
     traced.flushing()
-    traced.acked("c", acks(1), cumulative=False)
+    traced.acked("c", acks(1), everything, cumulative=False)
     assert recorded.acks() == []
     traced.put_back()  # the database was unavailable
     traced.flushing()
     traced.stored()
     assert recorded.acks() == [0, 1]
-    traced.acked("c", acks(0), cumulative=False)  # a repeated ack stores nothing new
+    traced.acked("c", acks(0), everything, cumulative=False)  # a repeated ack stores nothing new
     traced.flushing()
     traced.stored()
     assert recorded.acks() == [0, 1]
@@ -164,11 +172,20 @@ def test_a_cumulative_ack_ends_the_spans_of_everything_up_to_it_and_a_partial_ac
     recorded = RecordingTracing()
     traced = deliveries_of(recorded, is_durable=False)
     deliver(traced, 0, 1, 2, 3)
-    traced.acked("c", acks(0, remaining=2), cumulative=False)
-    traced.acked("c", acks(2, remaining=2), cumulative=True)
+    traced.acked("c", acks(0, remaining=2), nothing, cumulative=False)
+    traced.acked("c", acks(2, remaining=2), lambda position: position.entry_id < 2, cumulative=True)
     assert recorded.acks() == [0, 1]
-    traced.acked("c", acks(2), cumulative=True)
+    traced.acked("c", acks(2), everything, cumulative=True)
     assert recorded.acks() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("cumulative", [False, True])
+def test_an_ack_that_left_the_cursor_unchanged_has_no_span(cumulative: bool) -> None:
+    recorded = RecordingTracing()
+    traced = deliveries_of(recorded, is_durable=False)
+    deliver(traced, 0, 1)
+    traced.acked("c", acks(1), nothing, cumulative=cumulative)
+    assert recorded.acks() == []
 
 
 def test_a_subscription_remembers_a_bounded_number_of_traced_messages(
@@ -178,9 +195,9 @@ def test_a_subscription_remembers_a_bounded_number_of_traced_messages(
     recorded = RecordingTracing()
     traced = deliveries_of(recorded)
     deliver(traced, 0, 1, 2, 3)  # 0 is forgotten
-    traced.acked("c", acks(0, 1, 2), cumulative=False)
+    traced.acked("c", acks(0, 1, 2), everything, cumulative=False)
     deliver(traced, 4, 5)  # 1 and 2 still wait for a flush, so there is room for one of 3, 4 and 5
-    traced.acked("c", acks(3, 4, 5), cumulative=False)
+    traced.acked("c", acks(3, 4, 5), everything, cumulative=False)
     traced.flushing()
     traced.stored()
     assert recorded.acks() == [1, 2, 5]
