@@ -1,8 +1,8 @@
-"""A bare server with Vela's own Daphne and flow control, whose application only answers.
+"""A bare server with Vela's own Daphne and flow control, whose application only answers or passes frames on.
 
 `/echo` answers each frame with one of a receipt's size. A connection to `/push/NAME` listens: it gets a frame of a
-delivery's size for each frame that is sent to `/echo/NAME`. The server reads and drops whatever the listening
-connection sends. `python -m bench.ceilings.echo_server` prints its port.
+delivery's size for each frame that is sent to `/echo/NAME` after it has connected. The server reads and drops whatever
+the listening connection sends. `python -m bench.ceilings.echo_server` prints its port.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Let Spark's own JDBC source read the same messages, from a table with a row for each."""
+"""Let Spark's own JDBC source read as many messages as Vela's data source does, from a table with a row for each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _FETCH_ROWS: Final = 10_000
 
 
 def store_rows(database_url: str, *, messages: int, batch_messages: int, payload_bytes: int) -> None:
-    """Make the table `bench_message`, with the columns of Vela's data source, and fill it."""
+    """Make the table `bench_message` and fill it.
+
+    It has the columns of Vela's data source, except for the version of the schema.
+    """
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("DROP TABLE IF EXISTS bench_message")
         connection.execute(

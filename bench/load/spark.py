@@ -1,7 +1,7 @@
 """Read, copy and write topics with Spark, as `local[2]` in this process.
 
-`python -m bench.load.spark URL TOPIC MESSAGES` reads a topic again and again, as a worker's job would, until its input
-ends.
+`python -m bench.load.spark URL TOPIC MESSAGES` reads a topic again and again, with the low priority of a worker's job,
+until the process's standard input is closed.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def copy(setting: Setting, spark: SparkSession, topic: str, messages: int) -> fl
 
 
 def write(setting: Setting, spark: SparkSession, payload_bytes: int, messages: int) -> float:
-    """Write rows that Spark makes to a new topic, and return the messages per second."""
+    """Generate rows with Spark, write them to a new topic, and return the messages per second."""
     target = _deduplicating(setting)
     value = sf.rpad(sf.col("id").cast("string"), payload_bytes, "x")
     rows = spark.range(0, messages, numPartitions=TASKS).select(value.alias("value"))
@@ -115,12 +115,12 @@ def reading(setting: Setting, topic: str, messages: int) -> Iterator[None]:
         assert process.stdout is not None
         try:
             if process.stdout.readline() != READING:
-                raise AssertionError(f"the process that reads ended: {' '.join(command)}")
+                raise AssertionError(f"the reading process ended early: {' '.join(command)}")
             yield
         finally:
             process.stdin.close()
     if process.returncode:
-        raise AssertionError(f"the process that reads ended with {process.returncode}")
+        raise AssertionError(f"the reading process exited with {process.returncode}")
 
 
 def main() -> None:
@@ -129,7 +129,7 @@ def main() -> None:
     give_way(BrokerSettings.from_environment({}).pipeline_niceness)
     with started_spark() as spark:
         read(vela_frame(url, spark, topic), int(messages))  # starts Spark's Python workers
-        # Write nothing after this line: the other process reads no more of the output.
+        # The parent process reads only READING. After it, write nothing to standard output: a full pipe would block.
         sys.stdout.buffer.write(READING)
         sys.stdout.buffer.flush()
         while not select.select([sys.stdin], [], [], 0)[0]:

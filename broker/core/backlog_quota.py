@@ -29,7 +29,9 @@ class Backlog:
 
     subscription: str
     size_bytes: int  # of unacked entries
-    age_ms: int  # of its oldest unacked message; 0 = the backlog is empty
+    # Age of its oldest unacked message. While it is within the quota, perhaps the age of that message's ledger instead.
+    # 0 = the backlog is empty, or the age was not asked for.
+    age_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

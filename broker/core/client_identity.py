@@ -15,9 +15,10 @@ JSON_FACE: Final = "websocket"  # the face of producers, consumers and readers o
 class ClientIdentity:
     """The client at the other end, as the console shows it."""
 
-    address: str  # "ip:port" of the peer
+    address: str  # "ip:port" of the peer; a word, such as "outbox", if the broker itself is the client
     client_version: str  # free text from the client, "" if it sent none
     face: str  # the interface it uses: "binary", "binary-websocket", "rest", JSON_FACE or INTERNAL_FACE
     # The common name of the client's checked certificate; "" = the client presented none.
     certificate_name: str = ""
-    protocol_version: int = 21  # of Pulsar's binary protocol, as sent in CONNECT
+    # Of Pulsar's binary protocol, as sent in CONNECT; 21 for clients that use another protocol.
+    protocol_version: int = 21

@@ -1,7 +1,8 @@
 """The entries of a topic that are not due yet, shared by all its subscriptions. No clock: time is an argument.
 
-One bit per entry marks whether it is waiting. Memory has only the due times of the near window; the table in PostgreSQL
-has the rest. Due times are packed with their positions into ints, which the garbage collector does not walk.
+One bit per entry marks whether it is waiting. A table in PostgreSQL has the due times. Memory has only the nearest of
+them (the near window), and those of entries that have no row in the table. Due times are packed with their positions
+into ints, which the garbage collector does not walk.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from broker.core.position import Position
 
 __all__ = ["DelayedEntries", "DueEntry", "next_ready"]
 
-WINDOW_ENTRIES: Final = 8192  # 50 bytes each
+WINDOW_ENTRIES: Final = 8192  # due times that memory has after a refill; 50 bytes each
 
 _DUE_SHIFT: Final = 112
 _LEDGER_SHIFT: Final = 48
@@ -65,7 +66,10 @@ class DelayedEntries:
         return self.horizon is not None and not self._is_refilling and len(self._near) <= self._window // 2
 
     def load(self, ledger_id: int, entry_ids: Iterable[int]) -> None:
-        """Set one ledger's waiting entries from the table, before any other call. `refill` adds their due times."""
+        """Set one ledger's waiting entries from the table, before any other call.
+
+        Then set `horizon` to a time before all rows, so that refills add the entries' due times.
+        """
         for entry_id in entry_ids:
             self.waiting.add(Position(ledger_id, entry_id))
 

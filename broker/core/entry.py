@@ -21,7 +21,7 @@ __all__ = [
 
 # Facts about an entry, stored in its row so that dispatch need not parse the metadata again.
 FLAG_BATCH = 1  # the producer framed the payload as a batch, even of one message
-FLAG_MARKER = 2  # written by the broker itself; no client gets it
+FLAG_MARKER = 2  # its metadata has a marker type: brokers of a Pulsar cluster use it; no consumer gets it
 FLAG_CHUNK = 4  # one part of a large message; the metadata says which one
 FLAG_LAST_CHUNK = 8  # the last part of a large message
 FLAG_DELAYED = 16  # its delivery time lay in the future when it was appended

@@ -42,7 +42,11 @@ class SubscriptionNotFound(BrokerError):
 
 
 class SubscriptionBusy(BrokerError):
-    """Consumers of another type or Key_Shared mode are connected, or the cursor is being reset."""
+    """The subscription cannot do this now.
+
+    Consumers of another type or Key_Shared mode are connected, consumers are attached to the subscription of a pull
+    group, or the cursor is being moved.
+    """
 
     code = "ConsumerBusy"
     retriable = True
@@ -56,7 +60,7 @@ class ConsumerBusy(BrokerError):
 
 
 class ConsumerAssignFailed(BrokerError):
-    """A Key_Shared consumer cannot have the hash ranges it asks for."""
+    """A consumer cannot have the hash ranges it asks for, or no range is left for it."""
 
     code = "ConsumerAssignError"
 
@@ -127,7 +131,10 @@ class PersistenceFailed(BrokerError):
 
 
 class SendOutcomeUnknown(BrokerError):
-    """The topic was closed before it answered. The entry may be stored, and a second send may store it twice."""
+    """There is no receipt: the topic was closed, or did not answer in time.
+
+    The entry may be stored. If the client sends it again, it may be stored twice.
+    """
 
     code = "ServiceNotReady"
     retriable = True

@@ -97,7 +97,7 @@ class ParkedRequests(Generic[H]):
     ) -> list[H]:
         """Remove and return the requests that must be answered because their queue now ends at `newest_offset`.
 
-        `arrived(offset)` returns the properties of the messages at and after `offset`. If `arrived` is None, as in
+        `arrived(offset)` returns the properties of the new messages at and after `offset`. If `arrived` is None, as in
         calls by the timer, every filter matches. `newest_again` reads the queue's end again if `newest_offset` looks
         stale.
         """

@@ -33,11 +33,15 @@ _RETRY_S = 0.2
 
 
 class Epochs:
-    """The epochs of the logs that this process owns. `token` distinguishes them from the epochs of other processes."""
+    """The epochs of the logs that this process owns. `token` distinguishes them from the epochs of other processes.
+
+    `on_advanced` is called when logs have new epochs.
+    """
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
         self._advancing = asyncio.Lock()
+        self.on_advanced: Callable[[], None] = lambda: None
         self.token = secrets.randbits(62)
 
     async def advance(self, expected: Mapping[TopicLog, int]) -> set[TopicLog]:
@@ -59,6 +63,8 @@ class Epochs:
                 for topic_id, epoch in advanced.items():
                     asked[topic_id].owner_epoch = epoch
                     kept.add(asked[topic_id])
+                if advanced:
+                    self.on_advanced()
             return kept
 
     async def advance_or_fence(self, expected: Mapping[TopicLog, int]) -> set[TopicLog]:

@@ -129,6 +129,7 @@ class Broker:
         self.segments = Segments(pool, settings, clock, read_role=read_role)
         self.files = FileReads(settings.offload_url, cache_bytes=settings.offload_cache_bytes)
         self.epochs = Epochs(pool)
+        self.epochs.on_advanced = self._report_anew
         self.writer = Writer(conninfo, clock=clock, segments=self.segments, epochs=self.epochs, pool=pool)
         self.flusher = Flusher(ConnectionPool(conninfo, name="flusher", size=1), self.epochs, clock)
         self.deadlines = Deadlines(clock, wheel_enabled=settings.wheel_enabled)
@@ -528,7 +529,10 @@ class Broker:
         self.topic_lists.all_changed()
 
     def _report_anew(self) -> None:
-        """Report every topic and subscription: a sweep may have deleted the rows about their clients meanwhile."""
+        """Report every topic and subscription: a sweep may have deleted the rows about their clients, or may soon.
+
+        It deletes rows that have an earlier owner epoch.
+        """
         self.reporter.report_anew(self.topics.all())
 
     def _serves(self) -> bool:

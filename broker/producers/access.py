@@ -24,7 +24,7 @@ __all__ = ["ProducerAccess"]
 
 logger = logging.getLogger(__name__)
 
-# A newcomer in one of these modes first asks whether an attached producer of its name is alive. A newcomer in the mode
+# A newcomer in one of these modes first asks whether a producer in its way is alive. A newcomer in the mode
 # EXCLUSIVE_WITH_FENCING need not ask: it closes all other producers.
 _PROBED = (AccessMode.SHARED, AccessMode.EXCLUSIVE, AccessMode.WAIT_FOR_EXCLUSIVE)
 
@@ -99,14 +99,15 @@ class ProducerAccess:
             await self._take(producer)
 
     async def _make_room(self, producer: Producer) -> None:
-        """Remove a producer of the same name if its connection does not answer."""
-        while (other := self.producers.get(producer.name)) is not None:
+        """Remove a producer that is in the way if its connection does not answer, or if its client has come back."""
+        while (other := self._in_the_way_of(producer)) is not None:
             # Another producer may take the name during the wait: check again after each wait.
-            is_alive = await other.sink.is_alive()
-            if self.producers.get(producer.name) is not other:
+            is_alive = not self._comes_back(producer, other) and await other.sink.is_alive()
+            if self._in_the_way_of(producer) is not other:
                 continue
             if not is_alive:
                 other.closed_by_broker(None)
+                self.remove(other)
             elif producer.access_mode is AccessMode.SHARED and self._exclusive is None:
                 raise ProducerBusy(
                     f"producer {producer.name} is connected to {self._topic_name} already; close it or choose"
@@ -114,6 +115,26 @@ class ProducerAccess:
                 )
             else:
                 return  # the access mode decides
+
+    def _in_the_way_of(self, producer: Producer) -> Producer | None:
+        """Return the producer of the same name, or else one that is about to get exclusive access.
+
+        The client of the latter may have given up: while the database is away, opening takes longer than clients wait.
+        """
+        named = self.producers.get(producer.name)
+        if named is not None or self._exclusive is None:
+            return named
+        return None if self._exclusive.is_ready else self._exclusive
+
+    def _comes_back(self, producer: Producer, other: Producer) -> bool:
+        """Return whether a newcomer is the exclusive producer itself, whose client has connected again.
+
+        Only that client knows the epoch. The broker may not have noticed the loss of the old connection, because it
+        does not read from a connection to which it owes many receipts.
+        """
+        known_epoch = producer.request.topic_epoch
+        is_owner = other is self._exclusive and other.is_ready and other.name == producer.name
+        return is_owner and known_epoch is not None and known_epoch == self.topic_epoch
 
     def _fence_others(self, newcomer: Producer) -> None:
         reason = f"producer {newcomer.name} took {self._topic_name} for itself"

@@ -31,11 +31,11 @@ class ProducerRequest:
     user_provided_name: bool = True
     create_topic: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
-    initial_subscription: str | None = None  # created with the topic, at its beginning
+    initial_subscription: str | None = None  # created if missing, at the beginning of a persistent topic
     access_mode: AccessMode = AccessMode.SHARED
     topic_epoch: int | None = None  # the epoch an exclusive producer had before it connected again
     schema: SchemaDefinition | None = None
-    on_ready: Callable[[], None] | None = None  # called when a producer that had to wait may send
+    on_ready: Callable[[], None] | None = None  # called when the producer had to wait and has now got access
     on_throttled: Callable[[bool], None] | None = None  # True: stop reading; False: read again
 
     def require_deduplication(self, *, is_on: bool) -> None:

@@ -58,7 +58,7 @@ class StoredRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A topic or subscription that is over the limit of a rule, with its names."""
+    """A subscription, a topic or the broker that is over the limit of a rule, with its names."""
 
     rule_id: int
     topic_id: int

@@ -32,7 +32,6 @@ from broker.core.subscription.story_rows import StoryEvent
 from broker.core.subscription.types import SubscriptionType, check_attach
 from broker.log.reader import READ_ENTRIES, GapInLog
 from broker.storage.cursors import cursors as cursor_store
-from broker.storage.pool import repeat_until_done
 from broker.subscription.admission import require_consumer_room
 from broker.subscription.consumer import Consumer
 from broker.subscription.last_message import LastMessages
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from broker.log.delayed import DelayedMessages
     from broker.log.reader import TopicReader
     from broker.log.topic_log import TopicLog
+    from broker.storage.connection import Connection
     from broker.subscription.collaborators import Storing, Surroundings
     from broker.subscription.machine.rates import RatePair
     from broker.subscription.requests import ConsumerSink, DurableCallback, SubscribeRequest
@@ -375,21 +375,29 @@ class Subscription(SubscriptionRunner):
         """Adopt the request's type if no consumer is connected: the first consumer decides the type."""
         if self.consumers:
             return
-        changes = self.type is not request.type
-        if changes or request.type is SubscriptionType.KEY_SHARED:
+        if self.type is not request.type or request.type is SubscriptionType.KEY_SHARED:
             self._machine.use_type(request.type, self._new_dispatcher(request.type, request.key_shared))
-        if changes and self.is_durable:
-            await repeat_until_done(
-                self._storing.pool,
-                lambda c: cursor_store.set_type(
-                    c,
-                    topic_id=self.log.topic_id,
-                    owner_epoch=self.log.owner_epoch,
-                    subscription_id=self.subscription_id,
-                    type_name=self.type.value,
-                ),
-                what="storing a subscription's type",
+        if self.is_durable and self.type is not self._state.stored_type:
+            await self._around.tasks.finish(self._store_type())
+
+    async def _store_type(self) -> None:
+        """Store the type. Not safe to cancel. If this fails, the next attach to the idle subscription tries again."""
+        self._state.stored_type = None
+        sent = self.type
+
+        async def store(connection: Connection, owner_epoch: int) -> bool | None:
+            nonlocal sent
+            sent = self.type  # if this attach was cancelled, a later one may have changed the type
+            return await cursor_store.set_type(
+                connection,
+                topic_id=self.log.topic_id,
+                owner_epoch=owner_epoch,
+                subscription_id=self.subscription_id,
+                type_name=sent.value,
             )
+
+        if await self._storing.epochs.write(self.log, store, what="storing a subscription's type"):
+            self._state.stored_type = sent
 
     def _new_dispatcher(self, type_: SubscriptionType, key_shared: KeySharedPolicy) -> Dispatcher:
         settings = self._around.settings

@@ -251,9 +251,7 @@ class Topic:
         Raises ServiceNotReady, TopicTerminated, TopicFenced, QuotaHold, QuotaExceeded, NotAllowed, IncompatibleSchema,
         ProducerBusy, ProducerFenced.
         """
-        self._require_open()
-        if self.is_terminated:
-            raise TopicTerminated(f"{self.name} is terminated: it takes no more messages")
+        self._require_appendable()
         await self.quota.require_room()
         request.require_deduplication(is_on=self.deduplication is not None and self.deduplication.is_enabled)
         if request.initial_subscription:
@@ -274,7 +272,7 @@ class Topic:
         )
         try:
             await self.access.admit(producer)
-            self._require_open()
+            self._require_appendable()  # it may have been terminated or closed while this producer waited
         except BaseException:
             producer.detach()
             raise
@@ -468,6 +466,11 @@ class Topic:
                 logger.exception(
                     "%s: a step of closing the topic failed; the other steps still run", self.name
                 )
+
+    def _require_appendable(self) -> None:
+        self._require_open()
+        if self.is_terminated:
+            raise TopicTerminated(f"{self.name} is terminated: it takes no more messages")
 
     def _require_open(self) -> None:
         if not self.is_open:

@@ -165,8 +165,8 @@ class Cursor:
 class Delayed:
     """Entries that are not acked and not due yet."""
 
-    entries: int
-    next_due_ms: int
+    entries: int  # 0 = none of those that were counted, but there are more
+    next_due_ms: int  # 0 = unknown
     is_whole: bool  # False: there are more than were counted
 
 
@@ -297,10 +297,10 @@ class Snapshot:
         subscription, cursor = self.subscription, self.cursor
         if subscription.replay_entries is None or cursor.unread_entries is None:
             return None
-        if self.delayed is not None and not self.delayed.is_whole:
+        unsent = cursor.unread_entries + subscription.replay_entries
+        if unsent > 0 and self.delayed is not None and not self.delayed.is_whole:
             return None
         delayed = self.delayed.entries if self.delayed else 0
-        unsent = cursor.unread_entries + subscription.replay_entries
         if cursor.unacked_entries is not None:
             unsent = min(unsent, cursor.unacked_entries - delayed)
         return max(0, unsent)

@@ -82,6 +82,7 @@ def steps(
     now: Level,
     known_from_ms: int = 0,
     known_until_ms: int | None = None,
+    unread: Sequence[tuple[int, int]] = (),
 ) -> tuple[Step, ...]:
     """Return every step of the frame, oldest first.
 
@@ -89,17 +90,21 @@ def steps(
     without a point keeps the backlog and size of the step before, and its rates are 0. But steps that begin at
     `known_until_ms` or later are unknown, and a step that contains this time has only the rates up to it. Steps without
     a point that end at or before `known_from_ms` are unknown too: the topic or subscription did not exist, or the
-    points are deleted.
+    points are deleted. Steps with a part of an `unread` time are unknown, and the backlog and size after it do not
+    depend on those before it.
     """
     by_step = _by_step(frame, own)
     ins = _by_step(frame, topic)
-    has_points = any(by_step)
-    backlog = _first_backlog(by_step) if has_points else now.backlog_messages
-    stored_bytes = None if has_points else now.stored_bytes
+    is_read = _read_steps(frame, unread)
+    backlog, stored_bytes = _level(by_step, is_read, now)
     ends_ms = frame.to_ms if known_until_ms is None else min(frame.to_ms, known_until_ms)
     found = []
     for number, readings in enumerate(by_step):
         at_ms = frame.from_ms + number * frame.step_ms
+        if not is_read[number]:
+            found.append(_unknown(at_ms))
+            backlog, stored_bytes = _level(by_step[number + 1 :], is_read[number + 1 :], now)
+            continue
         is_early = at_ms + frame.step_ms <= known_from_ms and not readings
         if is_early or (known_until_ms is not None and at_ms >= known_until_ms):
             found.append(_unknown(at_ms))
@@ -203,8 +208,25 @@ def _by_step(frame: Frame, readings: Iterable[Reading]) -> list[list[Reading]]:
     return by_step
 
 
-def _first_backlog(by_step: Sequence[Sequence[Reading]]) -> int | None:
-    return next(readings[0].backlog_before for readings in by_step if readings)
+def _read_steps(frame: Frame, unread: Sequence[tuple[int, int]]) -> list[bool]:
+    """Return for each step whether all its points were read."""
+    begins_ms = (frame.from_ms + number * frame.step_ms for number in range(frame.window.steps))
+    return [
+        not any(from_ms < begin_ms + frame.step_ms and begin_ms < to_ms for from_ms, to_ms in unread)
+        for begin_ms in begins_ms
+    ]
+
+
+def _level(
+    by_step: Sequence[Sequence[Reading]], is_read: Sequence[bool], now: Level
+) -> tuple[int | None, int | None]:
+    """Return the backlog and the size when the first of these steps begins. None = unknown."""
+    for readings, all_read in zip(by_step, is_read, strict=True):
+        if not all_read:
+            return None, None
+        if readings:
+            return readings[0].backlog_before, None
+    return now.backlog_messages, now.stored_bytes
 
 
 def _most(first: int | None, second: int | None) -> int | None:

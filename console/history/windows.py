@@ -11,7 +11,17 @@ from django.utils.translation import gettext_lazy
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
-__all__ = ["RESOLUTIONS_S", "WINDOWS", "Frame", "Window", "frame_around", "frame_of", "spans", "window_of"]
+__all__ = [
+    "RESOLUTIONS_S",
+    "WINDOWS",
+    "Frame",
+    "Window",
+    "frame_around",
+    "frame_of",
+    "spans",
+    "unread",
+    "window_of",
+]
 
 RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of the buckets that are stored
 _WRITTEN_MS: Final = 2_000  # the broker has written a bucket this long after its end
@@ -102,6 +112,17 @@ def spans(frame: Frame, until_ms: Mapping[int, int]) -> dict[int, tuple[int, int
         found[resolution_s] = (_begin(max(from_ms, to_ms - most_ms), resolution_s), to_ms)
         from_ms = to_ms
     return found
+
+
+def unread(frame: Frame, until_ms: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
+    """Return the parts of the frame that `spans` leaves out, because points were not rolled up for a long time."""
+    found = []
+    read_ms = frame.from_ms
+    for from_ms, to_ms in spans(frame, until_ms).values():
+        if from_ms > read_ms:
+            found.append((read_ms, from_ms))
+        read_ms = max(read_ms, to_ms)
+    return tuple(found)
 
 
 def _begin(time_ms: int, resolution_s: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from console.history.series import Level, Reading, Step, steps, summed_steps
 from console.history.sparkline import BUCKET_MS, BacklogPoint, Sparkline, sparkline
-from console.history.windows import Frame, Window, frame_of, spans, window_of
+from console.history.windows import Frame, Window, frame_of, spans, unread, window_of
 from console.queries.database import fetch
 from console.queries.numbers import CursorRow
 from console.queries.subscription import subscription_heads
@@ -33,6 +33,7 @@ __all__ = [
 PARTITIONS_CHARTED: Final = 100  # a chart looks up each of its steps for each partition
 _ACTS = 50
 _HOUR_MS = 3_600_000
+_LATE_MS = 300_000  # a sparkline is drawn if no more than this is missing at its end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +98,8 @@ def history_of_partitions(topic_id: int, cursors: Sequence[CursorRow], window_na
     backlogs = {row.id: row.backlog_messages for row in cursors}
     rows = [(head.topic_id, each) for head in heads.values() for each in (0, head.id)]
     readings: dict[tuple[int, int], list[Reading]] = {row: [] for row in rows}
-    for reading in readings_of(frame, rolled_up_until(), rows):
+    until_ms = rolled_up_until()
+    for reading in readings_of(frame, until_ms, rows):
         readings[reading.topic_id, reading.subscription_id].append(reading)
     series = [
         steps(
@@ -106,6 +108,7 @@ def history_of_partitions(topic_id: int, cursors: Sequence[CursorRow], window_na
             readings[head.topic_id, 0],
             now=Level(backlog_messages=backlogs[head.id]),
             known_from_ms=int(head.created_at.timestamp() * 1000),
+            unread=unread(frame, until_ms),
         )
         for head in heads.values()
     ]
@@ -127,7 +130,8 @@ def history_of_everything(window_name: str) -> History:
 def sparklines(backlogs: Mapping[tuple[int, int], int | None]) -> dict[tuple[int, int], Sparkline]:
     """Return the backlog of the last hour, for the rows of a list. One query.
 
-    `backlogs` has the current backlogs by (topic id, subscription id), with 0 for the topic itself.
+    `backlogs` has the current backlogs by (topic id, subscription id), with 0 for the topic itself. Without the points
+    of the last minutes the lines are unknown: the backlog may have changed.
     """
     now_ms = time.time_ns() // 1_000_000
     to_ms = now_ms - now_ms % BUCKET_MS
@@ -140,8 +144,11 @@ def sparklines(backlogs: Mapping[tuple[int, int], int | None]) -> dict[tuple[int
             "subscription_ids": [subscription_id for _, subscription_id in backlogs],
             "from_ms": to_ms - _HOUR_MS,
             "to_ms": to_ms,
+            "rolled_ms": to_ms - _LATE_MS,
         },
     )
+    if any(point.topic_id == 0 for point in points):
+        return {}
     by_row: dict[tuple[int, int], list[BacklogPoint]] = {row: [] for row in backlogs}
     for point in points:
         by_row[point.topic_id, point.subscription_id].append(point)
@@ -176,6 +183,7 @@ def _history(
             now=now,
             known_from_ms=0 if created_at is None else int(created_at.timestamp() * 1000),
             known_until_ms=until_ms.get(60, 0) if is_sum else None,
+            unread=unread(frame, until_ms),
         ),
         acts=acts_in(topic_id, subscription_id, from_ms=frame.from_ms),
     )

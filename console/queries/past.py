@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from broker.conf import broker_settings
 from console.history.series import Level, Step, steps
-from console.history.windows import RESOLUTIONS_S, Frame, frame_around
+from console.history.windows import RESOLUTIONS_S, Frame, frame_around, unread
 from console.queries.database import fetch, fetch_one
 from console.queries.history import ActMark, acts_in, readings_of, rolled_up_until
 
@@ -73,14 +73,19 @@ def past_of(
     until_ms = rolled_up_until()
     readings = readings_of(frame, until_ms, {(topic_id, 0), (topic_id, subscription_id)})
     subject = {"topic_id": topic_id, "subscription_id": subscription_id}
+    not_read = unread(frame, until_ms)
     last = fetch_one(_Last, "past", "last_before", {**subject, "before_ms": frame.from_ms})
     found = steps(
         frame,
         [each for each in readings if each.subscription_id == subscription_id],
         [each for each in readings if each.subscription_id == 0],
-        now=Level() if last is None else Level(backlog_messages=last.backlog, stored_bytes=last.stored_bytes),
+        # Over time that is not read, the values from before the frame may have changed.
+        now=Level()
+        if last is None or not_read
+        else Level(backlog_messages=last.backlog, stored_bytes=last.stored_bytes),
         known_from_ms=max(int(created_at.timestamp() * 1000), now_ms - kept_ms[resolution_s]),
         known_until_ms=min(frame.to_ms, until_ms.get(60, 0)) if is_sum else frame.to_ms,
+        unread=not_read,
     )
     at = datetime.fromtimestamp(at_ms / 1000, UTC)
     return Past(

@@ -185,7 +185,7 @@ def _cure_of(row: UnreadLetters) -> str:
 
 
 def _diagnosed(rows: Sequence[WorstRow]) -> list[_Diagnosed]:
-    """Return each row with its subscription and its findings. At most ten queries for any number of rows.
+    """Return each row with its subscription and its findings. At most one query more than `read_snapshots` makes.
 
     If the subscription was just deleted, it is None, and there are no findings.
     """

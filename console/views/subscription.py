@@ -275,6 +275,7 @@ class _Reading:
             "ranges": ranges,
             "more_ranges": max(len(self.acked.runs) - RANGES_SHOWN, 0),
             "map": drawn,
+            "all_in_flight": len(self.pending) < PENDING_MAPPED,
             "parts": placed_parts(drawn, log),
             "trouble": self._trouble,
         }

@@ -10,7 +10,7 @@ import asyncio
 import psycopg
 import pytest
 
-from broker.core.position import Position
+from broker.core.position import LATEST, Position
 from broker.core.subscription.types import SubscriptionType
 from broker.log.topic_log import TopicLog
 from broker.topics.topic import Topic
@@ -20,6 +20,7 @@ from tests.support.postgres_proxy import Moment
 MARK_DELETE = "SELECT mark_delete_ledger, mark_delete_entry, acked_messages FROM vela_cursor"
 FLUSH = "UPDATE vela_cursor c SET mark_delete_ledger = u."
 ADVANCE = "UPDATE vela_topic_owner o SET owner_epoch"
+STORED_TYPE = "SELECT type FROM vela_subscription"
 
 
 async def test_a_late_flush_does_not_undo_later_acks(run: BrokerRun) -> None:
@@ -35,6 +36,28 @@ async def test_a_late_flush_does_not_undo_later_acks(run: BrokerRun) -> None:
     trap.release()
     await trap.passed.wait()
     assert one_row(run.database_url, MARK_DELETE) == (*positions[5], 6)
+
+
+async def test_a_late_flush_does_not_undo_a_move(run: BrokerRun) -> None:
+    producer = await run.producer()
+    consumer = await run.consumer(permits=10)
+    positions = await producer.publish(6)
+    await consumer.has(6)
+    late = run.proxy.trap(FLUSH, Moment.LATE_REQUEST)
+    acking = asyncio.ensure_future(consumer.ack_durably(positions[0]))
+    await late.caught.wait()
+    advance = run.proxy.trap(ADVANCE, Moment.HOLD_REQUEST)
+    assert consumer.consumer is not None
+    seeking = asyncio.ensure_future(consumer.consumer.seek_position(LATEST, None))
+    await advance.caught.wait()
+    late.release()
+    await late.passed.wait()
+    if not seeking.done():  # it waits until no earlier statement can change the cursor any more
+        advance.release()
+        await seeking
+    assert one_row(run.database_url, MARK_DELETE) == (*positions[5], 6)
+    advance.release()
+    assert await acking is None
 
 
 async def test_a_late_roll_leaves_no_ledger_behind_the_one_in_use(broker_url: str) -> None:
@@ -196,7 +219,33 @@ async def test_an_advance_waits_for_the_type_of_a_subscription(run: BrokerRun) -
         with pytest.raises(psycopg.errors.LockNotAvailable):
             rows(run.database_url, "SELECT FROM vela_topic_owner FOR UPDATE NOWAIT")
     await subscribing
-    assert one_row(run.database_url, "SELECT type FROM vela_subscription") == ("Failover",)
+    assert one_row(run.database_url, STORED_TYPE) == ("Failover",)
+
+
+async def test_a_type_that_this_process_own_advance_fenced_is_stored(run: BrokerRun) -> None:
+    probe = await run.consumer()
+    assert probe.consumer is not None
+    probe.consumer.detach()
+    await advanced_but_not_told(run, run.topic())
+    await run.consumer(type_=SubscriptionType.FAILOVER)
+    assert one_row(run.database_url, STORED_TYPE) == ("Failover",)
+
+
+async def test_the_type_of_a_client_that_gave_up_is_stored_for_the_next_client(run: BrokerRun) -> None:
+    probe = await run.consumer()
+    assert probe.consumer is not None
+    probe.consumer.detach()
+    with psycopg.connect(run.database_url) as page:
+        page.execute("SELECT FROM vela_subscription FOR UPDATE")
+        subscribing = asyncio.ensure_future(run.consumer(type_=SubscriptionType.FAILOVER))
+        await eventually(
+            lambda: rows(run.database_url, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"),
+            "the type waits for the page's transaction",
+        )
+        subscribing.cancel()
+        await asyncio.gather(subscribing, return_exceptions=True)
+    await run.consumer(type_=SubscriptionType.FAILOVER)
+    assert one_row(run.database_url, STORED_TYPE) == ("Failover",)
 
 
 @pytest.mark.parametrize(

@@ -372,9 +372,10 @@ class MemoryStorage:
         self.cursors[subscription_id] = (topic_id, stored)
         return subscription_id
 
-    async def _set_type(self, _: object, *, subscription_id: int, type_name: str, **__: object) -> None:
+    async def _set_type(self, _: object, *, subscription_id: int, type_name: str, **__: object) -> bool:
         stored = self.cursors[subscription_id][1]
         stored.row = replace(stored.row, type=type_name)
+        return True
 
     async def _delete_subscription(
         self, _: object, *, topic_id: int, subscription_id: int, owner_epoch: int

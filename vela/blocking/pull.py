@@ -13,6 +13,7 @@ from typing import Protocol, Self, TypedDict, Unpack, cast
 from vela.aio.pull.consumer import PullConsumer as AioPullConsumer
 from vela.aio.pull.consumer import QueuePosition
 from vela.aio.pull.offsets import OffsetStore
+from vela.aio.pull.thread_calls import for_a_thread
 from vela.authentication import Authentication
 from vela.blocking.facade import Facade, waits
 from vela.blocking.loop_thread import LoopThread
@@ -186,10 +187,10 @@ class _InThread:
         self._store = store
 
     async def load(self, topic: str, queue: int) -> int | None:
-        return await asyncio.to_thread(self._store.load, topic, queue)
+        return await asyncio.to_thread(for_a_thread(self._store.load), topic, queue)
 
     async def save(self, topic: str, offsets: Mapping[int, int]) -> None:
-        await asyncio.to_thread(self._store.save, topic, offsets)
+        await asyncio.to_thread(for_a_thread(self._store.save), topic, offsets)
 
 
 def _awaitable(store: OffsetStore | BlockingOffsetStore) -> OffsetStore:

@@ -16,9 +16,9 @@ from vela.wire.binary.enums import SubType
 
 __all__ = ["spread_drain"]
 
-_PERMITS: Final = 8000  # of all consumers together: 1,000 for each of eight, a client's default
+_PERMITS: Final = 8000  # of all consumers together; with eight of them each has 1,000, a client's default
 _ACKS_A_COMMAND: Final = 500
-_HELD: Final = 1000  # pending messages at which a consumer that acks at random acks half of them
+_HELD: Final = 1000  # with random acks, a consumer that holds this many unacked messages acks half of them
 
 
 @dataclass(slots=True)
@@ -129,7 +129,10 @@ async def spread_drain(
         for consumer in backlog.consumers:
             consumer.begin()
         await until(
-            lambda: backlog.received == messages, lambda: backlog.received, peers, f"of {messages} messages"
+            lambda: backlog.received == messages,
+            lambda: backlog.received,
+            peers,
+            f"draining {messages} messages",
         )
         if not all(consumer.received for consumer in backlog.consumers):
             raise PeerFailed("one of the consumers got nothing")

@@ -83,7 +83,7 @@ def check_grant(subject: Subject, roles: Iterable[str]) -> None:
 
 
 CLUSTER: Final = Subject()
-"""The broker itself: the subject of actions that only superusers may perform."""
+"""The broker itself, as the subject of an action."""
 
 _Permissions = Mapping[str, AbstractSet[Permission]]  # by role
 

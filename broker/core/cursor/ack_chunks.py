@@ -180,15 +180,20 @@ class AckChunks:
         """Forget the acks at or before `new`, when mark-delete moves there from `old`.
 
         This removes ack sets, and the bits of finished chunks. The chunk of `new` is finished if `new` is its last
-        entry or has reached `limit`, the last stored entry of its ledger.
+        entry or has reached `limit`, the last stored entry of its ledger. The chunk of `old`, if it is another one, is
+        dropped even if nothing is left in it: its row stays stored when its last ack set is removed.
         """
         ledger_id, entry_id = new
-        if entry_id < 0 or not (self.bits or self.sets):
+        if entry_id < 0:
             return
         new_key = ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT
         if old[0] != ledger_id or old[1] >> CHUNK_SHIFT != entry_id >> CHUNK_SHIFT:
             for key in [key for key in self.bits.keys() | self.sets.keys() if key < new_key]:
                 self._drop(key)
+            if old[1] >= 0:
+                self._drop_row(old[0] << LEDGER_SHIFT | old[1] >> CHUNK_SHIFT)
+        if not (self.bits or self.sets):
+            return
         if entry_id & CHUNK_MASK == CHUNK_MASK or entry_id >= limit:
             self._drop(new_key)
         elif self.sets:
@@ -314,9 +319,12 @@ class AckChunks:
     def _drop(self, key: int) -> None:
         is_kept = key in self.bits or key in self.sets
         if is_kept or key in self.dirty_bits or key in self.dirty_sets:
-            self.dropped.add(key)
+            self._drop_row(key)
         self.bits.pop(key, None)
         self.sets.pop(key, None)
+
+    def _drop_row(self, key: int) -> None:
+        self.dropped.add(key)
         self.dirty_bits.discard(key)
         self.dirty_sets.discard(key)
 

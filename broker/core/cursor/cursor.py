@@ -22,7 +22,7 @@ from broker.core.cursor.state import AckOverlay, AckResult, CursorFlush, CursorS
 from broker.core.cursor.undo import OverlayRecorder, merge_undo, passed_by_act
 from broker.core.errors import InvalidAck
 from broker.core.ledgers.ledger import LedgerMap
-from broker.core.ledgers.message_index import IndexMissing, MessageIndex, Range, chunk_of
+from broker.core.ledgers.message_index import CHUNK_MASK, IndexMissing, MessageIndex, Range, chunk_of
 from broker.core.position import EARLIEST, LATEST, Position
 
 _NOTHING = AckResult(0, False)
@@ -498,7 +498,7 @@ class Cursor:
             if position > self._highest_acked:
                 self._highest_acked = position
             return
-        if not self._acked:
+        if not self._acked and entry_id & CHUNK_MASK:  # mark-delete stays in its chunk
             self._mark_delete = position
             return
         if self._acked.sets:

@@ -14,8 +14,8 @@ from vela.wire.ack_set import full
 class OverlayRecorder:
     """Records acks of entries that an act has acked before, while the act can be undone. The cursor ignores these acks.
 
-    A cumulative ack beyond the act's mark-delete does not cover the messages that the act passed: the client never
-    received them.
+    A cumulative ack beyond the act's mark-delete does not cover the messages that the act passed, because the client
+    may never have received them.
     """
 
     def __init__(self, overlay: AckOverlay) -> None:

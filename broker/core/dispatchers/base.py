@@ -1,9 +1,9 @@
 """The interface of all dispatchers, and the parts that they share.
 
-The dispatch loop calls `next_read()` and reads the entries of the plan. Then, in one step, it removes those that were
-acked meanwhile or that a filter rejects, calls `assign(…, plan)`, and writes. Everything here is synchronous. Only
-the read comes between plan and assign. A plan that was overtaken during the read (`is_current` is False) assigns
-nothing and loses nothing. The loop must then leave the read position alone: the call that overtook the plan has set it.
+The dispatch loop (broker/subscription/machine/sending.py) calls `next_read()` and looks for the plan's entries in
+memory. If it finds none, the broker reads them first, and then the loop asks for a new plan. If it finds some, it
+removes the entries that no consumer may get, calls `assign(…, plan)`, and writes. Everything here is synchronous. A
+plan that is no longer current (`is_current` is False) assigns nothing and loses nothing.
 """
 
 from __future__ import annotations
@@ -205,7 +205,8 @@ class Dispatcher(Protocol):
     def is_current(self, plan: ReadPlan) -> bool:
         """Return whether the plan can still be assigned.
 
-        False if it was assigned, another plan replaced it, a rewind overtook it, or the last consumer left.
+        False if it was assigned, if another plan replaced it, after a rewind or a move of the cursor, after the last
+        consumer left, and, on Key_Shared, after any consumer left or asked for redelivery.
         """
 
     def assign(
@@ -215,9 +216,9 @@ class Dispatcher(Protocol):
 
         On Shared and Key_Shared the entries left over are in the replay set already. On Exclusive and Failover the
         caller sets the read position to the first of them. A plan that is not current gives ([], []). The call ends the
-        plan: positions of a REPLAY plan that have no entry here go back to the replay set, unless `acked` or `discard`
-        removed them. `now_ms` is stored with each pending ack, so that reports can say how long the entry has been
-        pending.
+        plan: positions of a REPLAY plan that have no entry here go back to the replay set, unless `acked`, `discard` or
+        `postpone` removed them. `now_ms` is stored with each pending ack, so that reports can say how long the entry
+        has been pending.
         """
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
@@ -251,7 +252,10 @@ class Dispatcher(Protocol):
         """
 
     def discard(self, position: Position) -> None:
-        """Forget an entry that the broker acked because no consumer may get it. Credits no consumer."""
+        """Forget an entry that no consumer gets any more, such as a trimmed one, or one that an act skipped.
+
+        Credits no consumer.
+        """
 
     def postpone(self, position: Position) -> None:
         """Leave out an entry that was read but must not be sent yet. Its redelivery count does not change.

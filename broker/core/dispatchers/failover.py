@@ -46,7 +46,10 @@ class FailoverDispatcher(SingleActiveDispatcher):
 
     @property
     def due_ms(self) -> int | None:
-        """The time at which the chosen consumer becomes active, in Unix milliseconds; None = it is active already."""
+        """The time at which the chosen consumer becomes active, in Unix milliseconds.
+
+        None = it is active already, or there are no consumers.
+        """
         return self._due_ms
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:

@@ -20,8 +20,8 @@ DEFAULT_POINTS: Final = 100  # per owner
 def ring_choice(names: Mapping[str, DispatchConsumer], key: str) -> DispatchConsumer:
     """Return the consumer whose stretch of the ring `key` falls on. The same names always give the same answer.
 
-    Looks at each name only once: when a connection with many consumers ends, there is a choice after each consumer that
-    leaves. Raises ValueError if `names` is empty.
+    Looks at each name only once, to be fast: when a connection with many consumers ends, they leave one by one, and
+    each leave needs a new choice. Raises ValueError if `names` is empty.
     """
     if not names:
         raise ValueError("a hash ring needs at least one consumer")

@@ -3,7 +3,8 @@
 The selector names the owner of each slot. While entries of a slot are pending at a consumer, no other consumer gets
 entries of this slot. If that consumer no longer owns the slot, the slot is *draining*: its next entries wait until the
 consumer has acked the pending ones, the broker takes them back, or the consumer leaves. This one rule covers joins and
-leaves. It is checked where the pending ack is recorded.
+leaves. It is checked where the pending ack is recorded. It does not apply to consumers that allow messages out of
+order (`allow_out_of_order`): then the owner gets the entries at once.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from broker.core.counted import counted
 from broker.core.dispatchers.base import Assignment, DispatchConsumer, E, ReadKind, ReadPlan
 from broker.core.dispatchers.hash_ring import DEFAULT_POINTS, HashRing
 from broker.core.dispatchers.key_shared_policy import AUTO_SPLIT, KeySharedPolicy
@@ -57,7 +59,8 @@ class WaitingSlot:
     """A slot whose entries wait for one consumer."""
 
     slot: int
-    consumer: DispatchConsumer  # has the pending entries of the slot or, if there are none, owns it
+    # Has the pending entries of the slot. If there are none, or with `allow_out_of_order`, it owns the slot.
+    consumer: DispatchConsumer
     waiting_entries: int
     is_draining: bool  # the consumer no longer owns the slot
 
@@ -96,7 +99,9 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         else:
             self._selector = HashRing(ring_points) if ring_points else RangeSplit()
         self._consumers: list[DispatchConsumer] = []
-        self._slots: dict[int, int] = {}  # packed position → slot, if pending, waiting or in a REPLAY plan
+        self._slots: dict[
+            int, int
+        ] = {}  # packed position → slot; if pending, waiting, postponed or in a REPLAY plan
         self._pending_at: dict[int, DispatchConsumer] = {}  # slot → where its entries are pending
         self._pending_entries: dict[int, int] = {}  # slot → number of pending entries
         self._waiting: dict[int, int] = {}  # slot → entries in the replay set
@@ -163,7 +168,8 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         """Add a consumer. Raises SubscriptionBusy also if its mode or its ordering flag is not that of `policy`."""
         if wanted is self.kind and not self.policy.same_mode(consumer.key_shared):
             raise SubscriptionBusy(
-                f"{len(self._consumers)} consumers are connected with another Key_Shared mode or ordering flag"
+                f"{counted(len(self._consumers), 'consumer is', 'consumers are')} connected with another"
+                " Key_Shared mode or ordering flag"
             )
         return super().attach(consumer, wanted, now_ms)
 
@@ -304,7 +310,9 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- pending entries by slot ----------------------------------------------------------------------------------
 
     def _add_pending(self, consumer: DispatchConsumer, slot: int) -> None:
-        self._pending_at[slot] = consumer  # not used with allow_out_of_order, where a slot may have several
+        self._pending_at[slot] = (
+            consumer  # not used with allow_out_of_order: several consumers may have entries
+        )
         self._pending_entries[slot] = self._pending_entries.get(slot, 0) + 1
 
     def _released(self, position: Position) -> None:

@@ -17,9 +17,9 @@ ANYBODY: Final = 0  # the queue of entries that any consumer may get, or whose s
 class ReplayQueues:
     """Numbered queues of positions. Each position is in exactly one queue.
 
-    ANYBODY may contain a million entries (delayed messages that fall due together), so it is a bitmap. The other
-    queues are called *bound*: their few entries wait for one consumer (its key, above 0) or for one slot (below 0). A
-    dict maps each of these entries to its queue.
+    The other queues are called *bound*: their entries wait for one consumer (the queue's number is its key, above 0) or
+    for one slot (the number is -1 - slot). A dict maps each entry of a bound queue to that queue. ANYBODY needs no
+    place in the dict, which would take too much memory: a million delayed messages that fall due together may be there.
     """
 
     __slots__ = ("_anybody", "_bound", "_where")

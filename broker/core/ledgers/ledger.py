@@ -208,7 +208,7 @@ class LedgerMap:
         return self._before_first()
 
     def end(self) -> Position:
-        """Return the position of the next entry to be appended."""
+        """Return the end of the log, which the description of this class defines; (0, 0) without ledgers."""
         if not self._ledgers:
             return Position(0, 0)
         last = self._ledgers[-1]

@@ -59,7 +59,7 @@ class MessageIndex:
         self._messages: dict[int, array[int]] = {}
         self._bytes: dict[int, array[int]] = {}
         self._newest = -1
-        self.loads = 0  # loads under way; while there are any, nothing is evicted
+        self.loads = 0  # loads under way; while there are any, `evict` does nothing
 
     def __len__(self) -> int:
         """Return the number of chunks in memory."""

@@ -31,7 +31,8 @@ class Retention:
 class TrimLimits:
     """The limits on trimming a topic. Entries are counted since the topic began, trimmed ones included."""
 
-    acked_entries: int | None  # at or below every durable mark-delete; None = no durable subscription
+    # Before the first entry that a durable subscription, compaction or deduplication still needs; None = none of them.
+    acked_entries: int | None
     pinned_entries: int | None = None  # before the first entry that an undo or bookmark needs; None = no pin
     pinned_bytes: int = -1  # pinned entries are trimmed while the topic is larger than this; -1 = no limit
 

@@ -1,4 +1,4 @@
-"""Rollover: when the next append needs a new ledger."""
+"""Rollover: when a ledger is full, so that the next append needs a new one."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class RolloverPolicy:
 
     max_entries: int | None
     max_bytes: int | None
-    min_age_ms: int  # no rollover at all before this age
+    min_age_ms: int  # a younger ledger is never full
     max_age_ms: int | None
 
 
 def must_roll(info: LedgerInfo, policy: RolloverPolicy, now_ms: int) -> bool:
-    """Return whether the next append needs a new ledger. An empty ledger is never full."""
+    """Return whether a ledger is full. An empty ledger never is."""
     if not info.entries:
         return False
     age_ms = now_ms - info.opened_ms

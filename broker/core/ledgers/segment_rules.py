@@ -1,4 +1,4 @@
-"""Decide when to close a segment (a table of entries), and which one to empty by copying its last ledgers out."""
+"""Decide when to close a segment (a table of entries), and which one to empty by copying out what is still needed."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def closing_factor(segments: int) -> int:
 def worth_copying(closed: Iterable[SegmentUse], segments: int) -> SegmentUse | None:
     """Return the segment whose ledgers to copy out next, so that it can be dropped, or None.
 
-    Usually this is a segment that is mostly dead, which means no longer needed. When there are many segments, it may be
-    the segment with the least to copy, if at least half of that segment is dead.
+    Usually this is a segment of which at least three quarters are dead, which means no longer needed. When there are
+    many segments, it may be the segment with the least to copy, if at least half of it is dead.
     """
     ready = [each for each in closed if each.ledgers and not each.open_ledgers]
     chosen = min(

@@ -17,7 +17,7 @@ __all__ = ["MOST", "PolicyField", "PolicyInvalid", "PolicyLevel", "PolicyUnit", 
 PolicyValue = bool | int | str
 
 MOST: Final = 2**53 - 1  # the largest whole number that every JSON reader reads exactly
-_NO_LIMIT: Final = ("infinite", "no limit", "never")  # words for the number that means no limit
+_NO_LIMIT: Final = ("infinite", "no limit", "never")  # names that a number may have if it means no limit
 _NARROW_SPACE: Final = "\u202f"  # the console writes it between groups of three digits
 _WHOLE: Final = re.compile(r"-?[0-9]{1,20}")
 

@@ -71,12 +71,15 @@ class ReplaySet(PositionSet):
 
 
 class RedeliveryCounts:
-    """Redelivery counts: how often clients asked for an entry's redelivery or, with `every_send`, it was sent again."""
+    """Redelivery counts: how often an entry was taken back from a connected consumer, to be delivered again.
+
+    The client asked for it, or a deadline or an operator caused it.
+    """
 
     __slots__ = ("_counts", "_every_send")
 
     def __init__(self, *, every_send: bool = False) -> None:
-        """With `every_send`, entries that were pending at a lost consumer are counted too, as in Pulsar 2.5 to 2.10."""
+        """With `every_send`, entries that come back because their consumer left count too, as in Pulsar 2.5 to 2.10."""
         self._counts: dict[int, int] = {}
         self._every_send = every_send
 

@@ -62,8 +62,9 @@ class Verdict(NamedTuple):
 class Standing:
     """Judges the state of one subscription. An instance takes about a kilobyte: drop it while the subscription is idle.
 
-    Call `look` each second while messages arrive, wait or are acked, and otherwise at `look_again_ms`. If a sample
-    comes more than `WINDOW_MS` late, a new window begins.
+    Call `look` each second while messages arrive, wait or are acked, and otherwise at `look_again_ms`. While
+    `is_settled` is true, call it only after a change. If a sample comes more than `WINDOW_MS` late, a new window
+    begins.
     """
 
     __slots__ = (
@@ -113,7 +114,7 @@ class Standing:
 
     @property
     def is_settled(self) -> bool:
-        """Whether time alone cannot change the state: only an ack, a message, an operator or a client can."""
+        """Whether only an ack, an expiry, or an act of an operator or client ends the state: time alone does not."""
         return self.state in (SubscriptionState.STUCK, SubscriptionState.PAUSED)
 
     @property

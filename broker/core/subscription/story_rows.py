@@ -41,7 +41,7 @@ class StoryEvent(IntEnum):
 
 @dataclass(slots=True, kw_only=True)
 class StoryRow:
-    """One event of the entries `first_entry` to `last_entry`. It grows until the writer takes it."""
+    """One event of the entries `first_entry` to `last_entry`. It may grow until the writer takes it."""
 
     subscription_id: int
     event: StoryEvent

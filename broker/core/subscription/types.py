@@ -6,6 +6,7 @@ import unicodedata
 from enum import Enum
 from typing import Final
 
+from broker.core.counted import counted
 from broker.core.errors import ConsumerBusy, NotAllowed, SubscriptionBusy
 
 RESERVED_NAMES: Final = frozenset({"__compaction", "pulsar.dedup"})
@@ -58,26 +59,22 @@ def check_attach(
     *,
     current: SubscriptionType | None,
     consumers: int,
-    max_consumers: int = 0,
     read_compacted: bool = False,
     persistent: bool = True,
 ) -> None:
     """Check that one more consumer of type `wanted` may attach.
 
     `current` is the type of the `consumers` that are connected. If none is connected, the type may change. The caller
-    must first detach an Exclusive consumer whose connection is dead. `max_consumers` 0 = no limit. Raises NotAllowed
-    for compacted reads on the wrong type, SubscriptionBusy if another type is connected, and ConsumerBusy if there is
-    no room.
+    must first detach an Exclusive consumer whose connection is dead. Raises NotAllowed for compacted reads of a Shared
+    or Key_Shared subscription or a non-persistent topic, SubscriptionBusy if another type is connected, and
+    ConsumerBusy if an Exclusive consumer is connected.
     """
     if read_compacted and not (wanted.single_active and persistent):
         raise NotAllowed("readCompacted needs an Exclusive or Failover subscription of a persistent topic")
     if consumers and current is not None and current is not wanted:
-        raise SubscriptionBusy(
-            f"{consumers} consumers of type {current.value} are connected, not {wanted.value}"
+        others = counted(
+            consumers, f"consumer of type {current.value} is", f"consumers of type {current.value} are"
         )
+        raise SubscriptionBusy(f"{others} connected, so none of type {wanted.value} can join")
     if consumers and wanted is SubscriptionType.EXCLUSIVE:
         raise ConsumerBusy("an Exclusive consumer is connected already")
-    if max_consumers and consumers >= max_consumers:
-        raise ConsumerBusy(
-            f"the subscription has {consumers} consumers, which is its limit; raise the limit or disconnect one"
-        )

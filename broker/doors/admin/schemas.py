@@ -134,9 +134,9 @@ async def get_all_schemas(request: AdminRequest, tenant: str, namespace: str, to
 async def post_schema(
     request: AdminRequest, tenant: str, namespace: str, topic: str, payload: SchemaPayload
 ) -> dict[str, VersionResponse]:
-    """Return the version of a schema.
+    """Store a schema if it is new, and return its version.
 
-    If the schema is new, store it as the next version, provided that the compatibility strategy allows it.
+    A new schema becomes the next version, provided that the compatibility strategy allows it.
     """
     name, definition = named("persistent", tenant, namespace, topic), payload.definition()
     await find_or_make_topic(request, TopicName.parse(name.base))
@@ -174,7 +174,7 @@ async def test_compatibility(
 async def get_version_by_schema(
     request: AdminRequest, tenant: str, namespace: str, topic: str, payload: SchemaPayload
 ) -> VersionResponse:
-    """Return the version of a schema."""
+    """Return the version of a stored schema."""
     definition = payload.definition()
     for each in await _stored(request, tenant, namespace, topic):
         if each.schema.is_same(definition):

@@ -148,7 +148,10 @@ async def find_or_make_topic(request: AdminRequest, name: TopicName) -> None:
 async def delete_topic(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, force: bool = False
 ) -> None:
-    """Delete a topic that is not partitioned, with its subscriptions and messages."""
+    """Delete a topic with its subscriptions and messages. If clients are connected, this needs force=true.
+
+    Raises Refused(409) if the topic is partitioned.
+    """
     name = named(domain, tenant, namespace, topic)
     if (await Catalogue(request.broker).require(name)).partitions:
         raise Refused(409, f"{name} is a partitioned topic: delete it with {name.local_name}/partitions")

@@ -64,6 +64,8 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     """One WebSocket. Also implements `FrameTransport` for its application."""
 
     application_queue: InboundQueue
+    autoPingTimeoutCall: Any  # noqa: N815 - Autobahn's names; None if no ping waits for its pong
+    autoPingPending: bytes | None  # noqa: N815
     data: bytes  # received bytes that are not parsed yet
     message_data: bytearray | None  # the part of a message that has arrived; None between messages
 
@@ -279,9 +281,20 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._continue()
 
     def check_timeouts(self) -> None:
-        """Check as Daphne does, but do not blame a peer for missing pongs while the broker reads nothing from it."""
-        if not self._is_reading_paused:
+        """Ping as Daphne does, but not while the broker reads nothing from the peer, or while a ping has no answer.
+
+        Autobahn forgets the timer of an unanswered ping when it sends another one. Its pong would then not stop the
+        timer, which would drop a peer that was slow once.
+        """
+        if self._is_heard() and self.autoPingTimeoutCall is None:
             super().check_timeouts()
+
+    def onAutoPingTimeout(self) -> None:  # noqa: N802 - Autobahn's name
+        """Drop a peer that has not answered a ping. Forgive it while the broker reads nothing: its pong may wait."""
+        if self._is_heard():
+            super().onAutoPingTimeout()
+        else:
+            self.autoPingTimeoutCall = self.autoPingPending = None  # the next `check_timeouts` pings again
 
     # -- out -----------------------------------------------------------------------------------------------------
 

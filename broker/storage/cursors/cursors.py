@@ -140,9 +140,9 @@ async def create_subscription(
 
 async def set_type(
     connection: Connection, *, topic_id: int, owner_epoch: int, subscription_id: int, type_name: str
-) -> None:
-    """Store the type that the subscription's consumers use now. No effect if the topic is fenced. Safe to repeat."""
-    await connection.execute(
+) -> bool | None:
+    """Store the type that the subscription's consumers use now. Return None if the topic is fenced. Safe to repeat."""
+    cursor = await connection.execute(
         query("cursors", "set_type"),
         {
             "topic_id": topic_id,
@@ -151,6 +151,7 @@ async def set_type(
             "type": type_name,
         },
     )
+    return await cursor.fetchone() is not None or None
 
 
 async def set_paused(

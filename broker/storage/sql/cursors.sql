@@ -34,8 +34,10 @@ SELECT coalesce((SELECT subscription_id FROM c), 0) FROM o
 -- name: set_type
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
+), s AS (
+    UPDATE vela_subscription s SET type = %(type)s FROM o WHERE s.id = %(subscription_id)s
 )
-UPDATE vela_subscription s SET type = %(type)s FROM o WHERE s.id = %(subscription_id)s
+SELECT topic_id FROM o
 
 -- name: set_paused
 WITH o AS MATERIALIZED (

@@ -94,7 +94,10 @@ class ReadCompacted(NamedTuple):
 
 
 class LoadCounts(NamedTuple):
-    """Load the counts of these entries, then continue sending: without its counts, an entry cannot be acked."""
+    """Load the message counts of these entries, then continue sending.
+
+    Some of them are discarded instead of sent. That acks them, and an ack needs the entry's message count.
+    """
 
     ranges: Sequence[Range]
 
@@ -119,7 +122,7 @@ class SettleWhenDurable(NamedTuple):
 
 
 class TellActive(NamedTuple):
-    """On Failover, tell a consumer whether it is active."""
+    """On a Failover subscription, tell a consumer whether it is active."""
 
     key: int
     waits: bool  # whether to wait for the end of the current callback, which answers SUBSCRIBE

@@ -39,7 +39,7 @@ class Discard(Enum):
 class Counters:
     """Counts of one subscription since the topic was loaded; in messages, unless the name says otherwise.
 
-    Only `ack_latencies` is reset, at every point of the charts.
+    Only `ack_latencies` is reset, each time a point for the charts is taken.
     """
 
     messages_out: int = 0
@@ -116,6 +116,7 @@ class State:
         self.name = name
         self.is_durable = is_durable  # whether its cursor is stored
         self.type = type_
+        self.stored_type: SubscriptionType | None = type_  # None = not known; not used for a reader's cursor
         self.cursor = cursor
         self.dispatcher = dispatcher
         self.counts = counts  # redelivery counts, which every dispatcher of the subscription uses
@@ -135,7 +136,7 @@ class State:
         self.waits_for_filter_until_ms = 0
         self.limit: DispatchLimit | None = None  # dispatch rates
         self.counters = Counters()
-        self.gap = ""  # what is missing from the log, or ""; if it is not "", nothing is sent until a move
+        self.gap = ""  # what is missing from the log, or ""; if it is not "", nothing is sent until the cursor is moved
         self.is_terminated = is_terminated  # the topic accepts no more messages
         self.is_paused = False  # whether an operator stopped dispatch; acks still apply
         self.is_deleted = False
@@ -170,10 +171,10 @@ class State:
         return member is not None and member.request.read_compacted
 
     def begin_at(self, position: Position) -> None:
-        """Note that the cursor begins at a position that may be trimmed already.
+        """Remember the position at which the cursor begins, even if the entry there is already trimmed.
 
-        The cursor itself records only that it is before the first stored entry; a compacted topic may have earlier
-        entries.
+        The cursor cannot store such a position, only "before the first stored entry". But a reader of the compacted
+        topic may still get entries from that position on.
         """
         self._unstored_place = (self.cursor.mark_delete, position)
 
@@ -215,14 +216,19 @@ class State:
         """Return the effect that tells consumers that a terminated topic has ended, once everything is acked.
 
         A consumer that has granted no permits yet is told after it grants some, because its client may not know yet
-        that the consumer is attached.
+        that the consumer is attached. A reader of a compacted topic is told after it was sent all that compaction kept:
+        trimmed entries are not in the backlog.
         """
-        if not self.is_terminated or self.cursor.backlog_messages:
+        if not self.is_terminated or self.cursor.backlog_messages or self._has_kept_entries_to_send():
             return ()
         told = [each for each in self.members.values() if each.last_flow_ms and not each.was_told_end]
         for each in told:
             each.was_told_end = True
         return (TellEnd([each.key for each in told]),) if told else ()
+
+    def _has_kept_entries_to_send(self) -> bool:
+        horizon = self._compacted.horizon
+        return horizon is not None and self.reads_compacted and self.read_position <= horizon
 
 
 def is_worth_a_line(count: int) -> bool:

@@ -146,8 +146,12 @@ class Flusher:
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """Prevent flushes during the block: a flush could overwrite a move's new state with an older one."""
+        """Prevent flushes during the block: a flush could overwrite a move's new state with an older one.
+
+        That includes the statement of an earlier flush that the server may still receive.
+        """
         async with self._flushing:
+            await self._learn_outcomes()
             yield
 
     async def stop(self) -> None:
@@ -226,9 +230,9 @@ class Flusher:
 
     async def _learn_outcomes(self) -> None:
         """Advance the epochs of statements whose answer was lost: if one runs later, it changes nothing."""
-        unknown, self._unknown = self._unknown, {}
-        if unknown:
-            await self._epochs.advance_or_fence(unknown)
+        if self._unknown:
+            await self._epochs.advance_or_fence(self._unknown)
+            self._unknown = {}
 
     def _take_part(self, todo: deque[FlushedCursor], part: list[_Taken]) -> None:
         """Move cursors from `todo` to `part`: as many as one statement may store, but at least one."""

@@ -42,15 +42,19 @@ def trim_log(log: Path) -> None:
     """Move the content of a log of more than 32 MiB to a second file.
 
     This is safe while the log's process runs, because the process appends. If the disk is full, the content is dropped,
-    because Vela needs the room.
+    because Vela needs the room. A log that cannot be emptied, for example because it is append-only, grows on.
     """
-    if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
-        kept = log.with_suffix(".log.1")
-        try:
-            shutil.copyfile(log, kept)
-        except OSError:
-            kept.unlink(missing_ok=True)
-        os.truncate(log, 0)
+    with contextlib.suppress(OSError):
+        if log.stat().st_size <= LOG_LIMIT_BYTES:
+            return
+        with log.open("r+b") as file:
+            kept = log.with_suffix(".log.1")
+            try:
+                shutil.copyfile(log, kept)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    kept.unlink()
+            file.truncate(0)
 
 
 @dataclass(slots=True, kw_only=True)

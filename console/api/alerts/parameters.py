@@ -29,7 +29,10 @@ _Quantity = Annotated[
 """A number, or text as people write it. null counts as an empty string."""
 
 _Threshold = Annotated[
-    _Quantity, Field(description="a number of messages, ms, bytes or per second, or text: 15m, 10GB")
+    _Quantity,
+    Field(
+        description="a number in the measure's unit (messages, ms, bytes, redeliveries per second), or text: 15m, 10GB"
+    ),
 ]
 _Within = Annotated[
     _Quantity,
@@ -60,7 +63,7 @@ class ChangedRule(BaseModel):
     subscriptions: Annotated[StorableText, Field(description="* stands for anything; empty: all")] = ""
     severity: AlertSeverity = Severity.WARNING
     webhook_url: Annotated[
-        StorableText, Field(description="gets JSON by POST; no answer shows it; empty: none")
+        StorableText, Field(description="a URL that gets JSON by POST; the API never returns it; empty: none")
     ] = ""
     email: Annotated[StorableText, Field(description="one address; empty: none")] = ""
 

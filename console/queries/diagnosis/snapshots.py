@@ -1,4 +1,7 @@
-"""Build the snapshots for diagnoses. The number of queries does not depend on the number of subscriptions."""
+"""Build the snapshots for diagnoses.
+
+The number of queries depends on the number of subscriptions only if these have very many consumers.
+"""
 
 from __future__ import annotations
 
@@ -132,9 +135,10 @@ class _DatabaseRow:
 
 
 def read_snapshots(heads: Collection[SubscriptionHead], *, now_ms: int) -> dict[int, Snapshot]:
-    """Return the snapshots from which the rules diagnose, by the subscription's id. At most nine queries.
+    """Return the snapshots from which the rules diagnose, by the subscription's id.
 
-    A subscription that was just deleted is left out.
+    At most nine queries, and one more for each subscription if they have more consumers than are read at once. A
+    subscription that was just deleted is left out.
     """
     logs = logs_of(sorted({head.topic_id for head in heads}))
     cursors = {
@@ -146,7 +150,7 @@ def read_snapshots(heads: Collection[SubscriptionHead], *, now_ms: int) -> dict[
     places = {each: _first_place(*cursors[each], acked[each]) for each in cursors}
     firsts = _readable([(cursors[each][0], place) for each, place in places.items() if place is not None])
     deliveries = pending_of(list(cursors), _share(PENDING_READ, len(cursors)))
-    consumers = consumers_of(list(cursors), limit=CONSUMERS_SHOWN * max(1, len(cursors)))
+    consumers = _consumers(list(cursors))
     return snapshots_of(
         [
             (
@@ -164,6 +168,19 @@ def read_snapshots(heads: Collection[SubscriptionHead], *, now_ms: int) -> dict[
         ],
         now_ms=now_ms,
     )
+
+
+def _consumers(subscriptions: Sequence[int]) -> list[ConsumerRow]:
+    """Return the first consumers of each subscription by name.
+
+    One query. If it does not read all of them, one more for each subscription: the many consumers of one would take the
+    place of those of another, which would look as if nobody were connected.
+    """
+    most = CONSUMERS_SHOWN * max(1, len(subscriptions))
+    found = consumers_of(subscriptions, limit=most)
+    if len(found) < most or len(subscriptions) == 1:
+        return found
+    return [row for each in subscriptions for row in consumers_of([each], limit=CONSUMERS_SHOWN)]
 
 
 def _share(rows: int, subscriptions: int) -> int:
@@ -400,9 +417,10 @@ def _delayed(rows: Sequence[_DelayedRow], parts: Parts, most: int) -> Delayed | 
         is_acked = index <= parts.mark_delete or (at >= 0 and index <= parts.acked.runs[at][1])
         if not is_acked:
             waiting.append(row.deliver_at_ms)
-    if not waiting:
+    is_whole = len(rows) <= most
+    if is_whole and not waiting:
         return None
-    return Delayed(entries=len(waiting), next_due_ms=waiting[0], is_whole=len(rows) <= most)
+    return Delayed(entries=len(waiting), next_due_ms=waiting[0] if waiting else 0, is_whole=is_whole)
 
 
 def _limits(topic: str, namespace: Mapping[str, Any], own: Mapping[str, Any]) -> Limits:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from console.history.windows import WINDOWS, frame_of, window_of
+from console.history.windows import WINDOWS, frame_of, unread, window_of
 from console.queries.database import containing, fetch, fetch_entries, fetch_text, statement
 from console.queries.history import ends_of, rolled_up_until
 from console.queries.letters.origins import Origin, origins_of
@@ -121,7 +121,7 @@ class _Numbers:
 class _Published:
     topic_id: int
     hour_messages: int
-    day_messages: int
+    day_messages: int | None  # None: points of that time were not read
 
 
 def letter_topics(asked: LettersAsked, scope: Scope) -> LetterPage:
@@ -215,9 +215,12 @@ def _oldest(rows: Sequence[_Numbers]) -> dict[int, int]:
 def _published(ids: Sequence[int]) -> dict[int, _Published]:
     """Return how many letters were published in the last hour and the last day, by topic id. Two queries."""
     now_ms, until_ms = time.time_ns() // 1_000_000, rolled_up_until()
-    ends = ends_of(frame_of(WINDOWS["24h"], now_ms), until_ms)
+    day = frame_of(WINDOWS["24h"], now_ms)
+    ends = ends_of(day, until_ms)
     # Count the hour in points of one minute. Points of ten minutes would leave out up to ten minutes of the hour.
     of_hour = ends_of(frame_of(window_of("1h", is_sum=True), now_ms), until_ms)
     ends |= {f"hour_{name}": at_ms for name, at_ms in of_hour.items()}
     rows = fetch(_Published, "letters", "published", {"ids": list(ids), **ends})
+    if unread(day, until_ms):
+        rows = [replace(row, day_messages=None) for row in rows]
     return {row.topic_id: row for row in rows}

@@ -39,7 +39,8 @@ CROSS JOIN generate_series(%(from_3600)s::bigint, %(to_3600)s::bigint - 1, 36000
 
 -- name: backlogs
 -- The backlog of the last hour for the rows of a list. A row that was created in that hour has a point without
--- numbers in the minute of its creation, because nothing is known about it before.
+-- numbers in the minute of its creation, because nothing is known about it before. A point of topic 0 says that
+-- minutes are missing: none has been rolled up since `rolled_ms`.
 -- One scan of the index finds all topics (subscription 0), and one the subscriptions of each topic. From PostgreSQL 17
 -- on, a lookup for each row and minute takes three to ten times as long.
 SELECT p.* FROM (
@@ -61,6 +62,9 @@ FROM (
     JOIN vela_topic t ON t.id = w.topic_id LEFT JOIN vela_subscription s ON s.id = w.subscription_id
 ) c
 WHERE c.at_ms >= %(from_ms)s::bigint
+UNION ALL
+SELECT %(to_ms)s::bigint, 0, 0, NULL, NULL, NULL
+WHERE NOT EXISTS (SELECT FROM vela_stats_progress WHERE resolution_s = 60 AND until_ms >= %(rolled_ms)s::bigint)
 
 -- name: acts
 -- Applied acts in a window, newest first, without commits, which clients make. topic_id 0 = all topics. subscription_id

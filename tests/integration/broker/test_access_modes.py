@@ -127,6 +127,37 @@ async def test_an_exclusive_producer_replaces_its_own_dead_connection(run: Broke
     assert old.closed == [None]
 
 
+async def test_an_exclusive_producer_replaces_its_own_connection_that_seems_alive(run: BrokerRun) -> None:
+    old = await run.producer(name="a", access_mode=EXCLUSIVE)
+    with pytest.raises(ProducerFenced):
+        await run.producer(name="a", access_mode=EXCLUSIVE)
+    with pytest.raises(ProducerFenced):
+        await run.producer(name="b", access_mode=EXCLUSIVE, topic_epoch=0)
+    assert old.closed == []
+    again = await run.producer(name="a", access_mode=EXCLUSIVE, topic_epoch=0)
+    assert (epoch(again), old.closed) == (0, [None])
+    await again.publish(1)
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+async def test_an_exclusive_producer_that_was_given_up_while_it_opened_makes_room(
+    run: BrokerRun, name: str
+) -> None:
+    await run.consumer()
+    trap = run.proxy.trap("SET producer_epoch", Moment.HOLD_ANSWER)
+    gone = ProducerProbe()
+    gone.alive = False  # its client has closed it, because the answer took too long
+    opening = asyncio.create_task(run.open(gone, name="a", access_mode=EXCLUSIVE))
+    await trap.caught.wait()
+    again = asyncio.create_task(run.producer(name=name, access_mode=EXCLUSIVE))
+    await asyncio.sleep(0)
+    trap.release()
+    assert epoch(await again) == 0
+    with pytest.raises(ProducerFenced):
+        await opening
+    await (await again).publish(1)
+
+
 async def test_a_producer_that_opens_during_an_unload_is_told_to_come_again(run: BrokerRun) -> None:
     await run.consumer()
     trap = run.proxy.trap("SET producer_epoch", Moment.HOLD_ANSWER)

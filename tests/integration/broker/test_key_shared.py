@@ -104,7 +104,7 @@ async def test_overlapping_ranges_are_refused_and_create_nothing(run: BrokerRun)
         await run.consumer(type_=KEY_SHARED, name="b", key_shared=sticky((99, 200)))
     with pytest.raises(SubscriptionBusy, match="another Key_Shared mode"):
         await run.consumer(type_=KEY_SHARED, name="c")
-    with pytest.raises(SubscriptionBusy, match="type Key_Shared are connected"):
+    with pytest.raises(SubscriptionBusy, match="1 consumer of type Key_Shared is connected"):
         await run.consumer(type_=SHARED, name="d")
     assert len(run.subscription().consumers) == 1
 

@@ -12,6 +12,7 @@ from broker.acts.kinds.subscriptions import redrive
 from broker.acts.kinds.subscriptions.redrive_scan import REDRIVES
 from broker.core.hash_slots import slot_of_key
 from broker.core.schemas.schema import SchemaDefinition, SchemaType, version_bytes
+from broker.core.topic_name import TopicName
 from tests.support.acting import answered, apply, ask, done, planned, refused
 from tests.support.broker_harness import BrokerRun, ConsumerProbe, eventually, one_row, rows, running
 from tests.support.postgres_proxy import Moment
@@ -395,6 +396,34 @@ async def test_a_connection_lost_at_the_beginning_does_not_end_a_redrive(
     assert (state, error) == ("applied", "")
     assert result["redriven_messages"] == 1
     await back.has(1)
+
+
+async def test_after_an_unload_a_redrive_leaves_out_what_consumers_have_or_acked(
+    run: BrokerRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redrive, "PIECE_MESSAGES", 1)
+    back = await dead(run, *(letter(n) for n in range(4)))
+    act_id, _ = await planned(run, "redrive", **HERE)
+    publish, is_publishing, may_publish = redrive._Work._publish, asyncio.Event(), asyncio.Event()
+
+    async def held_back(work: Any, *given: Any) -> None:
+        is_publishing.set()
+        await may_publish.wait()
+        await publish(work, *given)
+
+    monkeypatch.setattr(redrive._Work, "_publish", held_back)
+    applying = asyncio.create_task(apply(run, act_id))
+    await is_publishing.wait()  # it has read all letters, and publishes the first
+    await run.broker.endings.unload([TopicName.parse(DLQ)])
+    holder = await run.consumer(DLQ, "dead", permits=3)
+    await holder.has(3)
+    assert await holder.ack_durably(holder.positions[1]) is None
+    may_publish.set()
+    state, result, error = await applying
+    assert (state, result["redriven_messages"], result["in_flight_messages"]) == ("applied", 2, 1), error
+    await back.has(2)
+    assert [each.payload for each in messages_of(back)] == [b"0", b"3"]
+    assert left(run) == 1
 
 
 async def test_a_second_redrive_leaves_out_what_the_first_is_publishing(

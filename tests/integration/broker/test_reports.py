@@ -304,6 +304,20 @@ async def test_the_obstacles_of_a_delivery_are_written_when_they_change(run: Bro
     assert one_row(run.database_url, OBSTACLES)[4] == 3
 
 
+async def test_idle_clients_are_reported_under_an_epoch_that_this_process_advanced(run: BrokerRun) -> None:
+    """Otherwise the sweep of an earlier owner's rows would delete theirs: the console would not show them."""
+    await run.producer()
+    await run.consumer()
+    await report(run)
+    log = run.topic().log
+    before = log.owner_epoch
+    assert await run.broker.epochs.advance({log: before}) == {log}
+    assert log.owner_epoch != before
+    await report(run)
+    for table in ("vela_consumer_session", "vela_producer_session"):
+        assert rows(run.database_url, f"SELECT owner_epoch FROM {table}") == [(log.owner_epoch,)]
+
+
 async def test_the_key_that_makes_others_wait_is_written_with_its_consumer(run: BrokerRun) -> None:
     holder = await run.consumer(type_=SubscriptionType.KEY_SHARED, name="a", permits=1000)
     producer = await run.producer()

@@ -12,7 +12,7 @@ from broker.core.subscription.types import SubscriptionType
 from broker.topics.topic import Topic
 from tests.integration.broker.acting import partitioned
 from tests.support.acting import apply, planned
-from tests.support.broker_harness import BrokerRun, eventually, one_row, payload_of, running
+from tests.support.broker_harness import BrokerRun, ProducerProbe, eventually, one_row, payload_of, running
 from tests.support.postgres_proxy import Moment
 
 
@@ -27,6 +27,32 @@ async def test_the_last_position_stays_the_last(run: BrokerRun) -> None:
     consumer = await run.consumer(permits=10)
     await consumer.has(3)
     assert consumer.positions == positions
+
+
+class SlowToAnswer(ProducerProbe):
+    """A producer whose peer is pinged, and does not answer until the test gives up on it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pinged = asyncio.Event()
+        self.given_up = asyncio.Event()
+
+    async def is_alive(self) -> bool:
+        self.pinged.set()
+        await self.given_up.wait()
+        return False
+
+
+async def test_a_producer_that_was_being_opened_is_refused(run: BrokerRun) -> None:
+    slow = SlowToAnswer()
+    await run.open(slow, name="p")
+    opening = asyncio.ensure_future(run.producer(name="p"))
+    await slow.pinged.wait()
+    await run.broker.endings.terminate(run.topic())
+    slow.given_up.set()
+    with pytest.raises(TopicTerminated):
+        await opening
+    assert not run.topic().producers
 
 
 async def test_a_topic_stays_terminated_after_a_restart(broker_url: str) -> None:

@@ -110,6 +110,9 @@ def test_an_hour_of_new_letters_is_a_whole_one(db: None) -> None:
         StatsProgress.objects.update_or_create(resolution_s=resolution_s, defaults={"until_ms": until_ms})
     (row,) = letter_topics(LettersAsked(), EVERYTHING).rows
     assert (row.hour_messages, row.day_messages) == (5, 5)
+    StatsProgress.objects.update(until_ms=now_ms - 10 * 3_600_000)
+    (row,) = letter_topics(LettersAsked(), EVERYTHING).rows
+    assert row.day_messages is None, "four hours of points that are not rolled up are read, and not ten"
 
 
 def test_the_list_says_what_waits_since_when_who_reads_it_and_where_it_comes_from(
@@ -130,6 +133,9 @@ def test_the_list_says_what_waits_since_when_who_reads_it_and_where_it_comes_fro
             messages_acked=0,
             messages_redelivered=0,
         )
+    for resolution_s in (60, 600):
+        until_ms = (now_ms - 900_000) // (resolution_s * 1000) * resolution_s * 1000
+        StatsProgress.objects.update_or_create(resolution_s=resolution_s, defaults={"until_ms": until_ms})
     unread = write_log("persistent://public/default/mail-out-DLQ", [letter(1)], begin_ms=now_ms - 60_000)
     reported(unread.topic, waiting=0, messages_in=9, is_read=False)
     words = text_of(operator.get("/dlq"))

@@ -24,6 +24,7 @@ from broker.models import (
     BrokerProcess,
     ConsumerDeparture,
     ConsumerSession,
+    Cursor,
     DelayedEntry,
     Heartbeat,
     Namespace,
@@ -251,6 +252,22 @@ def test_delayed_entries_that_are_acked_do_not_count(shop: Shop) -> None:
     assert (found.entries, found.next_due_ms, found.is_whole) == (2, due_ms + 1, True)
 
 
+def test_entries_may_be_delayed_if_those_that_were_counted_are_acked(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("console.queries.diagnosis.snapshots._DELAYED_READ", 1)
+    for number, entry in enumerate((3, 6)):  # 3 is acked
+        DelayedEntry.objects.create(
+            topic_id=shop.topic.pk,
+            deliver_at_ms=shop.now_ms + 60_000 + number,
+            ledger_id=shop.sealed.pk,
+            entry_id=entry,
+        )
+    found = snapshot(shop)
+    assert found.delayed is not None
+    assert (found.delayed.entries, found.delayed.is_whole, found.ready_entries) == (0, False, None)
+
+
 @pytest.mark.parametrize("kind", ["Exclusive", "Failover"])
 def test_no_entry_is_delayed_on_a_subscription_that_gets_delayed_ones_at_once(kind: str, shop: Shop) -> None:
     Subscription.objects.filter(pk=shop.billing.pk).update(type=kind)
@@ -335,6 +352,26 @@ def test_the_oldest_delivery_of_a_consumer_is_known_beyond_the_deliveries_that_a
     clerk, other = snapshot(shop).consumers
     assert (clerk.oldest_delivered_ms, clerk.oldest_position) == (shop.now_ms - 3000, f"{shop.sealed.pk}:5")
     assert (other.oldest_delivered_ms, other.oldest_position) == (shop.now_ms - 9000, "")
+
+
+def test_many_consumers_of_one_subscription_do_not_hide_those_of_another(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("console.queries.diagnosis.snapshots.CONSUMERS_SHOWN", 1)
+    audit = Subscription.objects.create(topic=shop.topic, name="audit", type="Shared")
+    Cursor.objects.create(
+        subscription=audit,
+        mark_delete_ledger=-1,
+        mark_delete_entry=-1,
+        acked_messages=0,
+        acked_entries=0,
+        acked_bytes=0,
+    )
+    for subscription, key in ((shop.billing, 2), (audit, 3)):
+        connect(subscription, key=key, now_ms=shop.now_ms)
+    heads = [subscription_head(ORDERS, name) for name in ("billing", "audit")]
+    found = read_snapshots([head for head in heads if head is not None], now_ms=shop.now_ms)
+    assert [[each.key for each in found[pk].consumers] for pk in (shop.billing.pk, audit.pk)] == [[1], [3]]
 
 
 def test_only_the_subscription_that_pins_the_oldest_segment_has_the_finding(shop: Shop) -> None:

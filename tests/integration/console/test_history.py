@@ -118,14 +118,25 @@ def test_an_hour_is_answered_in_steps_of_ten_seconds(address: str, looker: Clien
 
 
 def test_points_that_are_not_rolled_up_yet_fill_longer_times(looker: Client, past: Shop) -> None:
-    whole = sum(step["message_rate_in"] for step in steps_of(looker.get(f"{API}/history?range=24h")).values())
-    assert whole * 600 == pytest.approx(100)  # from the point of 10 s
+    def messages() -> float:
+        steps = steps_of(looker.get(f"{API}/history?range=24h")).values()
+        return sum(step["message_rate_in"] or 0 for step in steps) * 600
+
+    assert messages() == pytest.approx(100)  # from the point of 10 s
     rolled_until(10)
-    whole = sum(step["message_rate_in"] for step in steps_of(looker.get(f"{API}/history?range=24h")).values())
-    assert whole * 600 == pytest.approx(600)  # from the point of a minute
+    assert messages() == pytest.approx(600)  # from the point of a minute
     for window, length, count in (("6h", 60, 360), ("24h", 600, 144), ("30d", 7200, 360)):
         answer = looker.get(f"{API}/history?range={window}")
         assert (answer.json()["step_s"], len(answer.json()["steps"])) == (length, count)
+
+
+def test_time_whose_points_were_never_rolled_up_is_unknown_and_not_quiet(looker: Client, past: Shop) -> None:
+    add(StatsPoint10s, past.topic.pk, minutes=10 * 60, backlog=400)
+    answer = looker.get(f"{API}/history?range=24h")
+    steps = list(steps_of(answer).values())
+    assert {steps[0][name] for name in ("message_rate_in", "backlog_messages", "stored_bytes")} == {None}
+    assert {step["message_rate_in"] for step in steps[:100]} == {None}
+    assert (steps[-12]["message_rate_in"], steps[-12]["backlog_messages"]) == (0, 20)
 
 
 def test_a_subscription_of_partitions_is_answered_in_minutes_as_their_sum(looker: Client, past: Shop) -> None:
@@ -235,6 +246,8 @@ def test_a_time_is_in_the_address_and_keeps_the_tab(looker: Client, past: Shop) 
 
 
 def test_lists_draw_the_last_hour(looker: Client, past: Shop) -> None:
+    now_ms = int(time.time() * 1000)
+    progress = StatsProgress.objects.create(resolution_s=60, until_ms=now_ms - now_ms % 60_000)
     for address in ("/topics", ORDERS):
         html = looker.get(address).content.decode()
         label = "Backlog: 20 an hour ago, at most 1 234, now 14"
@@ -243,4 +256,8 @@ def test_lists_draw_the_last_hour(looker: Client, past: Shop) -> None:
         assert len(path) == 1
         assert path[0].count("V") >= 2
     make_topic("persistent://public/default/quiet")
-    assert "aria-label" in looker.get("/topics").content.decode()
+    html = looker.get("/topics").content.decode()
+    assert "an hour ago, at most" in html
+    StatsProgress.objects.filter(pk=progress.pk).update(until_ms=now_ms - 900_000)
+    html = looker.get("/topics").content.decode()
+    assert "an hour ago, at most" not in html, "the minutes since then are not rolled up"

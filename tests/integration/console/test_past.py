@@ -114,6 +114,16 @@ def test_steps_older_than_the_points_that_are_kept_are_unknown(past: Shop) -> No
     assert (found.steps[0].message_rate_in, found.step.message_rate_in) == (None, 0)
 
 
+def test_a_moment_whose_points_were_never_rolled_up_is_unknown(past: Shop) -> None:
+    at_ms = int(time.time() * 1000) - 48 * 3_600_000  # in points of ten minutes
+    add(StatsPoint10s, past.topic.pk, minutes=49 * 60)
+    StatsProgress.objects.all().delete()
+    found = past_of(at_ms, past.topic.pk, created_at=moment(0))
+    assert found is not None
+    assert found.step is not None
+    assert (found.step.message_rate_in, found.step.backlog_messages) == (None, None)
+
+
 def test_acts_pause_state_and_alerts_of_that_moment(operator: Client, past: Shop) -> None:
     SubscriptionSummary.objects.update(state_since_ms=minutes_ago(40))
     pause = an_act(past, kind="pause", finished_at=moment(minutes_ago(33)))

@@ -125,6 +125,14 @@ def test_in_flight_parts_have_the_colour_of_their_consumer(operator: Client, sho
     assert "<clerk" not in html
 
 
+def test_the_map_says_that_it_leaves_out_entries_in_flight(
+    operator: Client, monkeypatch: pytest.MonkeyPatch, shop: Shop
+) -> None:
+    assert "in flight 1 ready" in part(operator, "cursor")
+    monkeypatch.setattr("console.views.subscription.PENDING_MAPPED", 1)
+    assert "in flight 1 counted up to a limit; there are more ready" in part(operator, "cursor")
+
+
 def test_errors_are_shown_with_their_counts(operator: Client, shop: Shop) -> None:
     assert "4 × messages that consumers discarded: CHECKSUM_MISMATCH" in part(operator, "numbers")
     SubscriptionSummary.objects.update(problems={})

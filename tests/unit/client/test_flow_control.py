@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from vela.core.flow.flow_control import FlowControl
 from vela.core.flow.memory_limit import MemoryLimit
 from vela.core.flow.receive_window import ReceiveWindow
@@ -50,6 +52,20 @@ def test_at_the_memory_limit_permits_wait_until_messages_are_taken() -> None:
     assert memory.used_bytes == 20
     flow.close()
     assert memory.used_bytes == 0
+
+
+@pytest.mark.row("S2.8")
+def test_permits_that_wait_for_memory_also_wait_until_a_paused_consumer_is_resumed() -> None:
+    sent: list[int] = []
+    flow = FlowControl(ReceiveWindow(2), MemoryLimit(10), sent.append)
+    flow.attached()
+    deliver(flow, messages(1, size=20), 2)
+    flow.give_back(1)
+    flow.pause()
+    flow.taken(*messages(1, size=20))
+    assert sent == [2]
+    flow.resume()
+    assert sent == [2, 2]
 
 
 def test_without_a_queue_a_permit_is_granted_only_for_a_message_that_is_wanted() -> None:

@@ -9,7 +9,9 @@ import pytest
 
 from tests.support.waiting import until
 from tests.unit.client.entries import single
+from vela.aio.deliveries import schema_gate
 from vela.aio.deliveries.schema_gate import SchemaGate
+from vela.errors import AuthenticationError, ErrorGettingAuthenticationData, VelaError
 from vela.schema.avro_schema import AvroSchema
 from vela.schema.base import SchemaType
 from vela.wire.binary import replies
@@ -29,8 +31,11 @@ class Client:
 
     def __init__(self, definition: dict[str, object]) -> None:
         self.definition = definition
+        self.failures: list[VelaError] = []
 
     async def get_schema(self, _topic: str, version: bytes) -> replies.SchemaFound:
+        if self.failures:
+            raise self.failures.pop()
         schema = Schema(
             name="R", type=SchemaType.AVRO, data=json.dumps(self.definition).encode(), properties={}
         )
@@ -52,6 +57,28 @@ async def test_deliveries_come_in_order_even_if_the_definition_cannot_be_used(de
     assert delivered == []
     await until(lambda: delivered, "the deliveries")
     assert delivered == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "failure", [AuthenticationError("expired"), ErrorGettingAuthenticationData("no answer")]
+)
+async def test_a_version_is_asked_for_again_with_another_token(
+    failure: VelaError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema_gate, "_PAUSE_AFTER_ERROR_S", 0)
+    client: Any = Client(record(3))
+    client.failures = [failure]
+    schema: AvroSchema[Any] = AvroSchema(None, record(4))
+    delivered: list[int] = []
+
+    def deliver(connection: Any, reply: Any) -> None:
+        if not gate.keeps_back(connection, reply):
+            delivered.append(reply.entry_id)
+
+    gate = SchemaGate(client, TOPIC, schema, deliver)
+    deliver(CONNECTION, _delivery(0))
+    await until(lambda: delivered, "the delivery")
+    assert json.loads(schema.written_with(TOPIC, VERSION).definition) == record(3)
 
 
 async def test_a_new_connection_asks_for_the_same_version_again() -> None:

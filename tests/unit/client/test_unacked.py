@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -80,6 +82,20 @@ def test_the_wheel_has_one_slot_more_than_the_timeout_has_ticks(
     tracker = unacked_tracker(timeout_ms, tick_ms=tick_ms)
     assert tracker is not None
     assert tracker.slots == slots
+
+
+@pytest.mark.row("S4.21")
+def test_a_long_timeout_takes_memory_only_for_the_entries_that_are_tracked() -> None:
+    tracemalloc.start()
+    try:
+        tracker = UnackedTracker(timeout_ms=86_400_000, tick_ms=1000)
+        for second in range(1000):  # each entry is acked at once
+            add(tracker, second, 1000 * second)
+            tracker.remove((1, second))
+            tracker.pop_expired(1000 * second + 1000)
+        assert tracemalloc.get_traced_memory()[0] < 10_000
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.row("S4.21")

@@ -206,6 +206,12 @@ def test_a_long_log_is_emptied_on_a_full_disk(tmp_path: Path, monkeypatch: pytes
     assert not (tmp_path / "x.log.1").exists()
 
 
+def test_a_log_that_cannot_be_emptied_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("config.run.children.child.LOG_LIMIT_BYTES", -1)
+    trim_log(tmp_path / "missing.log")
+    trim_log(tmp_path)  # a folder, which nobody can open for writing
+
+
 def test_the_log_of_postgresql_is_cut_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("config.run.children.child.LOG_LIMIT_BYTES", 10)
     server = PostgresServer(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from broker.storage.history import roll_up
 from console.history.series import Level, Reading, Step, steps, thinned
 from console.history.sparkline import HEIGHT, WIDTH, BacklogPoint, sparkline
-from console.history.windows import RESOLUTIONS_S, WINDOWS, frame_of, spans, window_of
+from console.history.windows import RESOLUTIONS_S, WINDOWS, frame_of, spans, unread, window_of
 
 NOW_MS = 1_700_000_003_500
 HOUR = frame_of(WINDOWS["1h"], NOW_MS)
@@ -106,6 +106,31 @@ def test_long_points_come_first_and_short_ones_fill_the_rest() -> None:
         60: (end_600, end_60),
         10: (end_60, frame.to_ms),
     }
+
+
+def test_time_that_is_not_read_is_known_to_the_chart() -> None:
+    frame = frame_of(WINDOWS["24h"], NOW_MS)
+    end_600 = frame.from_ms + 3_600_000
+    ((from_ms, to_ms),) = unread(frame, {60: end_600, 600: end_600})
+    assert from_ms == end_600
+    assert to_ms == spans(frame, {60: end_600, 600: end_600})[10][0]
+    assert 0 <= frame.to_ms - 15_000_000 - to_ms < 10_000
+    assert unread(frame, {60: frame.to_ms // 60_000 * 60_000, 600: end_600}) == ()
+    assert unread(HOUR, {}) == ()
+
+
+def test_steps_that_are_not_read_are_unknown_and_those_after_them_do_not_go_on_from_before() -> None:
+    begin_ms, end_ms = HOUR.from_ms + 5 * HOUR.step_ms, HOUR.from_ms + 8 * HOUR.step_ms - 1
+    before, after = reading(3, 20, before=5, after=9), reading(20, 10, before=70, after=60)
+    found = drawn(before, after, now=Level(backlog_messages=60, stored_bytes=50), unread=[(begin_ms, end_ms)])
+    assert backlogs(found, 0, 3, 4, 5, 7, 8, 19, 20) == [5, 9, 9, None, None, 70, 70, 60]
+    assert [step.message_rate_in for step in found[3:9]] == [2.0, 0, None, None, None, 0]
+    assert [found[place].stored_bytes for place in (4, 8, 20)] == [100, None, 100]
+    quiet = drawn(before, now=Level(backlog_messages=60, stored_bytes=50), unread=[(begin_ms, end_ms)])
+    assert backlogs(quiet, 4, 7, 8, 359) == [9, None, 60, 60]
+    assert quiet[8].stored_bytes == 50
+    idle = drawn(now=Level(backlog_messages=60, stored_bytes=50), unread=[(begin_ms, end_ms)])
+    assert backlogs(idle, 0, 4, 7, 8) == [None, None, None, 60]
 
 
 def test_a_gap_means_that_nothing_changed() -> None:

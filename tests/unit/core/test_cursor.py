@@ -326,6 +326,40 @@ def test_a_chunk_dropped_and_made_again_is_written_whole() -> None:
     assert flush.dropped == ()
 
 
+@pytest.mark.parametrize("next_ledger", [False, True])
+@pytest.mark.parametrize("cumulative", [False, True])
+def test_a_chunk_without_acks_is_dropped_when_mark_delete_leaves_it(
+    next_ledger: bool, cumulative: bool
+) -> None:
+    """Its row is still stored, with no ack sets: each batch that is acked in parts would otherwise leave a row."""
+    log = Log(indexed=False)
+    entries = CHUNK_ENTRIES if next_ledger else CHUNK_ENTRIES + 1
+    log.ledgers.append(1, entries, 2 * entries, 2 * entries, append_ms=1)
+    log.index.record(1, 0, range(2, 2 * entries + 1, 2), range(2, 2 * entries + 1, 2))
+    following = Position(1, CHUNK_ENTRIES)
+    if next_ledger:
+        log.roll()
+        log.ledgers.append(2, 1, 2, 2, append_ms=1)
+        log.index.record(2, 0, [2 * entries + 2], [2 * entries + 2])
+        following = Position(2, 0)
+    cursor = cursor_on(log)
+    cursor.ack(Position(1, 0), 0b10)
+    cursor.take_dirty()
+    cursor.ack(Position(1, 0), 0b01)
+    cursor.ack_through(Position(1, CHUNK_ENTRIES - 1))
+    flush = cursor.take_dirty()
+    assert flush is not None
+    assert (dict(flush.ack_sets), flush.dropped) == ({(1, 0): {}}, ())
+    assert cursor.take_dirty() is None
+    if cumulative:
+        cursor.ack_through(following)
+    else:
+        cursor.ack(following)
+    flush = cursor.take_dirty()
+    assert flush is not None
+    assert (flush.mark_delete, flush.dropped) == (following, ((1, 0),))
+
+
 def test_runs_join_across_chunks() -> None:
     log = Log(indexed=False)
     entries = 3 * CHUNK_ENTRIES

@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from broker.core.cursor import ack_chunks
 from broker.core.cursor import counting as cursor_count
+from broker.core.cursor import cursor as cursor_module
 from broker.core.cursor.cursor import Cursor
 from broker.core.cursor.state import AckChunk, CursorFlush, CursorState
 from broker.core.ledgers import message_index
@@ -314,7 +315,7 @@ class SmallChunkMachine(CursorMachine):
     def __init__(self) -> None:
         super().__init__()
         self.patch = pytest.MonkeyPatch()
-        for module in (ack_chunks, cursor_count, message_index):
+        for module in (ack_chunks, cursor_count, cursor_module, message_index):
             for name, value in (("CHUNK_SHIFT", 3), ("CHUNK_ENTRIES", 8), ("CHUNK_MASK", 7)):
                 if hasattr(module, name):
                     self.patch.setattr(module, name, value)

@@ -346,3 +346,24 @@ async def test_a_consumer_needs_permission_for_its_letters(broker: FakeBroker) -
     status, reason = await Peer(application, f"{CONSUMER}2?maxRedeliverCount=3", headers=header).refused()
     assert status == 403
     assert "orders-s2-DLQ" in reason
+
+
+async def test_a_consumer_needs_permission_for_the_subscription_of_its_dead_letters(
+    broker: FakeBroker,
+) -> None:
+    def grant(dead_letters: frozenset[Permission]) -> None:
+        topics = {TOPIC: {"app": EVERYTHING}, f"{TOPIC}-s-DLQ": {"app": dead_letters}}
+        broker.access.take(StoredAccess(grants=Grants(topics=topics), revoked_tokens=frozenset()))
+
+    header = [(b"authorization", b"Bearer " + token("app").encode())]
+    application = websocket_application(broker)
+    target = f"{CONSUMER}?maxRedeliverCount=3&deadLetterInitialSubscription="
+    grant(frozenset({Permission.PRODUCE}))
+    status, reason = await Peer(application, f"{target}look", headers=header).refused()
+    assert status == 403
+    assert "orders-s-DLQ, subscription look" in reason
+    grant(EVERYTHING)
+    status, reason = await Peer(application, f"{target}pulsar.dedup", headers=header).refused()
+    assert status == 400
+    assert "pulsar.dedup" in reason
+    await Peer(application, f"{target}look", headers=header).opened()

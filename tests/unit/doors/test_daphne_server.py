@@ -355,6 +355,45 @@ async def test_pings_of_a_peer_that_does_not_read_get_one_pong_when_it_reads(
         assert pongs == [b"2"]
 
 
+async def test_a_peer_is_pinged_again_only_after_its_pong_and_dropped_only_if_the_broker_reads(
+    running: Running, daphne: DaphneThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with websockets.connect(url(running, PRODUCER), ping_interval=None) as producer:
+        socket = only_socket(running)
+        pings: list[bytes] = []
+        monkeypatch.setattr(socket, "sendPing", pings.append)
+
+        def pass_time() -> None:
+            socket.last_ping = 0
+            socket.check_timeouts()
+
+        def time_out() -> None:
+            socket.autoPingTimeoutCall.cancel()
+            socket.onAutoPingTimeout()
+
+        async def slow() -> None:
+            pass_time()
+            pass_time()
+            assert len(pings) == 1
+            socket.pause_reading()
+            time_out()
+            pass_time()
+            assert len(pings) == 1
+            socket.resume_reading()
+            pass_time()
+            assert len(pings) == 2
+
+        async def silent() -> None:
+            time_out()
+
+        await asyncio.to_thread(daphne.call, slow)
+        await producer.send(message(b"still here"))
+        assert json.loads(await producer.recv())["result"] == "ok"
+        await asyncio.to_thread(daphne.call, silent)
+        with pytest.raises(websockets.ConnectionClosedError):
+            await producer.recv()
+
+
 async def test_empty_fragments_take_no_memory(running: Running, daphne: DaphneThread) -> None:
     text = message(b"hello")
 

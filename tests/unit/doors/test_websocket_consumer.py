@@ -105,6 +105,20 @@ async def test_batches_are_split_and_their_members_acked_one_by_one(broker: Fake
     assert topic.subscriptions["s"].acked == {0}
 
 
+@pytest.mark.row("S4.6", "S4.7")
+async def test_whole_batch_acks_complete_a_batch_that_was_partly_acked_before(broker: FakeBroker) -> None:
+    topic = store_batch(broker, [b"a", b"b", b"c"])
+    peer = await connect(broker).opened()
+    await peer.tell(ack(peer.heard()[1]))
+    await peer.leave()
+    again = await connect(broker, "?batchIndexAck=false").opened()
+    first, last = again.heard()
+    await again.tell(ack(first))
+    assert topic.subscriptions["s"].acked == set()
+    await again.tell(ack(last))
+    assert topic.subscriptions["s"].acked == {0}
+
+
 async def test_a_batch_larger_than_the_window_is_a_debt(broker: FakeBroker) -> None:
     store_batch(broker, [b"%d" % i for i in range(5)])
     store(broker, b"next")
@@ -124,6 +138,21 @@ async def test_a_cumulative_ack_acks_everything_before_it(broker: FakeBroker) ->
     pushes = peer.heard()
     await peer.tell({"type": "acknowledge", "ackType": "cumulative", "messageId": pushes[1]["messageId"]})
     assert topic.subscriptions["s"].acked == {0, 1}
+
+
+@pytest.mark.row("S4.5", "S0.40")
+async def test_a_cumulative_ack_makes_room_for_every_message_up_to_its_own(broker: FakeBroker) -> None:
+    store(broker, *(b"%d" % number for number in range(9)))
+    peer = await connect(broker, "?receiverQueueSize=3").opened()
+    first, _, third = peer.heard()
+    await peer.tell(ack(first))
+    (fourth,) = peer.heard()
+    await peer.tell({"type": "acknowledge", "ackType": "cumulative", "messageId": third["messageId"]})
+    assert len(peer.heard()) == 2
+    await peer.tell({"type": "acknowledge", "ackType": "cumulative", "messageId": fourth["messageId"]})
+    assert len(peer.heard()) == 1
+    await peer.tell({"type": "acknowledge", "ackType": "cumulative", "messageId": first["messageId"]})
+    assert len(peer.heard()) == 1  # each answer makes room, even a needless one
 
 
 async def test_the_broker_delays_the_redelivery_after_a_negative_ack(broker: FakeBroker) -> None:

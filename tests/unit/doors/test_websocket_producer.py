@@ -188,6 +188,17 @@ async def test_an_open_batch_is_limited_although_its_payloads_are_empty(
     assert entry.messages < count
 
 
+async def test_a_batch_keeps_to_the_topics_own_message_limit(broker: FakeBroker) -> None:
+    query = "?producerName=web&batchingEnabled=true&batchingMaxMessages=10&batchingMaxPublishDelay=60000"
+    peer = await connect(broker, query).opened()
+    broker.topic("orders").producers["web"].max_message_bytes = 1000
+    await peer.tell([message("x" * 300)] * 10)
+    await peer.leave()
+    entries = broker.topic("orders").entries
+    assert sum(entry.messages for entry in entries) == 10
+    assert max(len(entry.data) - parse_header(entry.data).payload_offset for entry in entries) <= 1000
+
+
 @pytest.mark.parametrize("query", ["", "?batchingEnabled=true&batchingMaxMessages=1"])
 async def test_an_entry_that_no_frame_has_room_for_is_refused(broker: FakeBroker, query: str) -> None:
     peer = await connect(broker, query).opened()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from broker.core.entry import StoredEntry
 from broker.core.position import Position
-from broker.subscription.machine.effects import ReadAhead, ReadCompacted
+from broker.subscription.machine.effects import ReadAhead, ReadCompacted, TellEnd
 from tests.unit.subscription.machines import EXCLUSIVE, Machine
 
 
@@ -73,6 +73,27 @@ def test_acked_entries_that_are_still_stored_do_not_come_again() -> None:
     read(machine, Position(0, 0), positions, after(positions[2]))
     machine.pump()
     assert machine.sent == {1: [positions[0], positions[2]]}
+
+
+def test_a_reader_learns_of_the_end_after_it_was_sent_the_trimmed_entries_that_were_kept() -> None:
+    machine = Machine(EXCLUSIVE, is_durable=False)
+    positions = machine.publish(1, 1, 1)
+    machine.compacted.horizon = positions[2]
+    member, _ = machine.attach(1, permits=10, read_compacted=True)
+    machine.log.roll()
+    machine.state.cursor.move_mark_delete(positions[2])  # as a trim moves a reader that is behind
+    machine.state.begin_at(Position(0, 0))
+    machine.machine.moved()
+    machine.log.ledgers.drop_first()
+    machine.cached.clear()
+    assert machine.machine.topic_ended() == ()
+    assert machine.pump() == [ReadCompacted(Position(0, 0))]
+    read(machine, Position(0, 0), [positions[0]], positions[1])
+    assert machine.pump() == [ReadCompacted(positions[1])]
+    assert TellEnd([1]) not in machine.ack(member, positions[0])
+    read(machine, positions[1], [positions[1]], after(positions[2]))
+    assert machine.pump() == [TellEnd([1])]
+    assert machine.sent == {1: positions[:2]}
 
 
 def test_if_the_compaction_kept_nothing_the_machine_reads_the_log() -> None:

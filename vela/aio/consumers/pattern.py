@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from vela.aio.consumers.multi_topics import MultiTopicsConsumer
@@ -33,7 +34,8 @@ _MODES = {
 class PatternConsumer(MultiTopicsConsumer):
     """A consumer that lists the namespace's topics every `pattern_auto_discovery_period` seconds.
 
-    It consumes a new topic from its first message, and leaves a deleted one, as Pulsar's clients do.
+    It consumes a new topic from its first message, and leaves a deleted one, as Pulsar's clients do. It leaves out the
+    topics of its own dead letters: otherwise their messages would fail again and become letters of one more topic.
     """
 
     def __init__(self, client: ClientPorts, pattern: TopicPattern, options: ConsumerOptions) -> None:
@@ -46,7 +48,7 @@ class PatternConsumer(MultiTopicsConsumer):
         self._discovery: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        self._topics.partitions = dict.fromkeys(self._pattern.matching(await self._listed() or ()), 0)
+        self._topics.partitions = dict.fromkeys(self._matching(await self._listed() or ()), 0)
         await super().open()
         self._discovery = self._loop.create_task(self._discover())
 
@@ -60,7 +62,7 @@ class PatternConsumer(MultiTopicsConsumer):
             return
         while self._deleted:
             await self.remove(self._deleted.pop())  # if it is listed, it was created again
-        changes = self._pattern.changes(self._topics.partitions, topics)
+        changes = self._pattern.changes(self._topics.partitions, self._matching(topics))
         for topic in changes.removed:
             await self.remove(topic)
         for topic in changes.added:
@@ -80,6 +82,10 @@ class PatternConsumer(MultiTopicsConsumer):
             self._known_hash = None  # so that the next look lists the topics again
         else:
             super().failed(consumer, error)
+
+    def _matching(self, topics: Iterable[str]) -> frozenset[str]:
+        found, letters = self._pattern.matching(topics), self._options.letters
+        return found if letters is None else letters.without_dead_letters(found)
 
     async def _listed(self) -> list[str] | None:
         """Return the namespace's topics, or None if they have not changed since the last look.

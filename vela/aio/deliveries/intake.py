@@ -128,13 +128,16 @@ class Intake:
         except Undecryptable as error:
             self._undecryptable(connection, reply, error)
             return
+        owner = self._owner
+        start = owner.read_position.start
+        if start is not None and self._options.is_durable and start.follows(ledger_id, entry_id):
+            # The broker sends nothing before the target of a seek, so someone has moved the cursor back since then.
+            owner.read_position.start = start = None
         if opened.piece is not None:
             self._add_chunk(connection, reply, opened, opened.piece)
             return
         bodies = opened.messages
         batch_size = opened.batch_size
-        owner = self._owner
-        start = owner.read_position.start
         if start is not None and start.ledger_id == ledger_id and start.entry_id == entry_id:
             bodies = self._from_start(start, reply, bodies)
         if batch_size and len(bodies) != batch_size:

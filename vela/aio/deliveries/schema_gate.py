@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from vela.errors import VelaError
+from vela.errors import AuthenticationError, ErrorGettingAuthenticationData, HandshakeError, VelaError
 from vela.schema.base import Schema, SchemaInfo
 from vela.wire.entry.header import parse_metadata
 from vela.wire.errors import MetadataCorrupt
@@ -27,6 +27,8 @@ __all__ = ["SchemaGate"]
 logger = logging.getLogger(__name__)
 
 _PAUSE_AFTER_ERROR_S: Final = 1.0
+_NOT_ASKED: Final = (AuthenticationError, ErrorGettingAuthenticationData, HandshakeError)
+"""Errors before the broker could be asked. The next attempt may have a renewed token, or reach the broker."""
 
 
 class SchemaGate:
@@ -81,7 +83,7 @@ class SchemaGate:
                 logger.warning("%s: cannot use its schema: %s", self._topic, error)
                 return None
             except VelaError as error:
-                if not error.retriable:
+                if not (error.retriable or isinstance(error, _NOT_ASKED)):
                     logger.warning("%s: cannot fetch its schema: %s", self._topic, error)
                     return None
                 logger.warning(

@@ -14,6 +14,7 @@ from vela.core.producing.options import ProducerOptions
 from vela.core.producing.outgoing import Outgoing
 from vela.core.topic_name import base_name, full_name, namespace_of
 from vela.errors import (
+    AuthorizationError,
     IncompatibleSchema,
     InvalidTopicName,
     ProducerFenced,
@@ -155,6 +156,17 @@ class LetterBox:
         """Return the subscription's name."""
         return self._subscription
 
+    def without_dead_letters(self, topics: frozenset[str]) -> frozenset[str]:
+        """Return topics (full names, without partitions), except those that take the dead letters of others of them."""
+        return frozenset(topic for topic in topics if not self._takes_dead_letters(topic, topics))
+
+    def _takes_dead_letters(self, topic: str, topics: frozenset[str]) -> bool:
+        if self.policy.topic is not None:
+            return topic == base_name(self.policy.topic)
+        legacy = legacy_dead_letter_name(self._subscription)
+        named_after = topic.removesuffix(f"-{legacy}")
+        return (named_after != topic and named_after in topics) or topic.endswith(f"/{legacy}")
+
     async def resolve_retry(self, topic: str, given: str | None) -> None:
         """Choose the retry-letter topic."""
         self._named_after = base_name(topic)
@@ -191,12 +203,12 @@ class LetterBox:
         return _Target(topic=topic, suffix="DLQ", initial_subscription=self.policy.initial_subscription)
 
     async def _choose(self, named_after: str, name: str, legacy: str) -> str:
-        """Return the name that old clients use, if such a topic exists, else `name`."""
+        """Return the name that old clients use, if such a topic exists and this client may use it, else `name`."""
         domain = named_after.partition("://")[0]
         known = f"{domain}://{namespace_of(named_after)}/{legacy}"
         try:
             await self._client.partitions(known, create=False)
-        except TopicNotFound:
+        except (TopicNotFound, AuthorizationError):
             return name
         return known
 
@@ -252,6 +264,9 @@ class LetterBox:
         options = ProducerOptions(
             producer_name=f"{base_name(topic)}-{self._subscription}-{consumer_name}-{chance}-{target.suffix}",
             schema=_Copied(info),
+            # Batches can become thousands of letters at once. If the producer refused one, the client would write all
+            # letters of its batch again.
+            block_if_queue_full=True,
             chunking_enabled=True,
             initial_subscription_name=target.initial_subscription,
         )

@@ -36,6 +36,7 @@ from vela.wire.pull.reading import ReadAnswer, decode_answer, pull_query, topic_
 __all__ = ["PullHttp", "base_url"]
 
 _SCHEMES: Final = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
+_THIS_COMPUTER: Final = ("127.0.0.1", "localhost", "::1")
 _PLAIN_TIMEOUT_S: Final = 10.0  # limit for requests that the broker answers at once
 _ERRORS: Final[Mapping[int, type[VelaError]]] = {
     400: InvalidConfiguration,
@@ -80,6 +81,8 @@ class PullHttp:
             timeout=None,  # noqa: S113 - `_ask` limits each request as a whole
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
             verify=tls.context() if url.startswith("https:") else True,
+            # A proxy named in the environment cannot reach a server that listens only on this computer.
+            trust_env=urlsplit(url).hostname not in _THIS_COMPUTER,
         )
 
     async def queues(self) -> int:

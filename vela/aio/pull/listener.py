@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from vela.aio.pull.thread_calls import for_a_thread
 from vela.errors import VelaError
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ class PullListener(Generic[C]):
             await self._function(self._consumer, message)
             return
         loop = asyncio.get_running_loop()
-        outcome = await loop.run_in_executor(self._threads, self._function, self._consumer, message)
+        call = for_a_thread(self._function)
+        outcome = await loop.run_in_executor(self._threads, call, self._consumer, message)
         # A lambda may return a coroutine, and the `__call__` of an object may be a coroutine function.
         if inspect.isawaitable(outcome):
             await outcome

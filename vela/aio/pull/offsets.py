@@ -8,12 +8,15 @@ import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from vela.aio.pull.http import PullHttp
-from vela.errors import InvalidConfiguration
+from vela.errors import ConsumerBusy, InvalidConfiguration, TopicNotFound, VelaError
 
 __all__ = ["BrokerOffsets", "FileOffsets", "MemoryOffsets", "OffsetStore"]
+
+_OF_ONE_QUEUE: Final = (ConsumerBusy, InvalidConfiguration, TopicNotFound)
+"""Refusals that concern one queue, for example because a consumer is attached to the group's subscription there."""
 
 
 class OffsetStore(Protocol):
@@ -106,6 +109,15 @@ class BrokerOffsets:
         return await self._http.committed(queue, self._subscription)
 
     async def save(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """Store offsets by queue. The broker never moves a group's offset back."""
+        """Store offsets by queue. The broker never moves a group's offset back.
+
+        If the broker refuses the offset of a queue, this still stores those of the others, and then raises the refusal.
+        """
+        refusal: VelaError | None = None
         for queue, offset in offsets.items():
-            await self._http.commit(queue, self._subscription, offset)
+            try:
+                await self._http.commit(queue, self._subscription, offset)
+            except _OF_ONE_QUEUE as error:
+                refusal = refusal or error
+        if refusal is not None:
+            raise refusal

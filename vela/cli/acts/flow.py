@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 
 from vela.cli.acts.partitions import done_partitions, planned_partitions
-from vela.cli.acts.progress import named_if_interrupted
+from vela.cli.acts.progress import named_if_unanswered
 from vela.cli.acts.words import effect_words, headline, plan_facts, receipt_words
 from vela.cli.console import Answer, ConsoleApi, console_api
 from vela.cli.errors import CliError, Exit, as_json_is_asked, say
@@ -172,7 +172,7 @@ def settle(
     body: dict[str, Any] = {"reason": consent.reason} if consent.reason else {}
     if consent.allowed_drift is not None:
         body["allowed_drift_messages"] = consent.allowed_drift
-    with named_if_interrupted(planned["id"]):
+    with named_if_unanswered(planned["id"]):
         applied = api.settled(api.post(f"acts/{planned['id']}/apply", body), wait_s=consent.wait_s)
     if as_json:
         emit(applied)

@@ -32,8 +32,8 @@ def reset(act: Act, place: dict[str, Any]) -> None:
 def shift(act: Act, back: int | None, forward: int | None) -> None:
     """Move a cursor by a number of messages, forward or back.
 
-    It counts messages of the log from the mark-delete position, acknowledged or not. If there are fewer, the cursor
-    goes to the end, or to the first message kept, and the plan says so. Consumers are closed, and reconnect.
+    It counts messages of the log from the mark-delete position, acknowledged or not. If the log has fewer, the
+    cursor goes to the end, or to the first message kept, and the plan says so. Consumers are closed, and reconnect.
     """
     if (back is None) is (forward is None):
         raise click.UsageError("Say how far, with --back or --forward.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final
 
 from vela.core.acks.batch_acks import Position
@@ -48,25 +47,24 @@ class UnackedTracker:
     """Entries taken by the application. An entry that is not removed expires after the timeout.
 
     The entries are in a wheel of ceil(timeout / tick) + 1 slots: an entry is added to the last slot, and a tick removes
-    the first slot. So an entry expires at most two ticks late. There is no timer: the caller of `start` calls
-    `pop_expired` at `next_tick_ms`, as long as that is not None.
+    the first slot. So an entry expires at most two ticks late. Only slots with entries take memory, because a timeout
+    of a day has 86,401 slots. There is no timer: the caller of `start` calls `pop_expired` at `next_tick_ms`, as long
+    as that is not None.
     """
 
-    __slots__ = ("_slot_of", "_slots", "_tick_ms", "next_tick_ms")
+    __slots__ = ("_slots", "_tick_ms", "_tick_of", "_ticks", "next_tick_ms", "slots")
 
     def __init__(self, *, timeout_ms: int, tick_ms: int) -> None:
+        self.slots = -(-timeout_ms // tick_ms) + 1
+        """The number of slots of the wheel."""
         self._tick_ms = tick_ms
-        self._slots: deque[set[Position]] = deque(set() for _ in range(-(-timeout_ms // tick_ms) + 1))
-        self._slot_of: dict[Position, set[Position]] = {}
+        self._ticks = 0  # so far
+        self._slots: dict[int, set[Position]] = {}  # by the tick at which the entries expire; none is empty
+        self._tick_of: dict[Position, int] = {}
         self.next_tick_ms: int | None = None  # None while nothing is tracked
 
     def __len__(self) -> int:
-        return len(self._slot_of)
-
-    @property
-    def slots(self) -> int:
-        """The number of slots of the wheel."""
-        return len(self._slots)
+        return len(self._tick_of)
 
     def start(self, now_ms: int) -> None:
         """Begin to tick: the first entry after a pause is about to be added."""
@@ -74,27 +72,28 @@ class UnackedTracker:
 
     def add(self, position: Position, redelivery_count: int = 0) -> None:
         """Track an entry from which the application took a message. An entry that is already tracked keeps its time."""
-        if position not in self._slot_of:
-            slot = self._slots[-1]
-            slot.add(position)
-            self._slot_of[position] = slot
+        if position not in self._tick_of:
+            tick = self._tick_of[position] = self._ticks + self.slots
+            self._slots.setdefault(tick, set()).add(position)
 
     def remove(self, position: Position) -> None:
         """Stop tracking an entry: it was acked or negatively acked, or is delivered again. Safe to repeat."""
-        slot = self._slot_of.pop(position, None)
-        if slot is not None:
-            slot.discard(position)
+        tick = self._tick_of.pop(position, None)
+        if tick is not None:
+            slot = self._slots[tick]
+            slot.remove(position)
+            if not slot:
+                del self._slots[tick]
 
     def remove_through(self, position: Position) -> None:
         """Stop tracking every entry up to this one, for a cumulative ack."""
-        for known in [known for known in self._slot_of if known <= position]:
+        for known in [known for known in self._tick_of if known <= position]:
             self.remove(known)
 
     def clear(self) -> None:
         """Forget every entry. Ticking ends with the next tick."""
-        for slot in self._slots:
-            slot.clear()
-        self._slot_of.clear()
+        self._slots.clear()
+        self._tick_of.clear()
 
     def pop_expired(self, now_ms: int) -> list[Position]:
         """Carry out a tick if it is due: remove and return the entries that expire with it, ascending.
@@ -109,12 +108,12 @@ class UnackedTracker:
         return expired
 
     def _turn(self, now_ms: int) -> list[Position]:
-        """Remove the first slot and return its entries, ascending. An empty slot takes the last place."""
-        expired = self._slots.popleft()
-        self._slots.append(set())
+        """Remove the first slot and return its entries, ascending."""
+        self._ticks += 1
+        expired = sorted(self._slots.pop(self._ticks, ()))
         for position in expired:
-            del self._slot_of[position]
-        return sorted(expired)
+            del self._tick_of[position]
+        return expired
 
 
 class BackoffUnackedTracker(UnackedTracker):
@@ -129,7 +128,7 @@ class BackoffUnackedTracker(UnackedTracker):
         self._waiting: TimingWheel[Position] = TimingWheel(tick_ms=1)
 
     def __len__(self) -> int:
-        return len(self._slot_of) + len(self._waiting)
+        return len(self._tick_of) + len(self._waiting)
 
     def add(self, position: Position, redelivery_count: int = 0) -> None:
         if position not in self._waiting:

@@ -35,6 +35,10 @@ class StartPosition:
             inclusive=inclusive,
         )
 
+    def follows(self, ledger_id: int, entry_id: int) -> bool:
+        """Return whether the start is in a later entry than this one."""
+        return (ledger_id, entry_id) < (self.ledger_id, self.entry_id)
+
     def skips(self, ledger_id: int, entry_id: int, batch_index: int) -> bool:
         """Return whether to skip a message of the entry at the start. The broker itself skips earlier entries.
 

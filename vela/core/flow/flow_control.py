@@ -138,10 +138,16 @@ class FlowControl:
     def pause(self) -> None:
         """Grant nothing until `resume`. Safe to repeat."""
         self.permits.pause()
+        if self._memory is not None:
+            self._memory.pause()
 
     def resume(self) -> None:
         """Grant again. Safe to repeat."""
-        self.grant(self.permits.resume())
+        permits = self.permits.resume()
+        if self._memory is None:
+            self.grant(permits)
+        else:
+            self._memory.resume(permits)
 
     def grant(self, permits: int) -> None:
         """Grant permits: now, or as soon as the memory limit allows it."""

@@ -61,7 +61,7 @@ class MemoryShare:
     does not receive would stop all others.
     """
 
-    __slots__ = ("_is_waiting", "_limit", "_permits", "_send", "_withheld", "held_bytes")
+    __slots__ = ("_is_paused", "_is_waiting", "_limit", "_permits", "_send", "_withheld", "held_bytes")
 
     def __init__(self, limit: MemoryLimit, send: Callable[[int], None]) -> None:
         """`send` is a function that grants permits to the broker."""
@@ -69,6 +69,7 @@ class MemoryShare:
         self._send = send
         self._permits = 0  # permits at the broker; below 0 after a batch, which costs one for each message
         self._withheld = 0
+        self._is_paused = False
         self._is_waiting = False
         self.held_bytes = 0
 
@@ -87,6 +88,15 @@ class MemoryShare:
         if not self._is_waiting:
             self._is_waiting = True
             self._limit.when_below(self._below)
+
+    def pause(self) -> None:
+        """Withhold permits until `resume`, whatever the limit allows. Safe to repeat."""
+        self._is_paused = True
+
+    def resume(self, permits: int) -> None:
+        """Grant the withheld permits and these, now or as soon as there is room. Safe to repeat."""
+        self._is_paused = False
+        self.grant(permits)
 
     def add(self, size_bytes: int, permits: int) -> None:
         """Count bytes that arrived, and the permits that they cost. 0 bytes: these permits brought nothing to show."""
@@ -115,7 +125,7 @@ class MemoryShare:
     def _ask_for_one(self) -> None:
         """If permits are withheld at the limit and no message is held here, let the broker send one entry."""
         missing = 1 - self._permits
-        if self._withheld and not self.held_bytes and missing > 0:
+        if self._withheld and not self._is_paused and not self.held_bytes and missing > 0:
             permits = min(missing, self._withheld)
             self._withheld -= permits
             self._give(permits)
@@ -125,7 +135,7 @@ class MemoryShare:
         self._release()
 
     def _release(self) -> None:
-        if self._withheld > 0:
+        if self._withheld > 0 and not self._is_paused:
             permits, self._withheld = self._withheld, 0
             self._give(permits)
 

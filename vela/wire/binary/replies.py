@@ -53,12 +53,12 @@ class Message(NamedTuple):
     batch_index: int  # brokers send -1, and the client splits the batch
     redelivery_count: int  # of the entry, by the broker's count; 0 at the first delivery
     ack_set: int | None  # bit i set = index i is to be processed; None = all
-    consumer_epoch: int | None  # of the SUBSCRIBE or REDELIVER that this answers, None = no epoch
+    consumer_epoch: int | None  # of the consumer's latest SUBSCRIBE or REDELIVER; None = the broker sent none
     entry_block: bytes  # everything after the command: checksum, metadata, payload, for `vela.wire.entry`
 
 
 class Receipt(NamedTuple):
-    """SEND_RECEIPT: an entry is stored."""
+    """SEND_RECEIPT: the broker has accepted an entry, and stored it if the topic is persistent."""
 
     producer_id: int
     sequence_id: int
@@ -152,8 +152,8 @@ class ProducerSuccess:
 
     request_id: int
     name: str
-    last_sequence_id: int  # highest stored under the name, -1 = none
-    schema_version: bytes  # b"" = the topic has no schema
+    last_sequence_id: int  # highest stored under the name; -1 = none, or the topic does not deduplicate
+    schema_version: bytes  # of the schema that the producer named; b"" = it named none
     topic_epoch: int | None
     ready: bool  # False: queued, another PRODUCER_SUCCESS to the same request follows
 

@@ -22,7 +22,7 @@ _MAX_NUMBER_CHARACTERS: Final = 400
 Properties: TypeAlias = Mapping[str, str]
 PropertyFilter: TypeAlias = Callable[[Properties], bool]
 _Truth: TypeAlias = Callable[[Properties], bool | None]
-_Number: TypeAlias = int | float  # Python compares them exactly; a float alone has only 15 digits
+_Number: TypeAlias = int | float  # Python compares both exactly; with floats only, long ids would be rounded
 _Value: TypeAlias = str | _Number | bool
 
 _TOKEN = re.compile(
@@ -34,7 +34,7 @@ _WORDS: Final = frozenset({"AND", "OR", "NOT", "BETWEEN", "IN", "IS", "NULL", "T
 
 
 def parse_property_filter(text: str) -> PropertyFilter:
-    """Compile a filter. Raises InvalidPull, which names the place that cannot be read."""
+    """Compile a filter. Raises InvalidPull if it is too long, nests too deeply or cannot be read."""
     if len(text) > MAX_FILTER_CHARACTERS:
         raise InvalidPull(f"filter has {len(text)} characters; at most {MAX_FILTER_CHARACTERS}")
     parser = _Parser(_tokens(text))
@@ -81,7 +81,9 @@ class _Parser:
     def expect_end(self) -> None:
         """Raise InvalidPull if tokens are left."""
         if self._at < len(self._tokens):
-            raise InvalidPull(f"filter: {self._tokens[self._at][1]!r} is not expected there")
+            raise InvalidPull(
+                f"filter: {self._tokens[self._at][1]!r} is found where the filter should end, or AND or OR follow"
+            )
 
     def _all_of(self, depth: int) -> _Truth:
         parts = [self._not(depth)]
@@ -141,10 +143,10 @@ class _Parser:
             return value[1:-1].replace("''", "'")
         if (kind, value) in (("word", "TRUE"), ("word", "FALSE")):
             return value == "TRUE"
-        raise InvalidPull(f"filter: found {value!r} where a number, a 'text', TRUE or FALSE is expected")
+        raise _unexpected(kind, value, "a number, a 'text', TRUE or FALSE")
 
     def _peek(self) -> tuple[str, str]:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ("end", "its end")
+        return self._tokens[self._at] if self._at < len(self._tokens) else ("end", "")
 
     def _next(self) -> tuple[str, str]:
         token = self._peek()
@@ -160,11 +162,16 @@ class _Parser:
     def _expect(self, kind: str, value: str | None = None) -> str:
         found_kind, found = self._next()
         if found_kind != kind or (value is not None and found != value):
-            raise InvalidPull(f"filter: found {found!r} where {value or _EXPECTED[kind]} is expected")
+            raise _unexpected(found_kind, found, value or _EXPECTED[kind])
         return found
 
 
-_COMPARISONS: Final[dict[str, Callable[[int], bool]]] = {  # each gets the sign of left minus right
+def _unexpected(kind: str, text: str, expected: str) -> InvalidPull:
+    found = "it ends" if kind == "end" else f"found {text!r}"
+    return InvalidPull(f"filter: {found} where {expected} is expected")
+
+
+_COMPARISONS: Final[dict[str, Callable[[int], bool]]] = {  # by the sign of value minus literal; 0 = equal
     "=": lambda sign: sign == 0,
     "<>": lambda sign: sign != 0,
     "<": lambda sign: sign < 0,
@@ -184,7 +191,7 @@ def _number(text: str) -> _Number:
 def _comparison(name: str, operator: str, literal: _Value) -> _Truth:
     bound = None if isinstance(literal, str | bool) else literal
     if bound is None and operator not in ("=", "<>"):
-        raise InvalidPull(f"filter: {name} {operator} takes a number")
+        raise InvalidPull(f"filter: {name}: the operator {operator} takes a number")
     is_true = _COMPARISONS[operator]
 
     def truth(properties: Properties) -> bool | None:

@@ -12,7 +12,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from broker.acts.kinds.base import ActContext, ActKind, Plan
 from broker.acts.kinds.cursors.message_place import find_message
@@ -26,9 +26,6 @@ from broker.core.topic_name import TopicName
 from broker.producers.internal_producer import InternalProducer
 from broker.subscription.internal_ack import ack_for_broker
 from vela.wire.entry import OutgoingMessage
-
-if TYPE_CHECKING:
-    from broker.subscription.subscription import Subscription
 
 __all__ = ["Redrive", "RedriveWhat"]
 
@@ -105,7 +102,7 @@ class Redrive(ActKind[RedriveWhat]):
         selection = await _selection(given, context)
         through = subscription.log.ledgers.last_position()
         tally = Tally()
-        async for _ in scan(subscription, selection, through, tally, entries=_PLAN_ENTRIES):
+        async for _ in scan(context.subscription, selection, through, tally, entries=_PLAN_ENTRIES):
             if tally.matched >= given.most:
                 break
         notes = [self.no_undo]
@@ -154,12 +151,11 @@ class _Work:
         self._given = given
         self._redriven = redriven  # messages by target, including those of an earlier broker
         self._producers: dict[str, InternalProducer] = {}
-        self._claimed: list[tuple[Subscription, tuple[Position, int]]] = []
+        self._claimed: list[Found] = []
         self._versions = SchemaVersions(context.tools.schemas, context.act.topic_name)
 
     async def run(self) -> Mapping[str, Any]:
         context, given = self._context, self._given
-        subscription = await context.subscription()
         through = Position.parse((context.act.plan or {})["pinned"]["through"])
         tally = Tally()
         piece: list[Found] = []
@@ -167,9 +163,9 @@ class _Work:
         selection = replace(await _selection(given, context), namespaces=_planned_namespaces(context, given))
         # An earlier broker may have sent all of them and died before it stored the result.
         entries = 0 if self._redriven.total() >= given.most else None
-        async for found in scan(subscription, selection, through, tally, entries=entries):
+        async for found in scan(context.subscription, selection, through, tally, entries=entries):
             piece.append(found)
-            self._claim(subscription, found)
+            self._claim(found)
             if len(piece) >= size or self._redriven.total() + len(piece) >= given.most:
                 await self._send(piece)
                 piece = []
@@ -193,14 +189,14 @@ class _Work:
     def _counts(self) -> dict[str, Any]:
         return {"redriven_messages": self._redriven.total(), "targets": dict(self._redriven)}
 
-    def _claim(self, subscription: Subscription, found: Found) -> None:
+    def _claim(self, found: Found) -> None:
         """Make other redrives leave a message out until this redrive has acknowledged the message or has failed."""
-        self._claimed.append((subscription, found.place))
-        subscription.redriving |= {found.place}
+        self._claimed.append(found)
+        found.subscription.redriving |= {found.place}
 
     def _let_go(self) -> None:
-        for subscription, place in self._claimed:
-            subscription.redriving -= {place}
+        for found in self._claimed:
+            found.subscription.redriving -= {found.place}
         self._claimed.clear()
 
     async def close(self) -> None:

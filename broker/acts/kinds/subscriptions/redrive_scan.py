@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -57,6 +57,7 @@ class Selection:
 class Found:
     """One message to redrive."""
 
+    subscription: Subscription  # as it was in memory when the message was found
     position: Position
     # The ack set that acks only this message: all other members of its batch. None = the whole entry.
     without: int | None
@@ -89,7 +90,7 @@ class Tally:
 
 
 async def scan(
-    subscription: Subscription,
+    current: Callable[[], Awaitable[Subscription]],
     selection: Selection,
     through: Position,
     tally: Tally,
@@ -98,23 +99,32 @@ async def scan(
 ) -> AsyncIterator[Found]:
     """Yield the matching messages up to `through`, in order, from at most `entries` entries.
 
-    Raises GapInLog if a stored entry is missing.
+    `current` returns the subscription, loaded if necessary: its topic may be unloaded while the caller sends messages,
+    and only the subscription in memory knows which messages are acked or in flight. Raises GapInLog if a stored entry
+    is missing, and the errors of `current`.
     """
-    log, reader = subscription.log, subscription.reader
+    subscription = await current()
     position = subscription.cursor.read_from()
     if selection.position is not None:
         position, through = selection.position, min(selection.position, through)
-    while position <= through and log.ledgers.contains(position):
-        for entry in await reader.read_ahead(position):
+    while True:
+        subscription = await current()
+        ledgers = subscription.log.ledgers
+        position = ledgers.next_valid(position)
+        if position > through or not ledgers.contains(position):
+            return
+        for entry in await subscription.reader.read_ahead(position):
             position = Position(entry.ledger_id, entry.entry_id)
             if position > through or (entries is not None and tally.entries >= entries):
                 return
             tally.entries += 1
+            if not subscription.log.is_open:
+                subscription = await current()
             for found in _of_entry(subscription, selection, entry, tally):
                 tally.matched += 1
                 tally.targets[found.target] += 1
                 yield found
-        position = log.ledgers.next_after(position)
+        position = subscription.log.ledgers.next_after(position)
 
 
 def _of_entry(
@@ -150,6 +160,7 @@ def _of_entry(
             tally.left[reason] += 1
             continue
         yield Found(
+            subscription=subscription,
             position=position,
             without=None
             if message.batch_index < 0

@@ -7,7 +7,7 @@ from typing import Final, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from broker.doors.admin.policies.shapes import BacklogQuota
-from broker.doors.admin.policies.table import Values
+from broker.doors.admin.policies.table import Values, rounded_up
 from broker.doors.admin.refusals import Refused
 
 __all__ = ["QUOTA_NAMES", "QuotaType", "quota_map", "write_map", "write_quota"]
@@ -30,7 +30,7 @@ def quota_map(found: Values) -> dict[str, BacklogQuota]:
         size = found["backlog_quota_bytes"]
         quotas["destination_storage"] = BacklogQuota(limit=size, limitSize=size, limitTime=-1, policy=policy)
     if found.get("backlog_quota_ms", -1) >= 0:
-        time_s = found["backlog_quota_ms"] // 1000
+        time_s = rounded_up(found["backlog_quota_ms"], 1000)
         quotas["message_age"] = BacklogQuota(limit=-1, limitSize=-1, limitTime=time_s, policy=policy)
     return quotas
 

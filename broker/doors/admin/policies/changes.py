@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from broker.doors.admin.catalogue import Catalogue
+from broker.doors.admin.policies.table import completed
 from broker.topics.policies import Holder
 
 if TYPE_CHECKING:
@@ -29,9 +30,10 @@ async def of_topic(request: AdminRequest, name: TopicName) -> Holder:
 
 
 async def values(request: AdminRequest, holder: Holder, *, applied: bool) -> Values:
-    """Return Vela's policies that are set on a holder, or with `applied` all policies that are in force there."""
+    """Return Vela's policies that are set on a holder, `completed`; with `applied` all policies in force there."""
     state = await request.broker.policies.documents.read(holder)
-    return asdict(state.in_force) if applied else state.document
+    in_force = asdict(state.in_force)
+    return in_force if applied else completed(state.document, in_force)
 
 
 async def change(

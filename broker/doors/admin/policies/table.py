@@ -20,7 +20,7 @@ from broker.doors.admin.policies.shapes import (
 from broker.doors.admin.refusals import Refused
 from broker.doors.admin.request import Number
 
-__all__ = ["POLICIES", "AdminPolicy", "Values"]
+__all__ = ["POLICIES", "AdminPolicy", "Values", "completed", "rounded_up"]
 
 Values = Mapping[str, Any]  # Vela's policies by name, as a document stores them
 
@@ -45,6 +45,11 @@ class AdminPolicy:
     unset: Any = None  # what a GET answers if none of `names` is set; None becomes 204
 
 
+def rounded_up(value: int, unit: int) -> int:
+    """Convert to a larger unit. Round up: a small value must not become 0, which means no limit; keep -1."""
+    return -(-value // unit) if value > 0 else value
+
+
 def _number(
     name: str,
     *,
@@ -63,7 +68,7 @@ def _number(
     return AdminPolicy(
         names=(name,),
         body=Number,
-        read=lambda values: values[name] // unit if values[name] > 0 else values[name],
+        read=lambda values: rounded_up(values[name], unit),
         write=write,
         namespace=namespace,
         topic=topic,
@@ -90,8 +95,8 @@ def _flag(
 def _read_retention(values: Values) -> Retention:
     time_ms, size_bytes = values.get("retention_ms", 0), values.get("retention_bytes", 0)
     return Retention(
-        retentionTimeInMinutes=time_ms if time_ms < 0 else -(-time_ms // 60_000),
-        retentionSizeInMB=size_bytes if size_bytes < 0 else -(-size_bytes // _MIB),
+        retentionTimeInMinutes=rounded_up(time_ms, 60_000),
+        retentionSizeInMB=rounded_up(size_bytes, _MIB),
     )
 
 
@@ -258,7 +263,7 @@ POLICIES: Final[tuple[AdminPolicy, ...]] = (
         body=InactiveTopics,
         read=lambda values: InactiveTopics(
             inactiveTopicDeleteMode=values.get("inactive_topic_mode", "delete_when_no_subscriptions"),
-            maxInactiveDurationSeconds=values.get("inactive_topic_ms", 60_000) // 1000,
+            maxInactiveDurationSeconds=rounded_up(values.get("inactive_topic_ms", 60_000), 1000),
             deleteWhileInactive=values.get("delete_inactive_topics", False),
         ),
         write=lambda given: {
@@ -340,3 +345,17 @@ POLICIES: Final[tuple[AdminPolicy, ...]] = (
         unset=_UNDEFINED,  # Java's and Go's admin clients cannot read an empty answer here
     ),
 )
+
+
+def completed(document: Values, in_force: Values) -> Values:
+    """Return the policies that are set, and those that one policy of Pulsar shows together with them.
+
+    For example, Pulsar's retention has a time and a size. If only one of them is set, the other is the one in force.
+    """
+    found = dict(document)
+    for policy in POLICIES:
+        if any(name in document for name in policy.names):
+            found |= {name: in_force[name] for name in policy.names if name not in document}
+    if "backlog_quota_bytes" in document or "backlog_quota_ms" in document:
+        found.setdefault("backlog_quota_policy", in_force["backlog_quota_policy"])
+    return found

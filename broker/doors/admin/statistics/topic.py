@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from broker.core.dispatchers.key_shared import KeySharedDispatcher
 from broker.core.subscription.types import SubscriptionType
 from broker.doors.admin.catalogue import Catalogue
+from broker.doors.admin.policies.table import rounded_up
 from broker.doors.admin.statistics.clients import consumer_stats, key_ranges, publisher_stats
 from broker.doors.admin.statistics.values import CompactionStats, SubscriptionStats, TopicStats
 from broker.storage.pool import repeat_until_done
@@ -87,7 +88,7 @@ async def topic_stats(broker: AdminPort, topic: Topic, asked: Asked, *, created_
             (each.cursor.backlog_bytes for each in topic.subscriptions.values() if each.is_durable), default=0
         ),
         backlogQuotaLimitSize=policies.backlog_quota_bytes,
-        backlogQuotaLimitTime=-1 if policies.backlog_quota_ms < 0 else policies.backlog_quota_ms // 1000,
+        backlogQuotaLimitTime=rounded_up(policies.backlog_quota_ms, 1000),
         oldestBacklogMessageAgeSeconds=(
             max(0, broker.clock.now_ms() - earliest_ms) // 1000 if earliest_ms else -1
         ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from broker.core.access.permissions import Action
 from broker.core.errors import BrokerError
 from broker.core.position import EARLIEST, LATEST, Position
-from broker.core.subscription.types import SubscriptionType
+from broker.core.subscription.types import SubscriptionType, check_name
 from broker.core.topic_name import TopicName
 from broker.doors.handshake_errors import HandshakeRefused
 from broker.doors.websocket.consumer.letters import Letters
@@ -29,6 +29,7 @@ from broker.doors.websocket.json.consumer import (
 from broker.doors.websocket.json.errors import InvalidCommand
 from broker.doors.websocket.json.options import InitialPosition, SubscriptionMode, consumer_options
 from broker.doors.websocket.json.paths import full_topic, subscription_name
+from broker.doors.websocket.json.unanswered import Unanswered
 from broker.doors.websocket.json.window import DeliveryWindow
 from broker.doors.websocket.socket import only_text
 from broker.subscription.requests import SubscribeRequest
@@ -89,6 +90,10 @@ class ConsumerSocket(PushSocket):
             # Check now, and not only when the first dead or retry letter is written.
             for each in letters.topics:
                 self.guard.check_topic(Action.PRODUCE, each)
+            if (initial := options.dead_letter.initial_subscription) is not None:
+                check_name(initial)
+                for each in letters.dead_letter_topics:
+                    self.guard.check_topic(Action.CONSUME, each, initial)
             if letters.retry_topic is not None:
                 topics.append(letters.retry_topic.full)
             topics = list(dict.fromkeys(topics))
@@ -97,12 +102,15 @@ class ConsumerSocket(PushSocket):
         first_new = len(self.sources)
         await self.subscribe(topics, self._request, options.crypto_failure_action)
         batch_index_acks = options.batch_index_acks and self.broker.settings.batch_index_acks
+        is_cumulative = SubscriptionType(options.subscription_type.value).single_active
         for source in self.sources[first_new:]:
             source.acks = BatchAcks(batch_index_acks=batch_index_acks)
+            if is_cumulative and not options.pull_mode:
+                source.unanswered = Unanswered()
             if self.letters is not None:
                 self.letters.attend(source)
             if source.consumer is not None and self._is_retry_topic(source.consumer.topic_name):
-                # `isEndOfTopic` asks about the other topics: a retry topic is never terminated.
+                # Count a retry topic as ended: nobody terminates it, and `isEndOfTopic` would never be true.
                 source.is_ended = True
 
     def _request(self, topic: TopicName, partitions: int) -> SubscribeRequest:
@@ -152,14 +160,26 @@ class ConsumerSocket(PushSocket):
     def _ack(self, acked: dict[DeliverySource, list[MessageId]]) -> None:
         for source, ids in acked.items():
             source.ack(source.acks.individual(ids))
-            self.settled(source, len(ids))
+            self._answered(source, ids)
+
+    def _answered(self, source: DeliverySource, ids: Sequence[MessageId]) -> None:
+        """Make room for each of these answers, whatever id it names."""
+        if source.unanswered is not None:
+            for message_id in ids:
+                source.unanswered.answered(message_id)
+        self.settled(source, len(ids))
+
+    def _answered_through(self, source: DeliverySource, message_id: MessageId) -> None:
+        """Make room for every message up to this one: a peer that acks cumulatively sends no other answers."""
+        messages = 0 if source.unanswered is None else source.unanswered.answered_through(message_id)
+        self.settled(source, max(1, messages))
 
     async def _apply(self, command: ConsumerCommand) -> None:
         match command:
             case Acknowledge():
                 source = self.source_of(command.message_id)
                 source.ack_through(source.acks.cumulative(command.message_id))
-                self.settled(source, 1)
+                self._answered_through(source, command.message_id)
             case NegativeAcknowledge(message_id=message_id):
                 self._nack(self.source_of(message_id), message_id)
             case ReconsumeLater(message_id=message_id, delay_ms=delay_ms, properties=properties):
@@ -181,7 +201,7 @@ class ConsumerSocket(PushSocket):
         if options.negative_ack_backoff is not None and source.consumer is not None:
             delay_ms = options.negative_ack_backoff.delay_ms(source.consumer.redelivery_count(position))
         source.redeliver_at(position, self.clock.now_ms() + delay_ms)
-        self.settled(source, 1)
+        self._answered(source, (message_id,))
 
     async def _reconsume_later(
         self, message_id: MessageId, delay_ms: int, properties: dict[str, str]
@@ -190,7 +210,7 @@ class ConsumerSocket(PushSocket):
             raise InvalidCommand("reconsumeLater needs retryEnable=true in the address")
         source = self.source_of(message_id)
         self.letters.reconsume_later(source, message_id, delay_ms, properties)
-        self.settled(source, 1)
+        self._answered(source, (message_id,))
         await self.transport.share.away(self.letters.has_room())
 
     def release(self) -> None:

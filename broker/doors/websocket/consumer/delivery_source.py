@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from broker.core.entry import StoredEntry
     from broker.doors.ports import ConsumerPort
     from broker.doors.websocket.consumer.fragment_cache import FragmentCache
+    from broker.doors.websocket.json.unanswered import Unanswered
 
 __all__ = ["DeliverySource", "LetterBox", "Outgoing", "SourceOwner"]
 
@@ -97,6 +98,7 @@ class DeliverySource:
         self.acks = BatchAcks()
         self.is_ended = False  # the topic is terminated and all of it is acked
         self.letters: LetterBox | None = None  # None = nothing becomes a dead letter
+        self.unanswered: Unanswered | None = None  # None = no ack of the peer can be cumulative
         self._owner = owner
         self._cache = cache
         self._max_message_bytes = max_message_bytes
@@ -113,14 +115,15 @@ class DeliverySource:
 
         Discard damaged entries and grant their permits again.
         """
+        has_partly_acked = self.acks.partly_acked > 0
         for entry, redelivery_count, remaining in deliveries:
             charged = entry.messages if remaining is None else remaining.bit_count()
             ledger_id, entry_id = entry.ledger_id, entry.entry_id
-            if redelivery_count:
+            if has_partly_acked:  # on Exclusive and Failover the redelivery count of a repeated delivery is 0
                 self.acks.forget(ledger_id, entry_id)
-                if self.letters is not None and self.letters.bypasses(redelivery_count):
-                    self.letters.take(self, Position(ledger_id, entry_id), charged)
-                    continue
+            if redelivery_count and self.letters is not None and self.letters.bypasses(redelivery_count):
+                self.letters.take(self, Position(ledger_id, entry_id), charged)
+                continue
             try:
                 fragments = self._cache.fragments(
                     ledger_id, entry_id, entry.data, max_message_bytes=self._max_message_bytes
@@ -130,6 +133,8 @@ class DeliverySource:
                 continue
             if remaining is not None:
                 fragments = [each for each in fragments if remaining >> max(each.batch_index, 0) & 1]
+            if remaining is not None or len(fragments) != charged:
+                self.acks.delivered(ledger_id, entry_id, _members(fragments))
             if len(fragments) != charged:
                 self._settle_missing(Position(ledger_id, entry_id), charged, fragments)
             if fragments:
@@ -181,8 +186,8 @@ class DeliverySource:
 
     def _settle_missing(self, position: Position, charged: int, fragments: Sequence[Fragment]) -> None:
         """Ack the members that compaction removed from a batch: the peer never sees them, so it cannot ack them."""
-        left = sum(1 << each.batch_index for each in fragments if each.batch_index >= 0)
-        self._acks_due.append(EntryAck(position.ledger_id, position.entry_id, left or None, 0))
+        left = _members(fragments) or None
+        self._acks_due.append(EntryAck(position.ledger_id, position.entry_id, left, 0))
         self.credit(charged - len(fragments))
 
     @property
@@ -267,6 +272,11 @@ class DeliverySource:
             )
         if permits:
             consumer.flow(permits)
+
+
+def _members(fragments: Sequence[Fragment]) -> int:
+    """Return the bits of the batch members among these messages."""
+    return sum(1 << each.batch_index for each in fragments if each.batch_index >= 0)
 
 
 def _reason(error: EntryCorrupt) -> ValidationError:

@@ -100,7 +100,8 @@ class Letters:
         """Choose the topics of the letters. Raises InvalidTopicName for a name that is illegal or too long.
 
         With retry letters there is one topic of each kind, named after the first consumed topic, as in Pulsar. Return
-        the topics to consume. With `without_own`, leave out topics that store the letters of other topics.
+        those of `topics` that the socket consumes; the caller adds the retry topic. With `without_own`, leave out
+        topics that store the letters of other topics.
         """
         bases = list(dict.fromkeys(TopicName.parse(TopicName.parse(topic).base) for topic in topics))
         if self._retry is not None:
@@ -147,7 +148,12 @@ class Letters:
     @property
     def topics(self) -> set[TopicName]:
         """The topics to which letters go."""
-        return {*self._dead_letter_topics.values(), *filter(None, (self.retry_topic,))}
+        return self.dead_letter_topics.union(filter(None, (self.retry_topic,)))
+
+    @property
+    def dead_letter_topics(self) -> set[TopicName]:
+        """The topics to which dead letters go."""
+        return set(self._dead_letter_topics.values())
 
     def attend(self, source: DeliverySource) -> None:
         """Decide from now on which deliveries of this source become letters."""
@@ -178,9 +184,9 @@ class Letters:
     def reconsume_later(
         self, source: DeliverySource, message_id: MessageId, delay_ms: int, properties: Mapping[str, str]
     ) -> None:
-        """Write a retry letter, due after `delay_ms`. Ignore a message that is not pending at this socket.
+        """Write a retry letter, due after `delay_ms`, or a dead letter if the message has no retries left.
 
-        `properties` are added to those of the copy.
+        Ignore a message that is not pending at this socket. `properties` are added to those of the copy.
         """
         consumer, position = source.consumer, Position(message_id.ledger_id, message_id.entry_id)
         if consumer is not None and consumer.has_pending(position):
@@ -210,7 +216,7 @@ class Letters:
         wanted: list[Position] = []
         for position, is_nack in due:
             if position in busy:
-                # A letter of some members is being written. Redeliver the other members once that letter is settled.
+                # A letter of this entry is being written. Look again soon, and redeliver members that are unacked then.
                 consumer.redeliver_at([position], self._clock.now_ms() + _AFTER_FAILURE.min_ms)
                 continue
             is_dead = self._dead_letter is not None and self._dead_letter.ends(

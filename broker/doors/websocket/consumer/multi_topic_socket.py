@@ -86,7 +86,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
             join.add_done_callback(self._joins.discard)
 
     async def _join(self, added: frozenset[str]) -> None:
-        """Consume new topics. If that fails, close the socket: the client connects again, and misses no messages."""
+        """Consume new topics. If that fails, close the socket, and the broker tries again when the client is back."""
         async with self._joining:
             before = len(self.sources)
             try:

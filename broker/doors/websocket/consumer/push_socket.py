@@ -139,6 +139,8 @@ class PushSocket(BrokerSocket):
         self, source: DeliverySource, ledger_id: int, entry_id: int, redelivery_count: int, fragment: Fragment
     ) -> None:
         batch_index, batch_size, data = fragment
+        if source.unanswered is not None:
+            source.unanswered.pushed(ledger_id, entry_id, batch_index)
         message_id = MessageId(ledger_id, entry_id, source.partition, batch_index, batch_size)
         text = message_id.to_base64()
         if len(self.known) >= KNOWN_IDS:
@@ -199,9 +201,9 @@ class PushSocket(BrokerSocket):
         if not self.transport.is_writable():
             await self.transport.share.away(self.transport.drained())
 
-    def settled(self, source: DeliverySource, frames: int) -> None:
-        """Make room in the window for this many acks or nacks."""
-        credit = self.window.settled(frames)
+    def settled(self, source: DeliverySource, messages: int) -> None:
+        """Make room in the window for this many messages that the peer has answered."""
+        credit = self.window.settled(messages)
         if self.has_one_source:
             source.credit(credit)
         else:

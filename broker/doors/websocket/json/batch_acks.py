@@ -31,9 +31,9 @@ class BatchAcks:
     """Turns acked ids of one topic, as one socket sends them, into entry acks.
 
     With `batch_index_acks` (Vela's default) every member is acked separately and nothing is kept between calls. Without
-    it, an entry is acked when this socket has acked all its members since the last delivery. Until then a bit set is
-    kept for each partly acked entry, for at most `max_entries`. Above that number the oldest bit set is forgotten, and
-    the broker redelivers its entry; no message is lost.
+    it, an entry is acked when this socket has acked all members of its last delivery. Until then a bit set is kept for
+    each partly acked entry, for at most `max_entries`. Above that number the oldest bit set is forgotten, and the
+    broker redelivers its entry; no message is lost.
     """
 
     __slots__ = ("_batch_index_acks", "_max_entries", "_partly")
@@ -77,21 +77,33 @@ class BatchAcks:
         if not self._batch_index_acks and remaining:
             remaining &= self._partly.pop(position, remaining)
             if remaining:
-                self._partly[position] = remaining
-                if len(self._partly) > self._max_entries:
-                    del self._partly[next(iter(self._partly))]
+                self._keep(position, remaining)
                 return None
         self._partly.pop(position, None)
         return EntryAck(
             ledger_id=position[0], entry_id=position[1], remaining=remaining or None, batch_size=size
         )
 
+    def _keep(self, position: tuple[int, int], remaining: int) -> None:
+        self._partly[position] = remaining
+        if len(self._partly) > self._max_entries:
+            del self._partly[next(iter(self._partly))]
+
+    def delivered(self, ledger_id: int, entry_id: int, members: int) -> None:
+        """Note a delivery of some members of a batch: bit i of `members` is set for member i.
+
+        The peer never acks the other members, because they are acked already. Without batch index acks, the entry is
+        acked when the peer has acked the delivered ones.
+        """
+        if members and not self._batch_index_acks:
+            self._keep((ledger_id, entry_id), members)
+
     def cumulative(self, message_id: MessageId) -> EntryAck:
         """Return the ack of everything up to and including `message_id`.
 
         If the id names a member of a batch, the members after it remain unacked. Without batch index acks, all members
-        of that batch remain unacked, so only the entries before the batch are acked. Raises InvalidCommand for an
-        impossible index or size.
+        of that batch remain unacked unless all members after it are acked already, so only the entries before the batch
+        are acked. Raises InvalidCommand for an impossible index or size.
         """
         position = (message_id.ledger_id, message_id.entry_id)
         remaining, size = 0, 0
@@ -99,6 +111,7 @@ class BatchAcks:
             size = _checked_batch_size(message_id)
             through = (1 << (message_id.batch_index + 1)) - 1
             remaining = ((1 << size) - 1) & ~through
+            remaining &= self._partly.get(position, remaining)
             if remaining and not self._batch_index_acks:
                 remaining = (1 << size) - 1
         for known in [p for p in self._partly if p < position or (p == position and not remaining)]:

@@ -13,8 +13,9 @@ class DeliveryWindow:
     """Counts how many messages may be pushed now.
 
     In push mode, and for every reader, at most `window` messages are pushed and not settled. Each ack or nack
-    frees one place, whatever id it names, so a client that acks twice widens its window. Pull mode starts with
-    no room: `permit` makes room, acks free no places, and unused permits stay.
+    frees one place, whatever id it names, so a client that acks twice widens its window. A cumulative ack frees the
+    places of all messages up to its own. Pull mode starts with no room: `permit` makes room, acks free no places, and
+    unused permits stay.
 
     The balance falls below 0 when a batch has more messages than there is room for; the next credits make up for it.
     `settled` and `permit` return their credit in messages, which the socket grants to the broker as permits.
@@ -45,12 +46,12 @@ class DeliveryWindow:
         """Use up room for `messages` that were written to the socket."""
         self._balance -= messages
 
-    def settled(self, frames: int = 1) -> int:
-        """Free places for this many acks or nacks (for a reader: any objects). Return the credit, 0 in pull mode."""
+    def settled(self, messages: int = 1) -> int:
+        """Free this many places, for acks or nacks (for a reader: any objects). Return the credit, 0 in pull mode."""
         if self._pull:
             return 0
-        self._balance += frames
-        return frames
+        self._balance += messages
+        return messages
 
     def permit(self, messages: int) -> int:
         """Carry out a `permit` command. Return the credit: `messages`, or 0 in push mode, which ignores the command.

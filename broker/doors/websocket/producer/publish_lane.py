@@ -81,7 +81,6 @@ class PublishLane:
         self._gate = gate
         self._clock = clock
         self._max_message_bytes = max_message_bytes
-        self._max_batch_bytes = min(MAX_BATCH_BYTES, max_message_bytes)
         self._partition = partition  # -1 = not a partition
         self._producer: ProducerPort | None = None
         self._compression = Compression[options.compression.name]
@@ -139,7 +138,7 @@ class PublishLane:
             )
             return
         if options.batching_enabled and message.deliver_at_ms is None:
-            self._add_to_batch(message, reply)
+            self._add_to_batch(message, reply, most_bytes=min(MAX_BATCH_BYTES, limit_bytes))
         else:
             self._flush_batch()
             self._publish_alone(message, reply)
@@ -165,9 +164,9 @@ class PublishLane:
         request = SendRequest(sequence_id, 0, 1, 0, message.deliver_at_ms or 0, slot, data)
         self._send(request, (reply,))
 
-    def _add_to_batch(self, message: ProducerMessage, reply: Reply) -> None:
+    def _add_to_batch(self, message: ProducerMessage, reply: Reply, *, most_bytes: int) -> None:
         options, size_bytes = self._options, _size_in_batch(message)
-        if self._batch and self._batch_bytes + size_bytes > self._max_batch_bytes:
+        if self._batch and self._batch_bytes + size_bytes > most_bytes:
             self._flush_batch()
         self._batch.append(
             OutgoingMessage(

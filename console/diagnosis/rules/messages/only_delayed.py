@@ -16,7 +16,7 @@ WINDOW_S: Final = 0.0
 
 def find(snapshot: Snapshot) -> Finding | None:
     subscription, delayed, cursor = snapshot.subscription, snapshot.delayed, snapshot.cursor
-    if delayed is None or cursor.in_flight_entries:
+    if delayed is None or cursor.in_flight_entries or not subscription.backlog_messages:
         return None
     if not snapshot.consumers or subscription.pause is not None:
         return None  # delayed messages would not be delivered even when they are due
@@ -29,16 +29,17 @@ def find(snapshot: Snapshot) -> Finding | None:
         is_all = subscription.state == "idle" and subscription.replay_entries == 0
     if not is_all:
         return None
+    evidence = (
+        fact(said("delayed"), delayed.entries, Unit.ENTRIES)
+        if delayed.is_whole
+        else fact(said("delayed"), said("at least {entries} entries", entries=count(delayed.entries))),
+        fact(said("the next one is due"), delayed.next_due_ms, Unit.TIME),
+    )
     return Finding(
         rule=RULE.id,
         severity=Severity.FINE,
         sentence=said("Only delayed messages are left. They are delivered when they are due."),
-        evidence=(
-            fact(said("delayed"), delayed.entries, Unit.ENTRIES)
-            if delayed.is_whole
-            else fact(said("delayed"), said("at least {entries} entries", entries=count(delayed.entries))),
-            fact(said("the next one is due"), delayed.next_due_ms, Unit.TIME),
-        ),
+        evidence=evidence if delayed.entries else (),
         cures=(Cure(text=said("Wait; there is nothing to do.")),),
     )
 

@@ -175,6 +175,25 @@ async def test_a_dead_letter_goes_where_old_clients_put_it_when_that_exists(
 
 
 @pytest.mark.row("I16")
+async def test_a_dead_letter_needs_no_right_to_the_name_that_old_clients_used(
+    desk: Desk, timers: ManualTimers
+) -> None:
+    def not_yours(link: Link, event: events.PartitionMetadata) -> None:
+        if event.topic.endswith("/billing-DLQ"):
+            link.engine.send_partition_metadata_failed(
+                event.request_id, ServerError.AUTHORIZATION_ERROR, "not yours"
+            )
+        else:
+            link.engine.send_partition_metadata(event.request_id, 0)
+
+    desk.peer.on(events.PartitionMetadata, not_yours)
+    await dead_lettering(desk)
+    desk.deliver(single(b"bad"), redelivery_count=3)
+    await until(lambda: acked(desk) == [[0]], "the ack of the original")
+    assert [event.topic for event in desk.peer.of(events.OpenProducer)] == [DEAD]
+
+
+@pytest.mark.row("I16")
 async def test_letters_have_a_new_producer_after_the_former_one_ended(
     desk: Desk, timers: ManualTimers
 ) -> None:
@@ -196,6 +215,19 @@ async def test_letters_have_a_new_producer_after_the_former_one_ended(
     desk.deliver(single(b"bad"), entry_id=0, redelivery_count=4)
     await until(lambda: acked(desk) == [[0]], "the ack of the original")
     assert desk.peer.count(events.OpenProducer) == 2
+
+
+@pytest.mark.row("I16")
+async def test_more_letters_than_their_producer_has_room_for_wait_and_are_written_once(
+    desk: Desk, timers: ManualTimers, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk.peer.on(events.PartitionMetadata, no_old_names)
+    await dead_lettering(desk, receiver_queue_size=2000)
+    for _ in range(11):
+        desk.deliver(batch([b"bad"] * 100), messages=100, redelivery_count=3)
+    await until(lambda: len(acked(desk)) == 11, "the acks of the originals")
+    assert (desk.peer.count(events.Send), asked(desk)) == (1100, [])
+    assert "cannot store a letter" not in caplog.text
 
 
 @pytest.mark.row("I16")

@@ -13,7 +13,7 @@ from tests.support.scripted_peer import Link
 from tests.support.waiting import until
 from vela.aio.consumers.pattern import PatternConsumer
 from vela.errors import NotConnected
-from vela.options import ConsumerBatchReceivePolicy
+from vela.options import ConsumerBatchReceivePolicy, ConsumerDeadLetterPolicy, ConsumerType
 from vela.wire.binary import commands
 from vela.wire.binary.enums import ServerError
 
@@ -83,3 +83,28 @@ async def test_a_batch_receive_that_begins_without_a_topic_ends_with_the_first_t
     await consumer.look()
     desk.deliver_each(b"0", b"1")
     assert [message.data() for message in await asyncio.wait_for(collecting, 5)] == [b"0", b"1"]
+
+
+@pytest.mark.parametrize(
+    ("given", "takers"),
+    [
+        (None, [f"{TOPIC}-billing-DLQ", f"{LATER}-billing-DLQ", "persistent://public/default/billing-DLQ"]),
+        ("orders-dead", ["persistent://public/default/orders-dead"]),
+    ],
+)
+async def test_topics_of_the_consumers_own_dead_letters_are_not_consumed(
+    desk: Desk, given: str | None, takers: list[str]
+) -> None:
+    topics = Topics(desk)
+    topics.names = [TOPIC, *takers]
+    consumer = await desk.client.subscribe(
+        re.compile("public/default/.*"),
+        "billing",
+        consumer_type=ConsumerType.Shared,
+        dead_letter_policy=ConsumerDeadLetterPolicy(2, given),
+    )
+    assert isinstance(consumer, PatternConsumer)
+    assert TOPIC in consumer.topics()
+    topics.names.append(LATER)
+    await consumer.look()
+    assert set(consumer.topics()) == {TOPIC, LATER}

@@ -8,8 +8,9 @@ import pytest
 
 from broker.doors.binary.wire import events
 from tests.integration.client.consumer.desk import TOPIC, Desk
-from tests.support.scripted_peer import Link
+from tests.support.scripted_peer import LEDGER_ID, Link
 from tests.support.waiting import until
+from tests.unit.client.entries import single
 from vela.errors import AlreadyClosed, NotConnected
 from vela.message import MessageId
 from vela.wire.binary.enums import ServerError
@@ -37,6 +38,28 @@ async def test_a_consumer_subscribes_again_only_after_its_seek_was_answered(desk
     desk.deliver_each(b"first")
     await seeking
     assert (await consumer.receive(5000)).data() == b"first"
+
+
+@pytest.mark.row("I18")
+async def test_a_cursor_that_is_moved_back_after_a_seek_brings_the_message_of_the_seek_too(
+    desk: Desk,
+) -> None:
+    def move(link: Link, event: events.Seek) -> None:
+        link.engine.send_close_consumer(desk.consumer_id)
+        link.engine.send_success(event.request_id)
+
+    desk.peer.on(events.Seek, move)
+    consumer = await desk.subscribe()
+    await consumer.seek(MessageId(-1, LEDGER_ID, 1))
+    for number in (1, 2):
+        desk.deliver(single(b"%d" % number), entry_id=number)
+    assert (await consumer.receive(5000)).data() == b"2"
+    desk.link.engine.send_close_consumer(desk.consumer_id)  # an operator resets the subscription
+    desk.link.flush()
+    await desk.resubscribed(3)
+    for number in range(3):
+        desk.deliver(single(b"%d" % number), entry_id=number)
+    assert [(await consumer.receive(5000)).data() for _ in range(3)] == [b"0", b"1", b"2"]
 
 
 async def test_a_seek_away_from_the_end_of_the_topic_takes_the_end_back(desk: Desk) -> None:

@@ -120,6 +120,21 @@ async def test_a_negatively_acked_message_comes_again_and_commit_saves_its_offse
     await asyncio.to_thread(consume)
 
 
+async def test_an_offset_store_that_forgets_a_default_raises_an_error_that_arrives(
+    http: ScriptedHttp,
+) -> None:
+    class Empty(Offsets):
+        def load(self, topic: str, queue: int) -> int | None:
+            return next(iter(self.saved.values()))
+
+    pulling = await asyncio.to_thread(PullConsumer, http.url, "orders", offset_store=Empty())
+    try:
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await asyncio.wait_for(pulling.aio._store.load(TOPIC, 0), 5)
+    finally:
+        await asyncio.to_thread(pulling.close)
+
+
 async def test_wrong_arguments_raise_in_the_caller(http: ScriptedHttp) -> None:
     async def listen(pulling: object, message: object) -> None: ...
 

@@ -109,6 +109,21 @@ async def test_a_listener_that_ends_with_a_cancellation_of_its_own_gets_the_next
         await until(lambda: seen == [b"a", b"b"], "both messages")
 
 
+@pytest.mark.parametrize("error", [StopIteration, SystemExit])
+async def test_a_listener_on_a_thread_gets_the_next_message_whatever_it_raises(
+    peer: PullPeer, http: ScriptedHttp, error: type[BaseException]
+) -> None:
+    seen: list[bytes] = []
+
+    def listen(pulling: PullConsumer, message: PulledMessage) -> None:
+        seen.append(message.data())
+        raise error
+
+    peer.publish(b"a", b"b")
+    async with consumer(http, message_listener=listen, max_reconsume_times=0):
+        await until(lambda: seen == [b"a", b"b"], "both messages")
+
+
 async def test_a_close_during_the_start_leaves_nothing_behind(peer: PullPeer, http: ScriptedHttp) -> None:
     asked, may_answer = asyncio.Event(), asyncio.Event()
 

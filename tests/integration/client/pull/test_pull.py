@@ -203,6 +203,37 @@ async def test_a_store_that_fails_is_tried_again(
     assert caplog.text.count("the disk is full") == 2
 
 
+async def test_a_proxy_of_the_environment_is_not_asked_for_a_broker_on_this_computer(
+    peer: PullPeer, http: ScriptedHttp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    peer.publish(b"a")
+    async with consumer(http) as pulling:
+        assert await data(pulling, 1) == [b"a"]
+
+
+async def test_a_queue_whose_offset_is_refused_does_not_keep_the_others_from_being_saved(
+    peer: PullPeer, http: ScriptedHttp
+) -> None:
+    peer.queues = [[], []]
+    pulling = consumer(http, offset_store=None, subscription_name="g")
+    await pulling.start()
+    peer.refuse = lambda request: (
+        (409, b'{"reason": "1 consumers attached"}')
+        if (request.method, request.query.get("queue")) == ("PUT", "0")
+        else None
+    )
+    for queue in range(2):
+        peer.publish(b"a", queue=queue)
+    await data(pulling, 2)
+    with pytest.raises(errors.ConsumerBusy, match="attached"):
+        await pulling.close()
+    assert peer.committed == {(0, "g"): 0, (1, "g"): 1}
+
+
 @pytest.mark.parametrize(
     ("position", "expected"), [(InitialPosition.Latest, b"new"), (InitialPosition.Earliest, b"old")]
 )

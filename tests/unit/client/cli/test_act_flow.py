@@ -305,6 +305,29 @@ def test_ctrl_c_while_an_act_is_applied_says_that_it_may_still_be_applied(
 
 
 @pytest.mark.parametrize(
+    ("lost", "error", "exit_code"),
+    [
+        ("/acts/7/apply", httpx.ReadTimeout("slow"), 3),
+        ("/acts/7", httpx.ReadTimeout("slow"), 3),
+        ("/acts/7", httpx.ConnectError("refused"), 1),
+    ],
+)
+def test_a_lost_answer_to_an_apply_says_that_the_act_may_still_be_applied(
+    lost: str, error: httpx.TransportError, exit_code: int, vela: Vela, console: FakeConsole
+) -> None:
+    def lose(request: httpx.Request) -> None:
+        if request.url.path.endswith(lost):
+            raise error
+
+    console.answers["POST acts/7/apply"] = an_act(state="applying", progress={})
+    console.fails = lose
+    done = vela(f"{RESET} --yes")
+    assert done.exit_code == exit_code
+    assert "act 7 may still be applied: look with `vela acts show 7` first" in done.stderr
+    assert json.loads(vela(f"{RESET} --yes --json").stderr)["act"] == 7
+
+
+@pytest.mark.parametrize(
     ("answer", "exit_code", "says"),
     [
         (

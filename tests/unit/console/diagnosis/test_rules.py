@@ -111,6 +111,7 @@ CASES: list[tuple[str, Changes, Changes]] = [
     ("only_delayed", MANY_DELAYED, {"subscription__state": "watching"}),
     ("only_delayed", MANY_DELAYED, {"subscription__replay_entries": 1}),
     ("only_delayed", MANY_DELAYED, {"cursor__in_flight_entries": 1}),
+    ("only_delayed", MANY_DELAYED, {"subscription__backlog_messages": 0}),
     (
         "zero_queue_batch",
         {
@@ -529,7 +530,10 @@ def test_without_a_subscription_the_number_of_waiting_letters_is_not_shown() -> 
 
 def test_a_count_of_delayed_entries_that_was_cut_off_says_at_least() -> None:
     assert evidence(found_by("only_delayed", **MANY_DELAYED))["delayed"] == "at least 10\u202f000 entries"
+    uncounted = {**MANY_DELAYED, "delayed": Delayed(entries=0, next_due_ms=0, is_whole=False)}
+    assert evidence(found_by("only_delayed", **uncounted)) == {}
     assert changed(**{**MANY_DELAYED, "cursor__unacked_entries": 12_000}).ready_entries is None
+    assert changed(**{**MANY_DELAYED, "cursor__unread_entries": 0}).ready_entries == 0
 
 
 def test_the_quota_names_whose_backlog_it_is() -> None:

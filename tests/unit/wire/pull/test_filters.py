@@ -121,7 +121,8 @@ def test_any_text_is_refused_or_makes_a_filter(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a", "where an operator is expected"),
+        ("a", "filter: it ends where an operator is expected"),
+        ("a = 3)", r"'\)' is found where the filter should end"),
         ("= 1", "where the name of a property is expected"),
         ("a IN 1", r"where \( is expected"),
     ],

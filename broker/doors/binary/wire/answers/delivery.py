@@ -1,4 +1,7 @@
-"""Builder for MESSAGE, the most frequent frame: the head, encoded without protobuf, precedes the entry's own bytes."""
+"""Builds the head of MESSAGE, which is sent in front of the entry's own bytes.
+
+MESSAGE is the most frequent frame, so this code encodes it by hand, without the protobuf library.
+"""
 
 from __future__ import annotations
 

@@ -57,12 +57,30 @@ def test_redelivery_starts_the_batch_again() -> None:
     assert tracker.individual([member(0, 2)]) == [entry_ack(None, 2)]
 
 
+@pytest.mark.row("S4.6", "S4.7")
+def test_only_the_delivered_members_of_a_batch_need_an_ack() -> None:
+    tracker = BatchAcks(batch_index_acks=False)
+    tracker.delivered(1, 5, 0b101)
+    assert tracker.individual([member(0, 3)]) == []
+    assert tracker.individual([member(2, 3)]) == [entry_ack(None, 3)]
+    assert tracker.partly_acked == 0
+    tracker.delivered(1, 6, 0b011)
+    assert tracker.cumulative(member(0, 3, 6)) == entry_ack(0b111, 3, 6)
+    assert tracker.cumulative(member(1, 3, 6)) == entry_ack(None, 3, 6)
+    with_index = BatchAcks()
+    with_index.delivered(1, 5, 0b101)
+    assert with_index.partly_acked == 0
+
+
 def test_partly_acked_entries_are_bounded() -> None:
     tracker = BatchAcks(batch_index_acks=False, max_entries=2)
     for entry in range(5):
         tracker.individual([member(0, 2, entry)])
     assert tracker.partly_acked == 2
     assert tracker.individual([member(1, 2, 4)]) == [entry_ack(None, 2, 4)]
+    for entry in range(5):
+        tracker.delivered(1, entry, 0b01)
+    assert tracker.partly_acked == 2
 
 
 def test_the_entry_acked_longest_ago_is_forgotten_first() -> None:

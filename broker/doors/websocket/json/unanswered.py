@@ -1,0 +1,56 @@
+"""The pushed messages of one topic that the peer has not answered, so that a cumulative ack frees all their places."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from vela.wire.message_id import MessageId
+
+__all__ = ["Unanswered"]
+
+# Ten times the largest window. Only a peer that answers with other ids than those it got can reach this number.
+_MOST: Final = 10_000
+
+
+class Unanswered:
+    """Counts the copies of each message that were pushed and not answered. Keeps at most `most` messages.
+
+    If there are more, the oldest are forgotten, and a cumulative ack frees no places for them.
+    """
+
+    __slots__ = ("_copies", "_most")
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._copies: dict[tuple[int, int, int], int] = {}
+        self._most = most
+
+    def __len__(self) -> int:
+        return len(self._copies)
+
+    def pushed(self, ledger_id: int, entry_id: int, batch_index: int) -> None:
+        """Note a message that is pushed, perhaps again. `batch_index` is -1 if the entry is not a batch."""
+        copies, key = self._copies, (ledger_id, entry_id, batch_index)
+        copies[key] = copies.get(key, 0) + 1
+        if len(copies) > self._most:
+            del copies[next(iter(copies))]
+
+    def answered(self, message_id: MessageId) -> None:
+        """Note the answer to one copy of a message. Ignore a message that has none."""
+        key = (message_id.ledger_id, message_id.entry_id, message_id.batch_index)
+        left = self._copies.pop(key, 0) - 1
+        if left > 0:
+            self._copies[key] = left
+
+    def answered_through(self, message_id: MessageId) -> int:
+        """Note the answer to all copies of a message and of every earlier one. Return how many there were.
+
+        An id without a batch index stands for a whole entry.
+        """
+        last, index = (message_id.ledger_id, message_id.entry_id), message_id.batch_index
+        covered = [
+            key
+            for key in self._copies
+            if key[:2] < last or (key[:2] == last and (index < 0 or key[2] <= index))
+        ]
+        return sum(self._copies.pop(key) for key in covered)
