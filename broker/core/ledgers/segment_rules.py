@@ -18,7 +18,7 @@ class SegmentUse:
     """A closed segment, and how much of it is still in use."""
 
     segment_id: int
-    size_bytes: int  # table, TOAST and index
+    size_bytes: int  # of its tables and their indexes
     ledgers: int  # in the segment
     open_ledgers: int  # among these ledgers; their bytes are unknown until they are sealed
     live_bytes: int  # bytes of the sealed ledgers that are still needed
