@@ -37,7 +37,7 @@ class LatestByKey:
         return len(self._latest)
 
     def see(self, entry: CompactionEntry) -> None:
-        """Record an entry's messages in the first pass."""
+        """Record an entry's messages. Call it in the order of the log, before `kept`."""
         if entry.chunk_uuid is not None:
             self._see_chunk(entry, entry.chunk_uuid)
             return

@@ -99,9 +99,8 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         else:
             self._selector = HashRing(ring_points) if ring_points else RangeSplit()
         self._consumers: list[DispatchConsumer] = []
-        self._slots: dict[
-            int, int
-        ] = {}  # packed position → slot; if pending, waiting, postponed or in a REPLAY plan
+        # Packed position → slot, if the entry is pending, waiting, postponed or in a REPLAY plan.
+        self._slots: dict[int, int] = {}
         self._pending_at: dict[int, DispatchConsumer] = {}  # slot → where its entries are pending
         self._pending_entries: dict[int, int] = {}  # slot → number of pending entries
         self._waiting: dict[int, int] = {}  # slot → entries in the replay set
@@ -310,9 +309,8 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- pending entries by slot ----------------------------------------------------------------------------------
 
     def _add_pending(self, consumer: DispatchConsumer, slot: int) -> None:
-        self._pending_at[slot] = (
-            consumer  # not used with allow_out_of_order: several consumers may have entries
-        )
+        # With allow_out_of_order, several consumers may have pending entries of the slot; then nobody reads this.
+        self._pending_at[slot] = consumer
         self._pending_entries[slot] = self._pending_entries.get(slot, 0) + 1
 
     def _released(self, position: Position) -> None:

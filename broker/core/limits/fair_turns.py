@@ -38,7 +38,7 @@ class FairTurns:
         self._left_ns = turn_ns
         self._turn = 0
         self._line: OrderedDict[Share, None] = OrderedDict()
-        self._visits = 0  # connections in line that this turn has not looked at yet; it looks at each once
+        self._visits = 0  # how many more connections in line this turn may look at; it looks at each once
 
     @property
     def is_turn_due(self) -> bool:
@@ -56,7 +56,8 @@ class FairTurns:
 
         The connection need not begin immediately.
         """
-        while self._visits and 2 * self._left_ns > self._turn_ns:
+        # The line may be shorter than expected: the work of a connection may have closed others.
+        while self._visits and self._line and 2 * self._left_ns > self._turn_ns:
             self._visits -= 1
             share, _ = self._line.popitem(last=False)
             if share.credit_ns <= 0:

@@ -155,12 +155,17 @@ class Policies:
     ledger_max_entries: int = _policy(50_000, "a ledger that has this many entries is sealed", least=1)
     ledger_max_bytes: int = _size(2048 * _MIB, "a ledger of this size is sealed", {}, least=1)
     ledger_max_age_ms: int = _length(14_400_000, "a ledger of this age is sealed", {}, least=1)
-    ledger_min_age_ms: int = _length(600_000, "no ledger younger than this is sealed", {})
+    ledger_min_age_ms: int = _length(
+        600_000, "no younger ledger is sealed for its entries, its size or its age", {}
+    )
     compaction_threshold_bytes: int = _size(
         0, "the broker compacts a topic when this much was published since its last compaction", {0: "never"}
     )
     offload_after_ms: int = _length(
-        -1, "sealed ledgers without a message since this time move to files", {-1: "never"}, least=-1
+        -1,
+        "sealed ledgers whose youngest message is older than this move to files",
+        {-1: "never"},
+        least=-1,
     )
     offload_threshold_bytes: int = _size(
         -1, "the oldest sealed ledgers beyond this size move to files", {-1: "never"}, least=-1

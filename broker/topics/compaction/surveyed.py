@@ -71,7 +71,10 @@ class SurveyedPass:
                 of_key = found.get(_hashed(message.key))
                 if of_key is None:
                     self._require_earlier(entry.position)
-                    latest.know(message.key, entry.position, index)
+                    if entry.chunk_uuid is not None:
+                        latest.see(entry)  # replaces the key's value only if this is the message's last chunk
+                    else:
+                        latest.know(message.key, entry.position, index)
                 elif not of_key.is_deleted:
                     latest.know(message.key, of_key.position, of_key.batch_index)
         return stayed(piece, decoded, latest, max_message_bytes=self._max_message_bytes)

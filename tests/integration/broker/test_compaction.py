@@ -496,6 +496,22 @@ async def test_a_survey_compacts_as_the_broker_does_and_the_next_one_continues_f
         assert one_row(broker_url, "SELECT count(*) FROM vela_compaction_key") == (0,)
 
 
+async def test_a_survey_keeps_the_chunks_that_an_earlier_compaction_kept(broker_url: str) -> None:
+    async with running(broker_url, wheel_enabled=False) as run:
+        producer = await run.producer()
+        await put(producer, "a=1", "b=1")
+        for number in range(3):
+            producer.send_entry(chunk("p", 2, number, 3, partition_key="a"))
+        producer.send_entry(chunk("p", 3, 0, 2, partition_key="b"))  # its last chunk may still come
+        await producer.has_receipts(6)
+        await compact(run)
+        horizon = run.topic().log.ledgers.last_position()
+        number = surveyed(run, ["c=1"], await put(producer, "c=1"), begin=horizon)
+        assert await ended(run, number) == ("done", "", 6, 0)
+        reader = await compacted_reader(run)
+        await reader.has(6)
+
+
 async def test_a_survey_that_does_not_fit_changes_nothing(broker_url: str) -> None:
     async with running(broker_url, wheel_enabled=False) as run:
         pairs = ["a=1", "b=1", "a=2"]

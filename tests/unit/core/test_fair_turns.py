@@ -154,6 +154,17 @@ def test_a_connection_that_is_gone_does_not_take_a_turn() -> None:
     assert fair.next() is None
 
 
+def test_a_connection_may_be_closed_by_the_work_of_another_in_the_same_turn() -> None:
+    fair, first, gone = FairTurns(part_ns=PART, turn_ns=TURN), Share(), Share()
+    fair.worked(first, PART - 1)  # its debt takes most of its next part, so the turn has time for the line
+    fair.wait(first)
+    fair.wait(gone)
+    fair.begin_turn()
+    assert fair.next() is first
+    fair.leave(gone)
+    assert fair.next() is None
+
+
 @pytest.mark.parametrize(("part_ns", "turn_ns"), [(0, 1), (1, 0)])
 def test_a_turn_without_time_is_refused(part_ns: int, turn_ns: int) -> None:
     with pytest.raises(ValueError, match="must be 1 or more"):
