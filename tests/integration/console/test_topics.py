@@ -125,7 +125,7 @@ def test_unknown_numbers_are_dashes_and_not_0(looker: Client, market: None) -> N
 
 def test_partitions_are_summed_into_one_row(looker: Client, market: None) -> None:
     words = text_of(looker.get("/topics?q=dates"))
-    assert "dates 2 partitions ✕ stuck 8 4.0/s" in words
+    assert "dates 2 partitions ✕ stuck 8 – 4.0/s" in words, "the dash: no minutes are rolled up"
 
 
 def test_the_worst_subscription_is_named(looker: Client, market: None) -> None:
