@@ -45,17 +45,9 @@ def database_parts(url: str) -> dict[str, str]:
         "NAME": unquote(parts.path.strip("/")),
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
-        "HOST": unquote(_host(parts.netloc)),
+        "HOST": unquote(parts.hostname or ""),
         "PORT": str(parts.port or ""),
     }
-
-
-def _host(netloc: str) -> str:
-    """Return the host as it is written. `SplitResult.hostname` is in lower case, and a socket's folder may not be."""
-    address = netloc.rpartition("@")[2]
-    if address.startswith("["):
-        return address[1:].partition("]")[0]
-    return address.partition(":")[0]
 
 
 def database_options(url: str) -> dict[str, str]:

@@ -26,20 +26,6 @@ def test_a_database_url_is_split_into_djangos_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "host"),
-    [
-        ("postgresql:///vela", ""),
-        ("postgresql://u:p@/vela", ""),
-        ("postgresql://:5433/vela", ""),
-        ("postgresql://u@db.example:5433/vela", "db.example"),
-        ("postgresql://u@%2Fhome%2FAda%2Frun:5433/vela", "/home/Ada/run"),
-    ],
-)
-def test_the_host_of_a_database_url_keeps_its_case(url: str, host: str) -> None:
-    assert database_parts(url)["HOST"] == host
-
-
-@pytest.mark.parametrize(
     "url",
     [
         "",
