@@ -19,7 +19,7 @@ ORDERS = "/t/persistent/public/default/orders"
 def test_the_page_shows_totals_and_a_row_for_each_subscription(looker: Client, shop: Shop) -> None:
     words = text_of(looker.get(ORDERS))
     assert f"Published in total {shop.messages}" in words
-    assert f"billing ● draining Shared {shop.backlog} 1 1 5.0/s" in words
+    assert f"billing ● draining Shared {shop.backlog} – 1 1 5.0/s" in words
 
 
 def test_the_page_says_whose_backlog_has_reached_the_quota(looker: Client, shop: Shop) -> None:
