@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import re
 
-from django.urls import register_converter, reverse
+from django.urls import NoReverseMatch, register_converter, reverse
 
 __all__ = [
     "NameConverter",
     "TopicConverter",
     "act_form_url",
     "again_url",
+    "api_url",
     "choose_url",
     "compare_url",
     "cursor_act_url",
     "dead_letters_url",
     "help_url",
     "history_url",
+    "is_api_path",
     "message_url",
     "messages_url",
     "namespace_url",
@@ -134,6 +136,11 @@ def again_url(topic: str, spot: object) -> str:
     return reverse("console:message_again", args=[topic, str(spot)])
 
 
+def api_url() -> str:
+    """Return the address of `/api/v1`, which a project may have put below a prefix."""
+    return reverse("api:openapi").removesuffix("/openapi.json")
+
+
 def act_form_url(topic: str, subscription: str, kind: str) -> str:
     """Return the address of the form for one kind of act on a subscription."""
     return reverse("console:act_form", args=[topic, subscription, kind])
@@ -172,6 +179,18 @@ def history_url(topic: str, subscription: str = "") -> str:
     if not subscription:
         return reverse("api:topic_history", kwargs=names)
     return reverse("api:subscription_history", kwargs={**names, "subscription": subscription})
+
+
+def is_api_path(path: str) -> bool:
+    """Return whether a request with this path is for the API.
+
+    `/api/` without the version counts too, so that a program with a wrong address gets JSON.
+    """
+    try:
+        root = api_url().removesuffix("/v1")
+    except NoReverseMatch:  # the project has left the API out
+        return False
+    return path.startswith(f"{root}/")
 
 
 def short_name(topic: str) -> str:

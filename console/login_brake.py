@@ -10,6 +10,7 @@ from django.db.models import Sum
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from console.addresses import is_api_path
 from console.api.problems import Problem
 from console.blocks import frame
 
@@ -57,7 +58,7 @@ def refused(request: HttpRequest, *_: object) -> HttpResponse:
     """Answer a blocked login attempt with 429. The password is not checked."""
     cool_off_s = int(settings.AXES_COOLOFF_TIME.total_seconds())
     minutes, retry_after = cool_off_s // 60, str(cool_off_s)
-    if request.path.startswith("/api/"):
+    if is_api_path(request.path):
         return Problem(
             429,
             "TooManyFailures",

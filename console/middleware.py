@@ -13,6 +13,7 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 from whitenoise.middleware import WhiteNoiseMiddleware
 
+from console.addresses import is_api_path
 from console.api.problems import Problem
 
 __all__ = [
@@ -169,6 +170,6 @@ def _trouble_in_query(request: HttpRequest) -> str:
 
 
 def _refusal(request: HttpRequest, trouble: str) -> HttpResponseBase:
-    if request.path.startswith("/api/"):
+    if is_api_path(request.path):
         return Problem(400, "BadRequest", trouble).response()
     return render(request, "400.html", {"trouble": trouble}, status=400)

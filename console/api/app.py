@@ -45,7 +45,6 @@ def api_of(*routers: Router) -> NinjaAPI:
         title="Vela",
         version="1",
         description="Acts are planned, applied and undone; reads consume nothing. Counts are messages.",
-        servers=[{"url": "/api/v1"}],
         openapi_url=None,
         docs_url=None,
         urls_namespace="api",

@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 from ninja import NinjaAPI
 
+from console.addresses import api_url
 from console.api.answers import ProblemDocument
 
 __all__ = ["document_of", "openapi"]
@@ -19,7 +20,7 @@ __all__ = ["document_of", "openapi"]
 @login_not_required
 def openapi(request: HttpRequest, api: NinjaAPI) -> HttpResponse:
     """Return the description. It needs no login, because it contains no secret."""
-    return JsonResponse(document_of(api))
+    return JsonResponse(document_of(api) | {"servers": [{"url": api_url()}]})
 
 
 @cache

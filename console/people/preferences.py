@@ -13,13 +13,12 @@ from django.core.exceptions import ObjectDoesNotExist
 from django.http import HttpRequest, HttpResponseBase
 from django.utils import timezone, translation
 
+from console.addresses import is_api_path
 from console.models import Preferences
 from console.people.languages import LANGUAGE_NAMES
 from console.people.zones import zone_names
 
 __all__ = ["OwnPreferences", "set_language", "set_zone", "use_preferences_of"]
-
-_API = "/api/"
 
 
 class OwnPreferences:
@@ -41,7 +40,7 @@ class OwnPreferences:
             markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        if request.path.startswith(_API):
+        if is_api_path(request.path):
             translation.activate("en")  # here, so that errors about unknown addresses are in English too
         if self._async:
             return self.get_response(request)  # zone and language end with the context of the request
@@ -52,7 +51,7 @@ class OwnPreferences:
 
     def process_view(self, request: HttpRequest, view: Callable[..., object], *_: object) -> None:
         """Choose zone and language once the user is known. A view without login runs no query for them."""
-        if request.path.startswith(_API):
+        if is_api_path(request.path):
             timezone.activate(UTC)
         elif getattr(view, "login_required", True) and request.user.is_authenticated:
             use_preferences_of(request.user)

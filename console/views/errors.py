@@ -1,4 +1,4 @@
-"""Answer errors: under /api/ with JSON, elsewhere with pages in the console's frame.
+"""Answer errors: in `/api/v1` with JSON, elsewhere with pages in the console's frame.
 
 For logged-in users, the frame has the menu.
 """
@@ -18,6 +18,7 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 
 from console.access import Rights, rights_of
+from console.addresses import is_api_path
 from console.api.problems import Problem, database_problem, is_database_away, no_such_address
 from console.blocks import frame, surroundings
 from console.people.preferences import use_preferences_of
@@ -25,7 +26,6 @@ from pipeline.errors import OffloadUnavailable
 
 __all__ = ["bad_request", "failed", "not_allowed", "not_found", "not_trusted"]
 
-_API: Final = "/api/"
 _FOREIGN: Final = ("Origin checking failed", "Referer checking failed")  # how Django's reasons begin
 
 
@@ -49,7 +49,7 @@ def _returning_connections() -> Iterator[None]:
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """Answer 400 with the exception's sentence."""
     trouble = str(exception or "") or _("The server cannot read this request.")
-    if request.path.startswith(_API):
+    if is_api_path(request.path):
         return Problem(400, "BadRequest", trouble).response()
     return _answer(request, "400.html", 400, {"trouble": trouble})
 
@@ -58,7 +58,7 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Htt
 def not_allowed(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """Answer 403 with the exception's sentence."""
     reason = str(exception or "") or _("You may not do this.")
-    if request.path.startswith(_API):
+    if is_api_path(request.path):
         return Problem(403, "AuthorizationError", reason).response()
     return _answer(request, "403.html", 403, {"exception": reason})
 
@@ -81,7 +81,7 @@ def not_trusted(request: HttpRequest, reason: str = "") -> HttpResponse:
 @_returning_connections()
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """Answer 404 with the exception's sentence. For an address without a view, Django's exception has no sentence."""
-    if request.path.startswith(_API):
+    if is_api_path(request.path):
         return no_such_address(request)
     _use_own_language(request)
     said = exception.args[0] if exception is not None and exception.args else ""
@@ -101,7 +101,7 @@ def failed(request: HttpRequest) -> HttpResponse:
     is_away = is_database_away(error)
     trouble = str(error) if isinstance(error, OffloadUnavailable) else ""
     status = 503 if is_away or trouble else 500
-    if request.path.startswith(_API):
+    if is_api_path(request.path):
         if trouble:
             return Problem(503, "PersistenceError", trouble, retriable=True).response()
         return database_problem(error).response()
@@ -126,7 +126,7 @@ def _answer(
 def _use_own_language(request: HttpRequest) -> None:
     """Use the user's language. OwnPreferences does so only before a view, and this request may not have reached one."""
     with suppress(DatabaseError):
-        if not request.path.startswith(_API) and request.user.is_authenticated:
+        if not is_api_path(request.path) and request.user.is_authenticated:
             use_preferences_of(request.user)
 
 

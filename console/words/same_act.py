@@ -23,12 +23,15 @@ class SameAct:
     needs_value: bool  # the message has a value, so the user must fill in `value`
 
 
-def same_act(act: ActView, console_url: str) -> SameAct | None:
-    """Return the command and the HTTP request that plan this act. None for a kind that nobody can plan."""
+def same_act(act: ActView, api_url: str) -> SameAct | None:
+    """Return the command and the HTTP request that plan this act. None for a kind that nobody can plan.
+
+    `api_url` is the whole address of `/api/v1`.
+    """
     if act.kind == "undo":
         return SameAct(
             command=f"vela acts undo {act.undo_of}",
-            request=_curl(f"{console_url}/api/v1/acts/{act.undo_of}/undo", {}),
+            request=_curl(f"{api_url}/acts/{act.undo_of}/undo", {}),
             needs_message=False,
             needs_value=False,
         )
@@ -50,7 +53,7 @@ def same_act(act: ActView, console_url: str) -> SameAct | None:
         document["subscription"] = act.subscription
     return SameAct(
         command=shlex.join(words),
-        request=_curl(f"{console_url}/api/v1/acts", {**document, "parameters": parameters}),
+        request=_curl(f"{api_url}/acts", {**document, "parameters": parameters}),
         needs_message=act.kind == "publish",
         needs_value=needs_value,
     )

@@ -17,7 +17,7 @@ from broker.acts.second_person import SECOND_PERSON_S, is_user
 from broker.conf import broker_settings
 from console.access import Rights, check_may_act, named_by, operator_only, viewer
 from console.access.roles import namespace_of, role_for
-from console.addresses import past_url, short_name
+from console.addresses import api_url, past_url, short_name
 from console.blocks import Source, answer
 from console.forms import ApplyForm
 from console.origin import origin_of
@@ -193,7 +193,7 @@ def _answer(
         "past": _past(view),
         "error": refusal_in_form(view),
         "form_address": form_address(view) if view.state == "refused" else "",
-        "same": same_act(view, f"{request.scheme}://{request.get_host()}"),
+        "same": same_act(view, request.build_absolute_uri(api_url())),
         "second_person": _second_person(to_apply, rights),
         "address": request.build_absolute_uri(reverse("console:act", args=[(to_apply or view).id])),
         "may_act": all(rights.may_act_on(name, view.kind) for name in _names(view)),
