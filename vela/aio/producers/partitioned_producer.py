@@ -105,7 +105,7 @@ class PartitionedProducer(Producer):
         wanted = [each for each in producers if each is not None]
         try:
             if self._options.access_mode is not ProducerAccessMode.Shared:
-                # If two programs opened all partitions at once, each could get some and wait for the others without end.
+                # If two programs opened all at once, each could get some partitions and wait for the others for ever.
                 await wanted.pop(0).open()
             await _open_together(wanted)
         except BaseException:
