@@ -89,7 +89,7 @@ class PartitionedProducer(Producer):
         indexes = [self._route(Outgoing(b""))] if self._lazy else list(range(len(self._producers)))
         for index in indexes:
             self._producers[index] = self._new(index)
-        await _open_all([self._producers[index] for index in indexes])
+        await self._open_all([self._producers[index] for index in indexes])
         if self._options.partitions_update_interval_s:
             self._updating = self._loop.create_task(self._update())
 
@@ -99,6 +99,18 @@ class PartitionedProducer(Producer):
             partition_name(self._topic, index),
             self._options.of_partition(len(self._producers)),
         )
+
+    async def _open_all(self, producers: list[TopicProducer | None]) -> None:
+        """Open these producers. If one fails, close all and raise the first error."""
+        wanted = [each for each in producers if each is not None]
+        try:
+            if self._options.access_mode is not ProducerAccessMode.Shared:
+                # If two programs opened all at once, each could get some partitions and wait for the others for ever.
+                await wanted.pop(0).open()
+            await _open_together(wanted)
+        except BaseException:
+            await asyncio.gather(*(each.close() for each in producers if each is not None))
+            raise
 
     async def _update(self) -> None:
         while True:
@@ -117,7 +129,7 @@ class PartitionedProducer(Producer):
         added: list[TopicProducer | None] = [None] * (count - known)
         if not self._lazy:
             added = [self._new(index) for index in range(known, count)]
-            await _open_all(added)
+            await self._open_all(added)
         self._producers += added
         logger.info("%s has %s partitions now", self._topic, count)
 
@@ -168,15 +180,14 @@ class PartitionedProducer(Producer):
         self._client.forget(self)
 
 
-async def _open_all(producers: list[TopicProducer | None]) -> None:
-    opening = [asyncio.ensure_future(each.open()) for each in producers if each is not None]
+async def _open_together(producers: list[TopicProducer]) -> None:
+    opening = [asyncio.ensure_future(each.open()) for each in producers]
     try:
         await asyncio.gather(*opening)
     except BaseException:
         for task in opening:
             task.cancel()
         await asyncio.gather(*opening, return_exceptions=True)
-        await asyncio.gather(*(each.close() for each in producers if each is not None))
         raise
 
 

@@ -18,7 +18,7 @@ from vela import errors
 from vela.aio import Client
 from vela.aio.producers.partitioned_producer import PartitionedProducer
 from vela.message import Message, MessageId
-from vela.options import HashingScheme, PartitionsRoutingMode
+from vela.options import HashingScheme, PartitionsRoutingMode, ProducerAccessMode
 from vela.wire.binary.enums import ServerError
 from vela.wire.key_hash import java_string_hash
 
@@ -119,6 +119,31 @@ async def test_a_lazy_start_opens_partitions_when_they_are_needed(store: Storing
     assert [future.result().partition() for future in futures[:4]] != [0, 0, 0, 0]
     assert len(opened(store)) == 4
     assert sorted(store.payloads) == [b"%d" % n for n in range(8)]
+
+
+async def test_an_exclusive_producer_opens_the_other_partitions_after_the_first(
+    store: StoringPeer, client: Client
+) -> None:
+    """Otherwise two programs could each get some of the partitions, and wait for the others without end."""
+    queued: list[tuple[Link, events.OpenProducer]] = []
+
+    def queue(link: Link, event: events.OpenProducer) -> None:
+        if event.topic.endswith("-0"):
+            queued.append((link, event))
+        link.engine.send_producer_success(event.request_id, name="p", ready=not event.topic.endswith("-0"))
+
+    store.peer.on(events.OpenProducer, queue)
+    creating = asyncio.ensure_future(
+        client.create_producer("t", access_mode=ProducerAccessMode.WaitForExclusive)
+    )
+    await until(lambda: queued, "its place in the queue")
+    await asyncio.sleep(0.1)
+    assert opened(store) == ["t-partition-0"]
+    link, event = queued[0]
+    link.engine.send_producer_success(event.request_id, name="p", topic_epoch=1)
+    link.flush()
+    assert (await creating).is_connected()
+    assert opened(store) == [f"t-partition-{n}" for n in range(4)]
 
 
 async def test_a_lazy_start_that_fails_fails_its_messages_and_is_tried_again(
