@@ -22,10 +22,12 @@ INSERT INTO vela_namespace (tenant_id, name, policies, created_at)
 SELECT id, %s, %s, now() FROM vela_tenant WHERE name = %s ON CONFLICT DO NOTHING
 
 -- name: create_topics
--- Creates one topic, or partitions of one topic. After the notification, the broker tells clients that watch the namespace.
+-- Creates one topic, or partitions of one topic. Only a partitioned topic is a parent: a topic with a partition's name is a
+-- topic of its own if the topic without the suffix is not partitioned. After the notification, the broker tells clients that
+-- watch the namespace.
 WITH made AS (
     INSERT INTO vela_topic (namespace_id, name, partitions, parent_id, partition, properties, policies, created_at)
-    SELECT n.id, a.name, %(partitions)s, (SELECT id FROM vela_topic WHERE name = %(parent)s), a.partition,
+    SELECT n.id, a.name, %(partitions)s, (SELECT id FROM vela_topic WHERE name = %(parent)s AND partitions > 0), a.partition,
            %(properties)s, '{}', now()
     FROM unnest(%(names)s::text[], %(indexes)s::int[]) AS a(name, partition)
     CROSS JOIN vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id

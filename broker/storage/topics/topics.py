@@ -134,7 +134,7 @@ async def create_topic(
             name,
             [name.full],
             [-1 if name.partition is None else name.partition],
-            parent=name.base,  # if a topic of this name exists, the new topic is one of its partitions
+            parent=name.base,  # if a partitioned topic has this name, the new topic is one of its partitions
             partitions=partitions,
             properties=properties,
         )

@@ -115,6 +115,18 @@ async def test_a_growth_is_refused_if_a_topic_has_the_name_of_a_new_partition(ru
     await grow(pool(run), P, 3)
 
 
+async def test_a_plain_topic_has_no_partitions_even_if_a_topic_has_the_name_of_one(run: BrokerRun) -> None:
+    await (await run.producer("plain")).publish(1)
+    await (await run.producer("plain-partition-0")).publish(1)
+    names = rows(run.database_url, "SELECT name FROM vela_listed_topic ORDER BY name")
+    assert [each.rpartition("/")[2] for (each,) in names] == ["plain", "plain-partition-0"]
+    figures = await run.broker.endings.delete(TopicName.parse("plain"), force=True)
+    assert figures.topics == ("persistent://public/default/plain",)
+    assert one_row(run.database_url, "SELECT name FROM vela_topic") == (
+        "persistent://public/default/plain-partition-0",
+    )
+
+
 async def test_a_growth_whose_answer_is_lost_is_repeated(run: BrokerRun) -> None:
     await partitioned(run, 1)
     await run.consumer("p-partition-0", "a")
