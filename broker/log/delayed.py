@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 RELEASE_ENTRIES: Final = 2000  # the most in one turn of the event loop, so that other work gets its turns
 DELAYING: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
-_FOR_EVER_MS: Final = 1 << 62
+_FOR_EVER_MS: Final = (1 << 63) - 1  # the latest delivery time that the protocol and PostgreSQL have
 _LOOK_AGAIN_S: Final = 0.005
 _LONGEST_WAIT_MS: Final = 250  # then release due entries, even if those released before are not all sent
 _READ_AGAIN_MS: Final = 1000  # after a failed read

@@ -125,6 +125,11 @@ class TopicDeduplication:
         self._settled.set()
         return [(producer, repeat.request) for producer, repeat, _ in waiting]
 
+    def switch_off(self) -> None:
+        """Store every send from now on, and release all waiters: later answers may not reach this object."""
+        self.is_enabled = False
+        self._settled.set()
+
     def close(self) -> None:
         """Release all waiters: the topic is leaving memory."""
         self._is_closed = True
@@ -138,9 +143,10 @@ class TopicDeduplication:
     async def last_sequence_id(self, name: str) -> int:
         """Return the sequence id of the last message stored under a name; -1 = none.
 
-        Waits until no send of an earlier connection is in flight, but returns at once when the topic leaves memory.
+        Waits until no send of an earlier connection is in flight, but returns at once when deduplication is switched
+        off or the topic leaves memory.
         """
-        while not self._filter.is_settled(name) and not self._is_closed:
+        while self.is_enabled and not self._filter.is_settled(name) and not self._is_closed:
             self._settled.clear()
             await self._settled.wait()
         return self._filter.last_stored(name)

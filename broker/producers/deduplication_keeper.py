@@ -154,7 +154,7 @@ class DeduplicationKeeper:
         """
         wanted, current = topic.policies.deduplication, topic.deduplication
         if current is not None and current.is_enabled and not wanted:
-            current.is_enabled = False
+            current.switch_off()
             if topic.topic_id not in self._forgetting:
                 self._forgetting.add(topic.topic_id)
                 self._tasks.keep(asyncio.create_task(self.forget(topic)))

@@ -49,6 +49,7 @@ RETRY_S: Final = 60.0  # a row that its topic refused is tried again after this 
 _POLL_S = 1.0  # in case a notification was lost
 _ROWS = 500  # the most rows of one topic that one turn reads
 _MOST_ON_THE_WAY = 2000  # rows of one topic
+_MOST_BYTES = 16 * 1024 * 1024  # of one topic's rows on the way; the last row may exceed it
 _IDENTITY = ClientIdentity(address="outbox", client_version="", face=INTERNAL_FACE)
 
 
@@ -153,14 +154,19 @@ class OutboxMover:
         except BrokerError as error:
             if not error.retriable:
                 async with self._pool.use() as connection:
-                    rows = await store.waiting(connection, name, taken=(), most=_ROWS)
+                    rows = await store.waiting(
+                        connection, name, taken=(), most=_ROWS, more_bytes=_MOST_BYTES
+                    )
                 await self._refuse([row.row_id for row in rows], error)
             return
         most = min(_ROWS, _MOST_ON_THE_WAY - len(topic.taken))
-        if most <= 0:
+        more_bytes = _MOST_BYTES - sum(topic.taken.values())
+        if most <= 0 or more_bytes <= 0:
             return  # the receipts of rows already sent wake this task
         async with self._pool.use() as connection:
-            rows = await store.waiting(connection, name, taken=sorted(topic.taken), most=most)
+            rows = await store.waiting(
+                connection, name, taken=sorted(topic.taken), most=most, more_bytes=more_bytes
+            )
         for row in rows:
             turn = row.row_id if row.key_hash is None else row.key_hash
             lanes[turn % len(lanes)].send(row)
@@ -198,14 +204,14 @@ class _Topic:
     """The producers of one topic, and the rows that are on their way to it."""
 
     lanes: list[_Lane] = field(default_factory=list)
-    taken: set[int] = field(default_factory=set)  # ids of rows whose outcome is not known yet
+    taken: dict[int, int] = field(default_factory=dict)  # id → bytes, of rows whose outcome is not known yet
     last_used_s: float = 0.0  # by the loop's clock
 
 
 class _Lane:
     """The producer on one topic or partition; a `ProducerSink`."""
 
-    def __init__(self, mover: OutboxMover, topic: TopicName, taken: set[int]) -> None:
+    def __init__(self, mover: OutboxMover, topic: TopicName, taken: dict[int, int]) -> None:
         self.topic = topic
         self._mover = mover
         self._taken = taken
@@ -232,7 +238,7 @@ class _Lane:
             return
         sequence_id = self._next_sequence_id
         self._next_sequence_id += 1
-        self._taken.add(row.row_id)
+        self._taken[row.row_id] = len(row.data)
         self._rows[sequence_id] = row.row_id
         self._producer.send(
             SendRequest(
@@ -251,7 +257,7 @@ class _Lane:
         for receipt in receipts:
             row_id = self._rows.pop(receipt.sequence_id, None)
             if row_id is not None:
-                self._taken.discard(row_id)
+                self._taken.pop(row_id, None)
                 self._mover.moved += 1
         self._mover.wake()
 
@@ -260,14 +266,15 @@ class _Lane:
         row_id = self._rows.pop(request.sequence_id, None)
         if row_id is None:
             return
-        self._taken.discard(row_id)
+        self._taken.pop(row_id, None)
         if not error.retriable:
             self._mover.refused_later(row_id, error)
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
         """Forget the producer. Rows on their way may still be moved; rows that are not moved will be read again."""
         self._producer, self._closed = None, self._producer
-        self._taken.difference_update(self._rows.values())
+        for row_id in self._rows.values():
+            self._taken.pop(row_id, None)
         self._rows.clear()
 
     async def is_alive(self) -> bool:

@@ -29,13 +29,16 @@ async def topics(connection: Connection) -> list[str]:
     return [name for (name,) in await cursor.fetchall()]
 
 
-async def waiting(connection: Connection, topic: str, *, taken: Sequence[int], most: int) -> list[OutboxRow]:
-    """Return the first `most` rows of a topic that are neither being appended (`taken`) nor refused for now.
+async def waiting(
+    connection: Connection, topic: str, *, taken: Sequence[int], most: int, more_bytes: int
+) -> list[OutboxRow]:
+    """Return the first rows of a topic that are neither being appended (`taken`) nor refused for now.
 
-    Safe to repeat and to cancel.
+    These are at most `most` rows, and none after the row that reaches `more_bytes`. Safe to repeat and to cancel.
     """
     cursor = await connection.execute(
-        query("outbox", "waiting"), {"topic": topic, "taken": list(taken), "most": most}
+        query("outbox", "waiting"),
+        {"topic": topic, "taken": list(taken), "most": most, "more_bytes": more_bytes},
     )
     return [OutboxRow(*row) for row in await cursor.fetchall()]
 

@@ -19,10 +19,16 @@ WITH RECURSIVE waiting AS (
 SELECT topic FROM waiting WHERE topic IS NOT NULL
 
 -- name: waiting
--- No high-water mark: a row with a smaller id may become visible later, when its transaction ends.
-SELECT id, key_hash, deliver_at_ms, data FROM vela_outbox
-WHERE topic = %(topic)s AND id <> ALL(%(taken)s::bigint[]) AND (retry_at IS NULL OR retry_at <= now())
-ORDER BY id LIMIT %(most)s
+-- No high-water mark: a row with a smaller id may become visible later, when its transaction ends. Returns at least one
+-- row, and more while their bytes are below a limit.
+SELECT id, key_hash, deliver_at_ms, data FROM (
+    SELECT n.*, sum(octet_length(n.data)) OVER (ORDER BY n.id) - octet_length(n.data) AS bytes_before
+    FROM (
+        SELECT id, key_hash, deliver_at_ms, data FROM vela_outbox
+        WHERE topic = %(topic)s AND id <> ALL(%(taken)s::bigint[]) AND (retry_at IS NULL OR retry_at <= now())
+        ORDER BY id LIMIT %(most)s
+    ) n
+) s WHERE s.bytes_before < %(more_bytes)s ORDER BY id
 
 -- name: refuse
 UPDATE vela_outbox SET error = %(error)s, retry_at = now() + make_interval(secs => %(retry_s)s)

@@ -21,11 +21,23 @@ INSERT INTO vela_tenant (name, created_at) VALUES (%s, now()) ON CONFLICT (name)
 INSERT INTO vela_namespace (tenant_id, name, policies, created_at)
 SELECT id, %s, %s, now() FROM vela_tenant WHERE name = %s ON CONFLICT DO NOTHING
 
+-- name: adopt_partitions
+-- Makes existing topics with the names of partitions partitions of their topic. A client that connects again to a partition
+-- of a deleted topic creates such a topic. Lists name the whole topic from now on.
+WITH adopted AS (
+    UPDATE vela_topic t SET parent_id = p.id FROM vela_topic p
+    WHERE p.name = %(parent)s AND t.name = ANY(%(names)s::text[]) AND t.parent_id IS NULL
+    RETURNING t.id
+)
+DELETE FROM vela_listed_topic l USING adopted WHERE l.topic_id = adopted.id
+
 -- name: create_topics
--- Creates one topic, or partitions of one topic. After the notification, the broker tells clients that watch the namespace.
+-- Creates one topic, or partitions of one topic. Only a partitioned topic is a parent: a topic with a partition's name is a
+-- topic of its own if the topic without the suffix is not partitioned. After the notification, the broker tells clients that
+-- watch the namespace.
 WITH made AS (
     INSERT INTO vela_topic (namespace_id, name, partitions, parent_id, partition, properties, policies, created_at)
-    SELECT n.id, a.name, %(partitions)s, (SELECT id FROM vela_topic WHERE name = %(parent)s), a.partition,
+    SELECT n.id, a.name, %(partitions)s, (SELECT id FROM vela_topic WHERE name = %(parent)s AND partitions > 0), a.partition,
            %(properties)s, '{}', now()
     FROM unnest(%(names)s::text[], %(indexes)s::int[]) AS a(name, partition)
     CROSS JOIN vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id

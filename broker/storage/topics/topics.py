@@ -134,7 +134,7 @@ async def create_topic(
             name,
             [name.full],
             [-1 if name.partition is None else name.partition],
-            parent=name.base,  # if a topic of this name exists, the new topic is one of its partitions
+            parent=name.base,  # if a partitioned topic has this name, the new topic is one of its partitions
             partitions=partitions,
             properties=properties,
         )
@@ -146,11 +146,13 @@ async def create_topic(
 async def insert_partitions(connection: Connection, name: TopicName, indexes: Sequence[int]) -> None:
     """Insert partitions of an existing topic, by index. Existing partitions stay unchanged.
 
-    Raises InvalidTopicName if their names are too long.
+    An existing topic that has the name of a partition becomes that partition. Raises InvalidTopicName if the names are
+    too long.
     """
     if indexes:
         name.with_partition(max(indexes))
         names = [f"{name.full}-partition-{index}" for index in indexes]
+        await connection.execute(query("topics", "adopt_partitions"), {"parent": name.full, "names": names})
         await _insert_topics(connection, name, names, indexes, parent=name.full, partitions=0, properties={})
 
 

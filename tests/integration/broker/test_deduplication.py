@@ -384,6 +384,31 @@ async def test_deduplication_is_switched_on_and_off_while_messages_flow(run: Bro
     )
 
 
+@pytest.mark.parametrize("is_on_again", [False, True], ids=["off", "off and on"])
+async def test_a_producer_that_opens_while_deduplication_is_switched_does_not_wait_for_ever(
+    dedup: BrokerRun, is_on_again: bool
+) -> None:
+    first = await dedup.producer(name="p")
+    trap = dedup.proxy.trap(APPEND, Moment.HOLD_REQUEST)
+    send(first, 0)
+    await trap.caught.wait()
+    assert first.producer is not None
+    first.producer.detach()
+    opening = asyncio.create_task(dedup.producer(name="p"))
+    await asyncio.sleep(0)
+    topic = await dedup.policies("t", deduplication=False)
+    dedup.broker.deduplication.tidy(topic)
+    if is_on_again:
+        await dedup.policies("t", deduplication=True)
+    trap.release()
+    again = await asyncio.wait_for(opening, 10)
+    assert again.producer is not None
+    assert again.producer.last_sequence_id == (0 if is_on_again else -1)
+    send(again, 1)
+    await again.has_receipts(1)
+    assert stored(dedup) == [0, 1]
+
+
 async def test_a_late_deletion_of_the_old_state_keeps_the_new_one(run: BrokerRun) -> None:
     topic = await run.policies("t", deduplication=True)
     trap = run.proxy.trap(FORGET, Moment.HOLD_REQUEST)

@@ -89,6 +89,19 @@ async def test_the_policy_switches_delays_off_and_on(broker_url: str) -> None:
         assert run.subscription().cursor.backlog_messages == 0
 
 
+async def test_without_delays_even_the_latest_delivery_time_is_due(broker_url: str) -> None:
+    async with running(broker_url, **BY_HAND) as run:
+        producer = await run.producer()
+        consumer = await run.consumer(permits=10)
+        producer.send(deliver_at_ms=2**63 - 1)
+        await producer.has_receipts(1)
+        topic = run.topic()
+        assert len(topic.delayed) == 1
+        topic.set_policies(replace(topic.policies, delayed_delivery=False))
+        await consumer.has(1)
+        assert topic.delayed.next_due_ms() is None
+
+
 async def test_messages_appended_while_delays_were_off_are_delayed_once_they_are_on(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, **BY_HAND) as run:

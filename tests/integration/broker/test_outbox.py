@@ -164,6 +164,22 @@ async def test_a_topic_that_is_unloaded_meanwhile_gets_each_message_once(run: Br
     assert payloads(consumer) == numbers(900)
 
 
+async def test_the_bytes_of_messages_on_their_way_are_limited(
+    run: BrokerRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "_MOST_BYTES", 10_000)
+    consumer = await run.consumer(permits=100)
+    trap = run.proxy.trap('INSERT INTO "vela_entry_1"', Moment.HOLD_REQUEST)
+    expected = [b"%d" % number + b"." * 4000 for number in range(20)]
+    committed(run.database_url, *expected)
+    await trap.caught.wait()
+    await run.broker.outbox._move("t")
+    assert len(run.broker.outbox._topics["t"].taken) == 3
+    trap.release()
+    await consumer.has(20)
+    assert payloads(consumer) == expected
+
+
 async def test_a_client_cannot_use_the_name_of_the_outbox_producer(run: BrokerRun) -> None:
     with pytest.raises(NotAllowed, match="vela-outbox is reserved"):
         await run.producer(name=OUTBOX_PRODUCER)

@@ -115,6 +115,29 @@ async def test_a_growth_is_refused_if_a_topic_has_the_name_of_a_new_partition(ru
     await grow(pool(run), P, 3)
 
 
+async def test_a_topic_takes_over_topics_that_have_the_names_of_its_partitions(run: BrokerRun) -> None:
+    await (await run.producer("p-partition-1")).publish(1)  # its client did not notice that p was deleted
+    await run.broker.creation.make(P, 2)
+    assert rows(run.database_url, "SELECT name FROM vela_listed_topic") == [(P.full,)]
+    statistics = await partitioned_statistics(pool(run), P)
+    assert [part.name for part in statistics.parts] == [f"{P.full}-partition-0", f"{P.full}-partition-1"]
+    figures = await run.broker.endings.delete(P, force=True)
+    assert len(figures.topics) == 2
+    assert rows(run.database_url, "SELECT name FROM vela_topic") == []
+
+
+async def test_a_plain_topic_has_no_partitions_even_if_a_topic_has_the_name_of_one(run: BrokerRun) -> None:
+    await (await run.producer("plain")).publish(1)
+    await (await run.producer("plain-partition-0")).publish(1)
+    names = rows(run.database_url, "SELECT name FROM vela_listed_topic ORDER BY name")
+    assert [each.rpartition("/")[2] for (each,) in names] == ["plain", "plain-partition-0"]
+    figures = await run.broker.endings.delete(TopicName.parse("plain"), force=True)
+    assert figures.topics == ("persistent://public/default/plain",)
+    assert one_row(run.database_url, "SELECT name FROM vela_topic") == (
+        "persistent://public/default/plain-partition-0",
+    )
+
+
 async def test_a_growth_whose_answer_is_lost_is_repeated(run: BrokerRun) -> None:
     await partitioned(run, 1)
     await run.consumer("p-partition-0", "a")
