@@ -39,11 +39,7 @@ class SurveyedPass:
         self._max_message_bytes = max_message_bytes
 
     async def stays(self, piece: Sequence[StoredEntry]) -> Stayed:
-        """Return the entries of a piece that stay.
-
-        Raises NotAllowed if the survey does not match the log, or if an earlier compaction kept chunks: a survey does
-        not say which chunks belong to a key's latest message.
-        """
+        """Return the entries of a piece that stay. Raises NotAllowed if the survey does not match the log."""
         decoded, wanted = await asyncio.to_thread(self._decoded, piece)
         survey_id = self._survey.survey_id
         found = await repeat_until_done(
@@ -53,12 +49,6 @@ class SurveyedPass:
 
     def _decoded(self, piece: Sequence[StoredEntry]) -> tuple[list[CompactionEntry], set[bytes]]:
         decoded = [compaction_entry(entry, max_message_bytes=self._max_message_bytes) for entry in piece]
-        chunk = next((entry.position for entry in decoded if entry.chunk_uuid is not None), None)
-        if chunk is not None:
-            raise NotAllowed(
-                f"{self._survey.topic_name} has a message in chunks at {chunk}, which Spark cannot compact: use"
-                f" `vela compact {self._survey.topic_name}`"
-            )
         keys = {
             _hashed(message.key)
             for entry in decoded

@@ -529,21 +529,6 @@ async def test_a_survey_that_does_not_fit_changes_nothing(broker_url: str) -> No
         assert values(reader) == ["b=1", "a=2"]
 
 
-async def test_a_survey_drops_no_chunks_that_an_earlier_compaction_kept(broker_url: str) -> None:
-    async with running(broker_url, wheel_enabled=False) as run:
-        producer = await run.producer()
-        for number in range(2):
-            producer.send_entry(chunk("p", 1, number, 2, partition_key="a"))
-        await producer.has_receipts(2)
-        await compact(run)
-        horizon = Position(producer.receipts[-1].ledger_id, producer.receipts[-1].entry_id)
-        number = surveyed(run, ["b=1"], await put(producer, "b=1"), begin=horizon)
-        state, error, _, _ = await ended(run, number)
-        assert (state, "vela compact" in error) == ("refused", True)
-        reader = await compacted_reader(run)
-        await reader.has(3)
-
-
 async def test_a_survey_is_given_up_when_the_last_run_of_its_write_id_has_ended(broker_url: str) -> None:
     async with running(broker_url, wheel_enabled=False) as run:
         pairs = ["a=1", "a=2"]
