@@ -33,7 +33,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Given = dict[str, Any]
 A = TypeVar("A", AioProducer, AioConsumer, AioReader, AioTableView)
-Listener = Callable[[Any, Message], None]
+Listener = Callable[[Any, Message], object]
 
 _CALLBACKS_S: Final = 5.0
 """How long `close` waits for callbacks that are already due."""
@@ -203,8 +203,8 @@ def _listening(
         return None
     require_plain_function(name, listener)
 
-    def listen(_: Any, message: Message) -> None:
-        listener(made.result(), message)
+    def listen(_: Any, message: Message) -> object:
+        return listener(made.result(), message)
 
     return listen
 

@@ -168,6 +168,19 @@ async def test_tcp_no_delay_reaches_the_socket(peer: ScriptedPeer, switch: bool)
         assert bool(option) is switch
 
 
+@pytest.mark.row("S0.2")
+async def test_an_entry_of_any_size_that_a_broker_may_allow_arrives_over_websocket() -> None:
+    async with ScriptedPeer.started(websocket=True) as peer:
+        peer.max_message_bytes = 256 << 20  # the most that VELA_MAX_MESSAGE_BYTES takes
+        async with Client(peer.url) as client:
+            connection = await client.connection_for(TOPIC)
+            connection.consumers[1] = sink = Sink()
+            peer.link.deliver(1, bytes(65 << 20), entry_id=0)
+            await until(lambda: sink.told, "the entry")
+            assert sink.told[0][:2] == ("message", 0)
+            assert len(sink.told[0][2]) == 65 << 20
+
+
 @pytest.mark.row("S0.5")
 async def test_bytes_of_payloads_are_always_released(peer: ScriptedPeer) -> None:
     class Picky(Sink):

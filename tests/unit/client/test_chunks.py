@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vela.core.consuming.chunk_assembly import Chunk, ChunkAssembler, ChunkOutcome
+from vela.core.producing import send_frames
 from vela.core.producing.chunks import ChunkingImpossible, split
 from vela.core.producing.outgoing import Outgoing
 from vela.core.producing.send_frames import PayloadTooLarge, ProducerIdentity, SendFrames
@@ -55,6 +58,21 @@ def test_a_message_that_fits_when_compressed_is_not_cut() -> None:
     (send,) = frames(Compression.ZSTD).single(Outgoing(BIG), 1, "t", publish_time_ms=0, now_ms=0)
     assert send.chunked is None
     assert parse_header(send.frame[1]).num_chunks == 0
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.LZ4])
+def test_a_message_that_consumers_would_not_decompress_is_refused(
+    compression: Compression, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payload = random.Random(1).randbytes(5 * LIMIT)
+    monkeypatch.setattr(send_frames, "MAX_JOINED_BYTES", len(payload))
+    frames(compression).single(Outgoing(payload), 1, "t", publish_time_ms=0, now_ms=0)
+    monkeypatch.setattr(send_frames, "MAX_JOINED_BYTES", len(payload) - 1)
+    if not compression:
+        frames().single(Outgoing(payload), 1, "t", publish_time_ms=0, now_ms=0)
+        return
+    with pytest.raises(PayloadTooLarge, match="a message of 5000 bytes before compression is above the 4999"):
+        frames(compression).single(Outgoing(payload), 1, "t", publish_time_ms=0, now_ms=0)
 
 
 def test_without_chunking_a_large_message_is_refused_by_name() -> None:

@@ -40,3 +40,4 @@ def test_a_rate_is_the_difference_over_the_elapsed_time() -> None:
     assert rate_per_s(10, 40, 1.5) == 20.0
     assert rate_per_s(10, 40, 0.5) == 60.0
     assert rate_per_s(10, 40, 0.0) == 0.0
+    assert rate_per_s(40, 10, 1.5) == 0.0

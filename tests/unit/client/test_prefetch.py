@@ -14,7 +14,14 @@ from vela.core.consuming.prefetch import LOOK_MS, Prefetch
 @pytest.mark.row("S4.26")
 @pytest.mark.parametrize(
     ("queued", "taken", "hoards"),
-    [(1000, 0, True), (1000, 400, True), (1000, 600, False), (10, 0, False), (0, 0, False)],
+    [
+        (1000, 0, True),
+        (1000, 400, True),
+        (1000, 600, False),
+        (10, 0, False),
+        (0, 0, False),
+        (1000, -4000, False),  # a topic with 4000 taken messages has left the consumer
+    ],
 )
 def test_a_queue_that_takes_more_than_a_minute_is_hoarding(queued: int, taken: int, hoards: bool) -> None:
     prefetch = Prefetch()

@@ -25,6 +25,7 @@ from vela.options import ConsumerCryptoFailureAction
 from vela.wire.binary.enums import ValidationError
 from vela.wire.entry.batches import Message as Body
 from vela.wire.entry.decoding import single_message
+from vela.wire.entry.header import MAX_JOINED_BYTES
 from vela.wire.errors import MetadataCorrupt
 
 if TYPE_CHECKING:
@@ -48,7 +49,6 @@ _SETTLES_DISCARDS: Final = "Vela"
 They do so because most clients grant one permit for a discarded batch, however many permits it cost. For an entry that
 cannot be decrypted, these clients grant all permits, so the brokers restore none.
 """
-_MAX_JOINED_BYTES: Final = 512 * 1024 * 1024  # limit for a chunked message after decompression
 
 
 class IntakeOwner(Protocol):
@@ -193,6 +193,7 @@ class Intake:
         kept = [body for body in bodies if not start.skips(reply.ledger_id, reply.entry_id, body.batch_index)]
         if bodies and not kept and self._options.is_durable:
             self._owner.acks.acknowledge(MessageId(reply.partition, reply.ledger_id, reply.entry_id))
+            self._owner.read_position.start = None  # if the entry comes again, someone has moved the cursor back
         return kept
 
     # --- entries that cannot be shown
@@ -281,7 +282,7 @@ class Intake:
             self._owner.flow.not_shown(1)
             return
         try:
-            body = join_chunks(metadata, outcome.payload, max_joined_bytes=_MAX_JOINED_BYTES)
+            body = join_chunks(metadata, outcome.payload, max_joined_bytes=MAX_JOINED_BYTES)
         except Damaged as damage:
             for earlier in outcome.ids[:-1]:
                 self._owner.acks.discard(earlier.ledger_id(), earlier.entry_id(), damage.reason)
@@ -292,6 +293,7 @@ class Intake:
             self._owner.flow.not_shown(1)
             if self._options.is_durable:
                 self._owner.acks.acknowledge(outcome.ids)
+                self._owner.read_position.start = None
             return
         entry = self._entry(reply, 0)
         entry.chunks = outcome.ids

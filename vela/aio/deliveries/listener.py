@@ -7,6 +7,7 @@ block the connection. If a listener raises, the error is logged and the message 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import threading
 from collections import deque
@@ -207,7 +208,7 @@ class ThreadListener:
                     return
                 self._calls.post(self._source.taken, message)
                 try:
-                    self._function(self._consumer, message)
+                    _require_no_coroutine(self._function(self._consumer, message))
                 except BaseException:  # SystemExit too: the thread must go on
                     logger.exception("the message listener failed; the message stays unacknowledged")
             self._thread.submit(self._run)  # other listeners on this thread go first
@@ -246,3 +247,10 @@ class ThreadListener:
             self._is_paused = self._is_closed = True
         if self._has_own_thread:
             self._thread.stop(0)
+
+
+def _require_no_coroutine(outcome: object) -> None:
+    """Raise TypeError for a coroutine, which nothing would run: a lambda may have called a coroutine function."""
+    if inspect.iscoroutine(outcome):
+        outcome.close()
+        raise TypeError("the listener returned a coroutine: pass the coroutine function itself, to vela.aio")

@@ -205,7 +205,7 @@ class _Custom:
             dict(message.properties),
             message.key,
             message.event_time_ms,
-            now_ms,
+            int(time.time() * 1000),  # not `now_ms`, whose clock does not show the date
             -1,
             0,
             -1 if message.sequence_id is None else message.sequence_id,

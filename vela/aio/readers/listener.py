@@ -26,9 +26,9 @@ def reader_listener(
 
         return on_loop
 
-    def on_thread(view: Any, message: Message) -> None:
+    def on_thread(view: Any, message: Message) -> Awaitable[None] | None:
         try:
-            function(view, message)
+            return function(view, message)
         finally:
             view.acknowledge_cumulative(message)
 

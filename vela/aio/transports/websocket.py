@@ -25,8 +25,11 @@ from vela.errors import AuthenticationError, AuthorizationError, ConnectError, H
 
 __all__ = ["WebSocketTransport", "open_websocket"]
 
-_MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
-"""Limit for a WebSocket message from the broker, which may contain many of Pulsar's frames."""
+_MAX_MESSAGE_BYTES: Final = 320 * 1024 * 1024
+"""Limit for a WebSocket message from the broker, which may contain many of Pulsar's frames.
+
+A broker can be set to take entries of 256 MiB, and sends each of them in one WebSocket message.
+"""
 _MAX_SENT_BYTES: Final = 1024 * 1024
 """Limit for a WebSocket message to the broker, which accepts little more than one of Pulsar's frames. A message may end
 anywhere in a frame.

@@ -21,6 +21,9 @@ class Prefetch:
         self._taken = 0  # the total at the last look
 
     def hoards(self, *, queued: int, taken: int) -> bool:
-        """Return whether the queue's last message will wait for more than a minute, at the pace since the last look."""
+        """Return whether the queue's last message will wait for more than a minute, at the pace since the last look.
+
+        False if the total went back, because a topic left the consumer and took its counts along: the pace is unknown.
+        """
         taken_since, self._taken = taken - self._taken, taken
-        return queued > _FEW and queued * LOOK_MS > taken_since * _LONG_MS
+        return taken_since >= 0 and queued > _FEW and queued * LOOK_MS > taken_since * _LONG_MS

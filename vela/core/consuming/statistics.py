@@ -44,5 +44,8 @@ class ConsumerStatistics:
 
 
 def rate_per_s(before: int, now: int, elapsed_s: float) -> float:
-    """Return a rate per second, from two readings of a count."""
-    return (now - before) / elapsed_s if elapsed_s > 0 else 0.0
+    """Return a rate per second, from two readings of a count.
+
+    The result is 0 if the count went back, because a topic left the consumer and took its counts along.
+    """
+    return max(0, now - before) / elapsed_s if elapsed_s > 0 else 0.0

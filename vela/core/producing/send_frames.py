@@ -13,6 +13,7 @@ from vela.errors import CryptoError, VelaError
 from vela.wire.binary import commands
 from vela.wire.compression import Compression
 from vela.wire.entry import FRAME_PADDING_BYTES
+from vela.wire.entry.header import MAX_JOINED_BYTES
 from vela.wire.entry.sealing import Encrypt, MessageMetadata, compress_payload, seal
 
 __all__ = ["PayloadTooLarge", "ProducerIdentity", "SendFrames"]
@@ -116,6 +117,11 @@ class SendFrames(Generic[T]):
     def _chunks(
         self, metadata: MessageMetadata, payload: bytes, message: Outgoing, token: T, now_ms: int
     ) -> list[PendingSend[T]]:
+        if self._compression and len(message.payload) > MAX_JOINED_BYTES:
+            raise PayloadTooLarge(  # consumers would discard it, and the producer would never know
+                f"a message of {len(message.payload)} bytes before compression is above the {MAX_JOINED_BYTES} that "
+                "consumers decompress: make it smaller, or send it without compression"
+            )
         sequence_id, total = metadata.sequence_id, len(payload)
         metadata.uuid = f"{self.identity.name}-{sequence_id}"
         metadata.total_chunk_msg_size = total

@@ -14,10 +14,12 @@ from vela.wire.errors import MetadataCorrupt
 from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata
 from vela.wire.varint import signed64
 
-__all__ = ["FRAME_PADDING_BYTES", "EntryHeader", "parse_header", "parse_metadata"]
+__all__ = ["FRAME_PADDING_BYTES", "MAX_JOINED_BYTES", "EntryHeader", "parse_header", "parse_metadata"]
 
 FRAME_PADDING_BYTES: Final = 10 * 1024
 """The room that a frame has for command and metadata, beyond the largest payload."""
+MAX_JOINED_BYTES: Final = 512 * 1024 * 1024
+"""The largest message that consumers decompress after they have joined its chunks."""
 
 _U32: Final = struct.Struct(">I")
 _METADATA_OFFSET: Final = PREFIX_BYTES + 4

@@ -17,6 +17,7 @@ from tests.support.scripted_peer import LEDGER_ID
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, single
 from vela.aio.consumers.topic_consumer import TopicConsumer
+from vela.message import Message
 from vela.options import ConsumerType
 
 
@@ -240,3 +241,16 @@ async def test_a_listener_that_ends_with_a_cancellation_of_its_own_gets_the_next
     desk.link.engine.send_message(desk.consumer_id, ledger_id=LEDGER_ID, entry_id=1, entry=single(b"1"))
     desk.link.flush()
     await until(lambda: seen == [b"0", b"1"], "both messages")
+
+
+async def test_a_lambda_that_returns_a_coroutine_is_an_error_that_says_what_to_pass(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handle(message: Message) -> None:
+        raise AssertionError("nothing runs this")
+
+    consumer = await desk.subscribe(message_listener=lambda consumer, message: handle(message))
+    desk.deliver_each(b"0")
+    await until(lambda: "pass the coroutine function itself" in caplog.text, "the error")
+    await desk.fence(consumer)
+    assert desk.acks() == []

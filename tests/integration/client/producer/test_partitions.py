@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 
@@ -86,6 +87,7 @@ async def test_a_router_of_the_application_sees_the_message(client: Client) -> N
     seen: list[tuple[bytes, str, dict[str, str], int]] = []
 
     def route(message: Message, partitions: int) -> int:
+        assert abs(message.publish_timestamp() - time.time() * 1000) < 60_000
         seen.append((message.data(), message.partition_key(), message.properties(), partitions))
         return int(message.properties()["to"])
 
