@@ -281,9 +281,7 @@ class Topic:
 
     async def _learn_last_sequence_id(self, producer: Producer) -> None:
         """Learn where a producer continues, now that no other connection can send under its name."""
-        while (
-            producer.is_deduplicated and (current := self.deduplication) is not None and current.is_enabled
-        ):
+        while producer.is_deduplicated and (current := self.deduplication) is not None and current.is_enabled:
             last_sequence_id = await current.last_sequence_id(producer.name)
             if current.is_enabled:  # else it was switched off during the wait, and perhaps on again
                 producer.last_sequence_id = last_sequence_id

@@ -154,9 +154,7 @@ class OutboxMover:
         except BrokerError as error:
             if not error.retriable:
                 async with self._pool.use() as connection:
-                    rows = await store.waiting(
-                        connection, name, taken=(), most=_ROWS, more_bytes=_MOST_BYTES
-                    )
+                    rows = await store.waiting(connection, name, taken=(), most=_ROWS, more_bytes=_MOST_BYTES)
                 await self._refuse([row.row_id for row in rows], error)
             return
         most = min(_ROWS, _MOST_ON_THE_WAY - len(topic.taken))
