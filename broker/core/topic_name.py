@@ -9,7 +9,10 @@ from broker.core.errors import InvalidTopicName
 from vela.wire import topic_name as wire
 from vela.wire.errors import InvalidTopicName as NotATopicName
 
-__all__ = ["TopicName", "parse_namespace"]
+__all__ = ["MOST_PARTITIONS", "TopicName", "parse_namespace"]
+
+MOST_PARTITIONS: Final = 10_000
+"""The most partitions that a topic may have."""
 
 _LOCAL: Final = re.compile(r"[^\s\x00-\x1f\x7f]+")
 _MAX_BYTES: Final = 1024

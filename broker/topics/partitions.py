@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.client_identity import JSON_FACE
 from broker.core.errors import MetadataInvalid, NotAllowed, ServiceNotReady, TopicNotFound
+from broker.core.topic_name import MOST_PARTITIONS
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import partitions as store
 from broker.storage.topics import topics as topic_store
@@ -21,11 +22,9 @@ if TYPE_CHECKING:
     from broker.topics.non_persistent.topic import NonPersistentTopic
     from broker.topics.topic import Topic
 
-__all__ = ["MOST_PARTITIONS", "check_growth", "close_json_sockets", "grow"]
+__all__ = ["check_growth", "close_json_sockets", "grow"]
 
 logger = logging.getLogger(__name__)
-
-MOST_PARTITIONS = 10_000
 
 
 async def check_growth(pool: ConnectionPool, name: TopicName, partitions: int) -> int:

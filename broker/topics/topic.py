@@ -249,14 +249,14 @@ class Topic:
         """Attach a producer. If it must wait for exclusive access, it is queued, and its `is_ready` is still False.
 
         Raises ServiceNotReady, TopicTerminated, TopicFenced, QuotaHold, QuotaExceeded, NotAllowed, IncompatibleSchema,
-        ProducerBusy, ProducerFenced.
+        ProducerBusy, ProducerFenced, and SubscriptionNotFound if policies do not let the initial subscription be made.
         """
         self._require_appendable()
         await self.quota.require_room()
         request.require_deduplication(is_on=self.deduplication is not None and self.deduplication.is_enabled)
         if request.initial_subscription:
             await self.subscriptions.find_or_create(
-                request.initial_subscription, SubscriptionType.SHARED, EARLIEST, {}
+                request.initial_subscription, SubscriptionType.SHARED, EARLIEST, {}, by_attaching=True
             )
         producer = Producer(
             key=self._next_key(),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import psycopg
 
-from broker.core.errors import BrokerError
+from broker.core.errors import BrokerError, ServiceNotReady, TopicFenced
 from broker.storage.log import compaction_surveys as store
 from broker.storage.pool import first_line, repeat_until_done
 from broker.topics.compaction.compactor import CompactionBusy
@@ -83,8 +83,8 @@ class CompactionDuty:
                 kept_messages=result.kept.messages,
                 removed_messages=result.removed_messages,
             )
-        except CompactionBusy:
-            return  # another run of the topic is under way: the next round looks again
+        except (CompactionBusy, ServiceNotReady, TopicFenced):
+            return  # another run of the topic is under way, or the topic left memory: the next round looks again
         except BrokerError as error:
             await self._finish(survey_id, state="refused", error=str(error))
         except psycopg.Error as error:

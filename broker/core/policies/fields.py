@@ -51,7 +51,8 @@ class PolicyField:
     kind: type[bool | int | StrEnum]
     says: str  # what the policy does, in words
     unit: PolicyUnit  # of a number policy
-    least: int  # lowest value of a number policy; the highest is MOST
+    least: int  # lowest and highest value of a number policy
+    most: int
     named: Mapping[int, str]  # numbers with a meaning of their own, such as 0 for never
     levels: frozenset[PolicyLevel]  # where it may be set
 
@@ -68,7 +69,7 @@ class PolicyField:
             PolicyUnit.COUNT: "a whole number",
         }[self.unit]
         words = "".join(f"; {value} means {word}" for value, word in self.named.items())
-        return f"{what} from {self.least} to {MOST}{words}"
+        return f"{what} from {self.least} to {self.most}{words}"
 
     def check(self, value: object) -> PolicyValue:
         """Return the value as it is stored. Raises PolicyInvalid if the policy does not accept it."""
@@ -78,7 +79,7 @@ class PolicyField:
         elif issubclass(self.kind, StrEnum):
             if isinstance(value, str) and value in list(self.kind):
                 return str(value)
-        elif isinstance(value, int) and not isinstance(value, bool) and self.least <= value <= MOST:
+        elif isinstance(value, int) and not isinstance(value, bool) and self.least <= value <= self.most:
             return value
         raise PolicyInvalid(f"policy {self.name} is {value!r}: it takes {self.takes}")
 

@@ -12,7 +12,15 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from broker.core.policies.fields import PolicyField, PolicyInvalid, PolicyLevel, PolicyUnit, PolicyValue
+from broker.core.policies.fields import (
+    MOST,
+    PolicyField,
+    PolicyInvalid,
+    PolicyLevel,
+    PolicyUnit,
+    PolicyValue,
+)
+from broker.core.topic_name import MOST_PARTITIONS
 
 if TYPE_CHECKING:
     from typing import Any
@@ -85,11 +93,21 @@ def _described(
     *,
     unit: PolicyUnit = PolicyUnit.COUNT,
     least: int = 0,
+    most: int = MOST,
     named: Mapping[int, str] = MappingProxyType({}),
     levels: frozenset[PolicyLevel] = _EVERYWHERE,
 ) -> dict[str, object]:
     """Return a dataclass field's metadata: the arguments of PolicyField except name and kind."""
-    return {_POLICY: {"says": says, "unit": unit, "least": least, "named": named, "levels": levels}}
+    return {
+        _POLICY: {
+            "says": says,
+            "unit": unit,
+            "least": least,
+            "most": most,
+            "named": named,
+            "levels": levels,
+        }
+    }
 
 
 def _policy(default: T, says: str, **described: Any) -> T:
@@ -232,6 +250,7 @@ class Policies:
     auto_create_partitions: int = _policy(
         0,
         "partitions of a topic that connecting creates",
+        most=MOST_PARTITIONS,
         named={0: "not partitioned"},
         levels=_NAMESPACE_ONLY,
     )

@@ -8,13 +8,12 @@ from ninja import Body, Router
 
 from broker.core.access.permissions import Action
 from broker.core.errors import TopicNotFound
-from broker.core.topic_name import TopicName
+from broker.core.topic_name import MOST_PARTITIONS, TopicName
 from broker.doors.admin.catalogue import Catalogue, named
 from broker.doors.admin.operations import operation
 from broker.doors.admin.refusals import Refused
 from broker.doors.admin.request import AdminRequest, Number, PulsarObject
 from broker.doors.admin.topics import TOPIC, MessageIdData, make_topic, remove_topic
-from broker.topics.partitions import MOST_PARTITIONS
 
 __all__ = ["PartitionedMetadata", "router"]
 

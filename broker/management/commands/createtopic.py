@@ -10,11 +10,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from broker.conf import broker_settings
 from broker.core.errors import BrokerError
-from broker.core.topic_name import TopicName
+from broker.core.topic_name import MOST_PARTITIONS, TopicName
 from broker.storage.connection import connect
 from broker.storage.conninfo import conninfo
 from broker.storage.topics import topics as store
-from broker.topics.partitions import MOST_PARTITIONS
 
 
 class Command(BaseCommand):

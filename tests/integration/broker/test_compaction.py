@@ -529,6 +529,21 @@ async def test_a_survey_that_does_not_fit_changes_nothing(broker_url: str) -> No
         assert values(reader) == ["b=1", "a=2"]
 
 
+async def test_a_survey_is_not_lost_when_its_topic_is_unloaded(broker_url: str) -> None:
+    async with running(broker_url, wheel_enabled=False) as run:
+        pairs = ["a=1", "a=2"]
+        number = surveyed(run, pairs, await put(await run.producer(), *pairs), begin=Position(-1, -1))
+        trap = run.proxy.trap("INSERT INTO vela_compacted_entry", PgMoment.HOLD_REQUEST)
+        await run.broker.policy_rounds.run()
+        await trap.caught.wait()
+        topic = run.topic()
+        topic.log.close()
+        await run.broker.topics.open(topic.name, create=False)
+        trap.release()
+        await eventually(lambda: not topic.compacted.is_running, "the end of the first run")
+        assert await ended(run, number) == ("done", "", 1, 1)
+
+
 async def test_a_survey_is_given_up_when_the_last_run_of_its_write_id_has_ended(broker_url: str) -> None:
     async with running(broker_url, wheel_enabled=False) as run:
         pairs = ["a=1", "a=2"]

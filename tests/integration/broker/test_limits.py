@@ -45,7 +45,10 @@ async def test_connecting_makes_no_subscription_where_that_is_not_allowed(run: B
     await set_policies(run, auto_create_subscriptions=False)
     with pytest.raises(SubscriptionNotFound, match="auto_create_subscriptions"):
         await run.consumer(subscription="b")
+    with pytest.raises(SubscriptionNotFound, match="auto_create_subscriptions"):
+        await run.producer(initial_subscription="b")
     await run.consumer(subscription="a")
+    await run.producer(initial_subscription="a")
     assert one_row(run.database_url, "SELECT count(*) FROM vela_subscription") == (1,)
 
 

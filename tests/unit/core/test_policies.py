@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from broker.core.policies import (
     FIELDS,
-    MOST,
     BacklogQuotaPolicy,
     Policies,
     PolicyField,
@@ -35,7 +34,7 @@ def good_values(field: PolicyField) -> st.SearchStrategy[PolicyValue]:
         return st.booleans()
     if issubclass(field.kind, StrEnum):
         return st.sampled_from([str(each) for each in field.kind])
-    return st.integers(field.least, MOST)
+    return st.integers(field.least, field.most)
 
 
 def bad_values(field: PolicyField) -> st.SearchStrategy[object]:
@@ -57,7 +56,7 @@ def bad_values(field: PolicyField) -> st.SearchStrategy[object]:
             st.text(),
             st.booleans(),
             st.integers(max_value=field.least - 1),
-            st.integers(min_value=MOST + 1),
+            st.integers(min_value=field.most + 1),
         ]
     return st.one_of(wrong)
 
@@ -132,6 +131,7 @@ def test_a_value_written_as_text_is_read_as_that_value(data: st.DataObject) -> N
         ("retention_bytes", "1h", "a size such as 512MiB or 10GB, or a whole number of bytes from -1"),
         ("retention_bytes", "9000000TB", "a size such as"),
         ("max_producers", "1h", "a whole number from 0"),
+        ("auto_create_partitions", "10001", "a whole number from 0 to 10000"),
         ("deduplication", "1", "true or false"),
         ("backlog_quota_policy", "drop", "producer_request_hold, producer_exception"),
         ("schema_compatibility", "full", "FULL"),

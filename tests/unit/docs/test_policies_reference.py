@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import pytest
 
-from broker.core.policies import FIELDS, Policies, PolicyField, PolicyLevel
+from broker.core.policies import FIELDS, MOST, Policies, PolicyField, PolicyLevel
 from tests.unit.docs.pages import code_names, page, rows, section
 
 
@@ -33,6 +33,7 @@ def test_the_values_of_every_policy_are_documented(field: PolicyField) -> None:
         assert takes.startswith("true, false")
     else:
         assert takes.startswith(f"from {field.least}")
+        assert (f"to {field.most:,}" in takes) == (field.most != MOST)
     assert ("namespaces only" in takes) == (field.levels == {PolicyLevel.NAMESPACE})
 
 

@@ -11,11 +11,10 @@ from broker.acts.kinds.direct import DirectKind, Effect
 from broker.acts.kinds.parameters import ActInvalid, Rule
 from broker.core.counted import counted
 from broker.core.policies import PolicyInvalid, PolicyLevel
-from broker.core.topic_name import TopicName
+from broker.core.topic_name import MOST_PARTITIONS, TopicName
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import topics as store
 from broker.topics import policies
-from broker.topics.partitions import MOST_PARTITIONS
 from broker.topics.policies import Holder
 
 if TYPE_CHECKING:

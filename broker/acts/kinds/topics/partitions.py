@@ -9,7 +9,7 @@ from broker.acts.kinds.base import ActContext, Scope
 from broker.acts.kinds.direct import DirectKind, Effect
 from broker.acts.kinds.parameters import Rule
 from broker.core.counted import counted
-from broker.core.topic_name import TopicName
+from broker.core.topic_name import MOST_PARTITIONS, TopicName
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import partitions as store
 from broker.topics import partitions
@@ -26,7 +26,7 @@ class Partitions:
     """The number of partitions that the topic will have."""
 
     partitions: Annotated[
-        int, Rule("number of partitions in all, not fewer than now", least=1, most=partitions.MOST_PARTITIONS)
+        int, Rule("number of partitions in all, not fewer than now", least=1, most=MOST_PARTITIONS)
     ]
 
 
