@@ -193,9 +193,8 @@ class Intake:
         kept = [body for body in bodies if not start.skips(reply.ledger_id, reply.entry_id, body.batch_index)]
         if bodies and not kept and self._options.is_durable:
             self._owner.acks.acknowledge(MessageId(reply.partition, reply.ledger_id, reply.entry_id))
-            self._owner.read_position.start = (
-                None  # if the entry comes again, someone has moved the cursor back
-            )
+            # If the entry comes again, someone has moved the cursor back.
+            self._owner.read_position.start = None
         return kept
 
     # --- entries that cannot be shown
