@@ -191,6 +191,7 @@ class Client:
         self._producer_ids = itertools.count()
         self._made: dict[Closes, None] = {}  # what `close` closes, in this order
         self._statistics = StatisticsLog(lambda: tuple(self._made), self.logger, stats_interval_in_seconds)
+        self._closing: asyncio.Task[None] | None = None
         self._is_closed = False
 
     async def __aenter__(self) -> Self:
@@ -534,11 +535,16 @@ class Client:
     async def close(self) -> None:
         """Close all producers, consumers and connections. After that, all calls raise AlreadyClosed.
 
-        Safe to repeat. If a producer or consumer fails to close, the client logs the error and closes the others.
-        Raises InvalidConfiguration on another event loop.
+        Safe to repeat, also while an earlier call waits. Cancelling ends only the wait. If a producer or consumer fails
+        to close, the client logs the error and closes the others. Raises InvalidConfiguration on another event loop.
         """
         self._require_own_loop()
-        self._is_closed = True
+        if self._closing is None:
+            self._is_closed = True
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         self._statistics.close()
         made, self._made = list(self._made), {}
         for outcome in await asyncio.gather(*(each.close() for each in made), return_exceptions=True):

@@ -83,6 +83,22 @@ async def test_close_waits_once_for_a_broker_that_answers_nothing(store: Storing
     assert store.peer.count(events.CloseProducer) == 1
 
 
+async def test_closing_the_client_twice_at_once_still_waits_for_receipts(store: StoringPeer) -> None:
+    store.on_send = store.ignore
+    client = Client(store.peer.url, initial_backoff_ms=1, operation_timeout_seconds=5)
+    producer = await client.create_producer("t")
+    sent = producer.send_async(b"x")
+    send = await until(lambda: store.peer.of(events.Send), "the send")
+    closing = [asyncio.ensure_future(client.close()) for _ in range(2)]
+    await asyncio.sleep(0.05)
+    assert not any(task.done() for task in closing)
+    store.accept(store.peer.link, send[0])
+    store.peer.link.flush()
+    assert (await sent).entry_id() == 0
+    await asyncio.gather(*closing)
+    await client.close()
+
+
 async def test_closing_the_client_closes_its_producers(store: StoringPeer) -> None:
     client = Client(store.peer.url)
     producer = await client.create_producer("t", **BATCHED)
