@@ -63,8 +63,7 @@ def ceiling_tables(database_url: str) -> Iterator[None]:
     """Make tables shaped like a segment's, and drop them at the end.
 
     Publish a message before, so that there is a segment. All runs that are compared with the broker's use the same
-    tables, so that these grow as a segment does: after a drop, the system reuses the memory of the dropped files, and
-    on a virtual machine PostgreSQL then writes at half the cost.
+    tables. Like a segment's, these grow into new memory, and do not reuse that of files that were just dropped.
     """
     with psycopg.connect(database_url, autocommit=True) as connection:
         segment = connection.execute("SELECT max(id) FROM vela_segment").fetchone()
