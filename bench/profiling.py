@@ -1,4 +1,4 @@
-"""Profile the broker from outside during a question, with py-spy if it is installed."""
+"""Profile the broker from outside with py-spy, which must be installed, during a question of the benchmark."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ def profiled(pid: int, path: Path) -> Iterator[None]:
 
 
 def top(stacks: str, count: int = 15) -> list[str]:
-    """Return the functions that ran most often, in percent of the samples that did not wait for events."""
+    """Return the functions found most often at the top of a stack, in percent of the samples.
+
+    `stacks` is the text that `profiled` wrote. Samples in which the broker waited for events do not count.
+    """
     own: Counter[str] = Counter()
     for line in stacks.splitlines():
         stack, _, samples = line.rpartition(" ")

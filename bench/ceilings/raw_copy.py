@@ -28,7 +28,7 @@ _REST = "COPY bench_ceiling_rest (ledger_id, entry_id, piece, data) FROM STDIN (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyCeiling:
-    """How many messages per second a number of connections stored."""
+    """The result of `copy_for`: messages per second over all connections."""
 
     entries_per_commit: int
     per_s: float
@@ -45,7 +45,7 @@ def copy_for(
 ) -> CopyCeiling:
     """Store the entry over and over in the `ceiling_tables`, in the pieces that the broker makes of it.
 
-    Each of the new ledgers has a connection of its own.
+    Each ledger gets a connection. No earlier run may have used these ids in the tables.
     """
     counts = dict.fromkeys(ledger_ids, 0)
     with ExitStack() as running:
@@ -62,8 +62,8 @@ def copy_for(
 def ceiling_tables(database_url: str) -> Iterator[None]:
     """Make tables shaped like a segment's, and drop them at the end.
 
-    Publish a message before, so that there is a segment. All runs that are compared with the broker's use the same
-    tables. Like a segment's, these grow into new memory, and do not reuse that of files that were just dropped.
+    Publish a message first, so that there is a segment. Use the same tables for all runs that you compare with the
+    broker: a segment's tables grow into new memory, but a new table reuses the memory of one that was just dropped.
     """
     with psycopg.connect(database_url, autocommit=True) as connection:
         segment = connection.execute("SELECT max(id) FROM vela_segment").fetchone()

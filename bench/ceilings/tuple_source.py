@@ -1,4 +1,4 @@
-"""A data source as most are written in Python: it yields a tuple for each message, which Spark converts to Arrow."""
+"""A data source to compare with, written like most in Python: it yields tuples, and Spark converts them to Arrow."""
 
 from __future__ import annotations
 

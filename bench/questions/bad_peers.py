@@ -69,7 +69,7 @@ def ask(setting: Setting) -> list[Figure]:
                 unit="MiB",
                 runs=tuple(growths),
                 goal=None if peer is nullcontext else _MEMORY,
-                note="growth, the innocent pair's own included",
+                note="growth, with what the measured pair itself causes",
             )
         )
         figures.append(

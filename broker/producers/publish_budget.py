@@ -1,9 +1,9 @@
-"""Limit the bytes of publishes without a receipt, over all connections of the process.
+"""Limit the bytes of publishes that the broker has not answered yet, over all connections of the process.
 
 Each connection has its own limit, but thousands of connections together could still fill the memory while the database
 is slow. Above the limit on the sum, the broker stops reading from connections that publish, and keeps reading from
 connections that only consume. It reads from all of them again when answers have brought the sum down to half of the
-limit. Reading therefore waits for the broker's own commits, never for a peer's frames.
+limit. The broker needs no other frame of a client to give these answers, so no connection stays unread for ever.
 """
 
 from __future__ import annotations

@@ -76,17 +76,17 @@ class Rights:
 
     @property
     def may_act(self) -> bool:
-        """Whether the user may act in `place`; without a place, anywhere."""
+        """Whether the user may act in `place`; without a place, in at least one namespace."""
         return not self.is_read_only and (self.here or 0) >= Role.OPERATOR
 
     @property
     def may_administer(self) -> bool:
-        """Whether the user may change the namespace `place`; without a place, any namespace."""
+        """Whether the user may change the namespace `place`; without a place, at least one namespace."""
         return not self.is_read_only and (self.here or 0) >= Role.ADMIN
 
     @property
     def may_see_payloads(self) -> bool:
-        """Whether the user may read messages in `place`; without a place, anywhere."""
+        """Whether the user may read messages in `place`; without a place, in at least one namespace."""
         return (self.here or 0) >= Role.READER
 
     @property

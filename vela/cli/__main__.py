@@ -43,7 +43,8 @@ def _fail(text: str) -> NoReturn:
     else:
         sentence = f"vela: {sentence}"
     sys.stderr.write(f"{sentence}\n")
-    if sys.stdout is not None:  # Python flushes standard output at exit, which would fail
+    # Python flushes standard output at exit. If the disk behind it is full, for example, that would fail again.
+    if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(1)
 

@@ -10,7 +10,8 @@ from vela.message import MessageId
 
 __all__ = ["publish_with_client"]
 
-AT_ONCE = 2000  # messages handed over in one turn, which ends with the last receipt of the turn before
+# Messages that one pass of the loop sends. The pass then waits for the last receipt of the pass before it.
+AT_ONCE = 2000
 
 
 async def publish_with_client(

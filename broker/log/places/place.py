@@ -18,7 +18,7 @@ class PlaceGone(PersistenceFailed):
 
 
 class LedgerPlace(Protocol):
-    """The entries of one ledger. Two places are equal if they are the same segment or file.
+    """Where the entries of one ledger are. Two places of a ledger are equal if they are the same segment or file.
 
     Every method raises PlaceGone if the place does not exist any more. All methods are safe to repeat and to cancel.
     """

@@ -16,7 +16,7 @@ from vela.errors import ConsumerBusy, InvalidConfiguration, TopicNotFound, VelaE
 __all__ = ["BrokerOffsets", "FileOffsets", "MemoryOffsets", "OffsetStore"]
 
 _OF_ONE_QUEUE: Final = (ConsumerBusy, InvalidConfiguration, TopicNotFound)
-"""Refusals that concern one queue, for example because a consumer is attached to the group's subscription there."""
+"""Refusals that concern one queue, for example because a consumer that acks by itself uses its subscription."""
 
 
 class OffsetStore(Protocol):

@@ -178,7 +178,7 @@ def _is_stricter(before: int, after: int) -> bool:
 
 
 def _warnings(before: Policies, after: Policies) -> list[str]:
-    """Return warnings about the messages that a change of policies loses."""
+    """Return warnings about what a change of policies may delete, and that a second user is needed from then on."""
     notes = []
     if _is_stricter(before.retention_ms, after.retention_ms) or _is_stricter(
         before.retention_bytes, after.retention_bytes
