@@ -43,9 +43,11 @@ def decoder(
 
 
 def as_json(payload: bytes, writer: str | None, reader: str) -> str | None:
-    """Return a payload as JSON with the fields of `reader`; None if the payload does not fit `writer`.
+    """Return a payload as JSON with the fields of `reader`. Return None if it cannot be read.
 
-    `writer` and `reader` are Avro schemas as JSON. Bytes become base64, and times stay numbers, as in `spark_type`.
+    A payload cannot be read if `writer` is None, if it does not fit `writer`, or if `writer` does not convert to
+    `reader`. `writer` and `reader` are Avro schemas as JSON. In the returned JSON, bytes are base64, and times are
+    numbers, as in `spark_type`.
     """
     if writer is None:
         return None

@@ -82,7 +82,7 @@ class OptionValues:
     def time_ms(self, name: str) -> int | None:
         """Return a time in milliseconds since 1970, or None if the option was not given.
 
-        A time without an offset is in UTC.
+        A time without a time zone is in UTC.
         """
         if not self.has(name):
             return None

@@ -28,7 +28,7 @@ def spark_session(
 
     `master` is the cluster's address, such as spark://host:7077; "" is this machine, and None is VELA_SPARK_MASTER.
     `cores` is the number of tasks that run at the same time, `memory` is the heap of the driver and of each executor.
-    Properties in spark-defaults.conf in SPARK_CONF_DIR override all of these, except for the master.
+    Properties in spark-defaults.conf in SPARK_CONF_DIR override the heap and, on a cluster, `cores`.
 
     On this machine, workers use this interpreter and these packages. Executors of a cluster get this process's
     `pipeline` and `vela`, and must have the other packages. They must also have the interpreter that PYSPARK_PYTHON

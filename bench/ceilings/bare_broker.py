@@ -1,4 +1,4 @@
-"""Measure the least latency that messages can have: without a broker, while the machine is under the same load.
+"""Measure the least latency that messages can have beside a load: the machine works as hard, but without a broker.
 
 A bare server commits each message and sends it back. Beside it, a bare client writes as much WAL as the load did
 through Vela, in statements as large as Vela's. A process uses as much CPU time as Vela's broker did. PostgreSQL and the

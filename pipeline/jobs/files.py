@@ -45,7 +45,8 @@ _CSV: Final[dict[str, str | bool | int]] = {
     "nullValue": "\\N",  # an empty string is a value too
 }
 _TIME: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"
-# Values with these characters are written as Base64, because some readers of text files would change them.
+# A value or key that is \N (the CSV null) or has one of these characters is written as Base64, because some readers of
+# text files would change it.
 _UNSAFE: Final = "^\\\\N$|[\\x00-\\x08\\x0B-\\x1F\\x7F\\uFEFF]"
 
 

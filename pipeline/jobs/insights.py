@@ -50,10 +50,10 @@ _OF_HOUR: Final = (
 
 
 def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSession]) -> dict[str, Any]:
-    """Compute and store the statistics of every hour that has messages. Safe to repeat.
+    """Compute and store the statistics of each of the last `hours` and the current hour, if it has messages.
 
     If retention has trimmed messages of an hour, the hour keeps its earlier values, except the values of subscriptions.
-    Raises PipelineError.
+    Safe to repeat. Raises PipelineError.
     """
     now_ms = time.time_ns() // 1_000_000
     from_ms = now_ms - now_ms % _HOUR_MS - int(request.options["hours"]) * _HOUR_MS

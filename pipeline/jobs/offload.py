@@ -35,7 +35,7 @@ _DAY_MINUTES: Final = "1440"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColdLedger:
-    """A sealed ledger in PostgreSQL."""
+    """A sealed ledger in PostgreSQL, of which no file waits for the broker."""
 
     topic_id: int
     ledger_id: int
@@ -43,7 +43,7 @@ class ColdLedger:
     messages: int
     size_bytes: int
     last_append_ms: int
-    bytes_from_here: int  # the size of this ledger and all later sealed ones of the topic in PostgreSQL
+    bytes_from_here: int  # the size of this ledger and of the later ones of the topic that could be moved too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Limits:
     """The choice of ledgers to offload: those that at least one limit names. None = no limit of that kind."""
 
     before_ms: int | None  # names ledgers without an entry since then
-    keep_bytes: int | None  # names sealed ledgers older than the topic's newest ones of this total size
+    keep_bytes: int | None  # names ledgers older than the topic's newest `ColdLedger`s of this total size
     before_ledger: int | None  # names ledgers with a lower id
 
     def include(self, ledger: ColdLedger) -> bool:

@@ -41,8 +41,8 @@ class _Footer:
 class LedgerFiles:
     """Reads files below one URL, from any thread. It blocks: never call it on an event loop.
 
-    Every method raises OffloadUnavailable if the storage cannot be used, LedgerFileMissing if there is no such file,
-    and LedgerFileDamaged if its content is not what was written.
+    Every method raises OffloadUnavailable if the storage cannot be used. Every method that reads a file also raises
+    LedgerFileMissing if there is no such file, and LedgerFileDamaged if its content is not what was written.
     """
 
     def __init__(self, url: str, *, cache_bytes: int) -> None:

@@ -31,7 +31,8 @@ def write_ledger(
 ) -> Manifest:
     """Write all entries of a ledger, in order from entry 0. The file is durable when this returns.
 
-    Raises EntriesMissing if an entry is left out, and OffloadUnavailable.
+    Raises EntriesMissing if the ids of `entries` do not begin at 0 or have a gap, and OffloadUnavailable. The caller
+    checks that the last entry came, for example by the counts in the manifest.
     """
     checksum = ColumnsChecksum()
     count = messages = size_bytes = 0

@@ -154,9 +154,10 @@ class Lanes:
         )
 
     async def _raise_for_not_allowed(self, topic: str, name: str, schema: EncodedSchema | None) -> NoReturn:
-        """Raise DeduplicationOff if the broker admits a producer that does not require it, else BrokerUnavailable.
+        """Raise DeduplicationOff if the same producer is admitted without that requirement, else BrokerUnavailable.
 
-        The protocol has one code for everything that is not allowed.
+        The broker's first refusal does not tell the two apart: the protocol has one code for everything that is not
+        allowed.
         """
         try:
             await (await self._create_producer(topic, name, schema, must_deduplicate=False)).close()

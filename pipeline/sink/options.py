@@ -42,17 +42,17 @@ class WriteOptions:
     service_url: str  # of the broker, as clients take it
     token: str = field(repr=False)  # for the broker; "" = none
     token_file: str  # a file with the token, where the tasks run; "" = none
-    tls_trust_file: str  # PEM files where the tasks run; "" = the system's authorities, no certificate
-    tls_certificate_file: str
-    tls_key_file: str
+    tls_trust_file: str  # a PEM file where the tasks run; "" = the system's authorities
+    tls_certificate_file: str  # a PEM file where the tasks run; "" = no certificate
+    tls_key_file: str  # the key of the certificate, also a PEM file; "" = no certificate
     topic: str | None  # for every row; None = column __topic names it
-    write_id: str | None  # of a batch write; repeating it with the same id writes nothing twice
+    write_id: str | None  # of a batch write; if the topic deduplicates, a repeat stores nothing twice
     exactly_once: bool | None  # None = True for streams, and for batch writes with a write_id
     schemas: Mapping[int, Schema]  # of rows with a __schemaVersion, by version; other rows have no schema
     compression: str  # a name of vela.CompressionType, in lower case
     batch_rows: int  # the most rows of an entry
     batch_bytes: int  # the most payload bytes of an entry, unless one row has more
-    rows_per_s: int  # the most that each task writes; 0 = any number
+    rows_per_s: int  # the most that each task writes; 0 = no limit
     send_timeout_ms: int
 
     @classmethod

@@ -19,7 +19,8 @@ def admit(
     """Return the ends of a micro-batch: `ends`, or earlier ones where there is more than the limits allow.
 
     Topics share a limit in proportion to what each has to read, so that none waits for another. Each topic that has
-    something to read gets at least one entry, however large. Raises EntriesMissing.
+    something to read gets at least one entry, however large. Raises the errors of
+    `EntryIndex.totals`.
     """
     if not limits.is_set:
         return ends

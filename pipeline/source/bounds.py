@@ -44,7 +44,11 @@ def starts_of(
 
 
 def ends_of(connection: Connection, logs: Sequence[TopicLog], options: ReadOptions) -> Offsets:
-    """Return the offset of the last entry to read in each topic. Raises InvalidOption and DataLost like `starts_of`."""
+    """Return the offset of the last entry to read in each topic. Each log must have all its ledgers.
+
+    Raises InvalidOption like `starts_of`, and DataLost if everything up to an offset is gone or a topic was created
+    again.
+    """
     index = EntryIndex(connection, offload_url=options.offload_url)
     if options.ending_time_ms is not None:
         return _before(index, logs, options.ending_time_ms)

@@ -55,8 +55,8 @@ class ReadFilter:
     """The messages that a read needs. The read may return other messages too."""
 
     numbers: dict[str, Interval] = field(default_factory=dict)  # by column; times in microseconds since 1970
-    topics: frozenset[str] | None = None  # None = any
-    keys: frozenset[bytes] | None = None  # None = any
+    topics: frozenset[str] | None = None  # None = all topics
+    keys: frozenset[bytes] | None = None  # None = all messages, also those without a key
 
     def interval(self, column: str) -> Interval:
         """Return the numbers or times that a read needs in a column."""

@@ -47,7 +47,7 @@ _LIMITS: Final = ("maxRowsPerTrigger", "maxBytesPerTrigger", "maxEntriesPerTrigg
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of one micro-batch; None = any number."""
+    """The limits of one micro-batch; None = no limit of that kind."""
 
     rows: int | None
     size_bytes: int | None
@@ -113,11 +113,11 @@ class ReadOptions:
     skip_corrupt: bool  # log entries that cannot be decoded and leave them out, instead of failing the job
     push_filters: bool  # let Spark push filters down; batch reads only
     partitions: int  # the most Spark tasks of a read or micro-batch, each with a connection
-    partition_bytes: int  # starting a task for fewer bytes is not worthwhile
+    partition_bytes: int  # bytes for one task: starting more tasks would not be worthwhile
     limits: Limits
     batch_rows: int  # the most rows of a RecordBatch
     max_message_bytes: int  # the largest payload of an entry, uncompressed
-    read_bytes_per_s: int  # the most that each task reads, as stored; 0 = any number
+    read_bytes_per_s: int  # the most that each task reads, as stored; 0 = no limit
     statement_timeout_ms: int  # of one query
     offload_url: str  # where the files of offloaded ledgers are; "" = not known
     given: frozenset[str]  # names of the options that were given

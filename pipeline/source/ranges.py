@@ -76,8 +76,9 @@ def split(
 ) -> list[list[EntryRange]]:
     """Divide the ranges, in order, into at most `most` lists of about the same size.
 
-    There are no more lists than are needed if each has at most `part_bytes`. Only the ranges decide where the cuts are,
-    so that a micro-batch that is planned again has the same tasks. Raises the errors of `EntryIndex.totals`.
+    There are no more lists than are needed if each has at most `part_bytes`. The cuts depend only on the arguments,
+    so a micro-batch that is planned again with the same options has the same tasks.
+    Raises the errors of `EntryIndex.totals`.
     """
     total_bytes = sum(part.size_bytes for part in ranges)
     parts = max(1, min(most, -(-total_bytes // part_bytes)))

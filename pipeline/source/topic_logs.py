@@ -130,7 +130,7 @@ def read_logs(
 
 
 class EntryIndex:
-    """Looks up entries by probes of the primary key, and caches them, because entries never change."""
+    """Looks up single entries in PostgreSQL or in ledger files, and caches them, because entries never change."""
 
     def __init__(self, connection: Connection, *, offload_url: str) -> None:
         self._connection = connection

@@ -18,7 +18,7 @@ WHERE f.topic_id = ANY(%(topic_ids)s) AND f.state = 'writing' AND (f.write_id = 
 
 -- name: ledgers
 -- Sealed ledgers in PostgreSQL without a file that waits for the broker, oldest first, each with the bytes of itself and
--- all later sealed ledgers of the topic in PostgreSQL.
+-- of the topic's later ledgers in this result.
 SELECT l.topic_id, l.ledger_id, l.entries, l.messages, l.size_bytes, l.last_append_ms,
        (sum(l.size_bytes) OVER (PARTITION BY l.topic_id ORDER BY l.ledger_id DESC))::bigint
 FROM vela_read_v1.ledgers l

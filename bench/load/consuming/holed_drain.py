@@ -27,7 +27,7 @@ class _Consumer:
 
     def __init__(self, peer: BinaryPeer, messages: int, holed: int, *, leaves_holes: bool) -> None:
         self.received = 0
-        self.limit = holed  # it grants permits for no message beyond this one
+        self.limit = holed  # the consumer grants permits for at most this many messages in total
         self.left: list[int] = []
         self._peer = peer
         self._last = messages - 1

@@ -39,7 +39,7 @@ class Names:
 
 
 def seed(database_url: str, *, topics: int) -> Names:
-    """Write `topics` topics, and what belongs to them, in one transaction; then let PostgreSQL analyze the tables."""
+    """Write `topics` topics, and what belongs to them, in one transaction; then vacuum and analyze."""
     values: dict[str, Any] = {
         "base": _BASE,
         "topics": topics,

@@ -26,7 +26,7 @@ SELECT id, row_number() OVER (ORDER BY id) AS number FROM vela_topic WHERE id >=
 
 INSERT INTO vela_topic_owner (topic_id, owner_epoch, owner_token) SELECT id, 0, 0 FROM leaf;
 
--- Of 1,000 topics 1 is stuck, 4 fall behind and 5 drain. Half keep up, and the rest are idle.
+-- Of 1,000 topics 1 is stuck, 4 fall behind and 5 drain. Almost half keep up, and the rest are idle.
 INSERT INTO vela_topic_summary (topic_id, messages_in, bytes_in, stored_bytes, message_rate_in, byte_rate_in, producers,
     last_append_ms, max_backlog_messages, subscriptions, worst_subscription, message_rate_acked, updated_ms,
     last_used_ms, state, state_since_ms)

@@ -1,4 +1,4 @@
-"""Producers and consumers that are open and send nothing, all on one connection."""
+"""Producers and consumers that are open and send nothing, all on one connection; and connections without either."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ type broker interface {
 	publish(payload []byte, done func(error))
 	// flush sends what a batch still waits for.
 	flush()
-	// receive returns the next message's payload and acks it.
+	// receive returns the next message's payload and acks it. PGMQ's acks come later, all those of a read together.
 	receive() []byte
 	close()
 }
@@ -85,8 +85,8 @@ func main() {
 	must(json.NewEncoder(os.Stdout).Encode(do(client, o)))
 }
 
-// publish keeps `window` messages of each producer without a receipt for a time. A message counts when its receipt has
-// come.
+// publish keeps up to `window` messages of each producer without a receipt, for the warm-up and the measured time. A
+// message counts when its receipt has come.
 func publish(first broker, o options) figures {
 	var receipts atomic.Int64
 	var isOver atomic.Bool

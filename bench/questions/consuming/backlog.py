@@ -21,7 +21,7 @@ _RECEIVER_QUEUE = 10_000  # messages; with the default of 1,000, one full batch 
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Receive everything once in each run, each time with a new subscription from the beginning."""
+    """In each run, receive everything with each receiver queue. Use a new subscription from the beginning each time."""
     topic = setting.fresh_topic("backlog")
     entry = entries.batch(PAYLOAD_BYTES)
     batches = setting.sized(2000, 200)

@@ -18,7 +18,7 @@ from bench.setting import Setting
 __all__ = ["ask"]
 
 WINDOW = 64  # batches without a receipt
-ENTRIES_A_COMMIT = (8, 32)  # 1 and 4 MiB: the ceiling is the better of the two rates
+ENTRIES_A_COMMIT = (8, 32)  # about 1 and 4 MiB: the ceiling is the better of the two rates
 _RATIO = Goal(at_least=60.0)
 
 
