@@ -1,4 +1,4 @@
-"""Does disk use stay near the size of the backlog, however much passes through, even if one subscription acks nothing?"""
+"""Does disk use stay near the size of the backlog, whatever passes through, even if one subscription acks nothing?"""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class JobRequest:
     url: str  # of PostgreSQL
     service_url: str  # of the broker, for jobs that publish
     folder: Path  # names of files and folders are relative to it
-    write_id: str  # names the producers of this run, and of the runs that continue it
+    write_id: str  # the same for this run and the runs that continue it
     pinned: JsonObject = field(default_factory=dict)  # the data that an earlier run with this write_id pinned
     master: str = ""  # Spark's cluster; "": this machine
     executors_url: str = ""  # of PostgreSQL as Spark's executors use it; "": `url`
@@ -50,7 +50,10 @@ class JobRequest:
         return replace(self, url=self.executors_url or self.url)
 
     def source(self, **more: str) -> dict[str, str]:
-        """Return the data source's options for reading the topic."""
+        """Return the data source's options for reading the topic.
+
+        The driver plans with the same options, so it uses the executors' address of the database too.
+        """
         options = {
             "topic": self.topic,
             "url": self.on_executors().url,

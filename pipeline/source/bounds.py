@@ -31,6 +31,7 @@ def starts_of(
 
     Raises InvalidOption if a named topic is not part of the read or an offset is beyond the end, SubscriptionNotFound
     if a topic lacks the subscription, and DataLost if entries after an offset are gone or a topic was created again.
+    This and `ends_of` also raise the errors of `EntryIndex.totals`.
     """
     index = EntryIndex(connection, offload_url=options.offload_url)
     if options.starting_time_ms is not None:

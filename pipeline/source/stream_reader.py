@@ -91,7 +91,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return offsets_to_json(ends)
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
-        """Return the tasks of a micro-batch: the same ones each time it is planned. Raises PipelineError."""
+        """Return the tasks of a micro-batch. Raises PipelineError.
+
+        If Spark plans the micro-batch again with the same options and stored entries, it gets the same tasks.
+        """
         options = self._options
         begin, ends = _in_checkpoint(start), _in_checkpoint(end)
         with self._planning() as connection:

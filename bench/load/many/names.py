@@ -1,8 +1,8 @@
 """100,000 topics with ten subscriptions each, written straight into Vela's tables, as an old installation has them.
 
-The rows are those that lists and pages read: names, cursors, summaries with every state, sessions and an hour of
-points in charts. The topics are empty and nobody is connected: making a million subscriptions through clients takes
-hours.
+The rows are those that lists and pages read: names, cursors, summaries in most of the states, sessions and an
+hour of points in charts. The topics are empty and nobody is connected: making a million subscriptions through clients
+takes hours.
 """
 
 from __future__ import annotations
