@@ -75,7 +75,8 @@ class Job:
     module: str  # in pipeline.jobs, with the function `run`
     one_at_a_time: tuple[str, ...] = ()  # two runs on one topic collide only if these options are also equal
     schedule_note: str = ""  # a note for the operator who schedules this job
-    corrupt_advice: str = ""  # what to do about a bad entry; "" if the job skips those or decodes none
+    # What to do if an entry cannot be decoded. Empty if the job leaves out such entries, or decodes no entries.
+    corrupt_advice: str = ""
 
     def checked(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return every option with its value. Raises InvalidOption for a wrong, missing or unknown one."""

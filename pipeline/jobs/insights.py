@@ -50,7 +50,7 @@ _OF_HOUR: Final = (
 
 
 def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSession]) -> dict[str, Any]:
-    """Compute and store the statistics of each of the last `hours` and the current hour, if it has messages.
+    """Compute and store statistics for the current hour and the past `hours`. Leave out hours without messages.
 
     If retention has trimmed messages of an hour, the hour keeps its earlier values, except the values of subscriptions.
     Safe to repeat. Raises PipelineError.

@@ -154,10 +154,10 @@ class Lanes:
         )
 
     async def _raise_for_not_allowed(self, topic: str, name: str, schema: EncodedSchema | None) -> NoReturn:
-        """Raise DeduplicationOff if the same producer is admitted without that requirement, else BrokerUnavailable.
+        """Find out why the broker does not allow a producer that requires deduplication.
 
-        The broker's first refusal does not tell the two apart: the protocol has one code for everything that is not
-        allowed.
+        The protocol has one code for everything that is not allowed, so this tries the same producer without the
+        requirement. Raises DeduplicationOff if the broker allows it, else BrokerUnavailable.
         """
         try:
             await (await self._create_producer(topic, name, schema, must_deduplicate=False)).close()

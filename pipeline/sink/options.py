@@ -46,7 +46,8 @@ class WriteOptions:
     tls_certificate_file: str  # a PEM file where the tasks run; "" = no certificate
     tls_key_file: str  # the key of the certificate, also a PEM file; "" = no certificate
     topic: str | None  # for every row; None = column __topic names it
-    write_id: str | None  # of a batch write; the topic must deduplicate to recognise a repeat
+    # The id of a batch write. If a write is repeated with the same id, a topic that deduplicates stores no row twice.
+    write_id: str | None  # None = a random id
     exactly_once: bool | None  # None = True for streams, and for batch writes with a write_id
     schemas: Mapping[int, Schema]  # of rows with a __schemaVersion, by version; other rows have no schema
     compression: str  # a name of vela.CompressionType, in lower case

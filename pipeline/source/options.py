@@ -113,7 +113,7 @@ class ReadOptions:
     skip_corrupt: bool  # log entries that cannot be decoded and leave them out, instead of failing the job
     push_filters: bool  # let Spark push filters down; batch reads only
     partitions: int  # the most Spark tasks of a read or micro-batch, each with a connection
-    partition_bytes: int  # bytes for one task: starting more tasks would not be worthwhile
+    partition_bytes: int  # up to this size, a read has one task: starting a second is not worthwhile
     limits: Limits
     batch_rows: int  # the most rows of a RecordBatch
     max_message_bytes: int  # the largest payload of an entry, uncompressed
