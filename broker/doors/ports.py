@@ -89,11 +89,11 @@ class ProducerPort(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """False once the client or the broker has closed the producer."""
+        """False once the producer is detached, or the broker has closed it."""
 
     @property
     def is_ready(self) -> bool:
-        """False while the producer waits for exclusive access."""
+        """False while the producer waits for exclusive access, and once it is no longer open."""
 
     @property
     def max_message_bytes(self) -> int:
@@ -121,7 +121,7 @@ class ConsumerPort(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """False once the client or the broker has closed the consumer."""
+        """False once the consumer is detached, or the broker has closed it."""
 
     @property
     def name(self) -> str:
@@ -277,7 +277,10 @@ class LookupPort(StatusPort, PartitionsPort, Protocol):
         """Return the URLs of the broker that serves a topic: without TLS and with it."""
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
-        """Return the full names of topics. Partitions are listed instead of their topic. Raises InvalidTopicName."""
+        """Return the full names of a namespace's topics, with the partitions of a topic instead of the topic itself.
+
+        Raises InvalidTopicName.
+        """
 
     async def watch_topics(
         self,
@@ -323,7 +326,10 @@ class SchemasPort(Protocol):
         """
 
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
-        """Return this schema's version. Store the schema if it is new. Raises IncompatibleSchema, TopicNotFound."""
+        """Return this schema's version, b"" for the type NONE. Store the schema if it is new.
+
+        Raises IncompatibleSchema, TopicNotFound.
+        """
 
 
 class PullsPort(StatusPort, PartitionsPort, Protocol):
@@ -344,7 +350,10 @@ class PullsPort(StatusPort, PartitionsPort, Protocol):
     async def commit_offset(
         self, topic: TopicName, queue: int, subscription: str, offset: int, peer: str
     ) -> int:
-        """Store that everything before `offset` is consumed. Return the offset that is stored. Raises BrokerError."""
+        """Store that a consumer group has consumed everything before `offset`. Return the stored offset.
+
+        `peer` is the client's address without its port. Raises BrokerError.
+        """
 
 
 class ClientPort(LookupPort, PublishPort, SubscribePort, SchemasPort, PullsPort, Protocol):

@@ -19,7 +19,7 @@ class KeepAlive:
     """Pings an established peer every 30 s and gives up if no bytes arrive before the next ping.
 
     Also gives up on a peer that has not finished the handshake in time. While the broker does not read from a peer
-    (`is_heard` is false), the peer's silence is ignored.
+    (`is_heard` is false), its silence is ignored. The time for the handshake is limited even then.
     """
 
     def __init__(

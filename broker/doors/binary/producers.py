@@ -83,7 +83,7 @@ class ProducerTable:
         return until is not None and self._loop.time() < until
 
     def on_open_producer(self, event: events.OpenProducer) -> None:
-        """Open a producer, or answer for the producer that already has this id."""
+        """Open a producer, or answer for the one that already has this id. A higher epoch replaces that one."""
         known = self._slots.get(event.producer_id)
         if known is not None and known.producer is not None and known.epoch < event.epoch:
             # The client gave up on the old producer and will resend its sends in flight.
