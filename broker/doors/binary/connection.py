@@ -4,7 +4,7 @@ The owner of the `ByteLink` passes bytes to `receive`. The connection turns comm
 of its producers and consumers write the broker's answers and deliveries. A command that takes time runs as a task, and
 the tasks of one producer or consumer run one at a time. SEND, FLOW and ACK never run as tasks.
 
-All connections share the event loop: each works for a short part of a turn, and then waits for its next turn.
+All connections share the event loop: each may work for a short part of a turn, and then waits for a later turn.
 `broker/listening/loop_time.py` explains turns.
 """
 

@@ -307,7 +307,7 @@ class ConsumerSlot:
             self._on_closed(self, reason)
 
     def close_connection(self, reason: str) -> None:
-        """Close the connection, because the client is too old for the messages that it would get."""
+        """Close the connection, because the client is too old to split the batch that it would get."""
         self.is_closed = True
         self._peer.close(reason)
 
