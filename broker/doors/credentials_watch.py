@@ -21,8 +21,8 @@ _LONGEST_WAIT_S: Final = 60.0  # the watch reads the clock at least this often: 
 class CredentialsWatch:
     """Calls `on_expired` once when the credentials expire, and `on_refused` when a check after a change fails.
 
-    The watch checks permissions and revocations again after each change of either. If the broker does not authenticate
-    clients, the watch does nothing.
+    The watch checks the client again after each change of permissions, revocations or passwords. If the broker does not
+    authenticate clients, the watch does nothing.
     """
 
     def __init__(

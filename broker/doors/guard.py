@@ -75,7 +75,7 @@ class GuardedBroker:
             self._check(action, Subject.of_topic(topic, subscription))
 
     def recheck(self) -> None:
-        """Check again after a change of permissions or revocations.
+        """Check again after a change of permissions, revocations or passwords.
 
         Raises AuthenticationFailed if the token was revoked or the password was changed. Raises NotAuthorized if the
         client has an open producer, consumer or topic watch that it is no longer allowed to have.
@@ -189,8 +189,8 @@ class GuardedBroker:
     def check_answer(self, topic: TopicName) -> None:
         """Check again before a parked pull is answered.
 
-        Raises AuthenticationFailed if the credentials have expired meanwhile, and NotAuthorized if the permission was
-        revoked.
+        Raises AuthenticationFailed if the credentials have expired or were revoked meanwhile, and NotAuthorized if the
+        permission was revoked.
         """
         if self.principal is not None and self.is_locked():
             self._broker.access.check_current(self.principal, self._broker.clock.now_ms())

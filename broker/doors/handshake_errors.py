@@ -1,4 +1,4 @@
-"""Errors that answer a request with an HTTP status instead of an upgrade."""
+"""Errors that refuse an HTTP request or a WebSocket handshake with an HTTP status."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["HandshakeRefused", "InvalidQuery"]
 
 
 class HandshakeRefused(RemoteProtocolError):
-    """Answers the request with an HTTP status instead of an upgrade. You may show `str()` to the peer."""
+    """Refuses a request or a WebSocket handshake with an HTTP status. You may show `str()` to the client."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)

@@ -31,7 +31,8 @@ _BASIC_FIELD: Final = (b"WWW-Authenticate", b'Basic realm="Vela", charset="UTF-8
 async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = "") -> Principal:
     """Return the client that sent a request, identified by its headers or by its connection's client certificate.
 
-    `token` comes from the URL's query. It is used only if the request has no Authorization header.
+    If the broker asks for no credentials, the client is ANONYMOUS. `token` comes from the URL's query. It is used
+    only if the request has no Authorization header.
 
     Raises AuthenticationFailed for wrong credentials, and TooManyRequests if the role sends too many requests. Raises
     NotAuthorized if a proxy names no client or another proxy, or if a client that is not a proxy names another role.
@@ -71,7 +72,8 @@ def principal_now(
 ) -> Principal | None:
     """Return the client that sent a request with this Authorization header; None if only `principal_of` can find out.
 
-    `certificate` is the client certificate that the TLS handshake has checked; None = the client presented none.
+    `certificate` is the client certificate that the TLS handshake has checked; None = there is none, or its
+    subject does not have exactly one common name. If the broker asks for no credentials, the client is ANONYMOUS.
     Raises the errors of `principal_of`.
     """
     if not broker.access.is_on:

@@ -1,6 +1,7 @@
 """The interfaces of the running broker that doors use, as classes of `typing.Protocol`.
 
-A door is the code that serves one network protocol. `process/broker.py` implements the interfaces; tests use fakes.
+A door is the code that serves one network protocol. Where no other class is named, `Broker` in
+`broker/process/broker.py` or one of its parts implements the interface. Tests use fakes.
 """
 
 from __future__ import annotations
@@ -88,11 +89,11 @@ class ProducerPort(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """False once the client or the broker has closed the producer."""
+        """False once the producer is detached, or the broker has closed it."""
 
     @property
     def is_ready(self) -> bool:
-        """False while the producer waits for exclusive access."""
+        """False while the producer waits for exclusive access, and once it is no longer open."""
 
     @property
     def max_message_bytes(self) -> int:
@@ -120,7 +121,7 @@ class ConsumerPort(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """False once the client or the broker has closed the consumer."""
+        """False once the consumer is detached, or the broker has closed it."""
 
     @property
     def name(self) -> str:
@@ -155,13 +156,16 @@ class ConsumerPort(Protocol):
     ) -> None:
         """Acknowledge. Safe to repeat.
 
-        `on_durable` is called once: when the ack is stored, or with an error. `validation_error` says why the client
-        discards the entries. `permits_settled` says whether the door itself grants the permits of discarded entries
-        again.
+        `on_durable` is called once: when the ack is stored, or with an error. An ack of a reader or on a non-persistent
+        topic is not stored, so `on_durable` is called at once. `validation_error` says why the client discards the
+        entries. `permits_settled` says that the door itself grants the permits of discarded entries again.
         """
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
-        """Deliver these entries again. If `positions` is None, deliver everything unacked again.
+        """Deliver these entries again. If `positions` is None, deliver again everything pending at this consumer.
+
+        On Exclusive and Failover, the active consumer gets everything unacked again, whatever `positions` says, and a
+        request of a consumer that is not active is ignored. Non-persistent topics ignore every request.
 
         `epoch` is the new consumer epoch; None = no change.
         """
@@ -173,7 +177,7 @@ class ConsumerPort(Protocol):
         """Ask `due_filter` which entries to redeliver, whenever entries are overdue."""
 
     def redelivery_count(self, position: Position) -> int:
-        """Return the redelivery count of an entry."""
+        """Return the redelivery count of an entry, always 0 on Exclusive and Failover."""
 
     def has_ledger(self, ledger_id: int) -> bool:
         """Return whether this ledger belongs to the consumer's topic or partition and is not trimmed."""
@@ -182,10 +186,10 @@ class ConsumerPort(Protocol):
         """Return whether this consumer was sent the entry and has not acked all of it."""
 
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
-        """Read an entry again, with its unacked members (None = all). Raises BrokerError."""
+        """Read an entry again, and the bitset of its unacked messages (None = all). Raises BrokerError."""
 
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
-        """Return a function that acks for this consumer, even after the consumer has left."""
+        """Return a function that acks for this consumer, even after it has left. After a seek, it does nothing."""
 
     def letter_written(self, position: Position, topic: str, *, is_retry: bool) -> None:
         """Record in the delivery story that the door copied an entry to this dead letter or retry letter topic."""
@@ -194,7 +198,7 @@ class ConsumerPort(Protocol):
         """Move the cursor so that the entry at `position` comes next. Raises BrokerError.
 
         `remaining` has a bit for each message of the entry that is to be delivered, None = all. The broker first closes
-        the subscription's consumers, which their clients open again.
+        the subscription's consumers, on Failover only the active one and this one. Their clients then subscribe again.
         """
 
     async def seek_time(self, publish_time_ms: int) -> None:
@@ -273,7 +277,10 @@ class LookupPort(StatusPort, PartitionsPort, Protocol):
         """Return the URLs of the broker that serves a topic: without TLS and with it."""
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
-        """Return the full names of topics. Partitions are listed instead of their topic. Raises InvalidTopicName."""
+        """Return the full names of a namespace's topics, with the partitions of a topic instead of the topic itself.
+
+        Raises InvalidTopicName.
+        """
 
     async def watch_topics(
         self,
@@ -319,7 +326,10 @@ class SchemasPort(Protocol):
         """
 
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
-        """Return this schema's version. Store the schema if it is new. Raises IncompatibleSchema, TopicNotFound."""
+        """Return this schema's version, b"" for the type NONE. Store the schema if it is new.
+
+        Raises IncompatibleSchema, TopicNotFound.
+        """
 
 
 class PullsPort(StatusPort, PartitionsPort, Protocol):
@@ -340,7 +350,10 @@ class PullsPort(StatusPort, PartitionsPort, Protocol):
     async def commit_offset(
         self, topic: TopicName, queue: int, subscription: str, offset: int, peer: str
     ) -> int:
-        """Store that everything before `offset` is consumed. Return the offset that is stored. Raises BrokerError."""
+        """Store that a consumer group has consumed everything before `offset`. Return the stored offset.
+
+        `peer` is the client's address without its port. Raises BrokerError.
+        """
 
 
 class ClientPort(LookupPort, PublishPort, SubscribePort, SchemasPort, PullsPort, Protocol):

@@ -1,4 +1,4 @@
-"""Back-pressure: the broker stops reading from a peer to which it owes too many answers.
+"""Back-pressure: the broker stops reading from a peer (a connected client) to which it owes too many answers.
 
 The gate may close only for a reason that goes away without another frame from the peer, such as a commit that is not
 done, an answer that the broker still owes, or a full output buffer. A gate that waited for a frame that the peer still
@@ -50,7 +50,7 @@ class ReadGate:
         return self._open
 
     def send_queued(self, size_bytes: int) -> None:
-        """Count a send that was handed to the broker."""
+        """Count a send that was handed to the broker, or one whose refusal waits for earlier answers."""
         self._bytes += size_bytes
         self._sends += 1
         if self._open and (self._bytes > MAX_PENDING_BYTES or self._sends > MAX_PENDING_SENDS):

@@ -1,4 +1,4 @@
-"""The broker's errors as codes of the binary protocol, and as HTTP statuses of handshakes and pull requests.
+"""The broker's errors as codes of the binary protocol, and as HTTP statuses of handshakes, pulls and plain pages.
 
 `doors/admin/refusals.py` has the statuses of the admin API, which are different.
 """

@@ -49,7 +49,10 @@ class ConnectionAuthentication:
         call_later: Timer,
         certificate: ClientCertificate | None,
     ) -> None:
-        """`certificate` is the client certificate that the TLS handshake has verified; None if the client sent none."""
+        """`certificate` is the client certificate that the TLS handshake has verified.
+
+        It is None if there is none, or if its subject does not have exactly one common name.
+        """
         self._broker = broker
         self._guard = guard
         self._peer = peer

@@ -55,7 +55,7 @@ class ConsumerTable:
                 slot.consumer.writable_again()
 
     def lost(self) -> None:
-        """Detach every consumer, because the connection is gone. Consumers elsewhere get the pending messages."""
+        """Detach every consumer, because the connection is gone. Pending messages go to other or later consumers."""
         slots = list(self._slots.values())
         self._slots.clear()
         # Stop all consumers first: the messages of one must not go to another one of this connection.
@@ -174,7 +174,7 @@ class ConsumerTable:
         self._peer.engine.send_success(event.request_id)
 
     def on_seek(self, event: events.Seek) -> None:
-        """Move the cursor. The broker closes the subscription's consumers before it answers."""
+        """Move the cursor. `ConsumerPort.seek_position` says which consumers the broker closes first."""
         self._with_consumer(event, self._seek)
 
     async def _seek(self, slot: ConsumerSlot, event: events.Seek) -> None:
@@ -190,7 +190,7 @@ class ConsumerTable:
         self._peer.engine.send_success(event.request_id)
 
     def on_get_last_message_id(self, event: events.GetLastMessageId) -> None:
-        """Answer with the last entry's id and the mark-delete position."""
+        """Answer with the id of the last message that the consumer can get, and the mark-delete position."""
         self._with_consumer(event, self._get_last_message_id)
 
     async def _get_last_message_id(self, slot: ConsumerSlot, event: events.GetLastMessageId) -> None:
@@ -268,7 +268,8 @@ class ConsumerSlot:
         self.consumer_id = consumer_id
         self.partition = -1  # -1 = not a partition
         self.consumer: ConsumerPort | None = None  # None while the consumer is being opened
-        self.turn = asyncio.Lock()  # a consumer's requests run in the order of arrival
+        # Held by one UNSUBSCRIBE, SEEK or GET_LAST_MESSAGE_ID: these requests run in the order of arrival.
+        self.turn = asyncio.Lock()
         self.is_closed = False
         self._peer = peer
         self._on_closed = on_closed
@@ -306,7 +307,7 @@ class ConsumerSlot:
             self._on_closed(self, reason)
 
     def close_connection(self, reason: str) -> None:
-        """Close the connection, because the client is too old for the messages that it would get."""
+        """Close the connection, because the client is too old to split the batch that it would get."""
         self.is_closed = True
         self._peer.close(reason)
 
@@ -317,7 +318,7 @@ class ConsumerSlot:
             self._peer.written()
 
     async def is_alive(self) -> bool:
-        """Ping the peer, because another client wants this consumer's place."""
+        """Ping the peer, because another client wants to attach to this Exclusive subscription."""
         return await self._peer.is_alive()
 
     def ack(self, event: events.Ack) -> None:
@@ -361,8 +362,8 @@ class ConsumerSlot:
     def redeliver(self, event: events.Redeliver) -> None:
         """Redeliver the messages with these ids, or all pending messages if the client sent no ids.
 
-        A long command arrives as several events. On Exclusive and Failover any id redelivers everything, so only the
-        first of them counts: each further one would deliver everything once more.
+        A long command arrives as several events. On Exclusive and Failover, the ids do not matter: each event would
+        deliver everything unacked again, so only the first event of a command counts.
         """
         if self.consumer is not None and not (
             event.is_rest and self.consumer.subscription_type.single_active

@@ -1,4 +1,4 @@
-"""Keep-alive and liveness probes of a binary connection."""
+"""Keep-alive and liveness probes of a binary connection. The peer is the client at the other end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class KeepAlive:
     """Pings an established peer every 30 s and gives up if no bytes arrive before the next ping.
 
     Also gives up on a peer that has not finished the handshake in time. While the broker does not read from a peer
-    (`is_heard` is false), the peer's silence is ignored.
+    (`is_heard` is false), its silence is ignored. The time for the handshake is limited even then.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class KeepAlive:
         self._timer = call_later(handshake_timeout_s, self._check_handshake)
 
     def heard(self) -> None:
-        """Note that bytes arrived, which shows that the peer is alive."""
+        """Record that bytes arrived, which shows that the peer is alive."""
         self._ping_is_out = False
         if self._probes:
             self._settle_probes(alive=True)

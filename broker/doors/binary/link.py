@@ -9,7 +9,7 @@ __all__ = ["ByteLink"]
 
 
 class ByteLink(Protocol):
-    """One peer's byte stream. No method blocks, and none raises after the connection is lost."""
+    """The byte stream of one client, the peer. No method blocks, and none raises after the connection is lost."""
 
     def write(self, buffers: Sequence[bytes]) -> None:
         """Send these buffers in order with one write."""

@@ -42,7 +42,7 @@ class Peer:
         on_slow_handshake: Callable[[], None],
         call_later: Timer,
     ) -> None:
-        """`on_slow_handshake` is called just before a peer that sent no CONNECT in time is disconnected."""
+        """`on_slow_handshake` is called just before a peer whose handshake takes too long is disconnected."""
         self.engine = engine
         self.gate = gate
         self.address = address
@@ -70,7 +70,7 @@ class Peer:
         return f"{self.address} ({self.face}, client {self.identity.client_version[:80]!r})"
 
     def heard(self) -> None:
-        """Note that bytes arrived."""
+        """Record that bytes arrived."""
         self._keep_alive.heard()
 
     def written(self) -> None:
@@ -87,12 +87,12 @@ class Peer:
                     self.gate.output_stuck(stuck=True)
 
     def drained(self) -> None:
-        """Read from the peer again, because it has received most of the written bytes."""
+        """Let the gate open again, because the peer has received most of the written bytes."""
         self._has_room.set()
         self.gate.output_stuck(stuck=False)
 
     async def room(self) -> None:
-        """Wait while too many answers wait for the peer. Returns when the connection is lost.
+        """Wait while too many answers wait for the peer. Also returns when the connection is lost.
 
         Await this before you make a large answer: up to a thousand requests may still be under way when the broker has
         stopped reading.

@@ -83,7 +83,7 @@ class ProducerTable:
         return until is not None and self._loop.time() < until
 
     def on_open_producer(self, event: events.OpenProducer) -> None:
-        """Open a producer, or answer for the producer that already has this id."""
+        """Open a producer, or answer for the one that already has this id. A higher epoch replaces that one."""
         known = self._slots.get(event.producer_id)
         if known is not None and known.producer is not None and known.epoch < event.epoch:
             # The client gave up on the old producer and will resend its sends in flight.
@@ -184,7 +184,7 @@ class ProducerTable:
 
 
 class _WaitingRefusal(NamedTuple):
-    after: int  # number of answers that must go out first
+    after: int  # send this refusal once the slot has answered this many sends in all
     sequence_id: int
     error: BrokerError
 
@@ -209,7 +209,7 @@ class ProducerSlot:
         self.request_id = event.request_id  # needed again: a producer that waited gets a second answer
         self.epoch = event.epoch
         self.producer: ProducerPort | None = None  # None while the producer is being opened
-        self.turn = asyncio.Lock()  # a producer's requests run in the order of arrival
+        self.turn = asyncio.Lock()  # held while a CLOSE_PRODUCER is carried out: a repeated one waits
         self.is_closed = False
         self.is_waiting = False  # for exclusive access
         self._peer = peer
@@ -375,8 +375,8 @@ class ProducerSlot:
     def on_producer_closed(self, error: BrokerError | None) -> None:
         """Tell the client that the producer is closed. The client opens it again and repeats the unanswered sends.
 
-        A producer that still waits for exclusive access is refused instead, because its request has no answer yet. For
-        a producer that is still being opened, do nothing: opening it fails with the reason.
+        If the producer still waits for exclusive access, the client still expects the second answer to its request, so
+        that answer is a refusal. While the producer is being opened, do nothing: opening it fails with the reason.
         """
         if self.producer is None:
             return
@@ -393,9 +393,9 @@ class ProducerSlot:
         self._refusals.clear()
 
     async def is_alive(self) -> bool:
-        """Ping the peer, because another producer wants this one's name.
+        """Ping the peer, because another producer wants this one's name or exclusive access.
 
-        Return False at once if the client has closed this producer, perhaps before it was open.
+        Return False at once if this producer is closed. The client may close it even before it is open.
         """
         return not self.is_closed and await self._peer.is_alive()
 

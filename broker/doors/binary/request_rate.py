@@ -19,7 +19,7 @@ _SECOND_S: Final = 1.0
 
 
 class RequestRate:
-    """Stops reading for the rest of a second in which a connection has used up its rate.
+    """Stops reading from a connection that has used up its rate within a second, until that second is over.
 
     A refusal would break clients that open thousands of topics when they start. A pause costs only the client that
     sends too many requests.

@@ -22,7 +22,7 @@ __all__ = ["RequestRunner"]
 
 logger = logging.getLogger(__name__)
 
-# Charged when a request arrives. The request's task runs later, so without this charge a single turn could start a
+# Charged when a request arrives. Its task runs later, so without this charge one turn of the event loop could start a
 # thousand tasks.
 REQUEST_NS: Final = 50_000
 

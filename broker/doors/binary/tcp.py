@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 HIGH_WATER_BYTES: Final = 1024 * 1024  # above this many unsent bytes, send nothing more to consumers
 LOW_WATER_BYTES: Final = 256 * 1024  # at this many unsent bytes, send to consumers again
-# The system closes a connection if bytes wait and the peer has taken none for this long. Pings cannot detect such a
+# The system closes a connection if bytes wait and the peer has taken none for this long. Pings may not detect such a
 # peer: while too many answers wait for it, the broker reads nothing from it, and would not see the reply to a ping.
 TAKES_NOTHING_TIMEOUT_MS: Final = 60_000
 LINGER_S: Final = 5.0  # time for the peer to read the written bytes before the connection is aborted

@@ -43,7 +43,7 @@ _BYTES_LIKE_A_COMMAND: Final = 128  # decoding this many bytes takes as long as 
 _IDS_LIKE_A_COMMAND: Final = 8  # this many ids of a slice count as another short command
 _ACTIVE_CHANGE_VERSION: Final = 12  # older clients close the connection on ACTIVE_CONSUMER_CHANGE
 _CLOSE_VERSION: Final = 5  # older clients close the connection on CLOSE_PRODUCER and CLOSE_CONSUMER
-# The clients that understand REACHED_END_OF_TOPIC. All others close the connection when they get it.
+# How the version texts of clients that understand REACHED_END_OF_TOPIC begin. All others close the connection on it.
 _END_OF_TOPIC_CLIENTS: Final = (
     "Pulsar-Java",
     "Vela-",
@@ -356,7 +356,7 @@ class ServerEngine:
         topic_epoch: int | None = None,
         ready: bool = True,
     ) -> None:
-        """Send PRODUCER_SUCCESS. A queued producer (`ready` False) gets a second answer when its turn comes."""
+        """Send PRODUCER_SUCCESS. After one with `ready` False, send another once the producer has exclusive access."""
         self._write(
             answers.producer_success(
                 request_id,
@@ -428,7 +428,7 @@ class ServerEngine:
         self._write(answers.ack_response(consumer_id, request_id=request_id, code=code, message=message))
 
     def send_last_message_id(self, request_id: int, *, last: MessageId, mark_delete: MessageId) -> None:
-        """Send GET_LAST_MESSAGE_ID_RESPONSE. `last` is EARLIEST if the topic is empty."""
+        """Send GET_LAST_MESSAGE_ID_RESPONSE. Ledger and entry of `last` are -1 if there is no message."""
         self._write(answers.last_message_id(request_id, last=last, mark_delete=mark_delete))
 
     def send_active_consumer_change(self, consumer_id: int, *, is_active: bool) -> None:
