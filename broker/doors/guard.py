@@ -189,8 +189,8 @@ class GuardedBroker:
     def check_answer(self, topic: TopicName) -> None:
         """Check again before a parked pull is answered.
 
-        Raises AuthenticationFailed if the credentials have expired meanwhile, and NotAuthorized if the permission was
-        revoked.
+        Raises AuthenticationFailed if the credentials have expired or were revoked meanwhile, and NotAuthorized if the
+        permission was revoked.
         """
         if self.principal is not None and self.is_locked():
             self._broker.access.check_current(self.principal, self._broker.clock.now_ms())

@@ -161,7 +161,7 @@ class ConsumerPort(Protocol):
         """
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
-        """Deliver these entries again. If `positions` is None, deliver everything unacked again.
+        """Deliver these entries again. If `positions` is None, deliver everything pending at this consumer again.
 
         `epoch` is the new consumer epoch; None = no change.
         """
@@ -194,7 +194,8 @@ class ConsumerPort(Protocol):
         """Move the cursor so that the entry at `position` comes next. Raises BrokerError.
 
         `remaining` has a bit for each message of the entry that is to be delivered, None = all. The broker first closes
-        the subscription's consumers, which their clients open again.
+        the subscription's consumers, and their clients subscribe again. On Failover it closes only the active consumer
+        and this one.
         """
 
     async def seek_time(self, publish_time_ms: int) -> None:

@@ -66,7 +66,7 @@ class PushSocket(BrokerSocket):
         self._is_draining = False
         self._departure = DepartureCause.LOST
         self.is_growing = False  # topics may be added while the socket is open
-        self.is_letting_go = False  # the socket is ending: no topic joins, and no further close frame is sent
+        self.is_letting_go = False  # the socket ends or unsubscribes; from now on, no topic joins
 
     async def subscribe(
         self,
