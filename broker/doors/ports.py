@@ -1,6 +1,7 @@
 """The interfaces of the running broker that doors use, as classes of `typing.Protocol`.
 
-A door is the code that serves one network protocol. `process/broker.py` implements the interfaces; tests use fakes.
+A door is the code that serves one network protocol. `process/broker.py` implements most of the interfaces; tests use
+fakes.
 """
 
 from __future__ import annotations

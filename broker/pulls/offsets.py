@@ -36,7 +36,7 @@ __all__ = ["GroupOffsets"]
 
 
 class GroupOffsets:
-    """The group offsets of every queue in this process's memory. Calls `changed` after each commit that moves an offset."""
+    """The group offsets of every queue in memory. Calls `changed` after each commit that moves an offset."""
 
     def __init__(
         self,

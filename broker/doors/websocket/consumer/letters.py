@@ -99,7 +99,7 @@ class Letters:
     async def resolve(self, topics: Sequence[str], *, without_own: bool = False) -> list[str]:
         """Choose the topics of the letters. Raises InvalidTopicName for a name that is illegal or too long.
 
-        With retry letters there is one topic of each kind. If the options do not name it, its name is made from the first
+        With retry letters there is one topic of each kind. If the options do not name it, it is named after the first
         consumed topic, as in Pulsar. Return those of `topics` that the socket consumes; the caller adds the retry
         topic. With `without_own`, leave out topics that store the letters of other topics.
         """
