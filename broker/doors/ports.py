@@ -164,11 +164,15 @@ class ConsumerPort(Protocol):
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
         """Deliver these entries again. If `positions` is None, deliver everything pending at this consumer again.
 
-        `epoch` is the new consumer epoch; None = no change.
+        On Exclusive and Failover, `positions` is ignored: everything unacked is delivered again. `epoch` is the new
+        consumer epoch; None = no change.
         """
 
     def redeliver_at(self, positions: Sequence[Position], due_ms: int) -> None:
-        """Deliver these entries again at `due_ms` (ms since 1970), unless they are acked before then."""
+        """Deliver these entries again at `due_ms` (ms since 1970), unless they are acked before then.
+
+        On Exclusive and Failover, everything unacked is then delivered again.
+        """
 
     def filter_due(self, due_filter: DueFilter) -> None:
         """Ask `due_filter` which entries to redeliver, whenever entries are overdue."""

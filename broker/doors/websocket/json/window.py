@@ -12,7 +12,7 @@ __all__ = ["DeliveryWindow"]
 class DeliveryWindow:
     """Counts how many messages may be pushed now.
 
-    In push mode, and for every reader, at most `window` messages are pushed and not settled. Each ack or nack
+    In push mode, and for every reader, at most `window` messages are pushed and not settled. An ack, nack or retry letter
     frees one place, whatever id it names, so a client that acks twice widens its window. A cumulative ack frees the
     places of all messages up to its own. Pull mode starts with no room: `permit` makes room, acks free no places, and
     unused permits stay.
