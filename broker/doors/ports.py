@@ -171,7 +171,10 @@ class ConsumerPort(Protocol):
         """
 
     def redeliver_at(self, positions: Sequence[Position], due_ms: int) -> None:
-        """Deliver these entries again at `due_ms` (ms since 1970), unless they are acked before then."""
+        """Deliver these entries again at `due_ms` (ms since 1970), unless they are acked before then.
+
+        On Exclusive and Failover, everything unacked is then delivered again.
+        """
 
     def filter_due(self, due_filter: DueFilter) -> None:
         """Ask `due_filter` which entries to redeliver, whenever entries are overdue."""

@@ -1,9 +1,9 @@
 """Offsets of consumer groups that pull. A group is a durable subscription; its offset is the cursor's mark-delete.
 
 A client commits the smallest offset that it has not finished, as RocketMQ's clients do. A commit is a cumulative ack:
-it never moves the offset back (only a reset or a client's seek does), retention keeps the messages after it, and the
-console shows the group's backlog like any other. The act log records commits that move an offset. They share one act
-per day for each group and client address, because a consumer commits every few seconds.
+it never moves the offset back (only a reset, a client's seek or an undo does), retention keeps the messages after it,
+and the console shows the group's backlog like any other. The act log records commits that create a group or move its
+offset. They share one act per day for each group and client address, because a consumer commits every few seconds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["GroupOffsets"]
 
 
 class GroupOffsets:
-    """The group offsets of every queue in this process's memory. `changed` gets each moved subscription."""
+    """The group offsets of every queue in memory. Calls `changed` after each commit that moves an offset."""
 
     def __init__(
         self,
@@ -60,8 +60,8 @@ class GroupOffsets:
 
         An offset before the group's offset changes nothing. `peer` is the client's address without its port. Raises
         SubscriptionBusy while consumers are attached to the group's subscription, NotAllowed for an invalid name or an
-        offset beyond the end, which may belong to another queue, and PersistenceFailed or TopicFenced if the offset
-        cannot be stored. Safe to repeat: a repeated commit also waits until the offset is stored.
+        offset beyond the queue's end, and PersistenceFailed or TopicFenced if the offset cannot be stored. Safe to
+        repeat: a repeated commit also waits until the offset is stored.
         """
         check_name(name)
         low, end = bounds(topic)
@@ -85,7 +85,7 @@ class GroupOffsets:
                 await self._record(topic, subscription, None if is_new else kept, max(kept, offset), peer)
             if is_move:
                 await self._ack_before(topic, subscription, offset)
-            if not subscription.is_stored:  # an earlier commit or ack may still wait, or be refused
+            if not subscription.is_stored:  # wait also for an earlier commit or ack that is not stored yet
                 await self._stored(subscription)
         return await _offset_of(topic, subscription)
 
@@ -116,7 +116,7 @@ class GroupOffsets:
         def ack() -> None:
             nonlocal messages
             messages = topic.log.index.messages_in(position) or 0
-            done = offset - before  # messages of this entry; the bits of `remaining` are its other messages
+            done = offset - before  # consumed messages of this entry; `remaining` has the bits of the others
             remaining = None if done >= messages else ((1 << messages) - 1) & ~((1 << done) - 1)
             subscription.cursor.ack_through(position, remaining)
             subscription.mark_dirty()

@@ -28,7 +28,7 @@ __all__ = ["ParkedPulls", "topic_of"]
 
 logger = logging.getLogger(__name__)
 
-# An offset, a number of messages and a filter: no other part of a request changes its answer.
+# An offset, a number of messages and a filter. No other part of a request to a queue changes its answer.
 _Question: TypeAlias = "tuple[int, int, Matches | None]"
 
 
@@ -74,7 +74,7 @@ class ParkedPulls:
         return {key: list(queues.get(key, ())) for key in taken}
 
     def changed_again(self, keys: Iterable[QueueKey]) -> None:
-        """Return these queues with the next `take_changed`, because their report was not written."""
+        """Let the next `take_changed` return these queues again, because their report was not written."""
         self._changed.update(keys)
 
     def waits_for(self, name: TopicName) -> bool:
@@ -220,7 +220,7 @@ class ParkedPulls:
             self._refuse(parked)
 
     def _refuse(self, parked: ParkedPull) -> None:
-        """Answer that nothing was found: the queue cannot be read. The client asks again and loses nothing."""
+        """Answer that nothing was found: the queue cannot be read, or the broker stops. The client asks again."""
         answer = PullAnswer(
             status=PullStatus.NOT_FOUND,
             next_begin_offset=parked.offset,

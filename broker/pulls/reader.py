@@ -134,7 +134,7 @@ class PullReader:
         )
 
     def messages(self, entry: StoredEntry) -> list[Message] | None:
-        """Return the messages of an entry, or None if they are unreadable. Markers of the broker have no messages."""
+        """Return the messages of an entry, or None if they are unreadable. A marker has no messages."""
         position = Position(entry.ledger_id, entry.entry_id)
         if position in self._decoded:
             return self._decoded[position]

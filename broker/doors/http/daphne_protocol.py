@@ -350,11 +350,11 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._on_writable.append(callback)
 
     def output_paused(self) -> None:
-        """Note that Twisted's buffer has passed 64 KiB."""
+        """Remember that Twisted's buffer has passed 64 KiB."""
         self._is_output_paused = True
 
     def output_drained(self) -> None:
-        """Note that Twisted's buffer is empty, or that the peer is gone."""
+        """Let writers continue, because Twisted's buffer is empty or the peer is gone. Answer the last ping."""
         self._is_output_paused = False
         self._unsent_bytes = 0
         if self._unanswered_ping is not None:

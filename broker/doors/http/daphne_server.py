@@ -45,7 +45,7 @@ class DaphneServer(LimitedServer):
         self.max_message_bytes = settings.max_message_bytes
         self.pulls = pulls
         self.connection_class = LimitedConnection if pulls is None else PullConnection
-        self.is_stopping = False  # once True, no connection resumes reading
+        self.is_stopping = False  # once True, a WebSocket resumes reading only when `stop` closes it
         super().__init__(
             application,
             settings=settings,

@@ -62,7 +62,7 @@ class PullAnswers:
         self.gate = WebGate(broker.settings)  # the whole port's gate: `PullConnection` checks hosts with it
         self.challenge = challenge_fields(broker.access)  # header fields of answers with status 401
         self.reading: set[asyncio.Task[None]] = set()  # pulls that wait for the database
-        # Empty unless the broker asks for credentials, which may expire while a pull is parked.
+        # Checked again when permissions or revocations change. Empty unless the broker asks for credentials.
         self.parked: set[PullInProgress] = set()
         if broker.access.is_on:
             broker.access.watch(self._recheck)

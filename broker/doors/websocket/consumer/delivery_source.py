@@ -36,7 +36,8 @@ __all__ = ["DeliverySource", "LetterBox", "Outgoing", "SourceOwner"]
 
 logger = logging.getLogger(__name__)
 
-# These entries are not damaged, but JSON sockets cannot decode them. They stay unacked for a consumer that can.
+# These entries are not damaged, but JSON sockets cannot decode them. They stay unacked for a consumer that can, unless
+# cryptoFailureAction says what to do with an encrypted one.
 _UNREADABLE: Final = (EntryEncrypted, EntryIsChunk, CodecUnavailable)
 
 
@@ -96,9 +97,9 @@ class DeliverySource:
         self.partition = partition  # -1 = not a partition
         self.consumer: ConsumerPort | None = None
         self.acks = BatchAcks()
-        self.is_ended = False  # the topic is terminated and all of it is acked
+        self.is_ended = False  # True = the topic is terminated and all acked; always True for a retry topic
         self.letters: LetterBox | None = None  # None = nothing becomes a dead letter
-        self.unanswered: Unanswered | None = None  # None = no ack of the peer can be cumulative
+        self.unanswered: Unanswered | None = None  # None = a cumulative ack makes room for one message only
         self._owner = owner
         self._cache = cache
         self._max_message_bytes = max_message_bytes
@@ -119,7 +120,7 @@ class DeliverySource:
         for entry, redelivery_count, remaining in deliveries:
             charged = entry.messages if remaining is None else remaining.bit_count()
             ledger_id, entry_id = entry.ledger_id, entry.entry_id
-            if has_partly_acked:  # on Exclusive and Failover the redelivery count of a repeated delivery is 0
+            if has_partly_acked:  # whatever the redelivery count: on Exclusive and Failover it is always 0
                 self.acks.forget(ledger_id, entry_id)
             if redelivery_count and self.letters is not None and self.letters.bypasses(redelivery_count):
                 self.letters.take(self, Position(ledger_id, entry_id), charged)
@@ -185,7 +186,7 @@ class DeliverySource:
             )
 
     def _settle_missing(self, position: Position, charged: int, fragments: Sequence[Fragment]) -> None:
-        """Ack the members that compaction removed from a batch: the peer never sees them, so it cannot ack them."""
+        """Ack the members marked as removed by compaction: the peer never gets them, so it cannot ack them."""
         left = _members(fragments) or None
         self._acks_due.append(EntryAck(position.ledger_id, position.entry_id, left, 0))
         self.credit(charged - len(fragments))
@@ -226,7 +227,7 @@ class DeliverySource:
         self._schedule()
 
     def ack_through(self, ack: EntryAck) -> None:
-        """Acknowledge everything up to this entry, without waiting for more acks."""
+        """Acknowledge everything up to and including this entry, without waiting for more acks."""
         self._settle()
         if self.consumer is not None:
             request = AckRequest(Position(ack.ledger_id, ack.entry_id), ack.remaining)

@@ -1,8 +1,8 @@
 """Dead letters and retry letters of one JSON socket. Clients of the binary protocol write such letters themselves.
 
 The socket writes a letter, waits for its receipt, and then acks the original. If it cannot write the letter, the broker
-delivers the original again. So no message is lost: the application acks it, or a letter topic stores it, or both. While
-a letter waits for its turn, only the position is in memory; to write the letter, the socket reads the entry again.
+delivers the original again. So no message is lost: the application acks it, or a letter topic stores it, or both. A
+letter that waits does not keep the message in memory: to write the letter, the socket reads the entry again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = ["Letters"]
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE: Final = 100  # letters of one kind that one socket writes at the same time
+AT_ONCE: Final = 100  # `_Letter` objects of each kind that one socket carries out at the same time
 _WHOLE_ENTRY: Final = -2  # as a batch index: every member that is not acked
 _AFTER_FAILURE: Final = RedeliveryBackoff(min_ms=1000, max_ms=60_000, multiplier=2)
 _FINISH_S: Final = 5.0  # time to finish the letters of one kind when the socket is lost
@@ -56,7 +56,7 @@ _FINISH_S: Final = 5.0  # time to finish the letters of one kind when the socket
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Letter:
-    """The message to copy, and the function that acks the original."""
+    """What to copy (one message, or all messages of an entry), and the function that acks the original."""
 
     source: DeliverySource
     consumer: ConsumerPort
@@ -99,9 +99,9 @@ class Letters:
     async def resolve(self, topics: Sequence[str], *, without_own: bool = False) -> list[str]:
         """Choose the topics of the letters. Raises InvalidTopicName for a name that is illegal or too long.
 
-        With retry letters there is one topic of each kind, named after the first consumed topic, as in Pulsar. Return
-        those of `topics` that the socket consumes; the caller adds the retry topic. With `without_own`, leave out
-        topics that store the letters of other topics.
+        With retry letters there is one topic of each kind. If the options do not name it, it is named after the first
+        consumed topic, as in Pulsar. Return those of `topics` that the socket consumes; the caller adds the retry
+        topic. With `without_own`, leave out topics that store the letters of other topics.
         """
         bases = list(dict.fromkeys(TopicName.parse(TopicName.parse(topic).base) for topic in topics))
         if self._retry is not None:
@@ -216,7 +216,7 @@ class Letters:
         wanted: list[Position] = []
         for position, is_nack in due:
             if position in busy:
-                # A letter of this entry is being written. Look again soon, and redeliver members that are unacked then.
+                # A letter of this entry is waiting or being written. Check soon which members are still unacked.
                 consumer.redeliver_at([position], self._clock.now_ms() + _AFTER_FAILURE.min_ms)
                 continue
             is_dead = self._dead_letter is not None and self._dead_letter.ends(
@@ -242,7 +242,7 @@ class Letters:
     def _begin(self, letter: _Letter) -> None:
         key = (letter.position, letter.batch_index)
         if key in self._busy:
-            letter.source.credit(letter.permits)  # the letter that is being written settles the message
+            letter.source.credit(letter.permits)  # the earlier letter settles the message
             return
         self._busy[key] = letter
         (self._retry_letters if letter.is_retry else self._dead_letters).start(lambda: self._run(letter))

@@ -66,7 +66,8 @@ class PushSocket(BrokerSocket):
         self._is_draining = False
         self._departure = DepartureCause.LOST
         self.is_growing = False  # topics may be added while the socket is open
-        self.is_letting_go = False  # the socket is ending: no topic joins, and no further close frame is sent
+        # The socket is ending, or has unsubscribed: no topic joins, and `source_closed` sends no close frame.
+        self.is_letting_go = False
 
     async def subscribe(
         self,

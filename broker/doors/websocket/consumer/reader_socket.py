@@ -84,7 +84,7 @@ class ReaderSocket(PushSocket):
         )
 
     def push(self, source: DeliverySource, entry: Outgoing) -> None:
-        """Push, and move the reader's cursor along, so that its backlog has only messages that are not pushed yet."""
+        """Push, and move the cursor past the entry: the backlog has only entries that this socket has not received."""
         super().push(source, entry)
         if not self._passed:
             self._loop.call_soon(self._move_cursors)

@@ -32,8 +32,8 @@ class BatchAcks:
 
     With `batch_index_acks` (Vela's default) every member is acked separately and nothing is kept between calls. Without
     it, an entry is acked when this socket has acked all members of its last delivery. Until then a bit set is kept for
-    each partly acked entry, for at most `max_entries`. Above that number the oldest bit set is forgotten, and the
-    broker redelivers its entry; no message is lost.
+    each partly acked entry, for at most `max_entries`. Above that number the oldest bit set is forgotten. Its entry
+    then stays unacked until the broker delivers it again; no message is lost.
     """
 
     __slots__ = ("_batch_index_acks", "_max_entries", "_partly")
@@ -90,7 +90,7 @@ class BatchAcks:
             del self._partly[next(iter(self._partly))]
 
     def delivered(self, ledger_id: int, entry_id: int, members: int) -> None:
-        """Note a delivery of some members of a batch: bit i of `members` is set for member i.
+        """Remember a delivery of some members of a batch: bit i of `members` is set for member i.
 
         The peer never acks the other members, because they are acked already. Without batch index acks, the entry is
         acked when the peer has acked the delivered ones.

@@ -53,7 +53,7 @@ class Acknowledge(msgspec.Struct, frozen=True, gc=False):
 
 
 class NegativeAcknowledge(msgspec.Struct, frozen=True, gc=False):
-    """Deliver the message again after `negativeAckRedeliveryDelay`."""
+    """Deliver the message again after `negativeAckRedeliveryDelay`, or when `negativeAckRedeliveryBackoff` says so."""
 
     message_id: MessageId
 

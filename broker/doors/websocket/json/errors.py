@@ -60,7 +60,10 @@ _TEXTS = {
 
 
 class CloseCode(IntEnum):
-    """The close codes that a peer sees. Pulsar closes with 3 or 4, which a peer cannot see (it reads 1005)."""
+    """The close codes that a peer sees. For a violation of the WebSocket protocol, Autobahn adds 1002.
+
+    Pulsar closes with 3 or 4, which a peer cannot see (it reads 1005).
+    """
 
     NORMAL = 1000  # the client closed first
     GOING_AWAY = 1001  # the broker stops

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Unanswered"]
 
-# Ten times the largest window. Only a peer that answers with other ids than those it got can reach this number.
+# Ten times the largest window. Only a huge batch, or a peer that answers with ids that it never got, can exceed it.
 _MOST: Final = 10_000
 
 
@@ -29,21 +29,21 @@ class Unanswered:
         return len(self._copies)
 
     def pushed(self, ledger_id: int, entry_id: int, batch_index: int) -> None:
-        """Note a message that is pushed, perhaps again. `batch_index` is -1 if the entry is not a batch."""
+        """Count a message that is pushed, perhaps again. `batch_index` is -1 if the entry is not a batch."""
         copies, key = self._copies, (ledger_id, entry_id, batch_index)
         copies[key] = copies.get(key, 0) + 1
         if len(copies) > self._most:
             del copies[next(iter(copies))]
 
     def answered(self, message_id: MessageId) -> None:
-        """Note the answer to one copy of a message. Ignore a message that has none."""
+        """Count the answer to one copy of a message. Ignore a message of which no copy is counted."""
         key = (message_id.ledger_id, message_id.entry_id, message_id.batch_index)
         left = self._copies.pop(key, 0) - 1
         if left > 0:
             self._copies[key] = left
 
     def answered_through(self, message_id: MessageId) -> int:
-        """Note the answer to all copies of a message and of every earlier one. Return how many there were.
+        """Forget all copies of a message and of every earlier one: they are answered. Return how many there were.
 
         An id without a batch index stands for a whole entry.
         """

@@ -12,10 +12,10 @@ __all__ = ["DeliveryWindow"]
 class DeliveryWindow:
     """Counts how many messages may be pushed now.
 
-    In push mode, and for every reader, at most `window` messages are pushed and not settled. Each ack or nack
-    frees one place, whatever id it names, so a client that acks twice widens its window. A cumulative ack frees the
-    places of all messages up to its own. Pull mode starts with no room: `permit` makes room, acks free no places, and
-    unused permits stay.
+    In push mode, and for every reader, at most `window` messages are pushed and not settled. Each ack, nack or
+    reconsumeLater frees one place, whatever id it names, so a client that acks twice widens its window. A cumulative
+    ack frees the places of all messages up to its own. Pull mode starts with no room: `permit` makes room, acks free no
+    places, and unused permits stay.
 
     The balance falls below 0 when a batch has more messages than there is room for; the next credits make up for it.
     `settled` and `permit` return their credit in messages, which the socket grants to the broker as permits.

@@ -83,7 +83,7 @@ class ProducerSocket(BrokerSocket):
         return HandshakeRefused(status, f"Failed to create producer: {reason}")
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Publish one message or an array of them. Wait while the broker owes the peer too many receipts."""
+        """Publish one message or an array of them. Wait while `ReadGate` is closed."""
         decoded = decode_frame(only_text(text_data), self.clock.now_ms(), is_encrypted=self._is_encrypted)
         self.taken = 1
         if type(decoded) is list:

@@ -29,7 +29,7 @@ __all__ = ["LaneOwner", "PublishLane", "Reply"]
 
 MAX_BATCH_BYTES: Final = 128 * 1024  # of messages; Pulsar's clients also close a batch at this size
 _MEMBER_BYTES: Final = 16  # what each member adds to a batch besides its payload and strings
-MAX_CONTEXT_CHARACTERS: Final = 16 * 1024  # kept until the message has its ack
+MAX_CONTEXT_CHARACTERS: Final = 16 * 1024  # of one context, which is kept until its message has its ack
 
 Reply: TypeAlias = tuple[str | None, ArrayAcks | None, int]
 """Where an answer goes: the message's context, the array that it came in (None = alone), and its index in the array."""
