@@ -28,7 +28,7 @@ __all__ = ["Access"]
 
 logger = logging.getLogger(__name__)
 
-# `turn` is called once a second. Every 30th call reads everything again, because a notification may have been lost.
+# `turn` is called once a second. Every 30th call reads all permissions again: a notification may have been lost.
 RELOAD_TURNS: Final = 30
 RECHECKED_AT_ONCE: Final = 100  # connections; each takes a few µs, and messages wait meanwhile
 METHODS: Final = (TOKEN_METHOD, BASIC_METHOD, TLS_METHOD)

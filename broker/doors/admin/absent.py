@@ -61,5 +61,5 @@ _PATTERNS: Final = [(_pattern(line), reason) for line, reason in ABSENT.items()]
 
 
 def why_absent(path: str) -> str:
-    """Return why Vela does not serve this path of Pulsar's API, or not all its methods; "" if `ABSENT` does not list it."""
+    """Return why Vela does not serve this path, or some methods of it; "" for a path that is not listed in `ABSENT`."""
     return next((reason for pattern, reason in _PATTERNS if pattern.fullmatch(path)), "")
