@@ -28,7 +28,7 @@ __all__ = ["Access"]
 
 logger = logging.getLogger(__name__)
 
-# There is one turn a second. If a notification is lost, the change takes effect within this many turns.
+# `turn` is called once a second. Every 30th call reads all permissions again: a notification may have been lost.
 RELOAD_TURNS: Final = 30
 RECHECKED_AT_ONCE: Final = 100  # connections; each takes a few µs, and messages wait meanwhile
 METHODS: Final = (TOKEN_METHOD, BASIC_METHOD, TLS_METHOD)
@@ -38,7 +38,10 @@ class Access:
     """Authenticates clients and checks their requests. Without authentication, every client may do everything."""
 
     def __init__(self, settings: AccessSettings, pool: ConnectionPool) -> None:
-        """Read keys and passwords. Raises SettingInvalid if one is unusable, or if no client could authenticate."""
+        """Read keys and passwords.
+
+        Raises SettingInvalid if one is unusable, or if clients may use certificates and no trust file is set.
+        """
         self._settings = settings
         self._pool = pool
         self._authentication = Authentication(settings)
@@ -119,7 +122,11 @@ class Access:
         self.failures[named if named in METHODS else "none"] += 1
 
     def check_revoked(self, principal: Principal) -> None:
-        """Raise AuthenticationFailed if a token was revoked or a password changed, of the client or of its proxy."""
+        """Raise AuthenticationFailed if the token was revoked or the password was changed.
+
+        For a client behind a proxy, this checks the proxy's credentials, and those of the client if the broker knows
+        them.
+        """
         if principal.token_id is not None and principal.token_id in self._revoked:
             raise AuthenticationFailed("the token was revoked: get a new one")
         self._authentication.check_password(principal)
@@ -160,7 +167,10 @@ class Access:
         return lambda: self._sessions.discard(recheck)
 
     async def load(self) -> None:
-        """Read the stored permissions and revocations, and use them. Raises psycopg.Error."""
+        """Read the stored permissions and revocations, and use them. Does nothing without authentication.
+
+        Raises psycopg.Error.
+        """
         if not self.is_on:
             return
         self._is_stale = False
@@ -182,11 +192,14 @@ class Access:
             self._recheck()
 
     def changed(self) -> None:
-        """Note that permissions were changed or a token was revoked. The next `turn` reads the change."""
+        """Remember that permissions were changed or a token was revoked. The next `turn` reads the change."""
         self._is_stale = True
 
     async def turn(self) -> None:
-        """Read changed files, keys and permissions, and use them. Call it once a second. Raises psycopg.Error."""
+        """Use changed files and permissions, and begin to fetch the issuers' keys that are due.
+
+        Call it once a second. Raises psycopg.Error.
+        """
         self._turns += 1
         if self._authentication.refresh():
             self._recheck()

@@ -30,7 +30,10 @@ class Authentication:
     """Checks credentials: `now` from memory, `check` with a thread if necessary. Neither blocks the event loop."""
 
     def __init__(self, settings: AccessSettings) -> None:
-        """Read keys and passwords. Raises SettingInvalid if one is unusable, or if no client could authenticate."""
+        """Read keys and passwords.
+
+        Raises SettingInvalid if one is unusable, or if clients may use certificates and no trust file is set.
+        """
         methods = settings.authentication
         # The settings do not check this: other processes read the same VELA_AUTHENTICATION but need no trust file.
         if TLS_METHOD in methods and settings.tls_trust_file is None:
@@ -102,7 +105,7 @@ class Authentication:
     def refresh(self) -> bool:
         """Read the files that have changed, and begin to fetch the issuers' keys that are due. Call it once a second.
 
-        Return whether the password file has changed, so that open connections must be checked again.
+        Return whether new content of the password file is in use, so that open connections must be checked again.
         """
         has_new_keys = self._keys.refresh()
         if self.issuers.turn() or has_new_keys:

@@ -55,14 +55,18 @@ class Issuers:
             yield each.state()
 
     def origin(self, token: str) -> TokenOrigin | None:
-        """Return the issuer and the key id that a token names; None if the settings do not name this issuer."""
+        """Return the issuer and the key id that a token names.
+
+        Return None if the token names no issuer, or an issuer that the settings do not name.
+        """
         origin = origin_of(token) if self._issuers else None
         return origin if origin is not None and origin.issuer in self._issuers else None
 
     def verify_now(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal | None:
-        """Return the client that a token names; None if its key is unknown but may be among the issuer's newest keys.
+        """Return the client that a token names; None if its key is unknown and `verify` would read the issuer's keys.
 
-        Raises AuthenticationFailed if the token is not valid, or its key stays unknown.
+        Raises AuthenticationFailed if the token is not valid, or if its key is unknown and it is too early to read the
+        issuer's keys again.
         """
         issuer = self._issuers[origin.issuer]
         key = issuer.key(origin)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["BASIC_METHOD", "Passwords"]
 
 BASIC_METHOD: Final = "basic"
-MAX_WAITING: Final = 64  # checks of all clients; the thread needs seconds for this many
+MAX_WAITING: Final = 64  # checks of all clients; with bcrypt of cost 10, the thread needs 3 s for this many
 MAX_WAITING_OF_HOST: Final = 16  # checks of one host, so that one guesser does not fill the queue
 REMEMBERED: Final = 1024  # wrong passwords; if there is one more, all are forgotten
 

@@ -18,7 +18,7 @@ _Read = Callable[[bytes], TokenKey]
 
 
 class TokenKeys:
-    """All keys. A token's signature must match one of them."""
+    """All keys in the settings. One of them must have signed each token that no OpenID Connect issuer made."""
 
     def __init__(self, settings: AccessSettings) -> None:
         """Read every key. Raises SettingInvalid, which names the variable of a key that cannot be used."""

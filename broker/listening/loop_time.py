@@ -155,7 +155,10 @@ class TimeShare(Share):
 
     @coroutine
     def charging(self, work: Coroutine[Any, Any, _Result], *, paid_ns: int) -> Generator[Any, Any, _Result]:
-        """Await `work` and charge the time that its steps take beyond `paid_ns`, which was charged before."""
+        """Await `work` and charge the time that its steps take beyond `paid_ns`, which was charged before.
+
+        A step is the work between two waits.
+        """
         step: Callable[[], Any] = partial(work.send, None)
         while True:
             began_ns = self._time.now_ns()
@@ -181,9 +184,9 @@ class TimeShare(Share):
             each()
 
     def close(self) -> None:
-        """Stop waiting for turns, because the connection is closed. None of its tasks may still wait in `turn`.
+        """Stop waiting for turns, because the connection is closed. Safe to repeat.
 
-        Safe to repeat.
+        First cancel the connection's tasks that wait in `turn`: after `close`, nothing wakes them.
         """
         self._waiting.clear()
         self._time.fair.leave(self)

@@ -39,7 +39,10 @@ class TlsCertificates:
     """The TLS context for new connections. Bound to the event loop on which `watch` is called."""
 
     def __init__(self, settings: DoorSettings, *, asks_clients: bool) -> None:
-        """Read the files. `asks_clients`: clients may, or must, show a certificate. Raises CertificateUnusable."""
+        """Read the files. Raises CertificateUnusable.
+
+        `asks_clients`: if a trust file is set, clients may, or must, show a certificate.
+        """
         self._settings = settings
         self._asks_clients = asks_clients and settings.tls_trust_file is not None
         self._state = self._file_state()

@@ -72,7 +72,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
             self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        """Tell the protocol above that the peer has received most of the written bytes."""
+        """Tell the protocol above that most of the written bytes have left this process."""
         if self._protocol is not None:
             self._protocol.resume_writing()
 

@@ -62,7 +62,7 @@ class TwistedTransport(asyncio.Protocol):
             self._producer.pauseProducing()
 
     def resume_writing(self) -> None:
-        """Let the producer continue: the peer has received everything."""
+        """Let the producer continue: all written bytes have left this process."""
         if self._producer is not None:
             self._producer.resumeProducing()
 

@@ -163,7 +163,10 @@ async def get_brokers_of_cluster(request: AdminRequest, cluster: str) -> list[st
 
 @operation(router, "GET", f"{_BROKERS}/{{segment:cluster}}/{{segment:broker}}/ownedNamespaces", Action.RULE)
 async def get_owned_namespaces(request: AdminRequest, cluster: str, broker: str) -> dict[str, Any]:
-    """Return the namespaces with a topic in this broker's memory."""
+    """Return the namespaces with a topic in this broker's memory.
+
+    Non-persistent topics do not count.
+    """
     _require_cluster(cluster)
     names = sorted({each.name.namespace_name for each in request.broker.topics.all()})
     owned = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}

@@ -100,8 +100,8 @@ class Catalogue:
     ) -> list[str]:
         """Return the full names of a namespace's partitions and of its topics without partitions.
 
-        If `partitioned` is True, return the full names of its partitioned topics instead. The names in the domain
-        `non-persistent` include topics that are in use but not stored.
+        In the domain `non-persistent`, this includes topics that are in use but not stored. If `partitioned` is True,
+        return the full names of the stored partitioned topics instead.
         """
         full = await self.require_namespace(tenant, namespace)
         stored = await repeat_until_done(
@@ -123,7 +123,10 @@ class Catalogue:
         )
 
     async def require(self, name: TopicName) -> store.TopicDetails:
-        """Return a topic's stored details; empty details for a non-persistent topic in use. Raises TopicNotFound."""
+        """Return a topic's stored details. Raises TopicNotFound.
+
+        For a non-persistent topic that is in use but not stored, return empty details.
+        """
         found = await self.details(name)
         if found is None:
             if any(each.name == name for each in self._broker.non_persistent.all()):
@@ -147,7 +150,10 @@ class Catalogue:
         return dict(found)
 
     async def last_offload_run(self, topic_id: int) -> store.OffloadRun | None:
-        """Return the latest run of the job `offload` for a topic, or None if there was none."""
+        """Return the latest run of the job `offload` for a topic, or None if there was none.
+
+        For a partition, runs for the whole partitioned topic count too.
+        """
         return await repeat_until_done(
             self._broker.pool, lambda c: store.last_offload_run(c, topic_id), what="reading runs"
         )

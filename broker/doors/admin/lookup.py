@@ -25,7 +25,7 @@ router = Router()
 class LookupData(BaseModel):
     """The URLs of the broker that serves a topic. The C++ client needs every member.
 
-    `http_url_tls` is "" if the broker has no HTTP port with TLS. The binary URLs are set even for a port that is not
+    `http_url_tls` is "" if the broker has no URL with https. The binary URLs are set even for a port that is not
     open.
     """
 

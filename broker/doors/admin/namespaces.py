@@ -82,7 +82,10 @@ async def unload_bundle(request: AdminRequest, tenant: str, namespace: str, bund
 
 @operation(router, "POST", f"{NAMESPACE}/clearBacklog", Action.ADMINISTER)
 async def clear_backlog(request: AdminRequest, tenant: str, namespace: str) -> None:
-    """Skip the backlog of every subscription in a namespace."""
+    """Skip the backlog of every subscription in a namespace.
+
+    Non-durable subscriptions keep their backlogs.
+    """
     await _act_on_each(request, "clear", await _subscriptions(request, tenant, namespace))
 
 

@@ -146,7 +146,7 @@ def operation(
 
 
 def described(api: NinjaAPI) -> Iterator[Described]:
-    """Yield a line for each operation, in the order of registration."""
+    """Yield a line for each operation: paths in the order of registration, all operations of a path together."""
     schema = api.get_openapi_schema(path_prefix="")
     for path, methods in schema["paths"].items():
         for method, each in methods.items():

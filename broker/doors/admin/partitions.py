@@ -89,7 +89,10 @@ async def update_partitions(
 async def delete_partitioned_topic(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, force: bool = False
 ) -> None:
-    """Delete a partitioned topic with its partitions. If clients are connected, this needs force=true."""
+    """Delete a partitioned topic with its partitions. If clients are connected, this needs force=true.
+
+    Raises Refused(412) if the topic is non-persistent and clients are connected, even with force=true.
+    """
     name = named(domain, tenant, namespace, topic)
     if name.partition is not None:
         raise Refused(412, f"{name} is a partition: delete {name.base}")

@@ -109,7 +109,10 @@ async def _require(request: AdminRequest, name: TopicName, subscription: str, wh
 async def get_subscriptions(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str
 ) -> list[str]:
-    """List the subscriptions of a topic, or of all its partitions."""
+    """List the subscriptions of a topic, or of all its partitions.
+
+    For a persistent topic, list only durable subscriptions.
+    """
     name, broker = named(domain, tenant, namespace, topic), request.broker
     await Catalogue(broker).require(name)
     if domain == "persistent":
@@ -220,7 +223,10 @@ async def expire_through(
     subscription: str,
     through: Body[ResetCursorData],
 ) -> None:
-    """Skip the messages up to a message id."""
+    """Skip the messages up to a message id.
+
+    The message with this id is skipped too.
+    """
     name = named(domain, tenant, namespace, topic)
     await found_subscription(request, name, subscription, "Expire message at position")
     index = -1 if name.partition is None else name.partition
@@ -240,8 +246,8 @@ async def expire_all(
 ) -> None:
     """Skip messages older than this many seconds, on every subscription. The caller needs permission for each of them.
 
-    Skips messages on all subscriptions first. Then answers 409 if a subscription had no backlog, or if it had connected
-    consumers, a small backlog and no message that old.
+    Only durable subscriptions take part. Skips messages on all of them first. Then answers 409 if one of them had no
+    backlog, or if it had connected consumers, a small backlog and no message that old.
     """
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Expire messages")

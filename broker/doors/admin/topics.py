@@ -150,7 +150,8 @@ async def delete_topic(
 ) -> None:
     """Delete a topic with its subscriptions and messages. If clients are connected, this needs force=true.
 
-    Raises Refused(409) if the topic is partitioned.
+    Raises Refused(409) if the topic is partitioned, and Refused(412) if it is non-persistent and clients are connected,
+    even with force=true.
     """
     name = named(domain, tenant, namespace, topic)
     if (await Catalogue(request.broker).require(name)).partitions:

@@ -111,7 +111,10 @@ async def get_message_by_id(
 async def get_last_message_id(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str
 ) -> MessageIdData:
-    """Return the id of the last message."""
+    """Return the id of the last message.
+
+    If the topic stores no message, the ledger and the entry are -1.
+    """
     name = named(domain, tenant, namespace, topic)
     try:
         found = await opened(request, name, "GetLastMessageId")

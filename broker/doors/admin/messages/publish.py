@@ -37,7 +37,7 @@ MAX_MESSAGES: Final = 1000
 _AGAIN, _REFUSED = 1, 2  # Pulsar's error codes for a message: send it again, or change it first
 _MAX_INT64: Final = 2**63 - 1
 _MOST_DIGITS: Final = 30  # of a time; real times have fewer
-_LONGEST_TURN_S: Final = 0.01  # then other connections get their turns
+_LONGEST_TURN_S: Final = 0.01  # after this much work, a request lets other connections work
 
 
 def _in_utf8(text: str) -> str:
@@ -205,7 +205,10 @@ def _result(target: TopicName, found: object, schema_version: int) -> RestResult
 async def _all_outgoing(
     messages: Sequence[RestMessage], schema: RestSchema, now_ms: int
 ) -> list[OutgoingMessage]:
-    """Return the messages as they are stored. Other connections get turns, because schemas may be slow to check."""
+    """Return the messages as they are stored.
+
+    Let other connections work in between, because checking messages against a schema may take long.
+    """
     outgoing: list[OutgoingMessage] = []
     turn_s = time.monotonic()
     for each in messages:

@@ -49,8 +49,8 @@ class RestSends(AwaitedSends):
     ) -> Receipt:
         """Store one message and wait for its receipt.
 
-        Messages are stored in the order of the calls. If `sequence_id` is None, the message gets the id after that of
-        the previous message. `deliver_at_ms` is 0 for a message without delay. Raises SendOutcomeUnknown if there is no
+        Messages are stored in the order of the calls. If `sequence_id` is None, the message gets the id after the last
+        id of the producer. `deliver_at_ms` is 0 for a message without delay. Raises SendOutcomeUnknown if there is no
         receipt, and any other BrokerError if the message is not stored.
         """
         producer = self._producer

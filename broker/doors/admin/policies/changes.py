@@ -30,7 +30,10 @@ async def of_topic(request: AdminRequest, name: TopicName) -> Holder:
 
 
 async def values(request: AdminRequest, holder: Holder, *, applied: bool) -> Values:
-    """Return Vela's policies that are set on a holder, `completed`; with `applied` all policies in force there."""
+    """Return Vela's policies that are set on a holder, and those that `completed` adds.
+
+    If `applied` is True, return all policies in force there instead.
+    """
     state = await request.broker.policies.documents.read(holder)
     in_force = asdict(state.in_force)
     return in_force if applied else completed(state.document, in_force)

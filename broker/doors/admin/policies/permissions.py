@@ -31,7 +31,7 @@ _OF_NAMESPACE: Final = f"{NAMESPACE}/permissions"
 _OF_SUBSCRIPTION: Final = f"{_OF_NAMESPACE}/subscription/{{segment:subscription}}"
 _OF_TOPIC: Final = f"{TOPIC}/permissions"
 
-_Roles = dict[str, list[str]]  # what each role may do
+_Roles = dict[str, list[str]]  # permissions by role, or roles by subscription
 _Permissions = Annotated[list[Permission], FailFast()]  # stop at the first wrong item: lists may be long
 
 router = Router()
@@ -55,7 +55,11 @@ async def get_subscription_permissions(request: AdminRequest, tenant: str, names
 async def grant_subscription_permission(
     request: AdminRequest, tenant: str, namespace: str, subscription: str, roles: Body[list[str]]
 ) -> None:
-    """Let roles use a subscription. After that, only roles with this permission may use it."""
+    """Let roles use a subscription. After that, only roles with this permission may use it.
+
+    Each of these roles also needs the permission to consume from the topic. Superusers and admins of the tenant need no
+    permission.
+    """
     subject = await _namespace(request, tenant, namespace)
     if not roles:
         raise Refused(412, "name at least one role: an empty list changes nothing")

@@ -46,7 +46,7 @@ class AdminPolicy:
 
 
 def rounded_up(value: int, unit: int) -> int:
-    """Convert to a larger unit. Round up: a small value must not become 0, which means no limit; keep -1."""
+    """Convert to a larger unit. Round up: a small value must not become 0, which often means no limit. Keep -1."""
     return -(-value // unit) if value > 0 else value
 
 

@@ -46,8 +46,8 @@ def consumer_stats(
 ) -> ConsumerStats:
     """Return the statistics of a consumer.
 
-    `ranges` are the consumer's hash slots. They are None unless the subscription is Key_Shared. `draining` are the
-    slots that this consumer no longer owns, and whose entries wait until it has acked.
+    `ranges` are the hash slots that it owns, or None if the subscription is not Key_Shared. `draining` are the slots
+    that it no longer owns, but of which it still has entries to ack. Newer entries of these slots wait until then.
     """
     figures = consumer.statistics(rates)
     return ConsumerStats(
