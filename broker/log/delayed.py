@@ -158,9 +158,9 @@ class DelayedMessages:
     def run_due(self, now_ms: int) -> int:
         """Release due entries and return how many. Safe to repeat.
 
-        One call releases at most RELEASE_ENTRIES; later turns of the event loop release the rest. While every Shared
-        subscription that can send still has entries to send that were released before, the next release waits, for at
-        most 250 ms.
+        One call releases at most RELEASE_ENTRIES; later turns of the event loop release the rest. If Shared
+        subscriptions can send, but each of them still has entries to send that were released before, the next release
+        waits, for at most 250 ms.
         """
         if not self._log.is_open:
             return 0

@@ -124,7 +124,7 @@ class Producer:
 
     @property
     def is_deduplicated(self) -> bool:
-        """Whether equal sequence ids mean equal sends. In copies that the broker itself writes, they do not."""
+        """Whether equal sequence ids mean equal sends. They do not if the broker itself opened the producer."""
         return self.identity.face != "internal"
 
     def send(self, request: SendRequest) -> None:

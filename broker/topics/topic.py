@@ -451,7 +451,7 @@ class Topic:
     # -- the end -------------------------------------------------------------------------------------------------
 
     def given_up(self, error: BrokerError | None) -> None:
-        """Close every producer, consumer and pull, because the log was closed. `error` is None at a clean stop."""
+        """Close all producers, consumers and pulls: the log was closed. `error` is None unless the log was fenced."""
         self._on_gone(self)
         steps: list[Callable[[], object]] = [self.publishes.close]
         if self.publish_limit is not None:
