@@ -1,4 +1,4 @@
-"""Delayed delivery of one topic: entries that are not due are passed over, and replayed when they fall due.
+"""Delayed delivery of one topic: Shared and Key_Shared subscriptions pass over an entry until it is due.
 
 The due time belongs to the entry, so one bitmap serves all subscriptions of the topic. No subscription needs its own
 tracker, and acks, skips, resets and restarts have nothing to update. The statement of the append writes due times to
@@ -158,8 +158,9 @@ class DelayedMessages:
     def run_due(self, now_ms: int) -> int:
         """Release due entries and return how many. Safe to repeat.
 
-        One call releases at most RELEASE_ENTRIES; later turns of the event loop release the rest. While every Shared
-        subscription is still sending entries released before, the next release waits, for at most 250 ms.
+        One call releases at most RELEASE_ENTRIES; later turns of the event loop release the rest. If Shared
+        subscriptions can send, but each of them still has entries to send that were released before, the next release
+        waits, for at most 250 ms.
         """
         if not self._log.is_open:
             return 0

@@ -120,10 +120,10 @@ class Epochs:
     ) -> dict[TopicLog, T]:
         """Run one write guarded by the epochs of many logs, until its outcome is known. Returns each log's result.
 
-        A log missing from the call's answer was fenced. A log missing from the result is closed, because another broker
-        has it or its epoch could not be advanced. The call must be safe to repeat. After a lost connection the epochs
-        are advanced first, so that a late statement cannot undo later writes. Raises psycopg.Error if the server
-        refuses, and any other error of the call. Not safe to cancel.
+        If the answer of `call` lacks a log, the write of that log was fenced. If the result of this method lacks a log,
+        that log is closed: another broker has it, or its epoch could not be advanced. The call must be safe to repeat.
+        After a lost connection the epochs are advanced first, so that a late statement cannot undo later writes. Raises
+        psycopg.Error if the server refuses, and any other error of the call. Not safe to cancel.
         """
         done: dict[TopicLog, T] = {}
         waiting = list(logs)

@@ -36,7 +36,7 @@ _INDEX_LOAD_ENTRIES = 32_768
 
 
 class GapInLog(PersistenceFailed):
-    """A stored entry is missing. Delivery of the topic stops there, so that no message is passed over."""
+    """A stored entry is missing. Every subscription that comes to it stops there, so that it passes over no message."""
 
 
 class TopicReader:

@@ -58,7 +58,11 @@ class Segments:
         await self._refresh_views()
 
     async def turn(self) -> None:
-        """Open the next segment if the open segment is full or old. Create the views again if they are out of date."""
+        """Open the next segment if the open segment is full or old. Create the views again if they are out of date.
+
+        A segment without entries stays open. If there are many segments, a segment grows larger and older before the
+        next is opened.
+        """
         async with self._changing:
             await self._turn()
 

@@ -24,7 +24,10 @@ class SendRequest(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """The receipt of a durable send. Receipts of one producer come in the order of its sends."""
+    """The receipt of a send that is durable, or that a non-persistent topic has delivered or dropped.
+
+    Receipts of one producer come in the order of its sends.
+    """
 
     sequence_id: int
     highest_sequence_id: int  # as the client sent it; 0 if the client sent none

@@ -75,7 +75,7 @@ class LogListener(Protocol):
         """Refuse these sends: they are not stored, and the log does not try again."""
 
     def given_up(self, error: BrokerError | None) -> None:
-        """Close every client, because the log is closed permanently. `error` is None at a clean stop."""
+        """Close every client, because the log is closed permanently. `error` is None unless the log was fenced."""
 
 
 class TopicLog:
@@ -137,7 +137,10 @@ class TopicLog:
             self._give_up(TopicFenced(f"{self.name}: {reason}; connect again"))
 
     def close(self) -> None:
-        """Close the log at a clean stop, after the writer and the flusher are done. Safe to repeat."""
+        """Close the log without a fault: the broker stops, or the topic leaves memory or is deleted. Safe to repeat.
+
+        Sends that wait or are in flight get no receipt: their clients connect again and send them again.
+        """
         if self.is_open:
             self._give_up(None)
 

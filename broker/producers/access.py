@@ -68,9 +68,10 @@ class ProducerAccess:
     async def admit(self, producer: Producer) -> None:
         """Attach a producer, alone or alongside others, or let it wait (`is_ready` stays False).
 
-        Raises ProducerBusy (a live connection uses the name, an exclusive producer has the topic, or there are too many
-        producers), ProducerFenced, TopicFenced, and ServiceNotReady if the producer is closed meanwhile. After an error
-        or a cancellation, call `remove` for the producer.
+        Raises the errors of `admission`; ProducerBusy if a live connection uses the name of a Shared producer or the
+        topic has too many producers; ProducerFenced if another producer takes the topic meanwhile; TopicFenced; and
+        ServiceNotReady if the producer is closed meanwhile. After an error or a cancellation, call `remove` for the
+        producer.
         """
         if producer.access_mode in _PROBED:
             await self._make_room(producer)

@@ -95,7 +95,7 @@ class TopicDeduplication:
         self._waiting, earlier._waiting = earlier._waiting, deque()
 
     def stored(self, batch: AppendBatch, now_ms: int) -> list[Producer]:
-        """Note that these sends are durable. Return producers that may have repeats to answer.
+        """Record that these sends are durable. Return producers that may have repeats to answer.
 
         The caller answers the repeats after it has sent the receipts of the batch.
         """
@@ -126,12 +126,15 @@ class TopicDeduplication:
         return [(producer, repeat.request) for producer, repeat, _ in waiting]
 
     def switch_off(self) -> None:
-        """Store every send from now on, and release all waiters: later answers may not reach this object."""
+        """Let every send be stored from now on.
+
+        Calls of `last_sequence_id` return at once, because news of stored sends may not reach this object any more.
+        """
         self.is_enabled = False
         self._settled.set()
 
     def close(self) -> None:
-        """Release all waiters: the topic is leaving memory."""
+        """Let the calls of `last_sequence_id` that still wait return: the topic is leaving memory."""
         self._is_closed = True
         self._settled.set()
 

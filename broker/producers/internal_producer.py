@@ -1,4 +1,4 @@
-"""The broker's own producer for topics of its process: dead letters, retry letters, redrives.
+"""The broker's own producer, for dead letters, retry letters, redrives, and messages that operators publish.
 
 It is an ordinary producer whose sends are awaited. When a topic is unloaded or fenced, or the database refuses entries,
 the topic closes its producers; the broker's own producer opens again with its next send. An entry that has no receipt
@@ -86,7 +86,8 @@ class InternalProducer:
     ) -> InternalProducer:
         """Attach to the topic.
 
-        `create_topic` creates a missing topic, with `initial_subscription` at its beginning.
+        `create_topic` creates a missing topic. `initial_subscription` is created if it is missing, also on a topic that
+        exists already; it begins at the oldest stored message.
 
         `name` must be unique on the topic. Raises BrokerError as `open_producer` does. Before it raises an error that
         may be temporary, for example because the topic is moving, it tries again for `reopen_s`. Safe to cancel.
@@ -311,5 +312,5 @@ class _Lane(AwaitedSends):
         self._give_up(error)
 
     async def is_alive(self) -> bool:
-        """Return whether this producer still uses its name. Called when another producer wants the name."""
+        """Return whether this producer is still in use. Called when another producer wants its name or its topic."""
         return not self._is_closed

@@ -60,7 +60,9 @@ class Repeat:
 
 
 class Producer:
-    """Accepts sends; their receipts go to the sink after COMMIT, in the order of the sends.
+    """Accepts sends. Their receipts go to the sink in the order of the sends, as soon as the sends are durable.
+
+    A non-persistent topic stores nothing: there the receipts follow right after the delivery.
 
     `is_ready` is False while the producer waits for exclusive access and after it was closed. It refuses sends then.
     """
@@ -83,7 +85,7 @@ class Producer:
         self.identity = identity
         self.sink = sink
         self.connected_ms = now_ms
-        self.last_sequence_id = -1  # -1 = not known: deduplication is off
+        self.last_sequence_id = -1  # -1 = nothing is stored under the name, or deduplication is off
         self.schema_version = b""  # version of the schema that the client named; b"" = none
         self.topic_epoch: int | None = None  # of an exclusive producer
         self.messages_in = 0
@@ -122,7 +124,7 @@ class Producer:
 
     @property
     def is_deduplicated(self) -> bool:
-        """Whether equal sequence ids mean equal sends. In copies that the broker itself writes, they do not."""
+        """Whether equal sequence ids mean equal sends. They do not if the broker itself opened the producer."""
         return self.identity.face != "internal"
 
     def send(self, request: SendRequest) -> None:
@@ -142,7 +144,7 @@ class Producer:
         self._topic.append(self, request)
 
     def repeat(self, request: SendRequest, *, is_stored: bool) -> Repeat:
-        """Note that the send that was just accepted repeats an earlier send.
+        """Remember that the send that was just accepted repeats an earlier send, and return it as a `Repeat`.
 
         The repeat gets a receipt when the earlier send is stored and all sends before the repeat have their receipts.
         """
@@ -162,7 +164,7 @@ class Producer:
             self._answer(receipts)
 
     def answered(self, receipts: list[Receipt], messages: int, size_bytes: int, now_ms: int) -> None:
-        """Send receipts: these sends are durable."""
+        """Send the receipts of sends that are durable, or that a non-persistent topic has delivered or dropped."""
         self.messages_in += messages
         self.bytes_in += size_bytes
         self.last_send_ms = now_ms
@@ -216,7 +218,7 @@ class Producer:
                 logger.exception("producer %s: writing a refusal failed", self.name, extra=self._log_fields())
 
     def refused(self, error: BrokerError) -> None:
-        """Note for the console why a send was refused, here or in `broker/doors`."""
+        """Record for the console why a send was refused, here or in `broker/doors`."""
         self.last_error = f"{error.code}: {error}"
         self._topic.producer_refused()
 

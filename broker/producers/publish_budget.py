@@ -3,7 +3,7 @@
 Each connection has its own limit, but thousands of connections together could still fill the memory while the database
 is slow. Above the limit on the sum, the broker stops reading from connections that publish, and keeps reading from
 connections that only consume. It reads from all of them again when answers have brought the sum down to half of the
-limit. The broker needs no other frame of a client to give these answers, so no connection stays unread for ever.
+limit. To give these answers, the broker need not read anything more from the clients, so it always reads again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Throttled(Protocol):
     """The part of a producer that the budget needs."""
 
     def throttle(self, limit: object, *, throttled: bool) -> None:
-        """Stop or resume reading from the producer's peer because of `limit`."""
+        """Stop or resume reading from the producer's connection because of `limit`."""
 
 
 class PublishBudget:

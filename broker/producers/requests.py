@@ -53,7 +53,7 @@ class ProducerSink(Protocol):
     """The door's side of one producer. The producer calls it from the event loop; the calls must not block."""
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """Answer these sends, which are durable, with one transport write."""
+        """Send these receipts to the client with one transport write."""
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
         """Answer this send, which is known not to be stored."""
@@ -62,7 +62,7 @@ class ProducerSink(Protocol):
         """Tell the client that the broker closed the producer, so that it reconnects. No further call follows."""
 
     async def is_alive(self) -> bool:
-        """Return whether the client still uses this producer. Called when another producer wants its name.
+        """Return whether the client still uses this producer. Called when another producer wants its name or its topic.
 
-        A door that has a peer to ping waits at most 5 s for the peer's answer.
+        A door whose client can be pinged waits at most 5 s for the client's answer.
         """

@@ -1,8 +1,8 @@
 """Create topics when clients connect: decide whether a topic may be created, with how many partitions, and store it.
 
 Opening a producer or consumer creates a topic. Asking for the number of partitions also creates a topic that gets
-partitions, because the client then connects to the partitions. Other requests, and requests that are refused, create
-nothing.
+partitions, because the client then connects to the partitions. Other requests create nothing, and neither do requests
+that no topic could grant, such as one with an invalid name.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class BacklogQuota:
         self._pool = pool
         self._clock = clock
         self.breach: Breach | None = None
-        # While False, a producer that opens triggers a check: the topic may be over its quota since it was loaded.
+        # While False, a producer that opens triggers a check: the topic may have been over its quota before its load.
         self._was_checked = False
         self.evictions: dict[QuotaKind, int] = dict.fromkeys(QuotaKind, 0)
         # Subscription → its oldest unacked entry, and when that entry was appended.
@@ -131,7 +131,10 @@ class BacklogQuota:
         return [each for each in self._topic.subscriptions.values() if each.is_durable]
 
     async def _age_ms(self, subscription: Subscription) -> int:
-        """Return the age of the oldest unacked entry, or of its ledger if the ledger's age is within the quota."""
+        """Return the age of the oldest unacked entry, or of its ledger if that is within the quota.
+
+        Returns 0 if there is no such entry.
+        """
         topic = self._topic
         position = subscription.cursor.read_from()
         ledger = topic.log.ledgers.get(position.ledger_id)

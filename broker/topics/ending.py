@@ -1,4 +1,4 @@
-"""Terminate, unload and delete topics, for the acts of docs/reference/acts.md."""
+"""Terminate, unload and delete topics: for acts (docs/reference/acts.md), and for upkeep if no client uses a topic."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class TopicBusy(NotAllowed):
-    """Clients are connected to the topic, or it has subscriptions."""
+    """The topic cannot be deleted: clients are connected, it has subscriptions, or it was used a moment ago."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

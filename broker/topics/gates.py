@@ -10,13 +10,13 @@ __all__ = ["TopicGates"]
 
 
 class TopicGates:
-    """The gates, by the topic's full name. Only one act at a time closes a topic's gate."""
+    """The gates, by the topic's full name. Only one unload or delete at a time closes a topic's gate."""
 
     def __init__(self) -> None:
         self._closed: dict[str, asyncio.Event] = {}
 
     async def passed(self, name: str) -> None:
-        """Wait until the topic's gate is open. Return at once if no act has closed it."""
+        """Wait until the topic's gate is open. Return at once if nothing has closed it."""
         while (opened := self._closed.get(name)) is not None:
             await opened.wait()
 
@@ -24,8 +24,8 @@ class TopicGates:
     async def closed(self, names: Sequence[str]) -> AsyncIterator[None]:
         """Close the gates of these topics for the block, so that no client can load them.
 
-        Waits until all of them are open, and closes all of them at once, so that two acts cannot deadlock. `names` must
-        contain each topic once.
+        Waits until all of them are open, and closes all of them at once, so that two calls cannot deadlock. Each topic
+        must be in `names` once.
         """
         while (busy := next((name for name in names if name in self._closed), None)) is not None:
             await self.passed(busy)

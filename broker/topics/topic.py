@@ -294,11 +294,14 @@ class Topic:
         self._reports.producer_gone(self, producer)
 
     def close_producers(self, error: BrokerError | None) -> None:
-        """Close every producer and pass `error` to its connection. The clients open their producers again."""
+        """Close every producer and pass `error` to its connection. Most clients then open their producers again."""
         self.access.close(error)
 
     def append(self, producer: Producer, request: SendRequest) -> None:
-        """Queue an entry for the writer, or tell the producer why the entry is refused."""
+        """Queue an entry for the writer.
+
+        If the entry is refused, tell the producer why. If it repeats an earlier send, deduplication answers it.
+        """
         if not self.is_open:
             producer.failed(request, TopicFenced(f"{self.name} moved; connect again"))
             return
@@ -408,7 +411,7 @@ class Topic:
         return sum(len(each.consumers) for each in self.subscriptions.values())
 
     def consumer_left(self, now_ms: int) -> None:
-        """Note that a consumer left: the topic was in use until `now_ms`."""
+        """Remember that the topic was in use until `now_ms`, because a consumer has just left."""
         self.last_used_ms = now_ms
 
     # -- policies ------------------------------------------------------------------------------------------------
@@ -448,7 +451,7 @@ class Topic:
     # -- the end -------------------------------------------------------------------------------------------------
 
     def given_up(self, error: BrokerError | None) -> None:
-        """Close every producer, consumer and pull, because the log was closed. `error` is None at a clean stop."""
+        """Close all producers, consumers and pulls: the log was closed. `error` is None unless the log was fenced."""
         self._on_gone(self)
         steps: list[Callable[[], object]] = [self.publishes.close]
         if self.publish_limit is not None:

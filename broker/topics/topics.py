@@ -88,14 +88,15 @@ class Topics:
         """Return how many partitions a topic has; 0 = not partitioned.
 
         With `create`, a missing topic that will have partitions is created here. Any other topic is created when a
-        client connects to it. Raises TopicNotFound if the topic is missing and may not be created.
+        client connects to it. Raises ServiceNotReady, and TopicNotFound if a persistent topic is missing and may not be
+        created.
         """
         self._require_ready()
         row = await self._find(name)
         if row is not None:
             return row.partitions
         if name.domain != "persistent":
-            return 0  # a non-persistent topic is not stored: it is created when a client connects
+            return 0  # a non-persistent topic needs no stored row: it is created when a client connects
         if not create:
             raise topic_not_found(name)
         partitions = await self._creation.partitions_of_new(name)

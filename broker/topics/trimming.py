@@ -45,8 +45,9 @@ class Trimmer:
         """Trim the ledgers that nobody needs, and return the freed bytes.
 
         `retention` replaces the retention in the topic's policies. These stay: the open ledger, everything that a
-        durable subscription has not acked durably, everything that retention keeps, and everything that an undo or a
-        bookmark pins, as far as the backlog quota allows. Safe to repeat. Raises psycopg.Error if the server refuses.
+        durable subscription has not acked durably, everything that compaction or deduplication must still read,
+        everything that retention keeps, and everything that an undo or a bookmark pins, as far as the backlog quota
+        allows. Safe to repeat. Raises psycopg.Error if the server refuses.
         """
         retention = retention or Retention(
             time_ms=topic.policies.retention_ms, size_bytes=topic.policies.retention_bytes

@@ -36,7 +36,9 @@ class ReadPage(NamedTuple):
 
 
 class CompactedView:
-    """The compaction of one topic, as stored in PostgreSQL. `stored` None = the topic was never compacted.
+    """The compaction of one topic, as stored in PostgreSQL.
+
+    `stored` None = no run has ever begun, or the compaction was deleted; its generation 0 = no run has succeeded yet.
 
     Only the compactor changes this object. At its end, a run publishes its entries with one statement. Before that,
     readers do not get them.

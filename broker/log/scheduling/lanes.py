@@ -127,7 +127,10 @@ class Lanes:
         self._wake()
 
     def turn_came(self, lane: Lane) -> None:
-        """Note that the rows that this lane copied ahead may commit. Another lane may then copy ahead."""
+        """Count this lane as storing, because the rows that it copied ahead may commit.
+
+        Another lane may then copy ahead.
+        """
         lane.job = _Job.STORING
         self._wake()
 

@@ -1,7 +1,7 @@
 """The logs that wait for a lane of the writer.
 
-Each log is checked a limited number of times, however many logs wait. A log moves from `_new` to `_sound` or `_full`,
-later perhaps from `_sound` to `_full`, and then leaves.
+Each log is checked a limited number of times, however many logs wait. A log begins in `_new`. A check moves it to
+`_sound` or `_full`, and a later check may move it from `_sound` to `_full`. A log may leave from each of the three.
 """
 
 from __future__ import annotations

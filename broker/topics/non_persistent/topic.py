@@ -1,4 +1,4 @@
-"""A topic that stores nothing: consumers that are connected and have permits get a message; all others miss it.
+"""A topic that stores nothing: it delivers a message only to consumers that are connected and have permits now.
 
 The sends of one turn of the event loop are delivered together, so that a burst is one write to each consumer; the
 receipts follow at once. Acks have no effect, and no message can be redelivered.
@@ -89,7 +89,7 @@ class NonPersistentTopic:
         self.policies_changed()
 
     async def _keep_epoch(self, epoch: int) -> None:
-        """Store nothing: the epoch lasts as long as the topic, so no producer can return later with an older epoch."""
+        """Store nothing: the epoch is in memory only, and is forgotten with the topic."""
 
     async def _learn_nothing(self, producer: Producer) -> None:
         """Do nothing: a topic that stores nothing does not deduplicate."""
