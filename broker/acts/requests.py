@@ -66,7 +66,8 @@ class ActView:
     id: int
     kind: str  # a name in broker.acts.kinds.registry
     state: str  # a value of Act.State, such as planned
-    topic: str  # tenant/namespace for an act on a namespace, tenant/* for one on a tenant
+    # A full name; tenant/namespace for an act on a namespace, tenant/* for one on a tenant, * for one on a token.
+    topic: str
     subscription: str  # "" if the act is not on a subscription
     parameters: Mapping[str, Any]
     plan: Mapping[str, Any] | None
@@ -114,7 +115,10 @@ class ActView:
 
     @property
     def undo_obstacle(self) -> UndoObstacle:
-        """Return the obstacle to undoing an applied act; empty if there is none, or the act was not applied."""
+        """Return the obstacle to undoing an applied act.
+
+        Empty if there is none, if the act was not applied, or if its kind is not in KINDS, such as create_token.
+        """
         kind = KINDS.get(self.kind)
         if self.state != "applied" or self.undoable or kind is None:
             return ""
@@ -130,7 +134,10 @@ class ActView:
 
     @property
     def no_undo(self) -> str:
-        """Return why nobody can undo acts of this kind, or what to do instead; empty for a kind that has an undo."""
+        """Return why nobody can undo acts of this kind, or what to do instead.
+
+        Empty if the kind has an undo, or is not in KINDS.
+        """
         kind = KINDS.get(self.kind)
         return "" if kind is None or kind.can_undo else kind.no_undo
 

@@ -1,4 +1,4 @@
-"""The broker's side of acts: compute plans from memory, and apply acts.
+"""The broker's side of acts: compute plans, and apply acts.
 
 The requester inserts a row and notifies the broker; if the notification is lost, a slow poll finds the row. Acts run
 one by one in the order of their ids, and each takes milliseconds. Long work runs in parallel with them and continues
@@ -83,10 +83,10 @@ class ActRunner:
     async def ask(self, store_request: Callable[[Connection], Awaitable[int | None]]) -> int | None:
         """Store a request of this process, wait for its answer, and return the act's id. None if nothing was stored.
 
-        Raises BrokerError if the act was refused, failed or expired. For long work the answer says only that it has
-        started. Cancelling stops the wait, not the act.
+        Raises BrokerError if the act was refused, failed, expired or was only partly done. For long work the answer
+        says only that it has started. Cancelling stops the wait, not the act.
         """
-        async with self._answering:  # so that no act is answered before its answer is awaited
+        async with self._answering:  # so that nobody answers the act before its future is in `_awaited`
             async with self._pool.use() as connection:
                 act_id = await store_request(connection)
             if act_id is None:
@@ -106,8 +106,7 @@ class ActRunner:
                 await self._work.wait()
         self._work.clear()
         if not self._is_ready():
-            # A broker answers only while it has the lock and is not stopping. This process tries again on its next
-            # turn.
+            # A broker answers only while it has the lock and is not stopping. `for_ever` calls this method again.
             return
         await self._resume()
         async with self._pool.use() as connection:
@@ -150,7 +149,8 @@ class ActRunner:
             if isinstance(error, ActConflict) and error.preview is not None:
                 await self._replan(act, error, error.preview)
             else:
-                # A refused act has changed nothing. After these two errors, something may have changed.
+                # After these two errors, the act may have changed something. After any other error it has changed
+                # nothing, except that `send_to_dead_letters` may have stored its letter.
                 state = "failed" if isinstance(error, SendOutcomeUnknown | PartlyDone) else "refused"
                 await self._finish(act, state=state, error=str(error), error_code=error.code)
             return error

@@ -1,4 +1,7 @@
-"""Alerts in PostgreSQL, for Celery's tasks. All calls are synchronous, on the connections of tasks."""
+"""Alerts in PostgreSQL, for Celery's tasks. All calls are synchronous, on the connections of tasks.
+
+A round is one evaluation of the alert rules.
+"""
 
 from __future__ import annotations
 
@@ -223,7 +226,7 @@ def failed(notification_id: int, error: str, *, retry_s: int | None) -> None:
 
 
 def trim(before_ms: int) -> int:
-    """Delete alerts that cleared and notifications that were stored before `before_ms`, at most 1,000 of each.
+    """Delete alerts that cleared before `before_ms`, and notifications stored before it, at most 1,000 of each.
 
     `before_ms` is Unix time. Return how many were deleted. Safe to repeat.
     """

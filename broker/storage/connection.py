@@ -1,4 +1,4 @@
-"""The broker's connections to PostgreSQL: asynchronous, in autocommit mode, and quick to notice a dead peer."""
+"""The broker's connections to PostgreSQL: asynchronous, in autocommit mode, and quick to notice a lost host."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class ConnectionPool:
             try:
                 yield connection
             except BaseException:
-                # A cancelled or failed statement may leave the session in an unknown state: open a new one.
+                # A cancelled or failed statement may leave the session in an unknown state, so it is not used again.
                 await connection.close()
                 raise
             if not connection.closed:

@@ -28,7 +28,7 @@ _PLANNED_ONCE: Final = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=
 # Small appends have three statements for each segment, and most appends go into the newest segment.
 MOST_PREPARED: Final = 16
 _CANCEL_S: Final = 5.0
-# A transaction that waits longer for its turn is rolled back: it holds locks that others may need.
+# A COPY that waits longer than this for its turn to commit is rolled back: it holds locks that others may need.
 _TURN_S: Final = 5.0
 
 
@@ -88,9 +88,9 @@ class PreparedConnection:
         """Run statements as one transaction: a SELECT, then COPY … FROM STDIN, once or several times.
 
         `streams` gets the rows of the SELECT, in the text format, and yields the bytes that each COPY reads. The
-        transaction commits only after `turn` is true. If `turn` is false, which it becomes after 5 s, nothing is stored
-        and this raises psycopg.errors.QueryCanceled. Other errors and cancellation are those of `execute`. Nothing is
-        stored if a COPY fails.
+        transaction commits only after the result of `turn` is true. If nobody sets it within 5 s, it becomes false. If
+        it is false, nothing is stored and this raises psycopg.errors.QueryCanceled. Other errors and cancellation are
+        those of `execute`. Nothing is stored if a COPY fails.
         """
         self._pgconn.send_query(statements)
         answer = await self._answer()

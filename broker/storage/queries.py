@@ -45,7 +45,7 @@ def rest_table(segment_id: int) -> sql.Identifier:
     return sql.Identifier(f"vela_entry_{segment_id}_rest")
 
 
-@lru_cache(maxsize=1024)  # enough for all present segments; over the years, many more come and go
+@lru_cache(maxsize=1024)  # enough for the segments of one time; over the years there are many more
 def for_segment(name: str, segment_id: int) -> bytes:
     """Return a query of entries.sql, with the tables of one segment in place of `{entries}` and `{rest}`."""
     template = sql.SQL(query("entries", name).decode())

@@ -1,8 +1,8 @@
 """Background loops that continue after a fault.
 
-If a loop ended, the clients that depend on it would wait forever without an error. So `for_ever` repeats the turns of a
-loop. It logs one line when the database is unavailable, and the traceback of any other fault. The pause before the next
-turn grows while turns keep failing.
+If a loop ended, the clients that depend on it would wait forever without an error. So `for_ever` calls the body of a
+loop (`turn`) again after a fault. It logs one line when the database is unavailable, and the traceback of any other
+fault. The pause before the next call grows while the calls keep failing.
 """
 
 from __future__ import annotations

@@ -95,7 +95,8 @@ class Scope(StrEnum):
     """
 
     SUBSCRIPTION = "subscription"
-    TOPIC = "topic"  # may be partitioned: the kind itself handles the partitions
+    # May be partitioned. The kind itself handles the partitions, unless it has `takes_partitions`.
+    TOPIC = "topic"
     NAMESPACE = "namespace"  # `topic_name` is tenant/namespace
     NEW_NAMESPACE = "new namespace"  # as NAMESPACE, but the act creates it
     TENANT = "tenant"  # `topic_name` is tenant/*; the tenant may not exist yet

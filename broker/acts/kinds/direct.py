@@ -34,7 +34,7 @@ class Effect:
     consumers_closed: int = 0
     consumers_kept: int = 0
     notes: tuple[str, ...] = ()
-    pinned: Mapping[str, object] | None = None  # data that apply reads from the plan and does not compute
+    pinned: Mapping[str, object] | None = None  # data fixed by the plan, for the apply
     # The standing of the cursors that the act deletes. The act loses the messages that they have not acked.
     standing: Standing | None = None
     published_per_s: float = 0.0  # messages published for these cursors

@@ -58,7 +58,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingAct:
-    """A request that is not answered yet."""
+    """A request that waits for its answer, or an act whose long work has begun and not ended."""
 
     act_id: int
     kind: str
@@ -133,7 +133,8 @@ async def request_plan(
 ) -> int | None:
     """Insert a request for a plan. Return the act's id, or None if its topic, subscription or namespace does not exist.
 
-    `topic` is the full name of a topic, or `tenant/namespace`. `message` is the entry of a message to publish.
+    `topic` is the full name of a topic, `tenant/namespace`, or `tenant/*`. `message` is the entry of a message to
+    publish.
     """
     cursor = await connection.execute(
         query("acts", PLAN_REQUESTS[scope]),

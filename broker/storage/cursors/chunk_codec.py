@@ -41,8 +41,8 @@ def encode_ack_sets(ack_sets: Mapping[int, int]) -> bytes:
 def decode_ack_sets(data: bytes) -> dict[int, int]:
     """Decode ack sets. Empty bytes mean that there are none.
 
-    Raises ValueError for another version or a bitset that ends too early, and struct.error for a head that ends too
-    early.
+    Raises ValueError for another version or if a bitset is cut off, and struct.error if an entry id or a length is cut
+    off.
     """
     if not data:
         return {}

@@ -1,7 +1,7 @@
 """Subscriptions, their cursors and pending acks in PostgreSQL.
 
 The topic's owner epoch guards every write of this module to a subscription or cursor. Pending acks are written without
-a guard: the console shows them and Celery's tick reads them, but no owner starts from them.
+a guard: the console and Celery's tick read them, but a broker never loads them into memory.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class StoredCompaction:
     """The stored state of a topic's compaction."""
 
     horizon: Horizon
-    generation: int  # the run whose entries readers get; 0 = the first run has not ended yet
+    generation: int  # the run whose entries readers get; 0 = no run has succeeded yet
     attempt: int  # the number of the latest run
     kept: Kept
     failures: int = 0  # runs in a row that failed

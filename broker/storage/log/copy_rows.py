@@ -18,7 +18,7 @@ Bytes = bytes | memoryview
 
 _HEAD: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _END: Final = b"\xff\xff"
-# Each column follows its size in bytes, -1 for NULL. The size of `data` is the last number.
+# Before each column comes its size in bytes; -1 means NULL. The size of `data` is the last number.
 _ENTRY: Final = struct.Struct("!h" + "iq" * 6 + "ii" * 3 + "ih" + "i")
 _ENTRY_WITHOUT_KEY: Final = struct.Struct("!h" + "iq" * 6 + "ii" * 2 + "i" + "ih" + "i")
 _PIECE: Final = struct.Struct("!h" + "iq" * 2 + "ii" + "i")

@@ -75,7 +75,10 @@ class LastEntry:
 
 
 def can_be_copied(size_bytes: int, delayed: Sized, moved: Sized) -> bool:
-    """Return whether COPY takes these rows: enough bytes of data, and only entries that are due and sent by clients."""
+    """Return whether the rows are stored with COPY.
+
+    They are if they have enough bytes of data, if all entries are due, and if none comes from the outbox.
+    """
     return size_bytes >= COPY_BYTES and not delayed and not moved
 
 
@@ -91,10 +94,11 @@ async def append(
     """Store the rows of each topic that still has the epoch given here. Return the ids of these topics.
 
     `epochs` maps topic ids to epochs. Nothing of the other topics is stored. Calls `copying` when the server has locked
-    the owners' rows and takes the rows by COPY. With a `turn`, commits only after the turn is true; if it becomes
-    false, nothing is stored and this raises psycopg.errors.QueryCanceled. Raises ValueError for a turn of rows that
-    cannot be copied, and psycopg.Error: if the server refuses a row, nothing was stored; if the connection is lost,
-    `is_outcome_unknown` is true for the error. Not safe to cancel, because the outcome would be unknown.
+    the owners' rows and takes the rows by COPY. `turn` is a future that says when this append may commit: the
+    transaction waits until its result is true. If the result is false, nothing is stored and this raises
+    psycopg.errors.QueryCanceled. Raises ValueError if there is a `turn` and the rows cannot be copied. Raises
+    psycopg.Error: if the server refuses a row, nothing was stored; if the connection is lost, `is_outcome_unknown` is
+    true for the error. Not safe to cancel, because the outcome would be unknown.
     """
     if not can_be_copied(rows.size_bytes, rows.delayed, rows.moved):
         if turn is not None:

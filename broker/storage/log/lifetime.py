@@ -47,7 +47,7 @@ class LedgerToMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldestPin:
-    """The subscription that keeps the oldest segment from being dropped."""
+    """The subscription that keeps the oldest closed segment from being dropped."""
 
     topic_name: str
     subscription: str

@@ -82,7 +82,7 @@ async def details(connection: Connection, name: str) -> TopicDetails | None:
 
 
 async def subscriptions_of(connection: Connection, name: str) -> list[str]:
-    """Return the names of the durable subscriptions of a topic, or of any of its partitions."""
+    """Return the names of the durable subscriptions of a topic and of all its partitions, each once, sorted."""
     cursor = await connection.execute(query("catalogue", "subscriptions_of"), (name,))
     return [row[0] for row in await cursor.fetchall()]
 

@@ -57,7 +57,7 @@ async def grow(connection: Connection, name: TopicName, partitions: int) -> Grow
 
 
 async def subscription_names(connection: Connection, name: str) -> list[str]:
-    """Return the names of the subscriptions on any partition of a topic, sorted."""
+    """Return the names of the subscriptions that at least one partition of a topic has, sorted."""
     cursor = await connection.execute(query("partitions", "subscription_names"), (name,))
     return [each for (each,) in await cursor.fetchall()]
 
@@ -69,6 +69,9 @@ async def statistics(connection: Connection, name: str) -> Sequence[tuple[Any, .
 
 
 async def subscription_statistics(connection: Connection, name: str) -> Sequence[tuple[Any, ...]]:
-    """Return a row for each subscription of each partition: see `partitions.sql: subscription_statistics`."""
+    """Return a row for each subscription of each partition, or of the topic itself if it is not partitioned.
+
+    The columns are those of `partitions.sql: subscription_statistics`.
+    """
     cursor = await connection.execute(query("partitions", "subscription_statistics"), (name,))
     return await cursor.fetchall()

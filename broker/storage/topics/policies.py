@@ -19,7 +19,7 @@ class StoredPolicies:
 
     row_id: int  # of the namespace or the topic
     document: Mapping[str, object]
-    above: Mapping[str, object]  # for a topic: its namespace's document
+    above: Mapping[str, object]  # for a topic: its namespace's document; for a namespace: empty
 
 
 async def of_namespace(connection: Connection, tenant: str, namespace: str) -> StoredPolicies | None:

@@ -48,7 +48,7 @@ class TopicRow:
 
     topic_id: int
     partitions: int  # > 0: a partitioned parent, which stores no messages itself
-    partition: int  # -1 if it is not a partition
+    partition: int  # the number at the end of its name; -1 = the name has none
     terminated: bool
     namespace_policies: Mapping[str, object]  # the stored documents, not checked
     topic_policies: Mapping[str, object]  # for a partition: the document of its parent
@@ -81,7 +81,7 @@ class LedgerRoll:
     """The end of a topic's log, at which the next ledger begins."""
 
     topic_id: int
-    sealing: LedgerInfo | None  # the ledger that is open now
+    sealing: LedgerInfo | None  # the ledger that is open now; None = no ledger is open
     entries_before: int  # total of the topic before the next ledger, including trimmed entries
     messages_before: int
     bytes_before: int

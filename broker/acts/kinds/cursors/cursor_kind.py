@@ -115,7 +115,7 @@ class CursorKind(ActKind[P]):
         """Return the move of one cursor as it would be now. Call it inside `moving`.
 
         Raises ActConflict if the cursor was moved after the plan or belongs to a later subscription. Raises
-        SubscriptionNotFound if the subscription was deleted while the act waited for its turn.
+        SubscriptionNotFound if the subscription was deleted while the act waited.
         """
         # Check this first. Otherwise the statement that stores the move would find no cursor, and the act would fail as
         # if the topic had moved.

@@ -41,7 +41,8 @@ async def find_letter_topic(
 ) -> LetterTopic:
     """Return `given`, else the dead-letter topic that a connected consumer uses, else the topic with the usual name.
 
-    The usual name is the one that old clients gave, if a topic with that name exists.
+    The usual name is TOPIC-SUBSCRIPTION-DLQ. But if a topic with the name that old clients used exists, it is that
+    name.
 
     `keep` says whether the act creates a subscription if there is none. Raises ActInvalid if the topic cannot store
     letters.

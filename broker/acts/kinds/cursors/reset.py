@@ -101,7 +101,10 @@ class Reset(CursorKind[Place]):
 
 
 async def find_place(context: ActContext, topic: Topic, given: Place, cursor: Cursor | None) -> Target:
-    """Return the place that an operator asks for. `shift` counts from `cursor`. Raises ActInvalid if there is none."""
+    """Return the place that a request asks for. `shift` counts from `cursor`.
+
+    Raises ActInvalid if there is no such place, or if `cursor` is None and `shift` needs it.
+    """
     ledgers = topic.log.ledgers
     match given.to:
         case "earliest":

@@ -149,7 +149,7 @@ class _Work:
     def __init__(self, context: ActContext, given: RedriveWhat, *, redriven: Counter[str]) -> None:
         self._context = context
         self._given = given
-        self._redriven = redriven  # messages by target, including those of an earlier broker
+        self._redriven = redriven  # number of messages by target, including those of an earlier broker
         self._producers: dict[str, InternalProducer] = {}
         self._claimed: list[Found] = []
         self._versions = SchemaVersions(context.tools.schemas, context.act.topic_name)
@@ -161,7 +161,7 @@ class _Work:
         piece: list[Found] = []
         size = PIECE_MESSAGES if not given.rate else min(PIECE_MESSAGES, max(1, given.rate // 10))
         selection = replace(await _selection(given, context), namespaces=_planned_namespaces(context, given))
-        # An earlier broker may have sent all of them and died before it stored the result.
+        # An earlier broker may have sent `most` messages and died before it stored the result.
         entries = 0 if self._redriven.total() >= given.most else None
         async for found in scan(context.subscription, selection, through, tally, entries=entries):
             piece.append(found)
@@ -280,7 +280,7 @@ def _planned_namespaces(context: ActContext, given: RedriveWhat) -> frozenset[st
 
 
 def _acked_meanwhile(planned: Mapping[str, Any], redriven: int, tally: Tally) -> int:
-    """Return how many planned messages were acked before their turn.
+    """Return how many planned messages were acked before the redrive reached them.
 
     These are the planned messages that were not redriven, minus those delivered to a consumer since the plan.
     """

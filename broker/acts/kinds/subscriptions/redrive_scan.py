@@ -168,7 +168,7 @@ def _of_entry(
             message=message,
             target=target,
             redrives=redrives,
-            key_hash=message_slot(message),  # not the entry's hash, which is that of one member
+            key_hash=message_slot(message),  # not the entry's hash: a batch has one hash for all its messages
         )
 
 

@@ -49,7 +49,7 @@ class NewTopic:
 
 
 class CreateTopic(DirectKind[NewTopic]):
-    """Create a topic in an existing namespace. The act is refused if the topic exists."""
+    """Create a topic in an existing namespace. A plan is refused if the topic exists."""
 
     name = "create_topic"
     summary = "Create a topic, partitioned or not, in a namespace."

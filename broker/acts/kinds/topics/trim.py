@@ -1,4 +1,4 @@
-"""Free the messages that a topic's retention does not keep, without waiting for the next round of upkeep."""
+"""Free the messages that a topic's retention does not keep now, before the broker does it by itself."""
 
 from __future__ import annotations
 
