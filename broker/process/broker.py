@@ -100,7 +100,7 @@ _STOP_DRAIN_S = 3.0
 
 
 class Broker:
-    """Owns every background task. Call it only from the event loop that ran `start`."""
+    """Owns the parts and their background tasks. Call it only from the event loop that ran `start`."""
 
     def __init__(
         self,
