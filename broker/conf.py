@@ -1,7 +1,7 @@
 """The broker's settings: read once from the environment, checked at start.
 
-A bad value raises SettingInvalid, which ends the process with status 78: `manage.py` catches it for every command, and
-`runbroker` for the settings that only the database can check.
+A bad value raises SettingInvalid. `manage.py` catches it for every command, and ends the process with status 78.
+`runbroker` does the same if a check of its own fails, such as whether the database has the role in VELA_READ_ROLE.
 
 A project that embeds Vela sets the same environment variables; this module does not need `config`, Vela's own Django
 project.
@@ -587,9 +587,10 @@ class BrokerSettings(AccessSettings):
 
     @property
     def own_hosts(self) -> frozenset[str]:
-        """The hosts by which clients reach this broker: VELA_BIND, and the hosts of the addresses that it advertises.
+        """The hosts by which clients reach this broker: VELA_BIND, and those of two of the advertised URLs.
 
-        They are in lower case, and an IPv6 address is in brackets.
+        These URLs are `advertised_url` and `advertised_http_url`. A VELA_BIND that means every address is left out. The
+        hosts are in lower case, and an IPv6 address is in brackets.
         """
         advertised = map(parse_origin, (self.advertised_url, self.advertised_http_url))
         hosts = {f"[{self.bind}]" if ":" in self.bind else self.bind.lower()} - {"0.0.0.0", "[::]"}  # noqa: S104 - compared

@@ -46,8 +46,9 @@ def publish(
     """Publish one message as part of the open transaction of the database `using`, or immediately if there is none.
 
     `topic` is a full or a short name; the topic is created if it does not exist and a policy allows it. Text is
-    encoded as UTF-8. On a partitioned topic, all messages of a key go to one partition. Messages keep the order of the
-    calls within a transaction, and between two transactions if one begins to publish after the other has committed.
+    encoded as UTF-8. On a partitioned topic, all messages of a key go to one partition. The messages of a topic, or of
+    each partition, keep the order of the calls within a transaction, and between two transactions if one begins to
+    publish after the other has committed.
 
     Raises InvalidTopicName, MessageTooLarge (VELA_MAX_MESSAGE_BYTES, and about 10 KiB for properties and keys),
     MetadataInvalid (both `deliver_at` and `deliver_after`, a time without a time zone or before 1970, a value of the

@@ -1,8 +1,8 @@
 """A project's own code between the log and its consumers: entry filters and dispatch interceptors.
 
 Settings name filters and interceptors as `package.module.Name`. The broker creates each once, without arguments, when
-it starts. They run inside the broker's event loop, for every entry of every subscription: they must do no I/O and take
-microseconds.
+it starts. They run inside the broker's event loop, for every entry of every subscription on a persistent topic: they
+must do no I/O and take microseconds. Messages of non-persistent topics do not pass through them.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ class DispatchInterceptor(Protocol):
     """Observes each entry as it is sent, and changes nothing (S1.19 in docs/reference/behaviour.md)."""
 
     def sending(self, entry: SentEntry) -> None:
-        """Observe an entry before it is written to the consumer. An exception stops nothing; the first is logged."""
+        """Observe an entry before it is written to the consumer.
+
+        An exception stops nothing. Only the first exception of each interceptor is logged.
+        """
 
 
 def load_plugins(setting: str, paths: Sequence[str], method: str) -> tuple[Any, ...]:

@@ -1,4 +1,8 @@
-"""Celery runs the periodic work: `celery -A config worker -Q tick -P solo`, `… -Q work -P threads`, `… beat`."""
+"""Celery runs the periodic work and the pipeline's jobs.
+
+Its processes are `celery -A config worker -Q tick -P solo`, `… -Q work -P threads`, `… -Q pipeline -P solo` and
+`celery -A config beat`.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +20,8 @@ from config.environment import project_settings
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 # Celery's fixup for Django would load every Django app in each process and close Django's connections around each task.
-# The tasks only read Django's settings and use psycopg, so they do not need it. Without the fixup, the start of a
-# process takes a third less work.
+# The tasks only read Django's settings, send mail and use psycopg, so they do not need it. Without the fixup, the start
+# of a process takes a third less work.
 app = Celery("vela", fixups=[])
 app.conf.update(
     broker_url=broker_url(project_settings()),

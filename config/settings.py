@@ -110,7 +110,7 @@ TEMPLATES = [
 ]
 
 _DATABASE_URL = _vela.database_address
-# The console watches the disk of the embedded server. None: the database is elsewhere.
+# The console and the broker's metrics watch the disk of the embedded server. None: the database is elsewhere.
 EMBEDDED_DATABASE_DIR = _vela.embedded_database_dir
 # A page that opens a new connection spends most of its time on that (docs/decisions/0026-a-pool-of-connections.md).
 _POOL = {

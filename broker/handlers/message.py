@@ -19,14 +19,14 @@ __all__ = ["Message", "moment"]
 class Message:
     """One message of a subscription."""
 
-    topic: str  # the handler's topic in full, without a partition
+    topic: str  # the full name of the handler's topic, not of the partition that the message came from
     message_id: str  # base64 of Pulsar's MessageIdData
     payload: bytes
     key: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
-    # Both times are also None if the producer's number is outside the range of a datetime.
+    # Each time is None if the producer gave none, or a number outside the range of a datetime.
     publish_time: datetime | None = None
-    event_time: datetime | None = None  # when the event happened, if the producer said so
+    event_time: datetime | None = None  # when the event happened
     redelivery_count: int = 0  # redeliveries that the broker counted; always 0 on Exclusive and Failover
 
     @property

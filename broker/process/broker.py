@@ -100,7 +100,7 @@ _STOP_DRAIN_S = 3.0
 
 
 class Broker:
-    """Owns every background task. Call it only from the event loop that ran `start`."""
+    """Owns the parts and their background tasks. Call it only from the event loop that ran `start`."""
 
     def __init__(
         self,
@@ -371,7 +371,7 @@ class Broker:
         )
 
     async def start(self) -> None:
-        """Take the broker lock and start every part. Raises BrokerAlreadyRuns or psycopg.OperationalError."""
+        """Take the broker lock and start every part. Raises BrokerAlreadyRuns or psycopg.Error."""
         await self.ownership.acquire()
         self._heartbeat.start()
         await self.access.load()
@@ -442,7 +442,10 @@ class Broker:
         return await self._requests.partition_count(topic, create=create)
 
     def service_urls(self, topic: TopicName) -> tuple[str, str]:
-        """Return the URL without TLS and the URL with TLS of this broker, which serves every topic."""
+        """Return the URLs of this broker, which serves every topic: for clients without TLS, and for clients with it.
+
+        If the port without TLS is off, both begin with pulsar+ssl://.
+        """
         return self.settings.advertised_url, self.settings.advertised_tls_url
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
@@ -531,7 +534,7 @@ class Broker:
     def _report_anew(self) -> None:
         """Report every topic and subscription: a sweep may have deleted the rows about their clients, or may soon.
 
-        It deletes rows that have an earlier owner epoch.
+        The sweep deletes all such rows while the heartbeat is silent, and rows with an earlier owner epoch.
         """
         self.reporter.report_anew(self.topics.all())
 

@@ -1,7 +1,7 @@
 """Metrics of offloaded ledgers and of compaction, under Pulsar's names.
 
-A topic has the series of offloaded ledgers only if it has such ledgers, and the series of compaction only if it was
-compacted. The series about runs of compaction begin with the first run that ends after the topic was loaded.
+A topic has the series of offloaded ledgers only if it has such ledgers, and the series of compacted entries only if it
+was compacted. The series of runs of compaction begin with the first run that ends after the topic was loaded.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The start and stop of the broker's process: one event loop for the reactor, the TCP listener, Daphne and the broker.
 
-Daphne's reactor runs on asyncio's own loop, so nothing crosses between threads. The ports are bound before the broker
-takes its lock: a port that is in use is reported at once, and /readyz answers 503 while the broker waits for the lock.
+Daphne's reactor runs on asyncio's own loop, so these parts share one thread and call each other directly. The ports are
+bound before the broker takes its lock: a port that is in use is reported at once, and /readyz answers 503 while the
+broker waits for the lock.
 """
 
 from __future__ import annotations

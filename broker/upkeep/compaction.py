@@ -26,7 +26,7 @@ __all__ = ["CompactionDuty"]
 
 logger = logging.getLogger(__name__)
 
-_SURVEYS: Final = 20  # the most second passes that one round starts
+_SURVEYS: Final = 20  # the most surveys that one round reads
 _SWEPT_KEYS: Final = 20_000  # the most keys of ended surveys that one round deletes
 
 
@@ -84,7 +84,7 @@ class CompactionDuty:
                 removed_messages=result.removed_messages,
             )
         except (CompactionBusy, ServiceNotReady, TopicFenced):
-            return  # another run of the topic is under way, or the topic left memory: the next round looks again
+            return  # another run is under way, or the topic cannot be used now: the next round looks again
         except BrokerError as error:
             await self._finish(survey_id, state="refused", error=str(error))
         except psycopg.Error as error:

@@ -25,8 +25,8 @@ logger = logging.getLogger(__name__)
 _INTERVAL_S = 1.0
 _TOPICS_A_TURN = 1024  # visiting all 10,000 topics of a large broker each second takes 5% of a core
 TOPICS_AT_ONCE = 64  # tidied before the event loop does other work; takes less than half a millisecond
-# The most chunks of the message index that one topic keeps. A full chunk takes 512 KiB, and has the counts of 32,768
-# entries.
+# The most chunks of the message index that a topic has after a turn, unless it is loading chunks. A full chunk takes
+# 512 KiB, and has the counts of 32,768 entries.
 INDEX_CHUNKS = 64
 
 

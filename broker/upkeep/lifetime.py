@@ -79,7 +79,8 @@ class Lifetime:
         self._woken = asyncio.Event()
         self._is_asked = False  # whether beat asked, and absent topics are still to be visited
         self.trimmed_bytes = 0
-        self.pin: store.OldestPin | None = None  # the subscription that keeps the oldest segment
+        # The subscription whose cursor keeps the oldest closed segment. None = no cursor keeps it.
+        self.pin: store.OldestPin | None = None
 
     @property
     def segment_drops(self) -> SegmentDrops:

@@ -29,7 +29,8 @@ __all__ = ["Offloads"]
 logger = logging.getLogger(__name__)
 
 _FILES = 20  # the most files that one turn takes over, and the most that it deletes
-STALE_AFTER_S = 3600  # no run works longer on one file
+# After this time, a file that no ledger took over is deleted, unless the run that writes it is under way.
+STALE_AFTER_S = 3600
 
 
 class Offloads:

@@ -1,8 +1,9 @@
 """Move the messages of the outbox, which Django code published inside its transactions, into the log.
 
 The visible rows of a topic are moved in the order of their ids. So the order is kept within a transaction, and between
-two transactions if the second began to publish after the first had committed. A transaction that is still open delays
-only its own rows.
+two transactions if the second began to publish after the first had committed. A partitioned topic keeps this order
+within each partition. A row that its topic refused loses its place: it is moved when a later attempt succeeds. A
+transaction that is still open delays only its own rows.
 
 One statement stores the entry and deletes its row, so each row is moved once, even after a crash. A row is read again
 only when its earlier send can no longer be stored: after the topic refused the send, after the topic was opened again,
@@ -98,7 +99,7 @@ class OutboxMover:
         self._work.set()
 
     def refused_later(self, row_id: int, error: BrokerError) -> None:
-        """Note that a topic refused this row. The refusal is stored before rows are read again."""
+        """Remember that a topic refused this row. The refusal is stored before rows are read again."""
         self._refusals.append((row_id, error))
         self._work.set()
 
@@ -245,7 +246,7 @@ class _Lane:
         )
 
     def detach(self) -> None:
-        """Detach the producer: the partition no longer exists, or nothing was published to it for `IDLE_S`."""
+        """Detach the producer: the partition no longer exists, or the topic had no rows for `IDLE_S`."""
         if self._producer is not None:
             self._producer.detach()
         self.on_producer_closed(None)

@@ -2,8 +2,9 @@
 
 `make run` starts `work pipeline`: one process for both queues, with one more thread for each job that may run.
 
-These processes do the same as `celery -A config worker -Q tick -P solo`, `… worker -Q work -P threads -c 2` and
-`… beat`. They start a third of a second sooner, because Celery's command line imports a shell with completion.
+These processes do the same as `celery -A config worker -Q tick -P solo`, `… worker -Q work -P threads -c 2`,
+`… worker -Q pipeline -P solo` and `… beat`. They start a third of a second sooner, because Celery's command line
+imports a shell with completion.
 """
 
 from __future__ import annotations

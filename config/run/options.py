@@ -30,8 +30,8 @@ class Options:
     console_probe: tuple[int, bool]  # the port that is asked for /readyz, and whether it has TLS
     broker_probe: tuple[int, bool]
     pg_port: int  # the port of the embedded server, which always listens on 127.0.0.1
-    advertised_url: str  # pulsar://host:port that clients are told
-    advertised_tls_url: str  # pulsar+ssl://host:port that clients with TLS are told
+    advertised_url: str  # pulsar:// or pulsar+ssl://, then host:port: the URL that clients are told
+    advertised_tls_url: str  # pulsar+ssl://host:port: the URL that clients with TLS are told
     admin_password: str  # empty = a random one, shown once
     log_format: LogFormat  # of the lines that the supervisor prints
     stop_timeout_s: int  # how long a complete stop may take, including PostgreSQL's

@@ -117,7 +117,7 @@ class Supervisor:
     def watch(self) -> None:
         """Restart processes that die, until a stop is asked for.
 
-        A child that ends because of its settings or its database is not started again.
+        A child that ends with status 78 is not started again, because the same start would fail again.
         """
         while not self._stop_asked:
             self._tend_all()

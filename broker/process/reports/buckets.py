@@ -104,7 +104,7 @@ class Buckets:
         yield rows
 
     def _rows(self, topic_id: int) -> Iterator[PointRow | None]:
-        """Yield the row of each subscription, then the row of the topic; None in place of a row without a change.
+        """Yield the row of each subscription, then that of the topic; None in place of a row that is not to be stored.
 
         Several objects that had the same id one after the other share a row.
         """

@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
 _ANEW_AT_ONCE: Final = 1000  # topics and subscriptions that one report reports again, about 50 ms of work
-_JUDGED_AT_ONCE: Final = 1000  # the most subscriptions of an earlier broker that one turn judges
+_JUDGED_AT_ONCE: Final = 1000  # the most subscriptions of an earlier broker whose state one turn decides
 _COME_BACK_MS = 60_000  # the time in which clients of an earlier broker connect again
 
 
@@ -56,7 +56,7 @@ class Reporter:
         self._topics: set[Topic] = set()
         self._subscriptions: set[Subscription] = set()
         self._anew: Iterator[tuple[Topic, Subscription | None]] = iter(())  # not yet reported again
-        # By key, in the order in which they left. None: the departure is not shown, because its cursor is a reader's.
+        # By key, in the order in which they left. None = the departure is not stored: the consumer was a reader.
         self._gone_consumers: dict[int, obstacle_store.DepartureRow | None] = {}
         self._gone_producers: list[int] = []
         self._newest: WeakValueDictionary[int, Topic] = WeakValueDictionary()  # by topic id
@@ -65,7 +65,7 @@ class Reporter:
         self._refused: set[Topic] = set()  # topics whose last report the database refused
         self.rates = Rates()  # plans of acts read them too
         self.standings = Standings()  # /metrics reads them too
-        self._started_ms = 0  # 0 = the subscriptions that an earlier broker left have all been judged
+        self._started_ms = 0  # 0 = no more subscriptions of an earlier broker are to be judged
         self.history = History(pool, clock)
         self.stories = Stories(pool, story_buffer)
         self._task: asyncio.Task[None] | None = None
@@ -98,23 +98,23 @@ class Reporter:
         await self._pool.close()
 
     def topic_changed(self, topic: Topic) -> None:
-        """Put the topic into the next report, because messages arrived, or a producer came or went."""
+        """Put the topic into the next report: for example, messages arrived, or a producer came or went."""
         self._topics.add(topic)
 
     def subscription_changed(self, subscription: Subscription) -> None:
-        """Put the subscription into the next report, because messages were sent, acks arrived, or a consumer came."""
+        """Put the subscription into the next report: for example, messages were sent, or a consumer came or went."""
         self._subscriptions.add(subscription)
 
     def report_anew(self, topics: Sequence[Topic]) -> None:
         """Report all of these topics and their subscriptions, spread over the next reports.
 
-        The tables may have lost rows, so the reporter forgets which rows they had.
+        The tables may have lost rows, so the reporter also forgets which rows of obstacles it has stored.
         """
         self._obstacles.clear()
         self._anew = _with_subscriptions(topics)
 
     def consumer_gone(self, subscription: Subscription, consumer: Consumer) -> None:
-        """With the next report, delete the consumer's rows and store that it left."""
+        """With the next report, delete the consumer's rows and, unless it was a reader, store that it left."""
         self._gone_consumers[consumer.key] = (
             departure_of(subscription, consumer, self._clock.now_ms()) if subscription.is_durable else None
         )
@@ -160,9 +160,10 @@ class Reporter:
             raise
 
     async def _judge_unloaded(self) -> None:
-        """Judge subscriptions of an earlier broker to which no client has come back, each of them once.
+        """Store the state of subscriptions to which no client has come back since an earlier broker ended.
 
-        Nothing else judges these subscriptions. Each call judges some of them.
+        `standings` judges only subscriptions in memory, so nothing else changes the state of these. Each call stores
+        the states of some of them, until each has been judged once.
         """
         now_ms = self._clock.now_ms()
         if not self._started_ms or now_ms - self._started_ms < _COME_BACK_MS:
