@@ -158,7 +158,7 @@ class Cursor:
     # Unacked entries between mark-delete and the first acked entry; 0 = nothing beyond mark-delete is acked.
     first_hole_entries: int
     acked_behind_entries: int  # acked, but after an unacked entry that mark-delete cannot pass
-    first: FirstUnacked | None  # None = nothing is unacked
+    first: FirstUnacked | None  # None = nothing is unacked, or the entry cannot be read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +199,7 @@ class DeadLetters:
     messages: int  # published to it so far
     subscriptions: int  # counted on each partition
     consumers: int
-    backlog_messages: int  # of its worst subscription
+    backlog_messages: int  # of the worst subscription of each partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +212,7 @@ class SlowestCursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldestSegment:
-    """The oldest table of entries, if the first unacked entry of the subscription is in it."""
+    """The oldest table of entries that is not long-lived, if the subscription's first unacked entry is in it."""
 
     id: int
     closed_ms: int  # 0 = it is still open

@@ -1,4 +1,4 @@
-"""One subscription: numbers, consumers, pending acks."""
+"""Subscriptions: their cursors, their numbers, and the deliveries that wait for an ack."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class SubscriptionHead:
     partition: int
     mark_delete_ledger: int
     mark_delete_entry: int
-    acked_messages: int  # cumulative over the topic
+    acked_messages: int  # since the topic began, trimmed messages included; the same holds for the two below
     acked_entries: int
     acked_bytes: int
-    version: int  # counts acts
+    version: int  # raised by each act or seek that moves the cursor
     read_ledger: int | None
     read_entry: int | None
     consumers: int | None
