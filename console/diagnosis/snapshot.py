@@ -70,7 +70,7 @@ class KeyBlock:
     """The hash slot of Key_Shared that makes the most entries wait."""
 
     slot: int
-    consumer_key: int  # the consumer that has the slot's entries in flight; 0 = none has
+    consumer_key: int  # the consumer for which these entries wait; 0 = unknown
     consumer_name: str
     waiting_entries: int
     is_draining: bool  # that consumer does not own the slot any more
@@ -98,7 +98,8 @@ class Subscription:
     is_rate_limited: bool | None  # a dispatch rate was used up at the broker's last report
     gap: str | None  # the entries that are missing from the log, in words; "" = none
     read_fault: str | None  # why the latest read of the log failed; "" = it did not
-    active_consumer: int | None  # key of the consumer that gets everything; 0 = the type has none
+    # Failover: key of the active consumer or, while a switch is due, of the next one. 0 = none, or another type.
+    active_consumer: int | None
     key_block: KeyBlock | None
     departure: Departure | None
 
@@ -199,7 +200,7 @@ class DeadLetters:
     messages: int  # published to it so far
     subscriptions: int  # counted on each partition
     consumers: int
-    backlog_messages: int  # of the worst subscription of each partition
+    backlog_messages: int  # of the worst subscription on each partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
