@@ -120,8 +120,9 @@ class Consumer:
     last_flow_ms: int
     last_delivery_ms: int
     last_ack_ms: int
-    oldest_delivered_ms: int  # of the entries in flight; 0 = none
-    oldest_position: str  # ledger:entry of the oldest one; "" = none, or unknown
+    # When its oldest entry in flight was delivered; on Exclusive and Failover, its latest one. 0 = none is in flight.
+    oldest_delivered_ms: int
+    oldest_position: str  # ledger:entry of the oldest entry in flight; "" = none, or unknown
     most_redeliveries: int  # of any entry that it has in flight
 
     @property
@@ -145,7 +146,7 @@ class FirstUnacked:
     redelivery_count: int
     consumer_key: int  # the consumer that has it in flight; 0 = none has
     consumer_name: str
-    delivered_ms: int  # 0 = it is not in flight
+    delivered_ms: int  # on Exclusive and Failover, of the consumer's latest message; 0 = it is not in flight
     broker_keeps_time: bool  # the broker takes it back after an ack timeout
 
 
@@ -155,7 +156,7 @@ class Cursor:
 
     unacked_entries: int | None  # None: the cursor has more acked ranges than were read
     unread_entries: int | None  # not acked, at or after the read position
-    in_flight_entries: int
+    in_flight_entries: int  # in the deliveries that were read
     # Unacked entries between mark-delete and the first acked entry; 0 = nothing beyond mark-delete is acked.
     first_hole_entries: int
     acked_behind_entries: int  # acked, but after an unacked entry that mark-delete cannot pass

@@ -62,7 +62,11 @@ class SubscriptionHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRow:
-    """One delivery that waits for an ack."""
+    """One delivery that waits for an ack.
+
+    The rows of Exclusive and Failover are not single deliveries: they cover all entries after mark-delete that were
+    read, and the first row counts all unacked messages.
+    """
 
     subscription_id: int
     delivery_id: int
