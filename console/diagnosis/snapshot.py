@@ -123,7 +123,7 @@ class Consumer:
     # When its oldest entry in flight was delivered; on Exclusive and Failover, its latest one. 0 = none is in flight.
     oldest_delivered_ms: int
     oldest_position: str  # ledger:entry of the oldest entry in flight; "" = none, or unknown
-    most_redeliveries: int  # of any entry that it has in flight
+    most_redeliveries: int  # the largest redelivery count of its entries in flight
 
     @property
     def last_sign_ms(self) -> int:
@@ -143,7 +143,7 @@ class FirstUnacked:
     position: str  # ledger:entry
     messages: int  # 1, or the number of messages in a batch
     appended_ms: int
-    redelivery_count: int
+    redelivery_count: int  # 0 on Exclusive and Failover, which do not count redeliveries
     consumer_key: int  # the consumer that has it in flight; 0 = none has
     consumer_name: str
     delivered_ms: int  # on Exclusive and Failover, of the consumer's latest message; 0 = it is not in flight

@@ -77,7 +77,7 @@ class PendingRow:
     last_entry: int
     messages: int
     delivered_ms: int
-    redelivery_count: int
+    redelivery_count: int  # 0 on Exclusive and Failover, which do not count redeliveries
     deadline_ms: int | None  # None = the broker keeps no ack timeout for it
 
     @property
