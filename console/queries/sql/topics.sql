@@ -4,8 +4,8 @@
 -- indexes. The others read the whole table, 15 to 25 ms for 100,000 topics. Their values change with every report:
 -- updating the table takes PostgreSQL 7 ms for a report of 1,000 topics, and indexes on these values would add 25 ms.
 -- Topics on which the broker never reported have -1, and so come last. `namespace_ids` is NULL for a user who sees
--- every namespace. The values of parameters are part of the text that PostgreSQL gets, so PostgreSQL drops unused conditions
--- before it plans the query. list.py fills in `{filters}`.
+-- every namespace. The values of parameters are part of the text that PostgreSQL gets, so PostgreSQL drops unused
+-- conditions before it plans the query. list.py fills in `{filters}`.
 
 -- name: filters
 (%(namespace_ids)s::bigint[] IS NULL OR l.namespace_id = ANY(%(namespace_ids)s))
