@@ -70,7 +70,7 @@ class KeyBlock:
     """The hash slot of Key_Shared that makes the most entries wait."""
 
     slot: int
-    consumer_key: int  # the consumer that has the slot's entries in flight; 0 = none has
+    consumer_key: int  # the consumer for which these entries wait; 0 = unknown
     consumer_name: str
     waiting_entries: int
     is_draining: bool  # that consumer does not own the slot any more
@@ -98,7 +98,8 @@ class Subscription:
     is_rate_limited: bool | None  # a dispatch rate was used up at the broker's last report
     gap: str | None  # the entries that are missing from the log, in words; "" = none
     read_fault: str | None  # why the latest read of the log failed; "" = it did not
-    active_consumer: int | None  # key of the consumer that gets everything; 0 = the type has none
+    # Failover: key of the active consumer or, while a switch is due, of the next one. 0 = none, or another type.
+    active_consumer: int | None
     key_block: KeyBlock | None
     departure: Departure | None
 
@@ -119,9 +120,10 @@ class Consumer:
     last_flow_ms: int
     last_delivery_ms: int
     last_ack_ms: int
-    oldest_delivered_ms: int  # of the entries in flight; 0 = none
-    oldest_position: str  # ledger:entry of the oldest one; "" = none, or unknown
-    most_redeliveries: int  # of any entry that it has in flight
+    # When its oldest entry in flight was delivered; on Exclusive and Failover, its latest one. 0 = none is in flight.
+    oldest_delivered_ms: int
+    oldest_position: str  # ledger:entry of the oldest entry in flight; "" = none, or unknown
+    most_redeliveries: int  # the largest redelivery count of its entries in flight
 
     @property
     def last_sign_ms(self) -> int:
@@ -141,10 +143,10 @@ class FirstUnacked:
     position: str  # ledger:entry
     messages: int  # 1, or the number of messages in a batch
     appended_ms: int
-    redelivery_count: int
+    redelivery_count: int  # 0 on Exclusive and Failover, which do not count redeliveries
     consumer_key: int  # the consumer that has it in flight; 0 = none has
     consumer_name: str
-    delivered_ms: int  # 0 = it is not in flight
+    delivered_ms: int  # on Exclusive and Failover, of the consumer's latest message; 0 = it is not in flight
     broker_keeps_time: bool  # the broker takes it back after an ack timeout
 
 
@@ -154,11 +156,11 @@ class Cursor:
 
     unacked_entries: int | None  # None: the cursor has more acked ranges than were read
     unread_entries: int | None  # not acked, at or after the read position
-    in_flight_entries: int
+    in_flight_entries: int  # in the deliveries that were read
     # Unacked entries between mark-delete and the first acked entry; 0 = nothing beyond mark-delete is acked.
     first_hole_entries: int
     acked_behind_entries: int  # acked, but after an unacked entry that mark-delete cannot pass
-    first: FirstUnacked | None  # None = nothing is unacked
+    first: FirstUnacked | None  # None = nothing is unacked, or the entry cannot be read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +201,7 @@ class DeadLetters:
     messages: int  # published to it so far
     subscriptions: int  # counted on each partition
     consumers: int
-    backlog_messages: int  # of its worst subscription
+    backlog_messages: int  # of the worst subscription on each partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +214,7 @@ class SlowestCursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldestSegment:
-    """The oldest table of entries, if the first unacked entry of the subscription is in it."""
+    """The oldest table of entries that is not long-lived, if the subscription's first unacked entry is in it."""
 
     id: int
     closed_ms: int  # 0 = it is still open

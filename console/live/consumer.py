@@ -26,7 +26,8 @@ from console.queries.rights import NOTHING, Scope, keys_in
 
 __all__ = ["Live"]
 
-HEARTBEAT_S: Final = 2.0  # a page that receives nothing for 5 s shows that it cannot reach the console
+# A page that hears nothing for 3.5 s asks the console itself. Without an answer, it says so after 5 s.
+HEARTBEAT_S: Final = 2.0
 RECHECK_S: Final = 60.0  # how often a stream checks that its session is still valid
 # The pause between two events of a page whose numbers always change. The first event is sent at once.
 COALESCE_S: Final = 2.0

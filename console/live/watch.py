@@ -70,7 +70,7 @@ class Watch:
                     state = await self._look()
                     pause_s = _pause_s(state)
                     await self._find(state)
-                except Exception:  # without a finding the pages would say that they cannot reach the console
+                except Exception:  # else the watch would end, and the streams would repeat its last finding
                     logger.exception("looking for signs of life failed; the next look is in a second")
                 if self._asking is None:
                     await asyncio.sleep(pause_s)

@@ -35,14 +35,17 @@ class KeyCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogAnalysis:
-    """Counts over the entries that were read. Acked members of a batch do not count."""
+    """Counts over the entries that were read. Acked members of a batch do not count.
+
+    Payloads, properties and keys count only in entries that were decoded.
+    """
 
     entries: int = 0
     messages: int = 0
     bytes: int = 0  # of the entries as they are stored
     payload_bytes: int = 0
     properties_bytes: int = 0  # names and values, UTF-8
-    batches: int = 0  # entries that are batches
+    batches: int = 0  # entries that were decoded and are batches
     partly_acked: int = 0  # entries with acked members
     delayed: int = 0  # messages that are not due yet
     encrypted: int = 0  # entries, not decoded

@@ -57,7 +57,10 @@ class Spot(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """The last message that a page looked at, and the time its entry was stored. The next page continues after it."""
+    """The last message or entry that a page looked at, and when the entry was stored.
+
+    The next page continues after it.
+    """
 
     append_ms: int
     spot: Spot

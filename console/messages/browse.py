@@ -23,7 +23,7 @@ class FoundRow:
 
     message: PeekedMessage
     topic_name: str  # of the partition, if the topic is partitioned
-    partition: int  # -1 = not partitioned
+    partition: int  # -1 = the topic is not partitioned, or is itself a partition
     spot: Spot
     state: MessageState | None  # on the given subscription; None = none is given, or the partition has none
 

@@ -25,7 +25,7 @@ class Lane:
 
     topic_id: int
     topic_name: str
-    partition: int  # -1 = the topic is not partitioned
+    partition: int  # -1 = the topic is not partitioned, or is itself a partition
     log: Log
     spans: tuple[Run, ...]  # indexes to look at, in log order
     cursor: CursorAt | None = None  # of the given subscription
@@ -48,7 +48,7 @@ class _Topic:
 
 
 def lanes_of(head: TopicHead, asked: Asked) -> tuple[Lane, ...]:
-    """Return where to read. At most seven queries, and one more for each cursor of the starts "next" and "holes".
+    """Return where to read. At most seven queries, and one more for each cursor if the start is "next" or "holes".
 
     Raises AskedInvalid if the topic has no such partition, subscription or position.
     """

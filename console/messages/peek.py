@@ -58,7 +58,7 @@ class PeekedMessage:
 
     @property
     def message_id(self) -> str:
-        """Return ledger:entry, with partition and batch index for a member of a batch."""
+        """Return ledger:entry, and for a member of a batch ledger:entry:-1:index."""
         base = f"{self.ledger_id}:{self.entry_id}"
         return base if self.batch_index < 0 else f"{base}:-1:{self.batch_index}"
 

@@ -71,7 +71,7 @@ class Looked:
     oldest_ms: int = 0  # when the oldest and the newest opened entry were stored; 0 = none
     newest_ms: int = 0
     stopped_by: StoppedBy = "end"
-    mark: Mark | None = None  # the last message looked at
+    mark: Mark | None = None  # the last message or entry looked at: the next page continues after it
 
 
 class Scan:
@@ -147,7 +147,7 @@ class Scan:
                 heappush(heads, (self._key(following), at))
 
     def _next(self, at: int) -> StoredEntry | None:
-        """Return the next entry of a lane, and leave it in the buffer. Read a piece if the buffer is empty.
+        """Return the next entry of a lane, and leave it in the buffer. Read pieces while the buffer is empty.
 
         Raises _TimeUp if the time is over and the pieces so far had no entry.
         """

@@ -40,7 +40,7 @@ class CursorAt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """A run of entries that one consumer has in flight."""
+    """A run of entries that one consumer has in flight. On Exclusive and Failover, acked entries may be among them."""
 
     subscription_id: int
     consumer_name: str

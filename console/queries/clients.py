@@ -172,7 +172,9 @@ class ConsumerRow:
     last_flow_ms: int  # 0 = never, here and below
     last_delivery_ms: int
     last_ack_ms: int
-    oldest_delivered_ms: int  # of its unacked messages; 0 = it has none, or it is a reader
+    # When its oldest unacked message was delivered; on Exclusive and Failover, its latest message. 0 = it has no
+    # unacked message, or it is a reader.
+    oldest_delivered_ms: int
     updated_ms: int
     properties: dict[str, str]  # the client's own
     flags: list[str]  # of CONSUMER_FLAGS

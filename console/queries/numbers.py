@@ -75,8 +75,8 @@ class CursorRow:
     type: str
     paused: bool
     mark_delete: str  # ledger:entry
-    acked_messages: int  # cumulative over the topic
-    version: int  # counts acts
+    acked_messages: int  # since the topic began, trimmed messages included
+    version: int  # raised by each act or seek that moves the cursor
     backlog_messages: int  # exact: messages in the log less messages acked by the stored cursor
     backlog_bytes: int
     consumers: int | None

@@ -72,7 +72,7 @@ class DatabaseConnections:
 
 
 def database_connections() -> DatabaseConnections:
-    """Count the connections to the database. One query."""
+    """Count the clients' connections to the PostgreSQL server. One query."""
     return fetch(DatabaseConnections, "overview", "connections", {})[0]
 
 

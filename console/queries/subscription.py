@@ -1,4 +1,4 @@
-"""One subscription: numbers, consumers, pending acks."""
+"""Subscriptions: their cursors, their numbers, and the deliveries that wait for an ack."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class SubscriptionHead:
     partition: int
     mark_delete_ledger: int
     mark_delete_entry: int
-    acked_messages: int  # cumulative over the topic
+    acked_messages: int  # since the topic began, trimmed messages included; the same holds for the two below
     acked_entries: int
     acked_bytes: int
-    version: int  # counts acts
+    version: int  # raised by each act or seek that moves the cursor
     read_ledger: int | None
     read_entry: int | None
     consumers: int | None
@@ -62,7 +62,11 @@ class SubscriptionHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRow:
-    """One delivery that waits for an ack."""
+    """One delivery that waits for an ack.
+
+    The rows of Exclusive and Failover are not single deliveries: they cover all entries after mark-delete that were
+    read, and the first row counts all unacked messages.
+    """
 
     subscription_id: int
     delivery_id: int
@@ -73,7 +77,7 @@ class PendingRow:
     last_entry: int
     messages: int
     delivered_ms: int
-    redelivery_count: int
+    redelivery_count: int  # 0 on Exclusive and Failover, which do not count redeliveries
     deadline_ms: int | None  # None = the broker keeps no ack timeout for it
 
     @property

@@ -34,6 +34,8 @@ WHY_EVERY_S: Final = 10  # a consumer that does nothing causes no event
 def partitioned_subscription(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
     """Show the subscription: at most seven blocks, and at most 23 queries for the whole page.
 
+    With very many consumers, there is one more query for each partition that is diagnosed.
+
     Raises Http404 if the topic is not partitioned, or has no such subscription.
     """
     facts = queries.topic_facts(topic)

@@ -154,7 +154,7 @@ class _Reading:
             places.append((head.read_ledger, head.read_entry))
         try:
             return entries_at(self.log, places)
-        except OffloadUnavailable as error:  # the page must say why the consumers wait
+        except OffloadUnavailable as error:  # the page still opens, and says why the messages cannot be read
             self._trouble = str(error)
             return {}
 
@@ -216,7 +216,10 @@ class _Reading:
         }
 
     def what_if(self) -> dict[str, Any]:
-        """Estimate the time to drain with other numbers of consumers; nothing if nothing is left to drain."""
+        """Estimate the time to drain with other numbers of consumers.
+
+        Nothing without a backlog, and nothing if the state is keeping up, paused or idle.
+        """
         head = self.head
         if not self.backlog_messages or self.standing.state in _NOTHING_TO_DRAIN:
             return {}

@@ -32,7 +32,7 @@ class JsonPathInvalid(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonTest:
-    """One comparison. It is true if any of the values at the path passes."""
+    """One comparison. It is true if at least one value at the path passes."""
 
     path: tuple[Step, ...]
     operator: Operator
@@ -48,7 +48,7 @@ class JsonTest:
 
 
 def parse_path(text: str) -> tuple[Step, ...]:
-    """Read a path: names after dots, `[0]` for an item, `[*]` for any item, `["a.b"]` for a name with other characters.
+    """Read a path: names after dots, `[0]` for an item, `[*]` for each item, `["a.b"]` for a name with a dot or space.
 
     A leading `$` is allowed. Raises JsonPathInvalid if the text is not a path.
     """

@@ -76,7 +76,7 @@ class _Around:
     topic_policies: dict[str, Any]
     last_append_ms: int | None
     producers: int | None
-    blocked: bool | None  # None: the broker has not reported, here and below
+    blocked: bool | None  # None: the broker has not reported. The same holds down to key_is_draining.
     rate_limited: bool | None
     gap: str | None
     read_fault: str | None
@@ -97,7 +97,7 @@ class _Around:
     paused_reason: str | None
     slowest_name: str | None
     slowest_acked_bytes: int | None
-    letters_topic: str | None  # None: there is no such topic
+    letters_topic: str | None  # None: there is no dead-letter topic with the usual name
     letters_messages: int | None
     letters_backlog: int | None
     letters_subscriptions: int | None
@@ -109,7 +109,7 @@ class _Around:
     broker_seen_at: datetime | None
     beat_at: datetime | None
     worker_at: datetime | None
-    database_ms: int  # the time by the database's clock, as are the three above
+    database_ms: int  # now, by the database's clock, as the three times above are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,8 +173,8 @@ def read_snapshots(heads: Collection[SubscriptionHead], *, now_ms: int) -> dict[
 def _consumers(subscriptions: Sequence[int]) -> list[ConsumerRow]:
     """Return the first consumers of each subscription by name.
 
-    One query. If it does not read all of them, one more for each subscription: the many consumers of one would take the
-    place of those of another, which would look as if nobody were connected.
+    One query if it reads all of them. Else one more for each subscription: the limit of the first query may leave out
+    every consumer of a subscription, and then nobody would seem to be connected to it.
     """
     most = CONSUMERS_SHOWN * max(1, len(subscriptions))
     found = consumers_of(subscriptions, limit=most)

@@ -89,7 +89,7 @@ class UnreadLetters:
     name: str  # of the dead-letter topic
     # The subscription with the most waiting letters; "" = there is none, so retention removes the letters.
     subscription: str
-    messages: int
+    messages: int  # waiting for that subscription; without a subscription, all that were ever published
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,7 +57,10 @@ def user_named(name: str) -> UserRow | None:
 
 
 def others_with(role: Role, namespaces: Iterable[str], *, without: str) -> list[str]:
-    """Return at most 5 names of active users other than `without` who have the role in each namespace. One query."""
+    """Return at most 5 names of active users other than `without`. One query.
+
+    In each of the namespaces, they have the role or a higher one.
+    """
     found = User.objects.filter(is_active=True).exclude(username=without)
     for namespace in set(namespaces):
         patterns = ("*", f"{namespace.partition('/')[0]}/*", namespace)

@@ -1,4 +1,4 @@
--- One subscription.
+-- Subscriptions, their cursors and their deliveries.
 
 -- name: heads
 -- Some subscriptions by id, or one by its topic and its name. Consumers and their unacked messages are counted in
@@ -74,14 +74,14 @@ SELECT DISTINCT s.name FROM vela_topic t JOIN vela_subscription s ON s.topic_id 
 WHERE t.id = %(topic_id)s OR t.parent_id = %(topic_id)s ORDER BY s.name LIMIT %(limit)s
 
 -- name: chunks_at
--- Acks beyond mark-delete of some cursors, in the chunks that contain some entries.
+-- Acks of the given cursors beyond mark-delete, in the given chunks.
 SELECT c.cursor_id, c.ledger_id, c.chunk, c.bits, c.ack_sets
 FROM unnest(%(ledgers)s::bigint[], %(chunks)s::bigint[]) AS p(ledger_id, chunk)
 JOIN vela_cursor_chunk c ON c.ledger_id = p.ledger_id AND c.chunk = p.chunk
 WHERE c.cursor_id = ANY(%(cursors)s::bigint[])
 
 -- name: last_chunks
--- The last chunk of each cursor that has completely acked entries.
+-- For each cursor, the last of its chunks in which an entry is completely acked.
 SELECT z.cursor_id, z.ledger_id, z.chunk, z.bits, ''::bytea AS ack_sets
 FROM unnest(%(cursors)s::bigint[]) AS p(cursor_id)
 CROSS JOIN LATERAL (
@@ -90,7 +90,7 @@ CROSS JOIN LATERAL (
 ) z
 
 -- name: pending_at
--- Deliveries of some entries that wait for an ack.
+-- The deliveries that wait for an ack and contain one of the given entries.
 SELECT d.subscription_id, d.consumer_name, d.ledger_id, d.first_entry, d.last_entry, d.delivered_ms, d.redelivery_count
 FROM unnest(%(ledgers)s::bigint[], %(entries)s::bigint[]) AS p(ledger_id, entry_id)
 JOIN vela_pending_ack d ON d.ledger_id = p.ledger_id AND p.entry_id BETWEEN d.first_entry AND d.last_entry

@@ -3,9 +3,9 @@
 -- vela_listed_topic has all columns that lists sort and filter by. The orders by name and by worst state use its
 -- indexes. The others read the whole table, 15 to 25 ms for 100,000 topics. Their values change with every report:
 -- updating the table takes PostgreSQL 7 ms for a report of 1,000 topics, and indexes on these values would add 25 ms.
--- Topics that the broker never reported have -1, and so come last. `namespace_ids` is NULL for a user who sees every
--- namespace. The values of parameters are part of the text that PostgreSQL gets, so PostgreSQL drops unused conditions
--- before it plans the query. list.py fills in `{filters}`.
+-- Topics on which the broker never reported have -1, and so come last. `namespace_ids` is NULL for a user who sees
+-- every namespace. The values of parameters are part of the text that PostgreSQL gets, so PostgreSQL drops unused
+-- conditions before it plans the query. list.py fills in `{filters}`.
 
 -- name: filters
 (%(namespace_ids)s::bigint[] IS NULL OR l.namespace_id = ANY(%(namespace_ids)s))
@@ -27,7 +27,7 @@ SELECT coalesce(t.parent_id, t.id) AS id FROM vela_subscription s JOIN vela_topi
 WHERE s.name = %(subscription)s LIMIT %(limit)s
 
 -- name: having
--- Those of the topics that have a subscription of this name, themselves or on a partition. LIMIT keeps the planner from
+-- The given topics that have a subscription of this name, themselves or on a partition. LIMIT keeps the planner from
 -- reading all subscriptions of that name.
 SELECT w.id FROM unnest(%(ids)s::bigint[]) AS w(id) CROSS JOIN LATERAL (
     SELECT FROM vela_topic t JOIN vela_subscription s ON s.topic_id = t.id

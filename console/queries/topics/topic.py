@@ -47,7 +47,7 @@ class TopicHead:
     message_rate_in: float | None  # per second
     byte_rate_in: float | None  # per second
     last_append_ms: int | None  # 0 = never
-    backlog_messages: int | None  # of the worst subscription
+    backlog_messages: int | None  # of the worst subscription, summed over partitions
     updated_ms: int | None
     state: int | None  # the worst state of its and its partitions' subscriptions; None = it has none
     state_since_ms: int | None

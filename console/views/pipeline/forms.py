@@ -19,7 +19,7 @@ _MOST_MINUTES = 31 * 24 * 60
 
 
 class JobForm(forms.Form):
-    """The form of one job. If it is valid, `act` returns the arguments for broker.acts.requests."""
+    """The form of one job. If it is valid, `act` returns the act to plan: a run of the job, or its schedule."""
 
     topic = forms.CharField(max_length=1024, error_messages={"required": gettext_lazy("Name the topic.")})
     every_minutes = forms.IntegerField(

@@ -1,4 +1,4 @@
-"""Consumers have permits, but their connections accept no bytes: a slow network, or a client that hangs."""
+"""The connections of some consumers accept no bytes: a slow network, or a client that hangs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Key_Shared: messages wait because one consumer has earlier messages of their key in flight."""
+"""Key_Shared: messages wait for one consumer, which takes no more or has earlier messages of their key in flight."""
 
 from __future__ import annotations
 

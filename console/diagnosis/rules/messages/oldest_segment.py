@@ -1,4 +1,4 @@
-"""This subscription pins the oldest segment: it cannot be dropped before the oldest unacked message is acked."""
+"""The oldest unacked message is in the oldest segment, which cannot be dropped while the message is in it."""
 
 from __future__ import annotations
 

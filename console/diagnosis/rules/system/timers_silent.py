@@ -1,4 +1,4 @@
-"""Celery beat or its worker is silent: periodic work is late, such as retention, quotas and roll-ups."""
+"""Celery beat or its worker is silent: alerts, the pipeline and the long-term history of the charts stop."""
 
 from __future__ import annotations
 
