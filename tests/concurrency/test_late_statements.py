@@ -6,6 +6,8 @@ broker/storage/sql/README.md has a table of these races.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import psycopg
 import pytest
@@ -14,7 +16,7 @@ from broker.core.position import LATEST, Position
 from broker.core.subscription.types import SubscriptionType
 from broker.log.topic_log import TopicLog
 from broker.topics.topic import Topic
-from tests.support.broker_harness import BrokerRun, eventually, one_row, rows, running
+from tests.support.broker_harness import BrokerRun, ConsumerProbe, eventually, one_row, rows, running
 from tests.support.postgres_proxy import Moment
 
 MARK_DELETE = "SELECT mark_delete_ledger, mark_delete_entry, acked_messages FROM vela_cursor"
@@ -205,7 +207,9 @@ async def test_a_subscribe_whose_answer_is_lost_makes_one_subscription(run: Brok
     assert one_row(run.database_url, MARK_DELETE)[:2] == positions[1]
 
 
-async def test_an_advance_waits_for_the_type_of_a_subscription(run: BrokerRun) -> None:
+@asynccontextmanager
+async def type_being_stored(run: BrokerRun) -> AsyncIterator[asyncio.Future[ConsumerProbe]]:
+    """Yield an attach whose new type waits for a lock on the subscription, until the block ends."""
     probe = await run.consumer()
     assert probe.consumer is not None
     probe.consumer.detach()
@@ -216,6 +220,11 @@ async def test_an_advance_waits_for_the_type_of_a_subscription(run: BrokerRun) -
             lambda: rows(run.database_url, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"),
             "the type waits for the page's transaction",
         )
+        yield subscribing
+
+
+async def test_an_advance_waits_for_the_type_of_a_subscription(run: BrokerRun) -> None:
+    async with type_being_stored(run) as subscribing:
         with pytest.raises(psycopg.errors.LockNotAvailable):
             rows(run.database_url, "SELECT FROM vela_topic_owner FOR UPDATE NOWAIT")
     await subscribing
@@ -232,16 +241,7 @@ async def test_a_type_that_this_process_own_advance_fenced_is_stored(run: Broker
 
 
 async def test_the_type_of_a_client_that_gave_up_is_stored_for_the_next_client(run: BrokerRun) -> None:
-    probe = await run.consumer()
-    assert probe.consumer is not None
-    probe.consumer.detach()
-    with psycopg.connect(run.database_url) as page:
-        page.execute("SELECT FROM vela_subscription FOR UPDATE")
-        subscribing = asyncio.ensure_future(run.consumer(type_=SubscriptionType.FAILOVER))
-        await eventually(
-            lambda: rows(run.database_url, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"),
-            "the type waits for the page's transaction",
-        )
+    async with type_being_stored(run) as subscribing:
         subscribing.cancel()
         await asyncio.gather(subscribing, return_exceptions=True)
     await run.consumer(type_=SubscriptionType.FAILOVER)

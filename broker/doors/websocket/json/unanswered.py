@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -47,10 +48,7 @@ class Unanswered:
 
         An id without a batch index stands for a whole entry.
         """
-        last, index = (message_id.ledger_id, message_id.entry_id), message_id.batch_index
-        covered = [
-            key
-            for key in self._copies
-            if key[:2] < last or (key[:2] == last and (index < 0 or key[2] <= index))
-        ]
+        index = message_id.batch_index
+        last = (message_id.ledger_id, message_id.entry_id, index if index >= 0 else sys.maxsize)
+        covered = [key for key in self._copies if key <= last]
         return sum(self._copies.pop(key) for key in covered)
