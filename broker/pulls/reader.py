@@ -167,11 +167,14 @@ class PullReader:
         known = self._known_place(topic, offset)
         if known is not None:
             return known
-        ledger = next(
+        holders = (
             each
             for each in reversed(list(topic.log.ledgers))
             if each.messages and each.messages_before <= offset
         )
+        ledger = next(holders, None)
+        if ledger is None:  # the ledger was trimmed after the caller had compared the offset with `bounds`
+            raise ServiceNotReady(f"{topic.name} changed while an offset was looked for; ask again")
         return Position(ledger.ledger_id, await self._search(topic, ledger, offset))
 
     async def _search(self, topic: Topic, ledger: Ledger, offset: int) -> int:

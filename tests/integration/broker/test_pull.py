@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from broker.core.entry import FLAG_MARKER, StoredEntry
-from broker.core.errors import TopicNotFound
+from broker.core.errors import ServiceNotReady, TopicNotFound
 from broker.pulls import reader as pull_reader
 from broker.pulls.values import ParkedPull, PullAnswer, PullAsk, PullStatus
 from broker.storage.log import entries as log_store
@@ -192,6 +192,15 @@ async def test_an_error_while_waking_answers_and_is_not_parked_again(
     assert (await result(waiting)).status is PullStatus.NOT_FOUND
     assert payloads(await result(other)) == [b"x"]
     assert len(run.broker.parked_pulls) == 0
+
+
+async def test_an_offset_that_is_trimmed_while_it_is_looked_for_can_be_asked_for_again(
+    run: BrokerRun,
+) -> None:
+    await run.producer()
+    reader = pull_reader.PullReader(max_message_bytes=1 << 20)
+    with pytest.raises(ServiceNotReady, match="ask again"):
+        await reader.place(run.topic(), 0)  # no ledger has it any more
 
 
 @pytest.mark.row("S3.17")
