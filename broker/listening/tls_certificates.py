@@ -1,4 +1,4 @@
-"""The certificate of the ports with TLS, read again when its files change.
+"""The certificate of all ports with TLS. It is read again when its files change.
 
 A renewal needs no restart: new connections get the new certificate, and open connections keep the old one.
 """
@@ -41,7 +41,7 @@ class TlsCertificates:
     def __init__(self, settings: DoorSettings, *, asks_clients: bool) -> None:
         """Read the files. Raises CertificateUnusable.
 
-        `asks_clients`: if a trust file is set, clients may, or must, show a certificate.
+        `asks_clients`: if a trust file is set, ask clients for a certificate. A setting says if they must show one.
         """
         self._settings = settings
         self._asks_clients = asks_clients and settings.tls_trust_file is not None
@@ -139,7 +139,7 @@ def client_certificate(peer_certificate: Mapping[str, object] | None) -> ClientC
 
 
 def _state_of(path: Path | None) -> tuple[int, int, int] | None:
-    """Return values that change when the file or its permissions change; None if no file is set or it is missing."""
+    """Return values that change when the file or its permissions change; None if no file is set or found."""
     if path is None:
         return None
     try:

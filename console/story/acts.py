@@ -1,4 +1,4 @@
-"""Acts and seeks that concerned one message: they took it out, or moved a cursor past it or back before it."""
+"""Acts that affected one message: they skipped it or made it a dead letter, or moved a cursor over it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_ACTS: Final = 50  # of one subscription, the latest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActOnMessage:
-    """The part of an applied act on a subscription that shows which messages it concerned."""
+    """An applied act on a subscription, with the fields from which `effect_of` finds its effect on a message."""
 
     id: int
     subscription_id: int
@@ -26,8 +26,8 @@ class ActOnMessage:
     finished_ms: int
     before: str | None  # mark-delete, as ledger:entry
     after: str
-    how: str | None  # one: the act skips the entry at `position`; move, reset: it moves the cursor
-    position: str | None
+    how: str | None  # one: it skipped the entry at `position`; otherwise it moved the cursor
+    position: str | None  # ledger:entry
     # A bitset in hexadecimal: the messages of the batch at `position` that the act left alone.
     remaining: str | None
     letter_topic: str | None
@@ -42,7 +42,7 @@ class Effect(StrEnum):
 
 
 def acts_on(subscriptions: Collection[int], since_ms: int) -> list[ActOnMessage]:
-    """Return the latest applied acts on these cursors since `since_ms`. One query; none without subscriptions."""
+    """Return the latest applied acts on these subscriptions since `since_ms`. One query."""
     if not subscriptions:
         return []
     return fetch(

@@ -1,4 +1,4 @@
-"""The place that a page has reached while it follows a topic, as its address contains it."""
+"""The parameter `since` of a page that follows a topic: it says where the page's last look ended."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Since:
 
 
 def read_since(text: str) -> Since:
-    """Read the text of a place, as `Since` writes it. Raises ValueError if it is not one."""
+    """Read the text that `str(Since)` returns. Raises ValueError if the text is not valid."""
     found = _SINCE.fullmatch(text) if len(text) <= MOST_CHARACTERS else None
     if found is not None:
         pairs = [pair.split(":") for pair in found[3].split(",")]

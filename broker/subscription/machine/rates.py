@@ -34,7 +34,7 @@ class RatePair:
 
 
 def rates_of(policies: Policies) -> tuple[int, ...]:
-    """Return every rate in the policies. Buckets are replaced only when one of these changes."""
+    """Return every rate in the policies. A persistent topic replaces its buckets only when a rate changes."""
     return (
         policies.publish_rate_messages,
         policies.publish_rate_bytes,
@@ -46,7 +46,7 @@ def rates_of(policies: Policies) -> tuple[int, ...]:
 
 
 class DispatchLimit:
-    """The limit on the messages and bytes that one subscription may send now."""
+    """The dispatch rates of one subscription: its own, and the one that all subscriptions of the topic share."""
 
     def __init__(self, rates: Sequence[RatePair], *, times: int = 0) -> None:
         self._messages = [each.messages for each in rates if each.messages is not None]
@@ -63,7 +63,7 @@ class DispatchLimit:
         now_ms: int,
         replaces: DispatchLimit | None,
     ) -> DispatchLimit | None:
-        """Return the limit that replaces an earlier one and continues its count; None when no rate is set."""
+        """Return the limit, None when no rate is set. It continues the count of the limit that it replaces."""
         own = RatePair.of(
             policies.subscription_dispatch_rate_messages, policies.subscription_dispatch_rate_bytes, now_ms
         )
@@ -91,7 +91,7 @@ class DispatchLimit:
         return min((each.available(now_ms) for each in self._messages), default=2**31)
 
     def sent(self, deliveries: Iterable[Delivery], now_ms: int) -> None:
-        """Charge the limit for deliveries that are being sent."""
+        """Take the messages and bytes of these deliveries out of the buckets."""
         messages = size_bytes = 0
         for entry, _, remaining in deliveries:
             messages += entry.messages if remaining is None else remaining.bit_count()

@@ -1,4 +1,4 @@
-"""Remove old acts, and the rows that a dead broker left behind."""
+"""Expire plans, and remove old acts and the rows that a dead broker left behind."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def sweep_dead_sessions() -> None:
 
 @shared_task(name="broker.upkeep.tasks.sweep_acts")
 def sweep_acts() -> None:
-    """Expire plans that nobody applied. Remove acts older than VELA_ACT_LOG_DAYS, and surplus acts of clients.
+    """Expire plans that nobody applied in time, and remove finished acts older than VELA_ACT_LOG_DAYS.
 
-    VELA_ACT_LOG_CLIENT_ROWS is the number of clients' acts that are kept. Safe to repeat.
+    Also trim the acts that clients requested to the newest VELA_ACT_LOG_CLIENT_ROWS. Safe to repeat.
     """
     settings = broker_settings()
     expired = sweep.expire_plans(settings.plan_expiry_s, second_person_s=SECOND_PERSON_S)

@@ -1,4 +1,4 @@
-"""Follow a topic: show new messages that match as they arrive."""
+"""Follow a topic: show matching messages as they arrive."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from console.words.messages import filter_words, followed
 
 __all__ = ["follow_messages"]
 
-STOP_AFTER_S = 600  # then the page stops until the user resumes it: perhaps nobody is looking
+# After this time the page stops until the user resumes it, because perhaps nobody is looking.
+STOP_AFTER_S = 600
 
 
 @require_safe
 @viewer
 def follow_messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show the messages since the last request, or at first the newest ones. 400 if a filter is not valid.
+    """Show the messages since the last request; the first request gets the newest ones. 400 if the form is not valid.
 
-    The page asks again after each event about the topic, at most every two seconds. Each search is bounded.
+    The page asks again after each event about the topic, at most once in two seconds. Each search is bounded.
     """
     head = head_of(topic)
     form = FollowForm(request.GET)

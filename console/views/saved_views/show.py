@@ -1,4 +1,4 @@
-"""The page of all saved views, and saving one."""
+"""Show the page of saved views, and save a view."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["answer_views", "saved_views"]
 @require_http_methods(["GET", "HEAD", "POST"])
 @viewer
 def saved_views(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the user's views and those that others share, with one query. Or save a view and open it.
+    """Show the user's views and those that others share. A POST saves a view and opens it.
 
-    422 if the name or the filters cannot be saved, 403 if the user may not share. 404 if the path leads to no list, or
-    to the list of a topic that the user may not see.
+    422 if the form is not valid or the view cannot be saved, 403 if the user may not share it. 404 if the form's path
+    leads to no list, or to the list of a topic that the user may not see.
     """
     if request.method != "POST":
         return answer_views(request, rights)

@@ -1,4 +1,4 @@
-"""The partition that a message goes to, chosen as Pulsar's client libraries do."""
+"""The choice of a partition for each message. For a key, Pulsar's client libraries choose the same partition."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ __all__ = ["PartitionChoice"]
 
 
 class PartitionChoice:
-    """Chooses by key. Messages without a key all go to the same partition, or to each partition in turn."""
+    """Chooses by key. Messages without a key all go to the same partition, or to each partition in turn.
+
+    A turn is one message. In Pulsar's client libraries, with batching, it lasts about as long as a batch.
+    """
 
     def __init__(
         self,
@@ -30,7 +33,7 @@ class PartitionChoice:
         )
 
     def of(self, key: str | None) -> int:
-        """Return the partition for a message with this key, None = no key."""
+        """Return the index of the partition for a message with this key; None = no key."""
         if self._partitions == 1:
             return 0
         if key is not None:
