@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CredentialsWatch"]
 
-_LONGEST_WAIT_S: Final = 60.0  # the watch reads the clock at least this often: somebody may set the clock
+_LONGEST_WAIT_S: Final = 60.0  # the watch reads the clock at least this often, because somebody may change it
 
 
 class CredentialsWatch:
@@ -50,7 +50,7 @@ class CredentialsWatch:
             self._wait()
 
     def stop(self) -> None:
-        """Stop watching, because the connection is gone. Safe to repeat."""
+        """Stop watching. Safe to repeat."""
         self._unwatch()
         if self._timer is not None:
             self._timer.cancel()

@@ -22,7 +22,7 @@ _TESTS_A_MINUTE: Final = 4
 
 
 class RuleRefused(Exception):
-    """The request is refused and changed nothing; the text says what to do."""
+    """The request was refused and changed nothing; the text says what to do."""
 
 
 def save_rule(rule: AlertRule | None, values: Mapping[str, Any], *, who: str, origin: str) -> AlertRule:
@@ -68,10 +68,10 @@ def delete_rule(rule: AlertRule, *, who: str, origin: str) -> None:
 
 
 def silence_rule(rule: AlertRule, length_ms: int, *, who: str, origin: str) -> datetime | None:
-    """Store no notifications of a rule's alerts for `length_ms`; 0 ends the silence. Alerts still fire and clear.
+    """Silence a rule for `length_ms`; 0 ends the silence. Returns the end of the silence, or None.
 
-    Return the end of the silence, or None. Notifications that are already stored are still sent. Raises RuleRefused if
-    the rule was deleted.
+    Meanwhile its alerts fire and clear without notifications. Notifications that are already stored are still sent.
+    Raises RuleRefused if the rule was deleted.
     """
     until = timezone.now() + timedelta(milliseconds=length_ms) if length_ms else None
     with transaction.atomic():

@@ -1,4 +1,4 @@
-"""The lengths of time that charts show, and the points that each of them reads."""
+"""The lengths of time that charts show, and the points to read for them."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ __all__ = [
 ]
 
 RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of the buckets that are stored
-_WRITTEN_MS: Final = 2_000  # the broker has written a bucket this long after its end
-_MOST_BUCKETS: Final = 1_500  # of one resolution that are read, even if nothing was rolled up for a long time
+_WRITTEN_MS: Final = 2_000  # a bucket counts as written this long after its end
+# Read at most this many buckets of one resolution, even if nothing was rolled up for a long time.
+_MOST_BUCKETS: Final = 1_500
 _STEPS_AROUND: Final = 60  # steps in a frame of `frame_around`, with the moment in the middle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A length of time up to now, in steps."""
+    """A length of time that a chart shows, divided into steps."""
 
-    name: str  # as in an address
+    name: str  # as in a page's address
     words: StrOrPromise
     step_s: int
     steps: int
@@ -61,7 +62,10 @@ def window_of(name: str, *, is_sum: bool = False) -> Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """A window at one moment. Steps begin at multiples of their length. The last one may not have ended."""
+    """The time that a window covers at one moment.
+
+    Steps begin at multiples of their length. The last one may not have ended.
+    """
 
     window: Window
     from_ms: int

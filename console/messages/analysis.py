@@ -21,7 +21,7 @@ ANALYSED_S = 120.0
 KEYS_SHOWN = 20
 _PIECE_ENTRIES = 100
 _MOST_BYTES = 256 * 1024  # larger entries are counted and not decoded
-# A chunk is not damaged, but cannot be decoded alone. It counts as an entry with its messages and bytes.
+# Chunks are not in this table: a chunk cannot be decoded alone, but nothing is wrong with it.
 _TROUBLES = {Trouble.TOO_LARGE: "too_large", Trouble.ENCRYPTED: "encrypted", Trouble.CORRUPT: "corrupt"}
 
 

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["HttpPages"]
 
 PROMETHEUS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
-# The pause between two slices of /metrics. A slice takes a millisecond. A message needs several turns of the event loop
-# on its way, and should seldom wait for more than one slice.
+# The pause between two slices of /metrics. A slice takes a millisecond. A message passes through the event loop several
+# times, and should seldom wait for more than one slice.
 _PAUSE_S: Final = 0.002
 EVERYBODY: Final = "*"  # in VELA_METRICS_ROLES, it stands for every client
 
 
 class HttpPages:
-    """An ASGI application for these three paths. It answers 404 to every other path."""
+    """An ASGI application for `/metrics`, `/healthz` and `/readyz`. It answers 404 to every other path."""
 
     def __init__(self, broker: BrokerPort) -> None:
         self._broker = broker

@@ -4,8 +4,9 @@ The machine uses no event loop and no clock, and writes no log lines. It remembe
 acks that wait (in `acks`) and entries that have just been read (in `sending`). Callers also use these two parts and
 `redelivery` directly.
 
-A method returns effects (effects.py), and its caller carries them out in order before it calls the next method. There
-is one exception: while the writes of a batch are under way, a consumer may ack, ask for more or leave.
+A method returns effects (effects.py), and its caller carries them out at once, in order. Some effects call the machine
+again: `Wish.SEND`, for example, asks for the next batch. And while the writes of a batch are under way, a consumer may
+ack, ask for more or leave.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class SubscriptionMachine:
         self.state.dispatcher = dispatcher
         self.state.story.use_type(keeps_order=type_.single_active)
         if type_.single_active:
-            self.state.counts.clear()  # these types do not count redeliveries, and acks would not reduce the counts
+            self.state.counts.clear()  # these types do not use the counts, and would never remove any
 
     def attach(self, member: Member, now_ms: int) -> Effects:
         """Attach a consumer. Raises SubscriptionBusy, ConsumerBusy, ConsumerAssignFailed."""

@@ -26,7 +26,7 @@ __all__ = ["MovePart", "MovedPart", "commit_together"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovePart:
-    """An act's change of the cursor of one partition."""
+    """The change that an act makes to the cursor of one partition."""
 
     moves: CursorMove
     change: Callable[[], None]
@@ -51,8 +51,9 @@ async def commit_together(
     """Change the cursors, and store changes, snapshots and results in one transaction.
 
     Call this inside `moving` of every cursor. Raises TopicFenced if another broker has taken one of the topics, and
-    PersistenceFailed if the database refuses the transaction. In both cases all cursors are back where they were. A
-    cancelled call closes the topics whose cursors it has changed, because the moves may or may not have been stored.
+    PersistenceFailed if the database refuses the transaction. In both cases all cursors in memory are back where they
+    were. A cancelled call closes the topics whose cursors it has changed, because the moves may or may not have been
+    stored.
     """
     storing = parts[0].moves.storing
     async with storing.flusher.paused():
@@ -99,7 +100,7 @@ def _transaction(
     undo_window_s: int,
     result: str,
 ) -> Callable[[Connection], Awaitable[dict[str, int]]]:
-    """Return a function that stores the whole act in a transaction and returns topic → id of the part's act."""
+    """Return a function that stores the whole act in a transaction and returns the ids of its parts by topic."""
 
     async def store_moves(connection: Connection) -> dict[str, int]:
         acts = await store.record_parts(connection, act_id=act_id, parts=parts)

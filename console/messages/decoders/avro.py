@@ -17,7 +17,10 @@ _Names = Mapping[str, object]  # the named types of a schema
 
 
 def decode_avro(data: bytes, definition: bytes) -> Any:
-    """Decode one record without a header. Raises CannotDecode if the bytes are not such a record."""
+    """Decode one value that has no header before it, with the schema that wrote it.
+
+    Raises CannotDecode if the bytes are not such a value, if the schema cannot be used, or without fastavro.
+    """
     try:
         import fastavro
 
@@ -30,7 +33,7 @@ def decode_avro(data: bytes, definition: bytes) -> Any:
         names: dict[str, Any] = {}
         schema = fastavro.parse_schema(json.loads(bytes(definition)), names)
         if any(_repeats_nothing(each, names) for each in (schema, *names.values())):
-            # A payload could then encode any number of values without a byte for them.
+            # With such a schema, a few bytes can stand for billions of values.
             raise CannotDecode(_("the schema has an array or a record of values without content"))
         value = schemaless_reader(source, schema, None)
     except CannotDecode:
@@ -67,7 +70,7 @@ def _is_empty(schema: object, names: _Names) -> bool:
     if not isinstance(schema, dict):
         return schema == "null"
     if _is_record(schema):
-        return not schema["fields"]  # a record of empty fields is refused because of those fields
+        return not schema["fields"]  # `_repeats_nothing` finds the other empty records, by their fields
     return schema.get("type") == "null" or (schema.get("type") == "fixed" and not schema.get("size"))
 
 

@@ -37,11 +37,11 @@ _WHY_LEFT: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The conditions that a message must meet to be redriven. None = no condition."""
+    """The conditions that a message must meet to be redriven, and its target. None = no condition."""
 
-    position: Position | None  # of the only entry to look at
-    index: int | None  # of the only message in that entry
-    to_topic: str | None
+    position: Position | None  # look only at this entry
+    index: int | None  # and only at the message with this index in its batch
+    to_topic: str | None  # None = the topic in the message's property REAL_TOPIC
     own_topic: str
     key: str | None
     property_name: str | None
@@ -59,7 +59,7 @@ class Found:
 
     subscription: Subscription  # as it was in memory when the message was found
     position: Position
-    # The ack set that acks only this message: all other members of its batch. None = the whole entry.
+    # The bitset to ack this message with: the other members of its batch, which stay unacked. None = ack the entry.
     without: int | None
     message: Message
     target: str  # full topic name
@@ -146,7 +146,7 @@ def _of_entry(
         return
     for message in messages:
         if message.batch_index >= 0:
-            # Look again, because the caller may have waited since the last message.
+            # The message may have been acked while the caller handled the one before it.
             left = subscription.cursor.remaining_of(position)
             if left is not None and not left >> message.batch_index & 1:
                 continue
@@ -188,7 +188,7 @@ def _is_wanted(selection: Selection, message: Message) -> bool:
 
 
 def _target(selection: Selection, message: Message) -> tuple[str, int, str]:
-    """Return the target topic, the redrives so far, and the reason if the message stays instead."""
+    """Return the target topic, the number of redrives so far, and why the message stays; "" = it does not stay."""
     redrives = message.properties.get(REDRIVES, "0")
     count = int(redrives) if redrives.isdecimal() and len(redrives) < 10 else 0
     if count >= selection.max_redrives:
