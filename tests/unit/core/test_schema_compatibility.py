@@ -144,7 +144,9 @@ def test_a_long_chain_of_records_is_refused_and_does_not_fail() -> None:
         ]
 
     assert why_not(chain(20), chain(20)) is None
-    assert why_not(chain(2000), chain(2000)) == "the schemas refer from type to type too often to compare them"
+    assert (
+        why_not(chain(2000), chain(2000)) == "the schemas refer from type to type too often to compare them"
+    )
 
 
 def test_long_names_of_fields_are_cut_in_the_reason() -> None:
