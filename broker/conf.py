@@ -460,7 +460,7 @@ class BrokerSettings(AccessSettings):
         ),
     ] = True
     lock_wait_s: Annotated[
-        float,
+        int,
         Between(0),
         Variable("VELA_LOCK_WAIT_S", "s", "how long a second broker waits for the first to stop"),
     ] = 20

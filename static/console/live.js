@@ -11,6 +11,7 @@
   let stream = null;
   let isLost = false;
 
+  const pathOf = (address) => new URL(address, location.href).pathname;
   const mode = () => localStorage.getItem(REFRESH) || "live";
   const isWatched = () => !document.hidden;
   const age_ms = (part) => Date.now() - (part.velaRead_ms ?? performance.timeOrigin);
@@ -85,9 +86,11 @@
   });
 
   document.addEventListener("htmx:beforeSwap", (event) => {
-    const { target: part, xhr: reply } = event.detail;
+    const { target: part, xhr: reply, pathInfo } = event.detail;
     const isGone = wasAnswered && [403, 404].includes(reply.status); // deleted, or the user lost the role
-    if (isGone || (reply.status !== 304 && new URL(reply.responseURL).pathname === "/login")) {
+    // A session that ended redirects to the login page, whose address a project may choose.
+    const isRedirected = reply.status !== 304 && pathOf(reply.responseURL) !== pathOf(pathInfo.requestPath);
+    if (isGone || isRedirected) {
       event.detail.shouldSwap = false;
       location.reload();
     } else if (event.detail.shouldSwap && part !== streaming) {

@@ -15,7 +15,7 @@
     address.searchParams.set("part", "message");
     try {
       const reply = await fetch(address, { signal: reading.signal, headers: { "HX-Request": "true" } });
-      if (reply.redirected && new URL(reply.url).pathname === "/login") {
+      if (reply.redirected) { // the session ended: show the login page
         location.reload();
         return;
       }

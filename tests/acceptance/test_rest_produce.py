@@ -180,6 +180,9 @@ def test_one_backlog_quota_does_not_change_the_policy_of_the_other(admin: Admin,
     admin.done("DELETE", f"{place}/backlogQuota")
     age["policy"] = "consumer_backlog_eviction"
     admin.done("POST", f"{place}/backlogQuota?backlogQuotaType=message_age", age)
+    admin.done("DELETE", f"{place}/backlogQuota?backlogQuotaType=message_age")
+    admin.done("POST", f"{place}/backlogQuota", {"limitSize": 10**9})
+    assert admin.get(f"{place}/backlogQuotaMap")["destination_storage"]["policy"] == "producer_request_hold"
 
 
 def test_a_tenant_keeps_the_roles_that_it_had_before(admin: Admin, shared_vela: VelaProcess) -> None:

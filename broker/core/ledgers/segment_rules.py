@@ -22,8 +22,6 @@ class SegmentUse:
     ledgers: int  # in the segment
     open_ledgers: int  # among these ledgers; their bytes are unknown until they are sealed
     live_bytes: int  # bytes of the sealed ledgers that are still needed
-    closed_ms: int
-    is_long_lived: bool = False
 
 
 def closing_factor(segments: int) -> int:

@@ -59,7 +59,10 @@ def parse(data: bytes) -> Definition:
 
 def why_unreadable(reader: Definition, writer: Definition) -> str | None:
     """Return why `reader` cannot read data that was written with `writer`, or return None if it can."""
-    return _mismatch(_Pair(reader, writer), reader.root, writer.root, "the schema")
+    try:
+        return _mismatch(_Pair(reader, writer), reader.root, writer.root, "the schema")
+    except RecursionError:  # hundreds of records, each of which contains the next by name
+        return "the schemas refer from type to type too often to compare them"
 
 
 def _kind(schema: AvroType) -> str:

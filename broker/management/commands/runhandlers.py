@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.module_loading import autodiscover_modules
 
-from broker.conf import BrokerSettings, SettingInvalid, broker_settings
+from broker.conf import EXIT_SETTING_INVALID, BrokerSettings, SettingInvalid, broker_settings
 from broker.handlers.registry import Handler, registered
 from broker.handlers.worker import client_of, run_handlers
 
@@ -39,7 +39,7 @@ class Command(BaseCommand):
                 self.stdout.write(f"{each.name}: {each.topic} as {each.subscription} ({each.type.value})")
             asyncio.run(_serve(handlers, settings, options["stop_timeout"]))
         except SettingInvalid as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(str(error), returncode=EXIT_SETTING_INVALID) from None
 
 
 def _chosen(names: list[str]) -> list[Handler]:

@@ -101,12 +101,10 @@ async def segment_uses(connection: Connection) -> list[SegmentUse]:
     return [
         SegmentUse(
             segment_id=row[0],
-            is_long_lived=row[1],
-            closed_ms=row[2],
-            size_bytes=row[3],
-            ledgers=row[4],
-            open_ledgers=row[5],
-            live_bytes=row[6],
+            size_bytes=row[1],
+            ledgers=row[2],
+            open_ledgers=row[3],
+            live_bytes=row[4],
         )
         for row in await cursor.fetchall()
     ]

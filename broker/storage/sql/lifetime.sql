@@ -45,8 +45,8 @@ FROM (
 -- name: segment_uses
 -- Closed segments and how much of them is still in use. Besides its data, a row takes about 128 bytes: header, columns,
 -- index.
-SELECT s.id, s.long_lived, coalesce(s.closed_ms, 0), vela_segment_bytes_v1(s.id),
-       count(l.id), count(l.id) FILTER (WHERE l.state = 'open'), coalesce(sum(l.size_bytes + 128 * l.entries), 0)::bigint
+SELECT s.id, vela_segment_bytes_v1(s.id), count(l.id), count(l.id) FILTER (WHERE l.state = 'open'),
+       coalesce(sum(l.size_bytes + 128 * l.entries), 0)::bigint
 FROM vela_segment s LEFT JOIN vela_ledger l ON l.segment_id = s.id
 WHERE s.state <> 'open' GROUP BY s.id ORDER BY s.id
 

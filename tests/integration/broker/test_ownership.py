@@ -113,7 +113,7 @@ async def test_topics_that_the_new_broker_did_not_load_are_dropped_too(run: Brok
 
 
 async def test_a_second_broker_names_the_first_and_leaves(run: BrokerRun) -> None:
-    second = await new_run(run.database_url, lock_wait_s=0.0)
+    second = await new_run(run.database_url, lock_wait_s=0)
     with pytest.raises(BrokerAlreadyRuns, match="pid"):
         await second.start()
     await second.crash()

@@ -128,6 +128,13 @@ def test_a_page_whose_session_has_ended_leads_to_the_login(page: Page, shop: Sho
     page.wait_for_url(lambda url: "/login?next=" in url)
 
 
+def test_a_page_that_is_sent_to_the_login_page_of_a_project_is_loaded_again(page: Page, shop: Shop) -> None:
+    open_live(page)
+    page.route("**/s/billing?part=*", lambda route: route.fulfill(status=302, headers={"Location": "/help"}))
+    with page.expect_navigation(url=f"**{BILLING}"):
+        tell(shop)
+
+
 def test_a_page_says_that_its_subscription_was_deleted(page: Page, errors: list[str], shop: Shop) -> None:
     open_live(page)
     shop.billing.delete()

@@ -137,6 +137,18 @@ def test_schemas_with_very_many_types_are_refused_and_not_compared_for_minutes()
     assert why_not(union("A", 300), union("B", 300)) == "the schemas have too many types to compare them"
 
 
+def test_a_long_chain_of_records_is_refused_and_does_not_fail() -> None:
+    def chain(size: int) -> list[dict[str, Any]]:
+        return [record(("next", ["null", f"R{index + 1}"]), name=f"R{index}") for index in range(size)] + [
+            record(A, name=f"R{size}")
+        ]
+
+    assert why_not(chain(20), chain(20)) is None
+    assert (
+        why_not(chain(2000), chain(2000)) == "the schemas refer from type to type too often to compare them"
+    )
+
+
 def test_long_names_of_fields_are_cut_in_the_reason() -> None:
     name = "x" * 5000
     assert why_not(record((name, "int")), record((name, "string"))) == (

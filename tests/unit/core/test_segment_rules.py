@@ -16,7 +16,6 @@ def use(
         ledgers=ledgers,
         open_ledgers=open_ledgers,
         live_bytes=live,
-        closed_ms=0,
     )
 
 

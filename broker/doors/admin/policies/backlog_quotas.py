@@ -10,11 +10,11 @@ from broker.doors.admin.policies.shapes import BacklogQuota
 from broker.doors.admin.policies.table import Values, rounded_up
 from broker.doors.admin.refusals import Refused
 
-__all__ = ["QUOTA_NAMES", "QuotaType", "quota_map", "write_map", "write_quota"]
+__all__ = ["QuotaType", "names_of", "quota_map", "write_map", "write_quota"]
 
 QuotaType = Literal["destination_storage", "message_age"]
 
-QUOTA_NAMES: Final[dict[QuotaType, str]] = {
+_NAMES: Final[dict[QuotaType, str]] = {
     "destination_storage": "backlog_quota_bytes",
     "message_age": "backlog_quota_ms",
 }
@@ -35,12 +35,22 @@ def quota_map(found: Values) -> dict[str, BacklogQuota]:
     return quotas
 
 
+def names_of(kind: QuotaType, found: Values) -> list[str]:
+    """Return the policies to unset to remove a quota. `found` has the values that are set now."""
+    is_alone = not _others(kind, found)
+    return [_NAMES[kind], *(["backlog_quota_policy"] if is_alone else [])]
+
+
+def _others(kind: QuotaType, found: Values) -> list[QuotaType]:
+    return [each for each, name in _NAMES.items() if each != kind and found.get(name, -1) >= 0]
+
+
 def write_quota(given: BacklogQuota, kind: QuotaType, found: Values) -> dict[str, object]:
     """Return the values that set one quota. `found` has the values that are set now.
 
     Raises Refused(412) if the two quotas would have different policies.
     """
-    others = [name for name, vela in QUOTA_NAMES.items() if name != kind and found.get(vela, -1) >= 0]
+    others = _others(kind, found)
     now = found.get("backlog_quota_policy", _DEFAULT_POLICY)
     if others and given.policy not in (None, now):
         raise Refused(
@@ -53,7 +63,7 @@ def write_quota(given: BacklogQuota, kind: QuotaType, found: Values) -> dict[str
         limit = -1 if size is None else size
     else:
         limit = -1 if given.limitTime is None or given.limitTime < 0 else given.limitTime * 1000
-    values: dict[str, object] = {QUOTA_NAMES[kind]: max(-1, limit)}
+    values: dict[str, object] = {_NAMES[kind]: max(-1, limit)}
     if given.policy is not None:
         values["backlog_quota_policy"] = given.policy
     return values

@@ -10,7 +10,7 @@ from broker.core.access.permissions import Action
 from broker.doors.admin.catalogue import named
 from broker.doors.admin.namespaces import NAMESPACE
 from broker.doors.admin.operations import operation
-from broker.doors.admin.policies.backlog_quotas import QUOTA_NAMES, QuotaType, quota_map, write_quota
+from broker.doors.admin.policies.backlog_quotas import QuotaType, names_of, quota_map, write_quota
 from broker.doors.admin.policies.changes import change, of_namespace, of_topic, values
 from broker.doors.admin.policies.shapes import BacklogQuota
 from broker.doors.admin.policies.table import POLICIES, AdminPolicy, Values
@@ -114,6 +114,10 @@ async def _set_quota(request: AdminRequest, holder: Holder, given: BacklogQuota,
     await change(request, holder, to_set=write_quota(given, kind, found))
 
 
+async def _remove_quota(request: AdminRequest, holder: Holder, kind: QuotaType) -> None:
+    await change(request, holder, to_unset=names_of(kind, await values(request, holder, applied=False)))
+
+
 @operation(router, "GET", f"{NAMESPACE}/backlogQuotaMap", Action.ADMINISTER)
 async def get_namespace_backlog_quotas(
     request: AdminRequest, tenant: str, namespace: str
@@ -142,8 +146,7 @@ async def remove_namespace_backlog_quota(
     backlogQuotaType: QuotaType = "destination_storage",  # noqa: N803
 ) -> None:
     """Remove a backlog quota from a namespace."""
-    holder = await of_namespace(request, tenant, namespace)
-    await change(request, holder, to_unset=[QUOTA_NAMES[backlogQuotaType]])
+    await _remove_quota(request, await of_namespace(request, tenant, namespace), backlogQuotaType)
 
 
 @operation(router, "GET", f"{TOPIC}/backlogQuotaMap", Action.ADMINISTER)
@@ -184,7 +187,7 @@ async def remove_topic_backlog_quota(
 ) -> None:
     """Remove a backlog quota from a topic."""
     holder = await of_topic(request, named(domain, tenant, namespace, topic))
-    await change(request, holder, to_unset=[QUOTA_NAMES[backlogQuotaType]])
+    await _remove_quota(request, holder, backlogQuotaType)
 
 
 @operation(router, "GET", f"{NAMESPACE}/replication", Action.ADMINISTER)

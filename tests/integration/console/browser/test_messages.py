@@ -43,6 +43,17 @@ def test_the_message_of_the_focused_row_is_shown_beside_the_list(page: Page, sho
     assert page.input_value("[name=id]") == f"{shop.sealed.pk}:1"
 
 
+def test_a_message_that_is_sent_to_the_login_page_of_a_project_loads_the_page_again(
+    page: Page, shop: Shop
+) -> None:
+    address = f"{ORDERS}/messages?start=oldest&sub=billing"
+    page.goto(address)
+    page.route("**?part=message", lambda route: route.fulfill(status=302, headers={"Location": "/help"}))
+    with page.expect_navigation():
+        page.keyboard.press("j")
+    assert page.url.endswith(address)
+
+
 @pytest.mark.parametrize("back", ["k", "Escape"])
 def test_a_message_that_comes_late_is_not_shown_beside_another_row(back: str, page: Page, shop: Shop) -> None:
     page.goto(f"{ORDERS}/messages?start=oldest&sub=billing")
