@@ -45,12 +45,11 @@ class SendToDeadLettersForm(ActForm):
         return read_topic_name(self.cleaned_data["to_topic"])
 
     def parameters(self) -> dict[str, Any]:
-        """Return the message id, and the topic if one is given."""
         return filled_in(self.cleaned_data)
 
 
 class RedriveForm(ActForm):
-    """Publish dead letters to their original topics."""
+    """Publish dead letters to their original topics, or to one that the user names."""
 
     kind = "redrive"
     heading = gettext_lazy("Redrive")
@@ -143,5 +142,4 @@ class RedriveForm(ActForm):
         return given
 
     def parameters(self) -> dict[str, Any]:
-        """Return the fields that are filled in."""
         return filled_in(self.cleaned_data)
