@@ -41,7 +41,6 @@ class SendToDeadLettersForm(ActForm):
         return read_message_id(self.cleaned_data["id"])
 
     def clean_to_topic(self) -> str:
-        """Check the topic's name, if there is one."""
         return read_topic_name(self.cleaned_data["to_topic"])
 
     def parameters(self) -> dict[str, Any]:
@@ -123,7 +122,6 @@ class RedriveForm(ActForm):
         return read_message_id(text) if text else ""
 
     def clean_to_topic(self) -> str:
-        """Check the topic's name, if there is one."""
         return read_topic_name(self.cleaned_data["to_topic"])
 
     def clean_after_ms(self) -> int | None:
