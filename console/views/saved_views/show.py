@@ -1,4 +1,4 @@
-"""The page of the saved views that a user sees. It also saves views from the lists."""
+"""The page of all saved views, and saving one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["answer_views", "saved_views"]
 @require_http_methods(["GET", "HEAD", "POST"])
 @viewer
 def saved_views(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the views that the user sees, with one query. Or save a view and open it.
+    """Show the user's views and those that others share, with one query. Or save a view and open it.
 
     422 if the name or the filters cannot be saved, 403 if the user may not share. 404 if the path leads to no list, or
     to the list of a topic that the user may not see.
