@@ -37,7 +37,7 @@ class ApplyForm(forms.Form):
     ) -> None:
         super().__init__(*args, **kwargs)
         self.fields["reason"].required = self.needs_reason = needs_reason
-        self.name = name  # of the subscription, or of the topic if the act has none
+        self.name = name  # of the subscription; if the act has none, of the topic or namespace
         self._kind = kind
         self._plan = plan
         self.is_ending = kind in ENDINGS

@@ -1,4 +1,4 @@
-"""The forms for acts on one consumer."""
+"""The forms for acts on a consumer, or on all consumers with the same name."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from console.forms.form import ActForm
 
 __all__ = ["DisconnectForm", "RedeliverForm"]
 
-_MOST_KEY: Final = 2**63 - 1  # the largest number that PostgreSQL can store
+_MOST_KEY: Final = 2**63 - 1  # the largest bigint of PostgreSQL
 
 
 class RedeliverForm(ActForm):
-    """Deliver one consumer's unacked messages again."""
+    """Redeliver the unacked messages of a consumer, or of all consumers with the same name."""
 
     kind = "redeliver"
     heading = gettext_lazy("Redeliver")
@@ -43,13 +43,13 @@ class RedeliverForm(ActForm):
         return given
 
     def parameters(self) -> dict[str, Any]:
-        """Return the consumer's number if it is given, else its name: several consumers may have the same name."""
+        """Return the consumer's number if it is given, else the name: the act applies to every consumer with it."""
         key = self.cleaned_data["consumer_key"]
         return {"consumer": self.cleaned_data["consumer"]} if key is None else {"consumer_key": key}
 
 
 class DisconnectForm(RedeliverForm):
-    """Close one consumer."""
+    """Close a consumer, or all consumers with the same name."""
 
     kind = "disconnect"
     heading = gettext_lazy("Disconnect")
@@ -60,6 +60,5 @@ class DisconnectForm(RedeliverForm):
     reason = forms.CharField(required=False, max_length=500)
 
     def parameters(self) -> dict[str, Any]:
-        """Return the consumer, and the reason if one is given."""
         reason = self.cleaned_data["reason"]
         return super().parameters() | ({"reason": reason} if reason else {})

@@ -47,5 +47,4 @@ class DeleteSubscriptionForm(ActForm):
     )
 
     def parameters(self) -> dict[str, Any]:
-        """Return whether to disconnect the consumers."""
         return {"force": self.cleaned_data["force"]}

@@ -41,16 +41,14 @@ class SendToDeadLettersForm(ActForm):
         return read_message_id(self.cleaned_data["id"])
 
     def clean_to_topic(self) -> str:
-        """Check the topic's name, if there is one."""
         return read_topic_name(self.cleaned_data["to_topic"])
 
     def parameters(self) -> dict[str, Any]:
-        """Return the message id, and the topic if one is given."""
         return filled_in(self.cleaned_data)
 
 
 class RedriveForm(ActForm):
-    """Publish dead letters to their original topics."""
+    """Publish dead letters to their original topics, or to one that the user names."""
 
     kind = "redrive"
     heading = gettext_lazy("Redrive")
@@ -124,7 +122,6 @@ class RedriveForm(ActForm):
         return read_message_id(text) if text else ""
 
     def clean_to_topic(self) -> str:
-        """Check the topic's name, if there is one."""
         return read_topic_name(self.cleaned_data["to_topic"])
 
     def clean_after_ms(self) -> int | None:
@@ -143,5 +140,4 @@ class RedriveForm(ActForm):
         return given
 
     def parameters(self) -> dict[str, Any]:
-        """Return the fields that are filled in."""
         return filled_in(self.cleaned_data)

@@ -79,7 +79,7 @@ class PlaceForm(ActForm):
         return read_time(self.cleaned_data["time"])
 
     def clean_id(self) -> str:
-        """Check the form ledger:entry[:partition[:batch index]]. The act checks that the topic has the message."""
+        """Check the form of the id. If the message is no longer stored, the act takes the next one that is."""
         text: str = self.cleaned_data["id"].strip()
         return read_message_id(text) if text else ""
 
@@ -117,5 +117,4 @@ class ResetForm(PlaceForm):
     template = "console/forms/reset.html"
 
     def parameters(self) -> dict[str, Any]:
-        """Return the place."""
         return self.place()

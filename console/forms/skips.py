@@ -32,7 +32,6 @@ class SkipForm(ActForm):
     )
 
     def parameters(self) -> dict[str, Any]:
-        """Return the number of messages."""
         return {"messages": self.cleaned_data["messages"]}
 
 
@@ -53,7 +52,6 @@ class SkipOneForm(ActForm):
         return read_message_id(self.cleaned_data["id"])
 
     def parameters(self) -> dict[str, Any]:
-        """Return the message id."""
         return {"id": self.cleaned_data["id"]}
 
 

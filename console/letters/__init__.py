@@ -1,1 +1,1 @@
-"""Dead letters: the topics that store them, where they come from, and why they failed."""
+"""Search a dead-letter topic: which letters wait, where they come from, and why they failed."""

@@ -63,7 +63,8 @@ def find_letters(head: TopicHead, scope: Scope, *, subscription: str, by: str) -
     """Return the letters that wait for a subscription, oldest first. Without one, return all stored letters.
 
     `by` names the property to group by; "" = the usual ones. Originals outside the scope count as gone. The search
-    and its number of queries are bounded. Raises AskedInvalid if the topic has no such subscription.
+    and its number of queries are bounded. Raises AskedInvalid if the topic has no such subscription, or more than
+    32 partitions.
     """
     asked = Asked(
         start="next" if subscription else "oldest",
@@ -112,7 +113,7 @@ def _originals(letters: Sequence[Letter], scope: Scope) -> Mapping[tuple[str, st
             origin = MessageId.parse(letter.origin_id)
         except InvalidMessageId:
             continue
-        # The third number is the partition here. In addresses of this console it is the place in a batch.
+        # In a letter's id the third number is the partition. In addresses of this console it is the place in a batch.
         named[letter.topic, letter.origin_id] = Spot(origin.ledger_id, origin.entry_id, origin.batch_index)
     ledgers = stored_ledgers({spot.ledger_id for spot in named.values()}, scope)
     return {
@@ -123,6 +124,6 @@ def _originals(letters: Sequence[Letter], scope: Scope) -> Mapping[tuple[str, st
 
 
 def _is_stored(ledger: StoredLedger, topic: str, spot: Spot) -> bool:
-    """Return whether a ledger has the entry and belongs to the topic that the letter names, or to a partition of it."""
+    """Return whether a ledger may have the entry, and belongs to the topic that the letter names or to a partition."""
     is_own = topic == ledger.topic_name or ledger.topic_name.startswith(f"{topic}-partition-")
     return is_own and (ledger.entries is None or spot.entry_id < ledger.entries)

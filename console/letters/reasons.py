@@ -34,7 +34,8 @@ _REASONS: Final = (
 )
 
 
-# Clients on Apache's C++ library write (ledger,entry,partition,batch index), the others ledger:entry:partition.
+# Clients on Apache's C++ library write (ledger,entry,partition,batch index), the others write
+# ledger:entry:partition[:batch index].
 _CPP_ID: Final = re.compile(r"\(([0-9]{1,19}),([0-9]{1,19}),(-1|[0-9]{1,10}),(-1|[0-9]{1,10})\)")
 
 
@@ -95,8 +96,8 @@ class Group:
     def redrive_filter(self) -> dict[str, str]:
         """The fields of the redrive form that choose letters by this reason, or by this subscription if none is known.
 
-        Empty if no fields can choose them. The fields have one line, so a browser would remove line breaks, and the
-        filter would choose no letter.
+        Empty if name or value is empty, too long for a link, or has a line break: a browser would remove it from the
+        field, and the filter would choose no letter.
         """
         name, value = (
             (self.reason_name, self.reason) if self.reason_name else (REAL_SUBSCRIPTION, self.subscription)

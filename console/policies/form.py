@@ -1,4 +1,4 @@
-"""The form of all policies of a namespace or a topic. An empty field follows the level above."""
+"""The form of the policies that can be set on a namespace or a topic. An empty field follows the level above."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from console.saved_views.lists import EVERYTHING_QUERY, SavedList, filters_in, l
 
 __all__ = ["ListViews", "ViewRow", "address_of", "all_views", "user_id_of", "view_to_change", "views_of"]
 
-_MOST: Final = 1000  # rows that are read: a user's own, and those that others share
+_MOST: Final = 1000  # rows that are read: a user's own, and all that others share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class ViewRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListViews:
-    """The views above one list."""
+    """The saved views that the page of a list shows."""
 
     path: str
     query: str  # the filters in force
@@ -72,7 +72,7 @@ def user_id_of(request: HttpRequest) -> int:
 def views_of(request: HttpRequest, rights: Rights) -> ListViews | None:
     """Return the saved views of the list that the request asks for. One query.
 
-    None if the page is not such a list, or if the request asks for one block of it.
+    None for other pages, and for a request for one block of the page.
     """
     saved_list = None if request.resolver_match is None else list_of(request.resolver_match)
     if saved_list is None or "part" in request.GET:
@@ -91,7 +91,7 @@ def views_of(request: HttpRequest, rights: Rights) -> ListViews | None:
 
 
 def all_views(request: HttpRequest, rights: Rights) -> list[ViewRow]:
-    """Return the user's own views and those that others share, by list and name. One query."""
+    """Return the user's own views and those that others share with the user, sorted by path and name. One query."""
     return _rows(SavedView.objects.all(), rights, user_id_of(request))
 
 

@@ -1,4 +1,4 @@
-"""Save, rename, share and delete views."""
+"""Save, rename, share and delete views, and choose default views."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def save_view(
 ) -> SavedView:
     """Save filters of a list under a name. A view of this user and list with the same name is replaced.
 
-    Raises ViewRefused if the filters are too long, or if the user has VIEWS_MOST views already.
+    Raises ViewRefused if the filters are too long, or if the name is new and the user has VIEWS_MOST views.
     """
     if len(query) > MOST_QUERY:
         raise ViewRefused(

@@ -83,9 +83,9 @@ def list_at(path: str) -> SavedList | None:
 
 
 def filters_in(saved_list: SavedList, query: QueryDict) -> str:
-    """Return the filters and the order in a query string, sorted by name; "" if there are none.
+    """Return the filters and the sort order in a query string, with the names sorted; "" if there are none.
 
-    Several values of one name keep their order, which is the order of columns.
+    Several values of one name keep their order: it is the order of the chosen columns.
     """
     left_out = {"part", "view", *saved_list.pages}
     given = ((name, value) for name, values in query.lists() for value in values)

@@ -79,7 +79,7 @@ class CreateTopicForm(_TopicForm):
         field.choices = [(name, name) for name in namespaces]
 
     def clean_policies(self) -> dict[str, str]:
-        """Read one `name = value` per line. The broker checks names and values."""
+        """Read the policies. The broker checks their names and values."""
         return read_lines(self.cleaned_data["policies"])
 
     def clean(self) -> dict[str, Any]:
@@ -97,7 +97,6 @@ class CreateTopicForm(_TopicForm):
         return given
 
     def parameters(self) -> dict[str, Any]:
-        """Return name, partitions and policies."""
         given = self.cleaned_data
         chosen: dict[str, Any] = {"name": given["name"], "partitions": given["partitions"]}
         return {**chosen, "policies": given["policies"]} if given["policies"] else chosen
@@ -122,7 +121,6 @@ class AddPartitionsForm(_TopicForm):
     )
 
     def parameters(self) -> dict[str, Any]:
-        """Return the number of partitions."""
         return {"partitions": self.cleaned_data["partitions"]}
 
 
@@ -195,5 +193,4 @@ class DeleteTopicForm(_TopicForm):
     )
 
     def parameters(self) -> dict[str, Any]:
-        """Return whether the act may also delete the subscriptions and disconnect the clients."""
         return {name: self.cleaned_data[name] for name in ("force", "subscriptions")}

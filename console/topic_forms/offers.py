@@ -57,13 +57,12 @@ class Offer:
     name: str  # in addresses
     heading: StrOrPromise
     url: str  # of its form
-    why_not: str = ""  # a sentence, if the act is not possible on this topic
+    why_not: str = ""  # a sentence, if the topic or the user's role does not allow the act
     cure: str = ""  # text of the link below the sentence, if there is one
     cure_url: str = ""
 
     @property
     def is_possible(self) -> bool:
-        """Whether the act is possible on this topic."""
         return not self.why_not
 
 

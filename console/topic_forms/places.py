@@ -38,7 +38,6 @@ class CreateSubscriptionForm(PlaceForm):
     )
 
     def parameters(self) -> dict[str, Any]:
-        """Return name, type and place."""
         return {"name": self.cleaned_data["name"], "type": self.cleaned_data["type"], **self.place()}
 
 
@@ -78,7 +77,6 @@ class CreateBookmarkForm(PlaceForm):
         return given
 
     def parameters(self) -> dict[str, Any]:
-        """Return name, place and how long to keep the messages."""
         given = self.cleaned_data
         return {"name": given["name"], "keep_ms": given["keep_days"] * _DAY_MS, **self.place()}
 
@@ -100,5 +98,4 @@ class DeleteBookmarkForm(ActForm):
     )
 
     def parameters(self) -> dict[str, Any]:
-        """Return the bookmark's name."""
         return {"name": self.cleaned_data["name"]}

@@ -115,7 +115,6 @@ class PublishForm(ActForm):
         return value
 
     def clean_properties(self) -> dict[str, str]:
-        """Read the lines of `name = value`."""
         return read_lines(self.cleaned_data["properties"])
 
     def clean_event_time(self) -> int | None:
@@ -132,7 +131,6 @@ class PublishForm(ActForm):
         return time_ms
 
     def clean_ordering_key(self) -> str:
-        """Check that the ordering key is base64."""
         return _checked_base64(self.cleaned_data["ordering_key"].strip())
 
     def clean(self) -> dict[str, Any]:

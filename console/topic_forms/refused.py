@@ -22,9 +22,9 @@ _HOW_FAR: Final = ("shift", "back_time")  # places of a reset that the form to r
 
 
 def form_address(act: ActView) -> str:
-    """Return the address of the form for acts of this kind on the act's subject, or "" if there is none.
+    """Return the address of the form for acts of this kind on the act's subject. At most two queries.
 
-    There is none if the subject was deleted, or has several partitions and the form is for one. At most two queries.
+    "" if the kind has no form, if the subject was deleted, or if it has several partitions and the form is for one.
     """
     name, form = _form_of(act)
     if form is None or not _is_for(form, act):

@@ -1,4 +1,4 @@
-"""The console's pages, one file for each: authorise, query, render.
+"""The console's pages. Each view checks the user's rights, queries and renders.
 
-Numbers of queries in docstrings leave out the four that every page makes: session, user, rights and frame.
+Numbers of queries in docstrings leave out the four for session, user, rights and frame.
 """

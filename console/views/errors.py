@@ -1,7 +1,4 @@
-"""Answer errors: in `/api/v1` with JSON, elsewhere with pages in the console's frame.
-
-For logged-in users, the frame has the menu.
-"""
+"""Answer errors: in `/api/v1` with JSON, elsewhere with pages in the console's frame."""
 
 from __future__ import annotations
 
@@ -64,7 +61,7 @@ def not_allowed(request: HttpRequest, exception: Exception | None = None) -> Htt
 
 
 def not_trusted(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Answer 403 to a form that Django's protection against forged requests refuses. Django has logged the reason."""
+    """Answer 403 to a form that Django's protection against forged requests refuses. Django logs the reason."""
     _use_own_language(request)
     if reason.startswith(_FOREIGN):
         said = _(
@@ -80,7 +77,7 @@ def not_trusted(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 @_returning_connections()
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """Answer 404 with the exception's sentence. For an address without a view, Django's exception has no sentence."""
+    """Answer 404, on pages with the exception's sentence. Django's exception for an unknown address has none."""
     if is_api_path(request.path):
         return no_such_address(request)
     _use_own_language(request)
@@ -95,7 +92,7 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 def failed(request: HttpRequest) -> HttpResponse:
     """Answer 503 if the database or the storage of offloaded ledgers does not answer, else 500.
 
-    Django has logged the exception.
+    Django logs the exception.
     """
     error = sys.exc_info()[1]
     is_away = is_database_away(error)

@@ -30,8 +30,8 @@ def history_sources(
     """Return the blocks `history` and `history_table`. The charts' script loads the same numbers from `address`.
 
     `past` is the address of the page that shows the topic or subscription as it was at a given time, if there is one.
-    Chart points and table rows link to it. No event refreshes the blocks: the charts' script reads the numbers again
-    when a new step is due, and refreshes the table too if it is open.
+    Chart points and table rows link to it. No event refreshes the blocks: the charts' script reads the numbers again at
+    intervals, and refreshes the table too if it is open.
     """
     window_name = window_name if window_name in WINDOWS else next(iter(WINDOWS))
 

@@ -44,7 +44,7 @@ TREE_NODES_MOST = 10_000
 @require_safe
 @viewer
 def message(request: HttpRequest, rights: Rights, topic: str, spot: str) -> HttpResponseBase:
-    """Show one message. Three blocks; about fifteen queries, and a bounded search for the same key."""
+    """Show one message. Three blocks; at most twelve queries, and a bounded search for the same key."""
     head, asked = _head_and_spot(topic, spot)
     if head.partitions:
         return _to_partition(head, asked)
@@ -81,7 +81,7 @@ def message(request: HttpRequest, rights: Rights, topic: str, spot: str) -> Http
 @require_safe
 @viewer
 def raw_message(request: HttpRequest, rights: Rights, topic: str, spot: str) -> HttpResponse:
-    """Send the payload as a file, or the whole entry if its messages cannot be read."""
+    """Send the payload as a file, or the entry, at most its first 8 MiB, if its messages cannot be read."""
     if not rights.may_see_payloads:
         return HttpResponse(
             _("You need the reader role for {place} to read payloads.").format(place=rights.place) + "\n",
@@ -217,7 +217,7 @@ def _explained(found: FoundMessage) -> str:
 
 
 def _key_bytes(found: FoundMessage) -> str:
-    """Return the bytes of a binary key in hexadecimal, or as text if they are text."""
+    """Return the first bytes of a binary key in hexadecimal, or as text if they are text."""
     message = found.metadata
     if message is None or not message.key_b64 or message.key is None:
         return ""

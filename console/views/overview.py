@@ -57,10 +57,7 @@ EVERY_S = 10  # a subscription that becomes stuck is not on the page yet, so its
 @require_safe
 @viewer
 def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the worst subscriptions with cause and cure.
-
-    The number of queries does not depend on the number of subscriptions.
-    """
+    """Show the worst subscriptions with cause and cure. The number of queries is bounded."""
     rows = worst_subscriptions(rights.scope)
     # The tiles always show the last hour. If the charts show it too, both use the same data.
     read = cache(lambda name: history_of_everything(name))
@@ -203,7 +200,6 @@ def _quota_finding(diagnosed: _Diagnosed) -> Finding | None:
 
 
 def _found(diagnosed: Iterable[_Diagnosed], rule: str) -> Iterator[Finding]:
-    """Yield the findings of a rule."""
     return (finding for _row, _head, findings in diagnosed for finding in findings if finding.rule == rule)
 
 

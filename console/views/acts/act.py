@@ -45,9 +45,9 @@ def act(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
 @post_only("console:act", "act_id")
 @operator_only
 def apply(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
-    """Apply a plan. 422 if a name or a reason must be typed and is missing, 409 if the broker refuses.
+    """Apply a plan. 422 if a field is wrong or missing, 409 if the broker refuses.
 
-    A user who clicks twice sees the result of the first click.
+    If this user has applied it already, perhaps with a double click, the answer is the act's page.
     """
     view, rights = _found_to_act_on(act_id, rights)
     if view.who == rights.name and view.state in _APPLIED_ONCE:

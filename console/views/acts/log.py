@@ -1,4 +1,4 @@
-"""The act log: every change made by an operator, the API, a command or a client."""
+"""The act log."""
 
 from __future__ import annotations
 

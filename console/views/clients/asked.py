@@ -13,8 +13,8 @@ from console.words.clients import flag_named
 
 __all__ = ["EVERY_S", "asked_of", "form_of", "key_of", "list_of"]
 
-# Seconds between two refreshes of the page. A client that does nothing, or has just connected, causes no event that
-# would refresh the page.
+# Seconds between two refreshes of the page. No event tells the page about a client that does nothing, or that is on a
+# topic or subscription not shown yet.
 EVERY_S = 10
 
 _KEY_DIGITS = 18  # every number of 18 digits fits into the 64 bits of a key

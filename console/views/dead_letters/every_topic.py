@@ -20,7 +20,7 @@ __all__ = ["dead_letters"]
 @require_safe
 @viewer
 def dead_letters(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the dead-letter topics. Search, order and page are in the query string. Seven queries."""
+    """Show the dead-letter topics. Search, order and page are in the query string. At most seven queries."""
     views = views_of(request, rights)
     if views is not None and views.goes_to:
         return redirect(views.goes_to)

@@ -1,1 +1,1 @@
-"""Logging in: with name and password, and with the code of a second factor."""
+"""The pages of a login: password, code or set-up of a second factor, and the login server."""

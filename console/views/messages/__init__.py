@@ -1,1 +1,1 @@
-"""The pages that find messages: the browser of a topic, its export, and the page that follows new messages."""
+"""The pages about a topic's messages: the browser, its export, the page that follows new ones, and the comparison."""

@@ -69,7 +69,7 @@ def _found(form: BrowseForm, head: TopicHead, rights: Rights) -> FoundPage | Non
 
 
 def _suggested(found: FoundPage) -> list[str]:
-    """Return the names of columns that the messages on the page have."""
+    """Return names of columns to choose: the key, and properties and JSON paths of messages on the page."""
     properties = {name: None for row in found.rows for name, _value in row.message.properties}
     return ["key", *(f"property:{name}" for name in list(properties)[:_MOST_SUGGESTED]), *found.paths]
 

@@ -44,7 +44,6 @@ class _Fact:
 
     @property
     def differs(self) -> bool:
-        """Whether the sides have different values."""
         return self.left != self.right
 
 

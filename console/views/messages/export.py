@@ -18,7 +18,7 @@ __all__ = ["export_messages"]
 @require_safe
 @viewer
 def export_messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponseBase:
-    """Send the matches as a file. 400 if the query string is impossible to answer, 503 if two files are being sent."""
+    """Send the matches as a file. 400 if the query string is wrong, 503 if this process already sends two exports."""
     head = head_of(topic)
     form = BrowseForm(request.GET)
     chosen: Form = "csv" if request.GET.get("format") == "csv" else "ndjson"

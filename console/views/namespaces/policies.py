@@ -42,10 +42,7 @@ def topic_policies(request: HttpRequest, rights: Rights, topic: str) -> HttpResp
 def _form(
     request: HttpRequest, rights: Rights, kind: str, name: str, described: DescribedPolicies
 ) -> HttpResponse:
-    """Show the form, filled in from the query string, or plan the act.
-
-    422 if a value is wrong, 409 if the broker refuses to plan it.
-    """
+    """Show the form, filled in from the query string, or plan the act."""
     status, refusal = 200, ""
     if request.method == "POST":
         form = PolicyForm(request.POST, described=described)

@@ -26,7 +26,7 @@ __all__ = ["new_user"]
 @require_http_methods(["GET", "HEAD", "POST"])
 @admin_everywhere_only
 def new_user(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the form, or create the user. 422 if a field is wrong, 409 if the name is taken or the password too weak."""
+    """Show the form, or create the user. 422 if a field is wrong, 409 if the creation is refused."""
     if request.method != "POST":
         return _answer(request, rights, NewUserForm(initial={"name": request.GET.get("name", "")}))
     form = NewUserForm(request.POST)

@@ -122,7 +122,6 @@ class OwnPasswordForm(forms.Form):
         self._user = user
 
     def clean_old(self) -> str:
-        """Check the current password."""
         old: str = self.cleaned_data["old"]
         if not self._user.check_password(old):
             raise ValidationError(_("This is not your password."), code=WRONG)
@@ -142,7 +141,6 @@ class ZoneForm(forms.Form):
     zone = forms.CharField(error_messages={"required": gettext_lazy("Choose a time zone.")})
 
     def clean_zone(self) -> str:
-        """Check that the zone is in the list."""
         zone: str = self.cleaned_data["zone"]
         if zone not in zone_names():
             raise ValidationError(_("There is no such time zone: choose one from the list."))

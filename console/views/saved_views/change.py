@@ -1,4 +1,4 @@
-"""Renaming, sharing and deleting a saved view, and choosing the default of a list."""
+"""Rename, share and delete a saved view, and choose the default of a list."""
 
 from __future__ import annotations
 
