@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from django.contrib.auth.models import User
-from django.db.models import Q, QuerySet
+from django.db.models import Case, Q, QuerySet, When
 from django.http import HttpRequest
 
 from console.access import Rights
@@ -17,7 +17,7 @@ from console.saved_views.lists import EVERYTHING_QUERY, SavedList, filters_in, l
 
 __all__ = ["ListViews", "ViewRow", "address_of", "all_views", "user_id_of", "view_to_change", "views_of"]
 
-_MOST: Final = 1000  # rows that are read: a user's own, and all that others share
+_MOST: Final = 1000  # rows that are read: first a user's own, then those that others share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,9 @@ def _rows(
     found: QuerySet[SavedView], rights: Rights, user_id: int, saved_list: SavedList | None = None
 ) -> list[ViewRow]:
     seen = found.filter(Q(user_id=user_id) | ~Q(shared_in="")).select_related("user")
-    return _visible(seen.order_by("path", "name", "id")[:_MOST], rights, user_id, saved_list)
+    own_first = seen.order_by(Case(When(user_id=user_id, then=0), default=1), "path", "name", "id")
+    views = sorted(own_first[:_MOST], key=lambda view: (view.path, view.name, view.pk))
+    return _visible(views, rights, user_id, saved_list)
 
 
 def _visible(

@@ -302,3 +302,16 @@ def test_a_form_of_another_site_cannot_save_a_view(operator: Client, shop: Shop)
     body = urlencode({"path": "/topics", "query": "", "name": "x"})
     answer = strict.post("/views", body, content_type="application/x-www-form-urlencoded")
     assert answer.status_code == 403
+
+
+def test_many_views_that_others_share_elsewhere_hide_none_of_your_own(shop: Shop) -> None:
+    oda = person("oda", {HOME: Role.OPERATOR})
+    other = User.objects.create_user("zoe")
+    SavedView.objects.bulk_create(
+        SavedView(user=other, path="/acts", name=f"{number}", query="kind=skip", shared_in="elsewhere/*")
+        for number in range(1000)
+    )
+    save(oda, "/topics", "backlog=1", "yours")
+    assert "yours" in text_of(oda.get("/views"))
+    save(oda, "/acts", "kind=reset", "z")
+    assert [name for name, *_ in chips(oda, "/acts")] == ["All", "z"]
