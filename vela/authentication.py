@@ -39,13 +39,13 @@ class Authentication:
         return b""
 
     def refused(self, data: bytes) -> None:
-        """Note that the broker does not accept these credentials any more, or asks for new ones.
+        """Note that the broker does not accept these credentials, or asks for new ones.
 
         Override this if `data` may return the same credentials again.
         """
 
     def tls_certificate_files(self) -> tuple[str, str] | None:
-        """Return the PEM files of certificate and private key for TLS handshakes; None = no certificate."""
+        """Return the PEM files of the certificate and private key for TLS handshakes; None = this method has none."""
         return None
 
 
@@ -76,7 +76,7 @@ class AuthenticationToken(Authentication):
 
 
 class AuthenticationBasic(Authentication):
-    """A user name and a password. `auth_params_string`, a JSON object with both, replaces the other arguments."""
+    """A user name and a password. `auth_params_string`, a JSON object, replaces both, and `method` if it has one."""
 
     method = "basic"
 
@@ -115,8 +115,7 @@ class AuthenticationTLS(Authentication):
 def token_authentication(token: str, token_file: str) -> Authentication | None:
     """Return the credentials from a token or from a token file; None if both are empty.
 
-    The file is read for each connection and each challenge, so a new token in it takes effect. Raises
-    InvalidConfiguration if both are given.
+    The client reads the file each time it sends the token. Raises InvalidConfiguration if both are given.
     """
     if token and token_file:
         raise InvalidConfiguration("both a token and a file with a token are given: give one of them")

@@ -86,7 +86,7 @@ def parse_broker_url(text: str) -> BrokerAddress:
 def is_host(text: str) -> bool:
     """Return whether the text can be looked up as a host.
 
-    For any other text, a lookup in Python raises an error that is not an OSError.
+    For some other texts, a lookup in Python raises UnicodeError, which is not an OSError.
     """
     try:
         text.encode("idna")

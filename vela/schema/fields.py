@@ -162,7 +162,7 @@ class Long(Field[int]):
 
 
 class Float(Field[float]):
-    """A number with a fraction, of 32 bits: 0.1 comes back as 0.10000000149011612."""
+    """A number with a fraction, of 32 bits: with Avro, 0.1 comes back as 0.10000000149011612."""
 
     avro_type = "float"
     python_types = (float, int)
@@ -251,7 +251,7 @@ class CustomEnum(Field[E]):
         return val.name if avro else val.value
 
     def from_plain(self, val: Any, *, avro: bool) -> Any:
-        """Return the member that has this value in JSON, even if the value is another member's name."""
+        """Return the member that has this text as its value in JSON, even if another member has it as its name."""
         return self._by_text.get(val, val) if isinstance(val, str) and not avro else val
 
 

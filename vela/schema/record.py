@@ -61,7 +61,7 @@ class Record(Described, metaclass=RecordMeta):
         """`values`: one for each field. A missing field gets its default; a missing record field gets a new record.
 
         The first three arguments describe the record as a field of another record, unless this record has fields with
-        their names. Unknown names are ignored, because a newer program may have written the message.
+        their names. Unknown names are ignored.
         """
         as_field = {"default": default, "required_default": required_default, "required": required}
         for name in as_field.keys() & self.__record_fields__.keys():

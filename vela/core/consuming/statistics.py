@@ -22,7 +22,7 @@ class ConsumerStatistics:
     permits_available: int  # room in the queue; 0 or less: the queue is full and no call is receiving
     receives_failed: int  # discarded entries and interrupted receives
     entries_discarded: Mapping[str, int]  # discarded entries, by reason
-    entries_stale: int  # entries from an earlier connection or epoch
+    entries_stale: int  # entries from an earlier connection or epoch, or during closing
 
     @staticmethod
     def total(parts: list[ConsumerStatistics], *, waiting: int) -> ConsumerStatistics:

@@ -75,7 +75,7 @@ class Gathering(Protocol[T]):
 
 
 class SequenceIds:
-    """A producer's counter of sequence ids. Ids ascend, and an explicit id moves the counter."""
+    """A producer's counter of sequence ids. A higher explicit id moves the counter."""
 
     __slots__ = ("next",)
 
@@ -95,7 +95,7 @@ class SequenceIds:
 class Batching(Generic[T]):
     """Gathers one batch at a time, with the messages in the order in which they came.
 
-    A message whose id does not ascend may be a duplicate. It goes into a separate batch, because a deduplicating broker
+    A message whose id does not ascend may be a duplicate. It goes into a separate batch, because Pulsar's deduplication
     judges a whole batch by its first id and would drop new messages together with the duplicate.
     """
 
