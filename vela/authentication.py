@@ -68,7 +68,6 @@ class AuthenticationToken(Authentication):
         self._token = token
 
     def data(self) -> bytes | Awaitable[bytes]:
-        """Return the token."""
         token = self._token() if callable(self._token) else self._token
         if isinstance(token, (str, bytes)):
             return _bytes(token)
@@ -95,7 +94,6 @@ class AuthenticationBasic(Authentication):
         self._data = f"{username}:{password}".encode()
 
     def data(self) -> bytes:
-        """Return user:password."""
         return self._data
 
 
@@ -108,7 +106,6 @@ class AuthenticationTLS(Authentication):
         self._files = (certificate_path, private_key_path)
 
     def tls_certificate_files(self) -> tuple[str, str]:
-        """Return the files of certificate and private key."""
         return self._files
 
 

@@ -35,7 +35,6 @@ class BrokerAddress:
 
     @property
     def url(self) -> str:
-        """Return the address as a URL."""
         if self.websocket_path is None:
             return f"{'pulsar+ssl' if self.tls else 'pulsar'}://{self}"
         return f"{'wss' if self.tls else 'ws'}://{self}{self.websocket_path}"

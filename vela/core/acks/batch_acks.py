@@ -108,5 +108,4 @@ class BatchAcks:
         self._open = {position: batch for position, batch in self._open.items() if batch.is_waiting}
 
     def clear(self) -> None:
-        """Forget everything."""
         self._open.clear()

@@ -111,6 +111,5 @@ class NegativeAcks:
         return due
 
     def clear(self) -> None:
-        """Forget all entries."""
         self._wheel.clear()
         self._next_look_ms = None

@@ -22,7 +22,7 @@ class Permits(Protocol):
 
     @property
     def size(self) -> int:
-        """Return how many messages the consumer fetches in advance."""
+        """Return how many messages may wait for the application."""
 
     @property
     def is_paused(self) -> bool:

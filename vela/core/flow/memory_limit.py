@@ -31,7 +31,7 @@ class MemoryLimit:
 
     @property
     def is_reached(self) -> bool:
-        """Whether the client must not ask for more messages."""
+        """Whether there is a limit and the count has reached it."""
         return 0 < self._limit_bytes <= self.used_bytes
 
     def add(self, size_bytes: int) -> None:

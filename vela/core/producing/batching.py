@@ -39,7 +39,6 @@ class Batch(Generic[T]):
         self.tokens: list[T] = []  # one per message
 
     def add(self, message: Outgoing, sequence_id: int, token: T) -> None:
-        """Append a message."""
         append_group(
             self.payload,
             message.payload,
