@@ -82,7 +82,7 @@ class SequenceIds:
         self.next = first
 
     def take(self, explicit: int | None) -> int:
-        """Return the id of a message."""
+        """Return `explicit`, or the next id if it is None."""
         if explicit is None:
             explicit = self.next
             self.next = explicit + 1
