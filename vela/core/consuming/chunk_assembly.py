@@ -77,9 +77,9 @@ class ChunkAssembler(Generic[I]):
     def add(self, chunk: Chunk, message_id: I, payload: bytes, now_ms: int) -> ChunkOutcome[I]:
         """Take a chunk with its decrypted payload.
 
-        A chunk that is delivered twice changes nothing, and one that its producer sent twice is acked. But a first
-        chunk starts its message again. A chunk out of order ends its message: the chunks so far are acked if this one
-        is older than the expiry, else delivered again.
+        A chunk that is delivered twice changes nothing. If its producer sent it twice, the second copy is acked, except
+        that a first chunk starts its message again. A chunk out of order ends its message: the chunks so far are acked
+        if this one is older than the expiry, else delivered again.
         """
         waiting = self._incomplete.get(chunk.uuid)
         acknowledge: list[I] = []

@@ -57,8 +57,9 @@ class ReadPosition:
     def resume(self, untaken: Sequence[Message]) -> MessageId | None:
         """Return the message id at which a non-durable subscription begins, or None if it has none.
 
-        It begins after the last taken message, else with the first of `untaken` (messages that arrived but were not
-        taken), else where it last began. That may have been the end of the topic, which has moved on since `untaken`.
+        It begins after the last taken message. If there is none, it begins with the first of `untaken`, the messages
+        that arrived but were not taken: where it last began may have been the end of the topic, which has moved on. If
+        nothing arrived, it begins where it last began.
         """
         if self._is_durable:
             return None
