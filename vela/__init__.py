@@ -1,6 +1,6 @@
 """Vela's client library, with the names of Apache's Python client: `import vela as pulsar` replaces `import pulsar`.
 
-Each name is imported when it is first used, so that the broker, which needs only `vela.wire`, does not load the client.
+Each name is imported when it is first used, so that the broker, which uses `vela.wire`, does not load the client.
 """
 
 from __future__ import annotations

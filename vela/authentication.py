@@ -39,13 +39,13 @@ class Authentication:
         return b""
 
     def refused(self, data: bytes) -> None:
-        """Note that the broker does not accept these credentials any more, or asks for new ones.
+        """Note that the broker does not accept these credentials, or asks for new ones.
 
         Override this if `data` may return the same credentials again.
         """
 
     def tls_certificate_files(self) -> tuple[str, str] | None:
-        """Return the PEM files of certificate and private key for TLS handshakes; None = no certificate."""
+        """Return the PEM files of the certificate and private key for TLS handshakes; None = this method has none."""
         return None
 
 
@@ -68,7 +68,6 @@ class AuthenticationToken(Authentication):
         self._token = token
 
     def data(self) -> bytes | Awaitable[bytes]:
-        """Return the token."""
         token = self._token() if callable(self._token) else self._token
         if isinstance(token, (str, bytes)):
             return _bytes(token)
@@ -76,7 +75,7 @@ class AuthenticationToken(Authentication):
 
 
 class AuthenticationBasic(Authentication):
-    """A user name and a password. `auth_params_string`, a JSON object with both, replaces the other arguments."""
+    """A user name and a password. `auth_params_string`, a JSON object, replaces both, and `method` if it has one."""
 
     method = "basic"
 
@@ -95,7 +94,6 @@ class AuthenticationBasic(Authentication):
         self._data = f"{username}:{password}".encode()
 
     def data(self) -> bytes:
-        """Return user:password."""
         return self._data
 
 
@@ -108,15 +106,13 @@ class AuthenticationTLS(Authentication):
         self._files = (certificate_path, private_key_path)
 
     def tls_certificate_files(self) -> tuple[str, str]:
-        """Return the files of certificate and private key."""
         return self._files
 
 
 def token_authentication(token: str, token_file: str) -> Authentication | None:
     """Return the credentials from a token or from a token file; None if both are empty.
 
-    The file is read for each connection and each challenge, so a new token in it takes effect. Raises
-    InvalidConfiguration if both are given.
+    The client reads the file each time it sends the token. Raises InvalidConfiguration if both are given.
     """
     if token and token_file:
         raise InvalidConfiguration("both a token and a file with a token are given: give one of them")

@@ -1,7 +1,6 @@
-"""The tree of all errors that the client raises, and the class for each of the broker's error codes.
+"""The errors of the client, and the class for each of the broker's error codes.
 
-Names and codes are those of Apache's Python client, so that existing `except` clauses still work. `retriable` says
-whether the same call may succeed later, unchanged.
+It keeps the names and codes of Apache's Python client, so that existing `except` clauses still work.
 """
 
 # Over 400 lines, because it has one small class for each of Apache's result codes.
@@ -171,7 +170,7 @@ class LookupError(VelaError):  # noqa: A001 - the name in Apache's client
 
 
 class ConnectError(VelaError):
-    """The client could not connect to the broker."""
+    """The client could not connect to the broker, or the broker does not answer any more."""
 
     code = Result.ConnectError
     retriable = True
@@ -203,7 +202,7 @@ class AuthorizationError(VelaError):
 
 
 class ErrorGettingAuthenticationData(VelaError):
-    """The client could not get the token or certificate, so it sent nothing."""
+    """The client could not get the credentials to send."""
 
     code = Result.ErrorGettingAuthenticationData
 
@@ -229,7 +228,7 @@ class ChecksumError(VelaError):
 
 
 class ConsumerBusy(VelaError):
-    """The subscription is exclusive and in use, has another type, or has reached its limit of consumers."""
+    """The subscription cannot do this now, for example because an Exclusive consumer is connected."""
 
     code = Result.ConsumerBusy
 
@@ -260,7 +259,7 @@ class ConsumerNotInitialized(VelaError):
 
 
 class ProducerNotInitialized(VelaError):
-    """The producer is not open."""
+    """Never raised. The class exists so that code which imports it still works."""
 
     code = Result.ProducerNotInitialized
 
@@ -272,7 +271,7 @@ class ProducerBusy(VelaError):
 
 
 class TooManyLookupRequestException(VelaError):
-    """The client or the broker has reached its limit of concurrent lookups."""
+    """The client or the broker has reached a limit, for example that of concurrent lookups."""
 
     code = Result.TooManyLookupRequestException
     retriable = True
@@ -285,13 +284,13 @@ class InvalidTopicName(VelaError):
 
 
 class InvalidUrl(VelaError, ValueError):
-    """The service URL is invalid. The message says what a valid one looks like."""
+    """The service URL is invalid."""
 
     code = Result.InvalidUrl
 
 
 class ServiceUnitNotReady(VelaError):
-    """The topic is being moved or loaded. Look it up again."""
+    """The topic or the broker is not ready, for example because the topic is being moved."""
 
     code = Result.ServiceUnitNotReady
     retriable = True
@@ -304,7 +303,7 @@ class OperationNotSupported(VelaError):
 
 
 class ProducerBlockedQuotaExceededError(VelaError):
-    """The topic's backlog quota is reached, and producers wait until there is room again."""
+    """The topic's backlog quota is reached. Open producers wait until there is room again; new ones are refused."""
 
     code = Result.ProducerBlockedQuotaExceededError
 
@@ -323,7 +322,7 @@ class ProducerQueueIsFull(VelaError):
 
 
 class MessageTooBig(VelaError):
-    """The message is larger than the broker accepts. Create the producer with `chunking_enabled=True`."""
+    """The message is too large. If its payload is, create the producer with `chunking_enabled=True`."""
 
     code = Result.MessageTooBig
 
@@ -365,13 +364,13 @@ class CryptoError(VelaError):
 
 
 class IncompatibleSchema(VelaError):
-    """The schema is not compatible with the topic's schema."""
+    """The schema is invalid, or not compatible with the topic's schemas."""
 
     code = Result.IncompatibleSchema
 
 
 class ConsumerAssignError(VelaError):
-    """Another Key_Shared consumer has the requested key ranges."""
+    """A Key_Shared consumer cannot have the key ranges it asks for, or no range is left for it."""
 
     code = Result.ConsumerAssignError
 

@@ -56,9 +56,8 @@ class ReceivedEntry:
     schema: DecodesMessages | None  # None = values are bytes
     chunks: tuple[MessageId, ...]  # the ids of a chunked message's chunks, in order
     encryption: EncryptionContext | None  # None: the payload was not encrypted
-    # number of the receiver's connection that brought the entry; acks for an earlier connection have no effect
-    generation: int
-    # the receiver's epoch when the entry arrived; a request to deliver everything again begins a new one
+    generation: int  # number of the receiver's connection that brought the entry
+    # how often the receiver had requested everything again when the entry arrived; None on Shared and Key_Shared
     epoch: int | None
     receiver: Any  # the single-topic consumer that received the entry and acknowledges it
 
@@ -165,7 +164,7 @@ class MessageId:
         return self._first_chunk
 
     def received(self) -> ReceivedEntry | None:
-        """Return the entry that acknowledging needs. None if the id did not come from a received message."""
+        """Return the entry of the received message that the id is from; None for other ids, and for copies."""
         return self._entry
 
     def serialize(self) -> bytes:
@@ -279,7 +278,10 @@ class Message:
         self.entry = entry
 
     def data(self) -> bytes:
-        """Return the payload, decrypted and decompressed; b"" for a null value."""
+        """Return the payload, decrypted and decompressed; b"" for a null value.
+
+        It is neither if `encryption_context()` says that decryption failed.
+        """
         return self.body.payload
 
     def value(self) -> Any:

@@ -66,7 +66,7 @@ class BatchingType(NamedNumber):
 class PartitionsRoutingMode(NamedNumber):
     """Which partition a message without a key goes to."""
 
-    UseSinglePartition = 0  # one partition, chosen at random when the producer is created
+    UseSinglePartition = 0  # one partition, chosen at random
     RoundRobinDistribution = 1  # all partitions in turn
     CustomPartition = 2  # the partition that `message_router` returns, for messages with a key too
 
@@ -173,10 +173,10 @@ class ConsumerDeadLetterPolicy:
     ) -> None:
         """The default topics are `<topic>-<subscription>-DLQ` and `<topic>-<subscription>-RETRY`.
 
-        `initial_subscription_name`: a subscription created together with the dead-letter topic, so that its messages
-        are kept. `rule`: how often the application gets a message before it becomes a dead letter: max + 1 times, as
-        with Apache's Java, C++ and Python clients, or max times, as with its Go client. Raises ValueError if
-        `max_redeliver_count` is below 1.
+        `initial_subscription_name`: a subscription of the dead-letter topic, created if it is missing, so that the
+        messages there are kept. `rule`: how often the application gets a message before it becomes a dead letter:
+        max + 1 times, as with Apache's Java, C++ and Python clients, or max times, as with its Go client. Raises
+        ValueError if `max_redeliver_count` is below 1.
         """
         if not isinstance(max_redeliver_count, int) or max_redeliver_count < 1:
             raise ValueError(

@@ -9,7 +9,7 @@ __all__ = ["PulledMessage"]
 
 
 class PulledMessage:
-    """A message of a queue. Methods that `Message` also has do the same here, but `topic_name` omits the partition."""
+    """A message that the pull client got from a queue."""
 
     __slots__ = ("_read", "_topic", "attempts", "epoch", "queue")
 

@@ -39,7 +39,7 @@ def require_callable(name: str, value: object) -> None:
 
 
 def is_coroutine_function(function: object) -> bool:
-    """Return whether a call returns a coroutine: a call of a function, or of an object that has a `__call__`."""
+    """Return whether calling this function, or this object with a `__call__`, returns a coroutine."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
@@ -113,7 +113,7 @@ def require_number(name: str, value: object, *, least: float | None = 0) -> None
 
 
 def milliseconds(name: str, value: object) -> float:
-    """Return a duration in milliseconds. Raises InvalidConfiguration if `value` is not a number."""
+    """Return a duration in milliseconds. Raises InvalidConfiguration if it is not a number, or is too long."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidConfiguration(f"{name} must be a number of milliseconds, not {value!r}")
     try:

@@ -30,7 +30,7 @@ def speaks_something_else(url: str, first: bytes, *, wanted: str) -> str:
 
 
 class FirstWords:
-    """The bytes that a peer of the binary protocol sent before CONNECTED."""
+    """How far a new connection got, and the first bytes that the server sent."""
 
     __slots__ = ("_first", "_url", "_with_tls", "is_answered", "is_reached")
 

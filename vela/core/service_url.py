@@ -35,7 +35,6 @@ class BrokerAddress:
 
     @property
     def url(self) -> str:
-        """Return the address as a URL."""
         if self.websocket_path is None:
             return f"{'pulsar+ssl' if self.tls else 'pulsar'}://{self}"
         return f"{'wss' if self.tls else 'ws'}://{self}{self.websocket_path}"
@@ -86,7 +85,7 @@ def parse_broker_url(text: str) -> BrokerAddress:
 def is_host(text: str) -> bool:
     """Return whether the text can be looked up as a host.
 
-    For any other text, a lookup in Python raises an error that is not an OSError.
+    For some other texts, a lookup in Python raises UnicodeError, which is not an OSError.
     """
     try:
         text.encode("idna")

@@ -29,7 +29,6 @@ def base_name(topic: str) -> str:
 
 
 def partition_name(topic: str, index: int) -> str:
-    """Return the name of partition `index` of `topic`."""
     return f"{topic}-partition-{index}"
 
 

@@ -1,4 +1,4 @@
-"""End-to-end encryption: producers encrypt, consumers with the key decrypt, and the broker sees only ciphertext.
+"""End-to-end encryption: producers encrypt, consumers with the key decrypt, and the broker never sees the payloads.
 
 Encrypting and decrypting need the extra `vela[encryption]`. Reading which keys a message was encrypted with does not.
 """

@@ -1,4 +1,4 @@
-"""How a received message was encrypted, for applications that decrypt messages themselves."""
+"""How a received message was encrypted. Applications need this to decrypt messages themselves."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class EncryptionContext:
         return self._batch_size
 
     def is_decryption_failed(self) -> bool:
-        """Return whether the message's payload is still encrypted, because the right key is missing."""
+        """Return whether the message's payload is still encrypted, because this client could not decrypt it."""
         return self._failed
 
     def __repr__(self) -> str:

@@ -24,7 +24,7 @@ class AbstractCryptoKeyReader(ABC):
     """Finds keys by name. Subclass it for keys that are not in files.
 
     A producer calls the reader when it is created, and again before the first entry that it sends four hours or more
-    after the last call. A consumer calls it for each new data key, not for each message. The reader runs on the
+    after the last call. A consumer calls it for each data key that it does not know yet. The reader runs on the
     client's event loop, so it must not wait for the network: load remote keys beforehand.
     """
 

@@ -91,7 +91,7 @@ class AvroSchema(Schema[R]):
     def add_version(self, topic: str, version: bytes, info: SchemaInfo | None) -> None:
         """Set the broker's definition of a version.
 
-        If the broker has none (None), or fastavro refuses it, messages are decoded with this schema's definition.
+        If the broker has no Avro definition, or fastavro refuses it, this schema's definition is used instead.
         """
         writer = None
         self._written_with.pop((_base_topic(topic), version), None)

@@ -55,7 +55,6 @@ class FieldType(Described):
         self.required_default = required_default
 
     def as_field(self) -> FieldType:
-        """Return the field itself."""
         return self
 
     @abstractmethod
@@ -112,7 +111,6 @@ class Field(FieldType, Generic[T]):
         return self.schema_info(set())
 
     def schema_info(self, defined_names: set[str]) -> Any:
-        """Return the field's Avro definition."""
         return self.avro_type
 
     def validate_type(self, name: str, val: Any) -> Any:
@@ -125,7 +123,6 @@ class Field(FieldType, Generic[T]):
         return val
 
     def default(self) -> Any:
-        """Return the given default, else None."""
         return self._default
 
 
@@ -162,7 +159,7 @@ class Long(Field[int]):
 
 
 class Float(Field[float]):
-    """A number with a fraction, of 32 bits: 0.1 comes back as 0.10000000149011612."""
+    """A number with a fraction, of 32 bits: with Avro, 0.1 comes back as 0.10000000149011612."""
 
     avro_type = "float"
     python_types = (float, int)
@@ -182,7 +179,6 @@ class Bytes(Field[bytes]):
     python_types = (bytes, str)
 
     def validate_type(self, name: str, val: Any) -> Any:
-        """Return `val` as bytes. Raises TypeError."""
         val = super().validate_type(name, val)
         return val.encode() if isinstance(val, str) else val
 
@@ -198,7 +194,6 @@ class String(Field[str]):
     python_types = (str, bytes)
 
     def validate_type(self, name: str, val: Any) -> Any:
-        """Return `val` as str. Raises TypeError."""
         val = super().validate_type(name, val)
         return val.decode() if isinstance(val, bytes) else val
 
@@ -223,7 +218,6 @@ class CustomEnum(Field[E]):
         super().__init__(default, required, required_default)
 
     def schema_info(self, defined_names: set[str]) -> Any:
-        """Return the field's Avro definition. The symbols are the members' names."""
         name = self.enum_type.__name__
         if name in defined_names:
             return name
@@ -231,7 +225,6 @@ class CustomEnum(Field[E]):
         return {"type": "enum", "name": name, "symbols": [member.name for member in self.enum_type]}
 
     def validate_type(self, name: str, val: Any) -> Any:
-        """Return `val` as a member. Raises TypeError."""
         if val is None and not self.required:
             return self.default()
         if isinstance(val, self.enum_type):
@@ -251,7 +244,7 @@ class CustomEnum(Field[E]):
         return val.name if avro else val.value
 
     def from_plain(self, val: Any, *, avro: bool) -> Any:
-        """Return the member that has this value in JSON, even if the value is another member's name."""
+        """Return the member that has this text as its value in JSON, even if another member has it as its name."""
         return self._by_text.get(val, val) if isinstance(val, str) and not avro else val
 
 
@@ -273,11 +266,9 @@ class Array(Field[list[Any]]):
         super().__init__(default, required, required_default)
 
     def schema_info(self, defined_names: set[str]) -> Any:
-        """Return the field's Avro definition."""
         return {"type": "array", "items": self.array_type.schema_info(defined_names)}
 
     def validate_type(self, name: str, val: Any) -> Any:
-        """Return `val` after checking its items. Raises TypeError."""
         val = super().validate_type(name, val)
         return val if val is None else [self.array_type.validate_type(f"{name}[]", item) for item in val]
 
@@ -286,11 +277,9 @@ class Array(Field[list[Any]]):
         return copy.copy(self._default)
 
     def to_plain(self, val: Any, *, avro: bool) -> Any:
-        """Convert the items."""
         return None if val is None else [self.array_type.to_plain(item, avro=avro) for item in val]
 
     def from_plain(self, val: Any, *, avro: bool) -> Any:
-        """Convert the items back."""
         if not isinstance(val, list):
             return val
         return [self.array_type.from_plain(item, avro=avro) for item in val]
@@ -314,11 +303,9 @@ class Map(Field[dict[str, Any]]):
         super().__init__(default, required, required_default)
 
     def schema_info(self, defined_names: set[str]) -> Any:
-        """Return the field's Avro definition."""
         return {"type": "map", "values": self.value_type.schema_info(defined_names)}
 
     def validate_type(self, name: str, val: Any) -> Any:
-        """Return `val` after checking its keys and values. Raises TypeError."""
         val = super().validate_type(name, val)
         if val is None:
             return None
@@ -332,13 +319,11 @@ class Map(Field[dict[str, Any]]):
         return copy.copy(self._default)
 
     def to_plain(self, val: Any, *, avro: bool) -> Any:
-        """Convert the values."""
         if val is None:
             return None
         return {key: self.value_type.to_plain(item, avro=avro) for key, item in val.items()}
 
     def from_plain(self, val: Any, *, avro: bool) -> Any:
-        """Convert the values back."""
         if not isinstance(val, Mapping):
             return val
         return {key: self.value_type.from_plain(item, avro=avro) for key, item in val.items()}

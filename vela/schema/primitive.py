@@ -19,7 +19,6 @@ class BytesSchema(Schema[bytes]):
         return obj
 
     def decode(self, data: bytes) -> bytes:
-        """Return `data` itself."""
         return data
 
 

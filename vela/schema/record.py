@@ -61,7 +61,7 @@ class Record(Described, metaclass=RecordMeta):
         """`values`: one for each field. A missing field gets its default; a missing record field gets a new record.
 
         The first three arguments describe the record as a field of another record, unless this record has fields with
-        their names. Unknown names are ignored, because a newer program may have written the message.
+        their names. Unknown names are ignored.
         """
         as_field = {"default": default, "required_default": required_default, "required": required}
         for name in as_field.keys() & self.__record_fields__.keys():
@@ -75,7 +75,6 @@ class Record(Described, metaclass=RecordMeta):
         return definition_of(cls)
 
     def as_field(self) -> FieldType:
-        """Return this record as a field of another record."""
         return RecordField(type(self), **self.__dict__.get("__as_field__", {}))
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -111,7 +110,6 @@ class RecordField(FieldType):
         self._default = default
 
     def schema_info(self, defined_names: set[str]) -> Any:
-        """Return the Avro definition, or only the name if it was defined before."""
         return _definition(self._record_cls, defined_names)
 
     def validate_type(self, name: str, val: Any) -> Any:
@@ -131,14 +129,12 @@ class RecordField(FieldType):
         return filled(self._record_cls, {}, avro=True)
 
     def to_plain(self, val: Any, *, avro: bool) -> Any:
-        """Return a dictionary of the fields."""
         if val is None:
             return None
         own = val.__dict__
         return {name: field.to_plain(own[name], avro=avro) for name, field in val.__record_fields__.items()}
 
     def from_plain(self, val: Any, *, avro: bool) -> Any:
-        """Return a record with the dictionary's values."""
         return filled(self._record_cls, val, avro=avro) if isinstance(val, Mapping) else val
 
 

@@ -9,8 +9,8 @@ __all__ = ["MAX_BATCH_SIZE", "Batch", "BatchAcks", "Position", "check_batch", "n
 Position: TypeAlias = tuple[int, int]
 """Ledger and entry of one topic."""
 
-# More messages than an entry of 5 MiB can hold. A bit set is as long as the batch size that an id claims. Without this
-# limit, a made-up id could cost gigabytes.
+# More messages than an uncompressed entry of 5 MiB can hold. A bit set is as long as the batch size that an id claims.
+# Without this limit, a made-up id could cost gigabytes.
 MAX_BATCH_SIZE: Final = 1 << 20
 
 
@@ -38,7 +38,7 @@ class Batch:
         self.size = size  # in messages
         self.remaining = remaining  # messages not acked yet
         self.told = remaining  # the remaining messages as the broker knows them
-        self.is_waiting = False  # some acks are collected and not sent
+        self.is_waiting = False  # some acks wait to be sent
         self.previous_acked = False  # a cumulative ack inside this batch has acked all earlier entries
 
     @property
@@ -51,8 +51,7 @@ class BatchAcks:
     """The batches of one topic that are partly acked here.
 
     The state of a batch is found by the batch's position and is not part of message ids. So an id can be acked even if
-    it was stored and read back. A batch is forgotten when it is wholly acked, and tracked again when it is delivered
-    again.
+    it was stored and read back.
     """
 
     __slots__ = ("_open",)
@@ -79,8 +78,8 @@ class BatchAcks:
     def delivered(self, position: Position, size: int, ack_set: int | None) -> None:
         """Note a delivery of the batch. `ack_set` has the bits of the messages to process; None means all.
 
-        Forgets the acks that were sent to the broker, because the broker's ack set includes them. Keeps the acks not
-        sent yet.
+        Keeps the acks that wait to be sent. Forgets the others: those that were sent are in the ack set, and without
+        batch index acks, the application gets the whole batch again.
         """
         known = self._open.get(position)
         if known is None and ack_set is None:
@@ -105,9 +104,8 @@ class BatchAcks:
             del self._open[known]
 
     def forget_settled(self) -> None:
-        """Forget batches without unsent acks, because the broker delivers them again with an ack set."""
+        """Forget batches without acks that wait to be sent, because the broker delivers these batches again."""
         self._open = {position: batch for position, batch in self._open.items() if batch.is_waiting}
 
     def clear(self) -> None:
-        """Forget everything."""
         self._open.clear()

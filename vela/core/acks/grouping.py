@@ -37,8 +37,8 @@ class AckGrouping:
     """Acks of one topic between the application's call and the command to the broker. There is no timer.
 
     The caller sends `take()` at once if `is_full`, and otherwise `group_ms` after the first ack of the group. The
-    caller takes only what it can send, so acks stay here while there is no connection. Acking a message twice has no
-    further effect. Without `batch_index_acks`, acks of a batch are sent only when all its messages are acked.
+    caller takes only what it can send, so acks stay here while there is no connection. Acking a message twice does no
+    harm. Without `batch_index_acks`, acks of a batch are sent only when all its messages are acked.
     """
 
     __slots__ = ("_batch_index_acks", "_batches", "_cumulative", "_max_ids", "_partly", "_whole", "is_full")
@@ -114,7 +114,7 @@ class AckGrouping:
     ) -> Position | None:
         """Ack everything up to and including one message.
 
-        Returns the last entry that is wholly acked by this call, or None if the call changed nothing. Without batch
+        Returns the last entry that is wholly acked by this call, or None if there is nothing new to send. Without batch
         index acks, a message inside a batch acks only the entries before the batch. After that, calls for the same
         batch return None until its last message is acked. Raises ValueError like `add`.
         """

@@ -28,7 +28,7 @@ class NegativeAckTimer(StrEnum):
     """When negatively acked messages are redelivered, for a delay of d ms."""
 
     PRECISE = "precise"  # one timer at the earliest due time: after d, at most 32 ms later
-    TRUNCATED = "truncated"  # Pulsar's Java client today: rounded down to 256 ms, so up to 256 ms before d
+    TRUNCATED = "truncated"  # as in Pulsar's Java client: rounded down to 256 ms, so up to 256 ms before d
     PERIODIC = "periodic"  # older clients: checks every d/3, so up to d/3 after d
 
 
@@ -111,6 +111,5 @@ class NegativeAcks:
         return due
 
     def clear(self) -> None:
-        """Forget all entries: everything is delivered again anyway, or the consumer leaves."""
         self._wheel.clear()
         self._next_look_ms = None

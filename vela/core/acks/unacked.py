@@ -47,9 +47,9 @@ class UnackedTracker:
     """Entries taken by the application. An entry that is not removed expires after the timeout.
 
     The entries are in a wheel of ceil(timeout / tick) + 1 slots: an entry is added to the last slot, and a tick removes
-    the first slot. So an entry expires at most two ticks late. Only slots with entries take memory, because a timeout
-    of a day has 86,401 slots. There is no timer: the caller of `start` calls `pop_expired` at `next_tick_ms`, as long
-    as that is not None.
+    the first slot. So an entry expires at most two ticks late, if no tick is late. Only slots with entries take memory,
+    because a timeout of a day has 86,401 slots. There is no timer: the caller of `start` calls `pop_expired` at
+    `next_tick_ms`, as long as that is not None.
     """
 
     __slots__ = ("_slots", "_tick_ms", "_tick_of", "_ticks", "next_tick_ms", "slots")

@@ -22,7 +22,7 @@ def has_more(
         return False
     newest = (last.ledger_id, last.entry_id, _index(last.batch_index))
     if mark_delete is not None and newest[:2] <= (mark_delete.ledger_id, mark_delete.entry_id):
-        return False  # the broker has also acked entries that it never sent, or that were discarded
+        return False  # the last entries may be acked but not taken: filtered by the broker, or discarded
     if taken is not None:
         return newest > (taken.ledger_id(), taken.entry_id(), _index(taken.batch_index()))
     if start is not None:

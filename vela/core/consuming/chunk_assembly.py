@@ -16,7 +16,7 @@ EXPIRY_MS: Final = 60_000
 
 
 class Chunk(NamedTuple):
-    """The metadata of a chunk, about the message that it belongs to."""
+    """The metadata of a chunk."""
 
     uuid: str
     chunk_id: int  # from 0
@@ -54,7 +54,7 @@ class ChunkAssembler(Generic[I]):
 
     With `auto_ack_oldest`, the chunks of a message that is given up are acked; otherwise they may be delivered again.
     The chunks of a message that stays incomplete for `expiry_ms` (0 = no limit) are acked in any case, because its
-    producer is gone. Pulsar's consumers do the same.
+    producer has probably gone. Pulsar's consumers do the same.
     """
 
     __slots__ = ("_auto_ack_oldest", "_expiry_ms", "_incomplete", "_max_pending")
@@ -75,10 +75,11 @@ class ChunkAssembler(Generic[I]):
         return len(self._incomplete)
 
     def add(self, chunk: Chunk, message_id: I, payload: bytes, now_ms: int) -> ChunkOutcome[I]:
-        """Take a chunk with its decrypted payload. A chunk that is delivered twice changes nothing.
+        """Take a chunk with its decrypted payload.
 
-        A first chunk starts its message again. A chunk out of order ends its message: all chunks of the message are
-        acked if this chunk is older than the expiry, else delivered again.
+        A chunk that is delivered twice changes nothing. If its producer sent it twice, the second copy is acked, except
+        that a first chunk starts its message again. A chunk out of order ends its message: the chunks so far are acked
+        if this one is older than the expiry, else delivered again.
         """
         waiting = self._incomplete.get(chunk.uuid)
         acknowledge: list[I] = []
@@ -117,13 +118,13 @@ class ChunkAssembler(Generic[I]):
         return tuple(expired)
 
     def next_expiry_ms(self) -> int | None:
-        """Return when `take_expired` will have something, or None if nothing waits."""
+        """Return when `take_expired` will have something, or None if nothing expires."""
         if not self._expiry_ms or not self._incomplete:
             return None
         return next(iter(self._incomplete.values())).since_ms + self._expiry_ms
 
     def clear(self) -> None:
-        """Forget everything, because a new connection delivers unacked chunks again."""
+        """Forget all incomplete messages."""
         self._incomplete.clear()
 
     def _begin(self, chunk: Chunk, now_ms: int, acknowledge: list[I], redeliver: list[I]) -> _Incomplete[I]:

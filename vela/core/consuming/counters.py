@@ -27,9 +27,9 @@ class ConsumerCounters:
         self.messages_received = 0  # taken by the application
         self.bytes_received = 0  # bytes of their payloads
         self.messages_delivered = 0  # messages from the broker; each message of a batch counts
-        self.receives_failed = 0  # discarded entries and interrupted receives
+        self.receives_failed = 0  # discarded entries and cancelled receives
         self.discards: Counter[ValidationError] = Counter()  # discarded entries, by reason
-        self.stale_entries = 0  # entries from an earlier connection or epoch
+        self.stale_entries = 0  # entries from an earlier connection or epoch, or during closing
         self.undecryptable_entries = 0  # entries that this consumer could not decrypt
 
     def statistics(self, *, waiting: int, permits: int) -> ConsumerStatistics:

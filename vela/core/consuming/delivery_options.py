@@ -16,7 +16,7 @@ __all__ = ["DeliveryOptions"]
 class DeliveryOptions:
     """The options of one consumer."""
 
-    is_durable: bool  # whether the subscription is durable: then a seek past a message acks that message
+    is_durable: bool  # whether the subscription is durable
     schema: Schema[Any] | None  # None = bytes
     decrypt: Decrypt | None  # None = no keys
     crypto_failure_action: ConsumerCryptoFailureAction

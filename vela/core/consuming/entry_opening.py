@@ -129,8 +129,7 @@ def open_entry(
 def join_chunks(metadata: MessageMetadata, payload: bytes, *, max_joined_bytes: int) -> Message:
     """Return the message whose joined chunks are `payload`. Raises Damaged, with the permits of the last chunk.
 
-    `metadata` is the metadata of the last chunk. `max_joined_bytes` limits the decompressed size that it announces. The
-    consumer has already accepted the size of the chunks.
+    `metadata` is the metadata of the last chunk. `max_joined_bytes` limits the decompressed size that it announces.
     """
     if metadata.compression:
         if metadata.uncompressed_size > max_joined_bytes:

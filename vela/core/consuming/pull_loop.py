@@ -1,7 +1,7 @@
 """The pull loop of one queue: where and when to pull next, and which messages are finished.
 
-It works like RocketMQ's client. It schedules the next pull after each answer, with or without messages, and after each
-failure, so the loop ends only when its owner ends it. Times are in milliseconds, of any clock that does not go back.
+It works like RocketMQ's client: there is a next pull after each answer, with or without messages, and after each
+failure. Times are in milliseconds.
 """
 
 from __future__ import annotations

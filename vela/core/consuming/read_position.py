@@ -55,10 +55,11 @@ class ReadPosition:
             self._start_id, self.start, self._start_ms = None, None, target
 
     def resume(self, untaken: Sequence[Message]) -> MessageId | None:
-        """Return where a non-durable subscription begins: after the last taken message, else where it last began.
+        """Return the message id at which a non-durable subscription begins, or None if it has none.
 
-        `untaken` has the messages that arrived but were not taken. If the application took no message, the subscription
-        begins with the first of them: its last beginning may have been the end of the topic, which has moved on.
+        It begins after the last taken message. If there is none, it begins with the first of `untaken`, the messages
+        that arrived but were not taken: where it last began may have been the end of the topic, which has moved on. If
+        nothing arrived, it begins where it last began.
         """
         if self._is_durable:
             return None

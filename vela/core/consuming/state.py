@@ -15,7 +15,7 @@ class ConsumerState(enum.Enum):
     READY = "ready"
     CLOSING = "closing"
     CLOSED = "closed"  # closed by the application, or unable to continue
-    FAILED = "failed"  # the broker has refused it permanently
+    FAILED = "failed"  # could not subscribe, or cannot subscribe again
 
     @property
     def can_receive(self) -> bool:

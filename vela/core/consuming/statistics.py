@@ -20,9 +20,9 @@ class ConsumerStatistics:
     messages_delivered: int  # messages from the broker; each message of a batch counts
     messages_waiting: int  # in the queue
     permits_available: int  # room in the queue; 0 or less: the queue is full and no call is receiving
-    receives_failed: int  # discarded entries and interrupted receives
+    receives_failed: int  # discarded entries and cancelled receives
     entries_discarded: Mapping[str, int]  # discarded entries, by reason
-    entries_stale: int  # entries from an earlier connection or epoch
+    entries_stale: int  # entries from an earlier connection or epoch, or during closing
 
     @staticmethod
     def total(parts: list[ConsumerStatistics], *, waiting: int) -> ConsumerStatistics:

@@ -22,7 +22,7 @@ class Permits(Protocol):
 
     @property
     def size(self) -> int:
-        """Return how many messages the consumer fetches in advance."""
+        """Return how many messages may wait for the application."""
 
     @property
     def is_paused(self) -> bool:
@@ -90,7 +90,7 @@ class FlowControl:
         self.grant(self.permits.attached())
 
     def spent(self, permits: int) -> None:
-        """Count the permits that a delivery cost. Call `keep` then."""
+        """Count the permits that a delivery cost. Call `keep` next."""
         self.permits.spent(permits)
 
     def keep(self, messages: Sequence[Message], permits: int) -> None:

@@ -1,4 +1,4 @@
-"""How many bytes of messages a client may keep, over all its consumers (memoryLimitBytes in Pulsar's clients)."""
+"""How many bytes of messages a client may keep, over all its consumers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["MemoryLimit", "MemoryShare"]
 
 
 class MemoryLimit:
-    """Counts bytes. At the limit, consumers grant no more permits.
+    """Counts bytes. At the limit, consumers that hold messages grant no more permits.
 
     The limit stops new permits only. Messages for which a consumer granted permits earlier still arrive, so the count
     may exceed the limit by their size.
@@ -31,7 +31,7 @@ class MemoryLimit:
 
     @property
     def is_reached(self) -> bool:
-        """Whether the client must not ask for more messages."""
+        """Whether there is a limit and the count has reached it."""
         return 0 < self._limit_bytes <= self.used_bytes
 
     def add(self, size_bytes: int) -> None:
@@ -94,12 +94,12 @@ class MemoryShare:
         self._is_paused = True
 
     def resume(self, permits: int) -> None:
-        """Grant the withheld permits and these, now or as soon as there is room. Safe to repeat."""
+        """Grant the withheld permits and these, now or as soon as there is room."""
         self._is_paused = False
         self.grant(permits)
 
     def add(self, size_bytes: int, permits: int) -> None:
-        """Count bytes that arrived, and the permits that they cost. 0 bytes: these permits brought nothing to show."""
+        """Count bytes that arrived, and the permits that they cost."""
         self._permits -= permits
         self.held_bytes += size_bytes
         self._limit.add(size_bytes)

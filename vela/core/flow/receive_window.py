@@ -50,7 +50,7 @@ class ReceiveWindow:
         return 0 if self._is_paused else self._send()
 
     def spent(self, permits: int) -> None:
-        """Count the permits that a delivery cost. Its messages are in the queue now."""
+        """Count the permits that a delivery cost."""
         self.at_broker -= permits
         if self.at_broker <= 0:
             self._was_full = True

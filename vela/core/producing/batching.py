@@ -39,7 +39,6 @@ class Batch(Generic[T]):
         self.tokens: list[T] = []  # one per message
 
     def add(self, message: Outgoing, sequence_id: int, token: T) -> None:
-        """Append a message."""
         append_group(
             self.payload,
             message.payload,
@@ -75,7 +74,7 @@ class Gathering(Protocol[T]):
 
 
 class SequenceIds:
-    """A producer's counter of sequence ids. Ids ascend, and an explicit id moves the counter."""
+    """A producer's counter of sequence ids. A higher explicit id moves the counter."""
 
     __slots__ = ("next",)
 
@@ -83,7 +82,7 @@ class SequenceIds:
         self.next = first
 
     def take(self, explicit: int | None) -> int:
-        """Return the id of a message."""
+        """Return `explicit`, or the next id if it is None."""
         if explicit is None:
             explicit = self.next
             self.next = explicit + 1
@@ -95,7 +94,7 @@ class SequenceIds:
 class Batching(Generic[T]):
     """Gathers one batch at a time, with the messages in the order in which they came.
 
-    A message whose id does not ascend may be a duplicate. It goes into a separate batch, because a deduplicating broker
+    A message whose id does not ascend may be a duplicate. It goes into a separate batch, because Pulsar's deduplication
     judges a whole batch by its first id and would drop new messages together with the duplicate.
     """
 

@@ -16,8 +16,8 @@ class KeyBatching(Generic[T]):
     """Gathers messages by key. The limits count over all keys.
 
     Messages get their sequence ids when the batches are taken, batch after batch. Ids in the order of arrival would
-    interleave between the batches, and a deduplicating broker drops a batch that begins below the end of an earlier
-    one. For the same reason a message with its own id only joins messages of its key, with ascending ids.
+    interleave between the batches, and deduplication may drop a batch that begins below the end of an earlier one. For
+    the same reason a message with its own id only joins messages of its key, with ascending ids.
     """
 
     __slots__ = ("_bytes", "_explicit", "_limits", "_sequence_ids", "_waiting", "messages")

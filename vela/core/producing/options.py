@@ -62,7 +62,7 @@ class ProducerOptions:
     message_router: MessageRouter | None = None
     hashing_scheme: HashingScheme = HashingScheme.BoostHash
     partitions_update_interval_s: float = 60  # time between looks for new partitions, 0 = never
-    initial_subscription_name: str | None = None  # created together with the topic
+    initial_subscription_name: str | None = None  # created if it is missing
 
     def __post_init__(self) -> None:
         """Check the options. Raises InvalidConfiguration, which names the argument."""

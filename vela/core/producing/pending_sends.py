@@ -19,7 +19,7 @@ NEVER_MS: Final = 1 << 62
 
 
 class UnexpectedReceipt(Exception):
-    """A receipt for something that was not sent yet.
+    """A receipt for a later send than the first that waits.
 
     Do not trust the connection: send everything again on another one.
     """

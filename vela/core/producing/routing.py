@@ -36,14 +36,12 @@ class SinglePartition:
 
 
 class RoundRobin:
-    """Sends messages without a key to one partition after another.
-
-    With batching (`limits`), it stays on one partition until about one batch has gone there.
-    """
+    """Sends messages without a key to one partition after another."""
 
     def __init__(
         self, hash_key: Callable[[str], int], *, seed: int, limits: BatchLimits | None, delay_ms: int = 0
     ) -> None:
+        """`limits`: those of a batch; None = no batching."""
         self._hash = hash_key
         self._cursor = seed
         self._limits = limits

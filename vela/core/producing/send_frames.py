@@ -25,9 +25,9 @@ _COMMAND_ROOM_BYTES: Final = 512
 
 
 class PayloadTooLarge(ValueError):
-    """A message, after compression, is larger than the broker accepts: the broker would close the connection.
+    """The payload exceeds the broker's limit, or the payload, properties and keys exceed the limit for a frame.
 
-    Either the payload exceeds the limit for an entry, or payload, properties and keys exceed the limit for a frame.
+    Also raised for a compressed message in chunks that consumers would not decompress.
     """
 
 

@@ -49,7 +49,6 @@ class ProducerCounters:
         self._buckets[min(int(latency_ms).bit_length(), _BUCKETS - 1)] += 1
 
     def add(self, other: ProducerCounters) -> None:
-        """Add another producer's counts."""
         self.entries += other.entries
         self.messages += other.messages
         self.bytes += other.bytes
@@ -59,7 +58,6 @@ class ProducerCounters:
         self._buckets = [mine + more for mine, more in zip(self._buckets, other._buckets, strict=True)]
 
     def snapshot(self, messages_pending: int) -> ProducerStatistics:
-        """Return the current counts."""
         return ProducerStatistics(
             messages_sent=self.messages,
             bytes_sent=self.bytes,
