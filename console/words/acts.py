@@ -89,7 +89,7 @@ KINDS = {
     "test_alert_rule": gettext_noop("Test alert rule"),
 }
 ENDINGS: Final = frozenset(("delete_subscription", "delete_topic", "terminate", "truncate"))
-"""Kinds that nobody can undo, even where they skip no message."""
+"""Kinds that end something for good: an operator types its name even if no message is skipped."""
 OF_USERS: Final = frozenset(
     (
         "set_role",
@@ -272,7 +272,7 @@ def _moment(time_ms: int) -> str:
 
 
 def sentence(text: str, names: Iterable[str]) -> str:
-    """Give words a capital letter and a full stop.
+    """Give words a capital letter and a full stop, and write their counts like `count`.
 
     A name at the beginning keeps its case: one of `names`, the local part of one, or anything that is not a plain word.
     """
