@@ -307,7 +307,7 @@ def must_type_name(
 
 
 def loses_messages(plan: Mapping[str, Any]) -> bool:
-    """Return whether messages will never be delivered. A message copied to a dead-letter topic is not lost."""
+    """Return whether the act skips or loses messages. A message copied to a dead-letter topic does not count."""
     skipped = int(plan.get("skipped_messages") or 0) - int(plan.get("letter_messages") or 0)
     return skipped + int(plan.get("lost_messages") or 0) > 0
 

@@ -99,7 +99,8 @@ def delete_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
 def silence_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[Silence]) -> RuleRow:
     """Send no notifications of an alert rule for a while.
 
-    Its alerts still fire and clear. When the silence ends, the rule notifies of the alerts that still fire.
+    Its alerts still fire and clear. When the silence ends, the rule notifies of alerts that fired meanwhile and still
+    fire, and of earlier ones that cleared.
     """
     rule = _changeable(request, rule_id)
     length_ms = silence_ms(asked)
