@@ -44,10 +44,10 @@ COLUMNS: Final = (
 
 
 def export_acts(asked: ActsAsked, scope: Scope, *, form: Form) -> Iterator[bytes]:
-    """Return the pieces of a file with the acts, newest first, at most 256 MiB.
+    """Return the pieces of a file with the acts, newest first. The file ends after the act that reaches 256 MiB.
 
-    The last line says why the file ends. An empty piece follows each page of acts, so that the caller can
-    stop in between. One query per page.
+    The last line says why the file ends. An empty piece follows each page of acts, so that the caller can stop in
+    between. One query per page.
     """
     if form == "csv":
         yield line(dict(zip(COLUMNS, COLUMNS, strict=True)), form)
@@ -101,7 +101,7 @@ def _document(row: ActRow) -> dict[str, Any]:
 
 
 def _role(kind: str) -> str:
-    """Return the role that a user needs for this kind of act; empty for acts of clients and of the broker."""
+    """Return the role that this kind of act needs; empty for acts on tokens, of clients and of the broker."""
     known = KINDS.get(kind)
     if kind in OF_USERS:
         return "admin"

@@ -26,9 +26,9 @@ class RuleRefused(Exception):
 
 
 def save_rule(rule: AlertRule | None, values: Mapping[str, Any], *, who: str, origin: str) -> AlertRule:
-    """Create or change a rule. A change ends the rule's open alerts without a notification. Raises RuleRefused.
+    """Create or change a rule. A change ends the rule's open alerts without a notification.
 
-    The name must be free, and there can be at most RULES_MOST rules.
+    Raises RuleRefused if the name is taken, if there are RULES_MOST rules already, or if the rule was deleted.
     """
     with transaction.atomic():
         with connection.cursor() as cursor:

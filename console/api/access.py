@@ -35,9 +35,8 @@ class AuthorizedRequest(HttpRequest):
 class Caller:
     """Ninja's `auth` of an operation. It returns the caller's rights at the namespace in the address.
 
-    Raises Problem with 401 for wrong credentials, 403 for missing rights or a missing CSRF token, and 404 for a name
-    that the caller may not see. Also raises it with 415 for a body that is not JSON, and with 429 if the caller asks
-    too often.
+    Raises Problem with 401 for wrong or missing credentials, 403 for missing rights or a missing CSRF token, 404 for a
+    name that the caller may not see, 415 for a content type that is not JSON, and 429 if the caller asks too often.
     """
 
     acts: bool = False  # needs the role operator

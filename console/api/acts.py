@@ -1,4 +1,4 @@
-"""Acts over HTTP: plan, apply, undo, list, show and export.
+"""Acts over HTTP.
 
 If the broker has not answered within 2 s, the answer is 202 with the act's address, where the caller can follow it.
 """
@@ -83,7 +83,7 @@ class ExportedActs(LoggedActs):
 
 
 class NewAct(BaseModel):
-    """An act to plan. Each kind has its own parameters, which the broker checks."""
+    """An act to plan. Each kind has its own parameters, which `acts.plan` checks."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -151,7 +151,7 @@ def act_list(request: AuthorizedRequest, asked: Query[LoggedActs]) -> dict[str, 
 
 @read(router, "/acts/export", openapi_extra={"responses": {200: {"content": _FILES}}})
 def export_log(request: AuthorizedRequest, asked: Query[ExportedActs]) -> HttpResponseBase:
-    """Export the log of acts as NDJSON or CSV, newest first, at most 256 MiB.
+    """Export the log of acts as NDJSON or CSV, newest first, up to about 256 MiB.
 
     The last line says why the file ends (stopped_by: end or size). To continue, pass that line's before. 503 while two
     exports are being sent.

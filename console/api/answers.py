@@ -1,6 +1,6 @@
-"""The answers of the operations. The comments on fields in `console.queries` apply here too.
+"""The answers about acts, topics, clients and messages, and errors. One file, because they contain each other.
 
-One file, because the answers contain each other and OpenAPI lists them together.
+The comments on fields in `console.queries` apply here too.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class Compactions(_Answer):
 
 
 class _Subscription(_Answer):
-    """The fields of every answer about a subscription. Null: no broker has reported it yet, or there is no consumer."""
+    """The fields of every answer about a subscription. Null: not reported yet, or there is none."""
 
     name: str
     type: str

@@ -1,4 +1,4 @@
-"""ETags for answers that programs poll: 304 if nothing has changed."""
+"""ETags for answers that programs poll."""
 
 from __future__ import annotations
 

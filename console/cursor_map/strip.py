@@ -20,7 +20,7 @@ BEFORE_SHARE: Final = 0.06
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """The entries in flight at one consumer, inside a column."""
+    """The entries of one `Share`, inside a column."""
 
     colour: int
     y: float
@@ -102,10 +102,10 @@ def cursor_map(
     acked: Sequence[Run],
     in_flight: Sequence[Flight],
 ) -> CursorMap | None:
-    """Draw the indexes from shortly before `mark_delete` to the last one before `end`, or all if all are acked.
+    """Draw the log from shortly before `mark_delete` to its end, or all of it if everything is acked.
 
-    Return None if the log is empty. `begin` is the log's first stored index. Everything up to `mark_delete` is acked,
-    and `acked` has the acked runs beyond it. Runs and deliveries must be sorted.
+    Return None if the log is empty. `begin` is its first stored index, and `end` the index after its last entry.
+    Everything up to `mark_delete` is acked, and `acked` has the acked runs beyond it. Runs and deliveries are sorted.
     """
     if end <= begin:
         return None
@@ -137,7 +137,10 @@ def _edges(left: int, span: int, most: int) -> list[int]:
 
 
 def _parts(edges: Sequence[int], acked: Sequence[Run], shares: Sequence[Share]) -> Iterator[Part]:
-    """Yield the part between each pair of neighbouring edges. An entry that is acked does not count as in flight."""
+    """Yield the part between each pair of neighbouring edges.
+
+    A delivery may cover acked entries, so no more entries count as in flight than are left unacked in the part.
+    """
     acked_counts = counts(acked, edges)
     share_counts = [counts(share.runs, edges) for share in shares]
     span = edges[-1] - edges[0]

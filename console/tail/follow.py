@@ -27,7 +27,7 @@ __all__ = ["FIRST_ROWS", "LOOK_BOUNDS", "MOST_FOLLOWED", "Followed", "follow"]
 MOST_FOLLOWED: Final = 200  # rows
 FIRST_ROWS: Final = 20  # rows that the first look returns
 LOOK_BOUNDS: Final = Bounds(entries=1000, bytes=8 * 1024 * 1024, seconds=0.3)
-_EVERY_MATCH: Final = 1_000_000  # more messages than the entries of one look can contain
+_EVERY_MATCH: Final = 1_000_000  # in practice no limit: a look opens at most 1,000 entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Followed:
     since: Since  # for the next look, with the counts of all looks so far
     topic_ids: tuple[int, ...]  # the topic or its partitions, whose events announce new messages
     has_states: bool  # a subscription was named
-    columns: tuple[Column, ...]  # each row has a cell for each of them
+    columns: tuple[Column, ...]  # a row has a cell for each, or no cells if its entry cannot be read
 
 
 def follow(head: TopicHead, asked: Asked, since: Since | None, bounds: Bounds = LOOK_BOUNDS) -> Followed:

@@ -1,4 +1,4 @@
-"""The page to which an act's page leads back: the page of the act's subject, if that still exists."""
+"""The page to which an act's page leads back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class ActPlace:
 
 
 def place_of(act: ActView) -> ActPlace:
-    """Return the page about the act's subject. If there is none, return the page above it, such as a list."""
+    """Return the page of the act's subject. For an act on a user, return the log of acts.
+
+    If the act deleted the subject, or has not created it, return the page above, such as a list.
+    """
     is_applied = act.state == "applied"
     if act.kind in OF_USERS:
         return ActPlace(name=_("the acts"), url=reverse("console:acts"))

@@ -89,7 +89,7 @@ KINDS = {
     "test_alert_rule": gettext_noop("Test alert rule"),
 }
 ENDINGS: Final = frozenset(("delete_subscription", "delete_topic", "terminate", "truncate"))
-"""Kinds that nobody can undo, even where they skip no message."""
+"""Kinds that end something for good: an operator types its name even if no message is skipped."""
 OF_USERS: Final = frozenset(
     (
         "set_role",
@@ -272,7 +272,7 @@ def _moment(time_ms: int) -> str:
 
 
 def sentence(text: str, names: Iterable[str]) -> str:
-    """Give words a capital letter and a full stop.
+    """Give words a capital letter and a full stop, and write their counts like `count`.
 
     A name at the beginning keeps its case: one of `names`, the local part of one, or anything that is not a plain word.
     """
@@ -307,7 +307,7 @@ def must_type_name(
 
 
 def loses_messages(plan: Mapping[str, Any]) -> bool:
-    """Return whether messages will never be delivered. A message copied to a dead-letter topic is not lost."""
+    """Return whether the act skips or loses messages. A message copied to a dead-letter topic does not count."""
     skipped = int(plan.get("skipped_messages") or 0) - int(plan.get("letter_messages") or 0)
     return skipped + int(plan.get("lost_messages") or 0) > 0
 

@@ -1,4 +1,4 @@
-"""The sentences that pages show if the code of a second factor or a password is wrong."""
+"""The sentences with which pages refuse a password, or a code of the second factor."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def nothing_found(reason: str, *, start: str, gone: int, is_filtered: bool, is_c
 
 
 def followed(*, matched: int, skipped: int, is_filtered: bool, is_first: bool) -> str:
-    """Return how many messages have come since the page was opened, and how many entries it skipped."""
+    """Say how many messages have come since the page was opened, and how many entries the page skipped."""
     if is_first:
         return (
             _("The matches among the newest entries are below.")

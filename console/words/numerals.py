@@ -54,7 +54,7 @@ def size(size_bytes: int | None) -> str:
 
 
 def rate(per_second: float | None) -> str:
-    """Write a rate, with one decimal below 100 per second."""
+    """Write a rate: 1 240/s, 12.5/s, 0/s."""
     if per_second is None:
         return UNKNOWN
     if per_second >= 99.5:

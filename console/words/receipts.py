@@ -64,10 +64,10 @@ class PartitionRow:
     partition: int
     topic: str
     shown: Mapping[str, Any]
-    planned: Mapping[str, Any] | None  # None before the act is applied
+    planned: Mapping[str, Any] | None  # None: `shown` is the plan
     why_not: str  # why nothing is planned here, or why the act failed here
     in_flight_messages: int | None
-    backlog_before: int | None  # only before the act is applied
+    backlog_before: int | None  # only if `shown` is the plan
     backlog_after: int | None
     before: str | None  # mark-delete position, as is `after`
     after: str | None
@@ -131,7 +131,7 @@ def partition_table(kind: str, plan: Mapping[str, Any], result: Mapping[str, Any
     moves_cursors = "current" in plan
     return PartitionTable(
         rows=_rows(plan, result),
-        # Moving a cursor closes the same consumers on every partition or none at all, so this is not a column.
+        # A kind that moves cursors closes all their consumers or none, so this is not a column.
         changes=tuple(
             name for name in _CHANGES.get(kind, ()) if not moves_cursors or name != "consumers_closed"
         ),

@@ -162,7 +162,7 @@ def standing(
         tone=_TONES[word],
         sentence=_(sentence),
         since_ms=since_ms or None,
-        # One stuck partition makes the whole subscription stuck, however soon another partition is done.
+        # A subscription with a stuck partition is stuck, even if another partition reports a time.
         drain_s=drain_s if word == "draining" else None,
     )
 

@@ -49,7 +49,7 @@ def create_alert_rule(
 ) -> Status[RuleRow]:
     """Create an alert rule.
 
-    A number without a unit is in the unit of the measure: messages, ms, bytes or per second.
+    A threshold without a unit is in the unit of the measure: messages, ms, bytes or per second.
     """
     values = checked_rule(None, asked)
     _check(request, values["namespaces"])
@@ -99,7 +99,8 @@ def delete_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
 def silence_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[Silence]) -> RuleRow:
     """Send no notifications of an alert rule for a while.
 
-    Its alerts still fire and clear. When the silence ends, the rule notifies of the alerts that still fire.
+    Its alerts still fire and clear. When the silence ends, the rule notifies of alerts that fired meanwhile and still
+    fire, and of earlier ones that cleared.
     """
     rule = _changeable(request, rule_id)
     length_ms = silence_ms(asked)
@@ -144,7 +145,7 @@ def _page(rows: list[FiringRow], limit: int, key: Callable[[FiringRow], tuple[in
 
 
 def _number(value: int) -> int:
-    """Return the nearest number that PostgreSQL can compare with an id or a time."""
+    """Cut a number of a page token to the range of ids and times, because PostgreSQL compares no larger ones."""
     return max(0, min(value, _MOST_ID))
 
 

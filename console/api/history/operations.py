@@ -76,7 +76,7 @@ def subscription_history(
 ) -> dict[str, Any]:
     """Show the rates and the backlog of a subscription over time.
 
-    On a topic with at most 100 partitions, they are summed over the partitions. On one with more, name a partition.
+    They are summed over at most 100 partitions. If more partitions have the subscription, name one.
     """
     # At most nine queries.
     head = subscription_head(topic.full_name, subscription)

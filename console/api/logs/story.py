@@ -75,7 +75,7 @@ class DeliveryStory(BaseModel):
 
 @read(router, f"{TOPIC}/messages/{{name:spot}}/story", response=DeliveryStory)
 def story(request: AuthorizedRequest, topic: Path[TopicPath], spot: str) -> dict[str, Any]:
-    """Show who got a message on each subscription, why it came back, who acked it and which acts moved past it.
+    """Show who got a message on each subscription, why it came back, who acked it and which acts concerned it.
 
     The role viewer is enough, because the story shows neither key nor payload.
     """
