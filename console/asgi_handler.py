@@ -19,9 +19,9 @@ Application = Callable[
 
 
 def readable_types(inner: Application) -> Application:
-    """Return `inner` behind a filter that reduces each Content-Type to its type and, for a form, its boundary.
+    """Return `inner` behind a filter that removes each parameter of a Content-Type except `boundary`.
 
-    All text is UTF-8. Django fails at some charsets, and at parameters in a charset that it does not know.
+    Django fails at some charsets, and at parameters in a charset that it does not know.
     """
 
     async def filtered(

@@ -55,7 +55,7 @@ class FailureCounts(AxesDatabaseHandler):  # type: ignore[misc]  # django-axes h
 
 
 def refused(request: HttpRequest, *_: object) -> HttpResponse:
-    """Answer a blocked login attempt with 429. The password is not checked."""
+    """Answer a blocked attempt with 429. The password or code is not checked."""
     cool_off_s = int(settings.AXES_COOLOFF_TIME.total_seconds())
     minutes, retry_after = cool_off_s // 60, str(cool_off_s)
     if is_api_path(request.path):

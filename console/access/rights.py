@@ -61,7 +61,7 @@ class Rights:
     def may_see_act(self, name: str) -> bool:
         """Return whether the act log may show an act on this topic or namespace.
 
-        An act on neither of them is about users, or about an alert rule for `*`. Only users with a role for `*` see it.
+        Other acts are about users, clients' tokens or alert rules for `*`. Only users with a role for `*` see them.
         """
         return self.may_see(name) if "/" in name else self.role_in(EVERYTHING) is not None
 

@@ -17,7 +17,10 @@ _Names = Mapping[str, object]  # the named types of a schema
 
 
 def decode_avro(data: bytes, definition: bytes) -> Any:
-    """Decode one record without a header. Raises CannotDecode if the bytes are not such a record."""
+    """Decode one record without a header.
+
+    Raises CannotDecode if the bytes are not such a record, if the schema is unusable, or without fastavro.
+    """
     try:
         import fastavro
 
