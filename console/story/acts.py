@@ -28,7 +28,7 @@ class ActOnMessage:
     after: str
     how: str | None  # one: the act skips the entry at `position`; move, reset: it moves the cursor
     position: str | None
-    # A bitset in hexadecimal: the messages of the batch at `position` that the act left alone.
+    # For `one`, a bitset in hexadecimal: the messages of the batch at `position` that the act left alone.
     remaining: str | None
     letter_topic: str | None
 
