@@ -48,7 +48,7 @@ class PagesHandler(ASGIHandler):
     """Django's handler, except that a request runs to its end even if the server cancels it.
 
     The server cancels a request that still runs a second after its browser has left. Django would then not return the
-    request's connections to the pool, and after eight such requests every page would answer 503.
+    request's connections to the pool, and once the pool has none left, every page would answer 503.
     """
 
     def __init__(self) -> None:

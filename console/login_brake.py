@@ -28,7 +28,7 @@ _TOO_MANY: Final = (
 class FailureCounts(AxesDatabaseHandler):  # type: ignore[misc]  # django-axes has no types
     """Counts failures by name and address, and by address alone with a higher limit.
 
-    A name alone is never locked, so that nobody can lock another user out.
+    A name alone is never locked: otherwise anybody could lock a user out at every address.
     """
 
     def get_failures(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
