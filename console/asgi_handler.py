@@ -19,9 +19,9 @@ Application = Callable[
 
 
 def readable_types(inner: Application) -> Application:
-    """Return `inner` behind a filter that reduces each Content-Type to its type and, for a form, its boundary.
+    """Return `inner` behind a filter that removes each parameter of a Content-Type except `boundary`.
 
-    All text is UTF-8. Django fails at some charsets, and at parameters in a charset that it does not know.
+    Django fails at some charsets, and at parameters in a charset that it does not know.
     """
 
     async def filtered(
@@ -48,7 +48,7 @@ class PagesHandler(ASGIHandler):
     """Django's handler, except that a request runs to its end even if the server cancels it.
 
     The server cancels a request that still runs a second after its browser has left. Django would then not return the
-    request's connections to the pool, and after eight such requests every page would answer 503.
+    request's connections to the pool, and once the pool has none left, every page would answer 503.
     """
 
     def __init__(self) -> None:

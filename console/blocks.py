@@ -62,8 +62,7 @@ class Source:
     template: str
     live: tuple[str, ...]  # the block is read again after events with these keys: "topic:5", "sub:9"
     context: Callable[[], Mapping[str, Any]]  # called only when the block is requested
-    # The block is also read again after this time, because it shows for how long nothing has happened. 0 = never.
-    every_s: int = 0
+    every_s: int = 0  # the block is also read again after this time; 0 = never
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +78,7 @@ class Block:
 
     @property
     def trigger(self) -> str:
-        """The hx-trigger value: the events with the block's keys, the time `every_s`, and the event `refresh`."""
+        """The value of `hx-trigger`. Scripts send the event `refresh`."""
         events = [f"sse:{key} delay:{TOGETHER_MS}ms" for key in self.live]
         polls = [f"every {self.every_s}s"] if self.every_s else []
         return ", ".join([*events, *polls, "refresh"])

@@ -99,7 +99,7 @@ def sent(
 
 
 def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Join small pieces, because sending one costs a switch of threads. An empty piece sends what was gathered."""
+    """Join small pieces, because sending one costs a switch of threads."""
     kept: list[bytes] = []
     size_bytes = 0
     for piece in pieces:

@@ -28,7 +28,7 @@ _TOO_MANY: Final = (
 class FailureCounts(AxesDatabaseHandler):  # type: ignore[misc]  # django-axes has no types
     """Counts failures by name and address, and by address alone with a higher limit.
 
-    A name alone is never locked, so that nobody can lock another user out.
+    A name alone is never locked: otherwise anybody could lock a user out at every address.
     """
 
     def get_failures(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
@@ -55,7 +55,7 @@ class FailureCounts(AxesDatabaseHandler):  # type: ignore[misc]  # django-axes h
 
 
 def refused(request: HttpRequest, *_: object) -> HttpResponse:
-    """Answer a blocked login attempt with 429. The password is not checked."""
+    """Answer a blocked attempt with 429. The password or code is not checked."""
     cool_off_s = int(settings.AXES_COOLOFF_TIME.total_seconds())
     minutes, retry_after = cool_off_s // 60, str(cool_off_s)
     if is_api_path(request.path):

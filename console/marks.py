@@ -84,6 +84,9 @@ def _picture(character: str) -> str:
 
 
 def _reference(found: re.Match[str]) -> str:
-    """Return the character as a numeric reference. HTML has none for U+0000 and U+0080 to U+009F."""
+    """Return the character as a numeric reference. HTML has none for U+0000 and U+0080 to U+009F.
+
+    It has none for half characters either, but a page cannot contain those as they are: browsers show U+FFFD.
+    """
     code = ord(found[0])
     return found[0] if code == 0 or 0x80 <= code < 0xA0 else f"&#x{code:X};"

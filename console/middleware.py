@@ -41,10 +41,7 @@ POLICY = "; ".join(
 
 
 class ContentSecurityPolicy:
-    """Sets Content-Security-Policy and Referrer-Policy on every response, unless the view has set its own.
-
-    It works in synchronous and asynchronous servers.
-    """
+    """Sets Content-Security-Policy and Referrer-Policy on every response, unless the view has set its own."""
 
     sync_capable = True
     async_capable = True

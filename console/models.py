@@ -50,7 +50,7 @@ class Preferences(models.Model):
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True)
     time_zone = models.TextField(default="UTC")  # a name of the IANA database
-    language = models.TextField(default="")  # empty: the language that the browser asks for
+    language = models.TextField(default="")  # empty: the choice of Django's LocaleMiddleware
 
     class Meta:
         db_table = "vela_preferences"

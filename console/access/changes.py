@@ -1,4 +1,4 @@
-"""Change users, one change at a time. At least one admin of everything remains, and the act log records each change."""
+"""Change users one at a time, so that an admin of everything remains, and write changes into the act log."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class ChangeRefused(Exception):
 
 @contextmanager
 def change_of(name: str) -> Iterator[User]:
-    """Yield a user for the block to change, in one transaction, while no other change of users runs.
+    """Yield a user for the block to change. Otherwise like `keeping_an_admin`.
 
-    Raises ChangeRefused for an unknown user, and if the change takes away the last admin of everything.
+    Raises ChangeRefused for an unknown user too.
     """
     with keeping_an_admin():
         user = User.objects.filter(username=name).first()
@@ -40,9 +40,9 @@ def change_of(name: str) -> Iterator[User]:
 
 @contextmanager
 def keeping_an_admin() -> Iterator[None]:
-    """Run a block that changes users in one transaction, while no other change of users runs.
+    """Run a block that changes users, in one transaction. No two such blocks run at the same time.
 
-    Raises ChangeRefused, and undoes the change, if it takes away the last admin of everything.
+    Raises ChangeRefused, and undoes the changes, if they take away the last admin of everything.
     """
     with transaction.atomic():
         with connection.cursor() as cursor:

@@ -110,9 +110,7 @@ def logged_in(
 def operator_only(
     view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """Admit operators and admins of the namespace in the address.
-
-    If the address has no namespace, admit operators and admins of any namespace.
+    """Admit operators and admins of the namespace in the address; if it has none, those of any namespace.
 
     Raises as `viewer` does, and PermissionDenied (403) for other users and while the console is read-only.
     """
@@ -152,7 +150,7 @@ def _at_least(
 def admin_everywhere_only(
     view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """Admit only admins of everything. Raises PermissionDenied (403) for everybody else."""
+    """Admit only admins of everything. Raises as `viewer` does, and PermissionDenied (403) for other users."""
 
     def checked(
         request: HttpRequest, rights: Rights, /, *args: P.args, **kwargs: P.kwargs

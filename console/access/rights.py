@@ -1,4 +1,4 @@
-"""The rights of one user. Pages, `/api/v1` and live streams all use this object."""
+"""The rights of one user, or in `/api/v1` of a client's token."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["OF_A_SUPERUSER", "Rights", "rights_of"]
 
 @dataclass(frozen=True, kw_only=True)
 class Rights:
-    """The roles of one user, and the place that the request is about."""
+    """The roles of one user or token, and the place that the request is about."""
 
-    name: str  # the user's name, as the act log writes it
+    name: str  # of the user or token, as the act log writes it
     grants: tuple[GrantRow, ...]
     is_superuser: bool = False
     is_read_only: bool = False  # the console changes nothing, for any user
@@ -61,7 +61,7 @@ class Rights:
     def may_see_act(self, name: str) -> bool:
         """Return whether the act log may show an act on this topic or namespace.
 
-        An act on neither of them is about users, or about an alert rule for `*`. Only users with a role for `*` see it.
+        Other acts are about users, clients' tokens or alert rules for `*`. Only users with a role for `*` see them.
         """
         return self.may_see(name) if "/" in name else self.role_in(EVERYTHING) is not None
 

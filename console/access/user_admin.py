@@ -1,6 +1,6 @@
 """The pages of users in `/django-admin/`. They refuse to take away the last admin of everything.
 
-A user who is deactivated or deleted there loses their schedules, as on the console's own pages.
+A user who is deactivated or deleted there loses their schedules.
 """
 
 from __future__ import annotations

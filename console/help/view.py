@@ -1,4 +1,4 @@
-"""The documentation and its runbook. They show no data, so they need neither a login nor the database."""
+"""The pages of the documentation."""
 
 from __future__ import annotations
 

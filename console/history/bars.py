@@ -1,4 +1,4 @@
-"""A bar chart with one bar for each hour of a topic, drawn on the server."""
+"""A bar chart over time, drawn on the server."""
 
 from __future__ import annotations
 

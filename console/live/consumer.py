@@ -116,7 +116,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         self._woken.set()
 
     async def page_health(self, message: dict[str, Any]) -> None:
-        """Send problems of the broker, Celery and the database: at once when they change, and with each heartbeat."""
+        """Send the problems of the broker, Celery and the database."""
         event = self._feed.watch.event(self._language, self._scope)
         if event and not (self._writer is not None and self._writer.done()):
             await self.send_body(event.encode(), more_body=True)

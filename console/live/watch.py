@@ -44,7 +44,7 @@ class Watch:
         self._connection: psycopg.AsyncConnection[Chrome] | None = None
         self._asking: asyncio.Task[Chrome] | None = None
         self._answered_ms: int | None = None  # by the database's clock
-        self._settled_s = 0.0  # silent processes found before this time, by the loop's clock, do not count
+        self._settled_s = 0.0  # problems found before this time, by the loop's clock, do not count
         self._found: object = None  # the content of the latest event
         self._has_found = False
         self._state: Chrome | None = None  # the latest signs of life; None: the database does not answer
@@ -139,7 +139,7 @@ class Watch:
 
 
 def _pause_s(state: Chrome | None) -> float:
-    """Return the seconds until the next look: 1, or fewer if a sign of life becomes too old before then."""
+    """Return the seconds until the next look: 1, or less if a sign of life becomes too old before then."""
     signs = [] if state is None else [state.seen_ms, state.beat_ms, state.worker_ms]
     now_ms = 0 if state is None else state.now_ms
     left_s = [(sign + SILENT_AFTER_MS - now_ms) / 1000 for sign in signs if sign is not None]

@@ -50,7 +50,7 @@ class _Topic:
 def lanes_of(head: TopicHead, asked: Asked) -> tuple[Lane, ...]:
     """Return where to read. At most seven queries, and one more for each cursor if the start is "next" or "holes".
 
-    Raises AskedInvalid if the topic has no such partition, subscription or position.
+    Raises AskedInvalid if the topic has no such partition, subscription or position, or too many partitions to merge.
     """
     topics = _topics(head, asked.partition)
     logs = logs_of([topic.id for topic in topics])

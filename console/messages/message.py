@@ -177,7 +177,7 @@ def body_of(found: FoundMessage, head: TopicHead, *, shows_all: bool) -> Body:
 
 
 def states_of(found: FoundMessage) -> SubscriptionStates:
-    """Return the states of the message on its topic's subscriptions, by name. Four queries."""
+    """Return the states of the message on its topic's subscriptions, sorted by name. At most four queries."""
     cursors = cursors_of([found.topic_id])
     is_all = len(cursors) <= MOST_CURSORS
     cursors = cursors[:MOST_CURSORS]

@@ -66,7 +66,7 @@ class PeekedMessage:
 def peek(
     log: Log, places: Iterable[Place], *, unacked: Mapping[Place, int], limit: int = PEEK_MESSAGES
 ) -> list[PeekedMessage]:
-    """Return the messages at these places in order, at most `limit`. Changes nothing. One query.
+    """Return the messages at these places in order, at most `limit`. One query.
 
     `unacked` has the bitsets of partly acked batches, whose acked members are left out.
     """
@@ -87,7 +87,7 @@ def peek(
 
 
 def next_messages(head: SubscriptionHead, limit: int) -> list[PeekedMessage]:
-    """Return at most `limit` unacked messages, delivered or not. Changes nothing. Four queries."""
+    """Return at most `limit` unacked messages, delivered or not. Four queries."""
     log = log_of(head.topic_id)
     mark_delete = log.index_of(head.mark_delete_ledger, head.mark_delete_entry)
     acked = acked_beyond(head.id, log, mark_delete)

@@ -1,4 +1,4 @@
-"""The login server's addresses and keys, which it publishes. Both are cached for an hour."""
+"""The login server's addresses and keys, which it publishes."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def begin(request: HttpRequest, user: User, next_page: str) -> None:
 
 
 def half_logged_in(request: HttpRequest) -> User | None:
-    """Return the user who gave the right password within the last ten minutes, or None. At most one query."""
+    """Return the user who gave the right password within the last ten minutes, or None."""
     kept = request.session.get(_KEY)
     if kept is None or time.time() > kept["until_s"]:
         return None

@@ -27,7 +27,7 @@ class AfterPassword(Enum):
 
 
 def after_password(user: AbstractBaseUser) -> AfterPassword:
-    """Return the next step of a user who gave the right password. One query, or two with VELA_REQUIRE_SECOND_FACTOR."""
+    """Return the next step of a user who gave the right password. One or two queries."""
     if SecondFactor.objects.filter(user_id=user.pk).exists():
         return AfterPassword.CODE
     return AfterPassword.SET_UP if is_required(user) else AfterPassword.LOGIN

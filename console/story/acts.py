@@ -26,9 +26,9 @@ class ActOnMessage:
     finished_ms: int
     before: str | None  # mark-delete, as ledger:entry
     after: str
-    how: str | None  # one: it skipped the entry at `position`; otherwise it moved the cursor
-    position: str | None  # ledger:entry
-    # A bitset in hexadecimal: the messages of the batch at `position` that the act left alone.
+    how: str | None  # one: the act skips the entry at `position`; move, reset: it moves the cursor
+    position: str | None
+    # For `one`, a bitset in hexadecimal: the messages of the batch at `position` that the act left alone.
     remaining: str | None
     letter_topic: str | None
 

@@ -85,7 +85,7 @@ def count(number: int | str | None) -> str:
 
 @register.filter
 def place_of_name(topic: str) -> str:
-    """Return tenant and namespace, preceded by the domain if that is not `persistent`."""
+    """Return `tenant/namespace/`, preceded by the domain if that is not `persistent`."""
     rest = topic.removeprefix("persistent://")
     return rest[: rest.rfind("/", 0, len(rest) - len(addresses.short_name(topic))) + 1]
 
@@ -200,7 +200,7 @@ def run_state(state: str) -> SafeString:
 
 @register.simple_tag
 def subscription_state(state: int | None) -> SafeString:
-    """Render the stored state of a subscription as a badge."""
+    """Render the last reported state of a subscription as a badge."""
     return _badge(label_of(state_word(state)), tone_of(state), is_fact=False)
 
 
@@ -213,8 +213,8 @@ def severity(severity: Severity) -> SafeString:
 def _badge(word: str, tone: str, *, is_fact: bool) -> SafeString:
     """Render a word with an icon, so that colour is never the only sign.
 
-    Without a broker the page shows “unknown” instead, unless the word is a stored fact. This is not a template because
-    lists have a badge in each row, and a template takes three times as long.
+    While states are unknown, the page shows “unknown” instead, unless the word is a stored fact. This is not a template
+    because lists have a badge in each row, and a template takes three times as long.
     """
     return format_html(
         '<span class="badge {}"><span class="badge-icon" aria-hidden="true">{}</span><span>{}</span></span>',

@@ -1,4 +1,4 @@
-// Keyboard shortcuts and forms. Every page also works without scripts; the server computes every number.
+// Keyboard shortcuts and forms. Every page also works without scripts.
 "use strict";
 
 (() => {

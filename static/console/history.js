@@ -1,4 +1,4 @@
-// Draws the charts of a page from the console's API, and reads new numbers when there is a new step.
+// Draws the charts of a page from the console's API, and keeps them current.
 "use strict";
 
 (() => {
@@ -15,7 +15,7 @@
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-  // --- Numbers, written as the server writes them ----------------------------------------------------------------
+  // --- Numbers ---------------------------------------------------------------------------------------------------
 
   const UNKNOWN = "–";
   const count = (value) => (value == null ? UNKNOWN : String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, GAP));
@@ -192,7 +192,6 @@
     element.setAttribute("aria-description", Vela.words.empty);
   }
 
-  // A click opens the page about that moment.
   function lookBack(plot) {
     const step = shown.steps[plot.cursor.idx];
     if (step) location.assign(`${root.dataset.past}?at=${new Date(step.at_ms).toISOString()}`);
@@ -213,7 +212,7 @@
   }).observe(root);
   dark.addEventListener("change", () => shown && draw(true));
 
-  // --- Reading: at most every 10 s, and only while the page is visible --------------------------------------------
+  // --- Reading: at most every 10 s, and after the first time only while the page is visible ----------------------
 
   let readAt_ms = 0;
   let isReading = false; // never two requests at once, because the older answer could come last

@@ -1,5 +1,4 @@
-// Decides when a block may be read again, and updates ages. htmx's sse extension opens the stream, requests blocks and
-// swaps them.
+// Decides when blocks are read again, requests them together, and updates ages. htmx's sse extension opens the stream.
 "use strict";
 
 (() => {

@@ -1,4 +1,4 @@
-"""`manage.py removesecondfactor`: let a user who lost the second factor log in with the password alone."""
+"""`manage.py removesecondfactor`: remove the second factor of a user who lost it."""
 
 from __future__ import annotations
 
