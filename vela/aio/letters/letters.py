@@ -5,8 +5,8 @@ letter is written again. So no message is lost: the application acks it, or it i
 
 A batch that arrives after too many redeliveries becomes letters as a whole. Of any other batch, only messages that the
 application got become letters. The others stay in the queue, and the application still gets them. While some of them
-wait there, the consumer does not request the batch again, because the broker would send the whole batch. Here, "shown"
-means that the application got the message or can get it from the queue.
+wait there, the consumer requests the batch again only after a failed retry letter, because the broker would send the
+whole batch. Here, "shown" means that the application got the message or can get it from the queue.
 """
 
 from __future__ import annotations
