@@ -35,7 +35,8 @@ async def open_connection(
     """Connect within `connection_timeout_s`. After an error nothing stays open.
 
     `was_right`: an earlier connection to this address succeeded, so its URL is right. Raises HandshakeError (the port
-    speaks another protocol, the certificate is not trusted), ConnectError for another OSError, and the errors of `Connection.open`.
+    speaks another protocol, the certificate is not trusted), ConnectError for another OSError, and the errors of
+    `Connection.open`.
     """
     doubt = _Doubt(connection, address, settings.client_version)
     try:
