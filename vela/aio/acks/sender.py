@@ -103,10 +103,10 @@ class AckSender:
     ) -> Awaitable[None]:
         """Ack one message, or each of a list. Returns at once; awaiting the result waits only if receipts are on.
 
-        Acks are collected and sent together. With `properties`, these acks are sent at once and separately. Safe to
-        repeat. Without batch index acks, only the ack of a batch's last unacked message is sent, for the whole batch;
-        the others send nothing, and their properties are lost. With receipts, the result raises the broker's refusals,
-        Timeout, or the error that ended the connection; the message may then be delivered again.
+        Acks are collected and sent together, or with `properties` at once and separately. On non-persistent topics,
+        nothing is sent. Without batch index acks, only the ack of a batch's last unacked message is sent, for the whole
+        batch; the others send nothing, and their properties are lost. Safe to repeat. With receipts, the result raises
+        the broker's refusals, Timeout, or the error that ended the connection; the message may then be delivered again.
 
         An empty list acks nothing. Raises AlreadyClosed, and NotConnected for properties while the connection is lost.
         Raises OperationNotSupported for an id that no message has, such as MessageId.earliest and MessageId.latest. In

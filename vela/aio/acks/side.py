@@ -81,8 +81,8 @@ class AckSide(AckSender):
     def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
         """Have the entry of a message delivered again after the delay. Ends the entry's ack timeout.
 
-        Nothing is sent now, and awaiting the result returns at once. Safe to repeat. Raises AlreadyClosed, and
-        OperationNotSupported for an id that no message has.
+        Nothing is sent now, and awaiting the result returns at once. A non-persistent topic delivers nothing again.
+        Safe to repeat. Raises AlreadyClosed, and OperationNotSupported for an id that no message has.
         """
         self._require_open()
         self._warns_of_timeouts = False  # the application already does what the warning advises

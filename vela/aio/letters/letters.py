@@ -1,7 +1,8 @@
 """Dead letters and retry letters of one consumer: which messages become letters, and when the original is acked.
 
 The original is acked only after the receipt of its letter. If writing fails, the message is delivered again or its
-letter is written again. So no message is lost: the application acks it, or it is stored on the letter's topic, or both.
+letter is written again. So no message of a persistent topic is lost: the application acks it, or it is stored on the
+letter's topic, or both.
 
 A batch that arrives after too many redeliveries becomes letters as a whole. Of any other batch, only messages that the
 application got become letters. The others stay in the queue, and the application still gets them. While some of them
