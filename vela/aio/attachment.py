@@ -89,8 +89,8 @@ class Attachment:
     async def open(self) -> None:
         """Look up the broker, connect and attach. Tries again with back-off until the operation timeout.
 
-        Raises an error at once if another attempt cannot help, else Timeout. After an error or cancellation nothing
-        stays attached, if `attach` cleans up after itself. Call it once.
+        Raises an error at once if another attempt cannot help, else Timeout. After an error nothing stays attached, if
+        `attach` cleans up after itself. If the call is cancelled, `attach` may have just succeeded. Call it once.
         """
         settings = self._client.settings
         self._deadline = asyncio.timeout(settings.operation_timeout_s)

@@ -120,9 +120,9 @@ class Client:
         memory_limit_bytes: limit for the payloads that wait in all consumers' queues, 0 = no limit. At the limit, a
             consumer with an empty queue asks for one message at a time, and other consumers ask for none. Messages that
             they have asked for earlier still arrive.
-        max_uncompressed_bytes: limit for the decompressed size of a message or batch. A larger one is discarded without
-            being decompressed, with the reason UncompressedSizeCorruption. Vela's broker never accepts one above the
-            default from a producer.
+        max_uncompressed_bytes: limit for the decompressed size of a batch, or of a message that is not in chunks. A
+            larger one is discarded without being decompressed, with the reason UncompressedSizeCorruption. Vela's
+            broker never accepts one above the default from a producer.
         """
         for name, time in {
             "operation_timeout_seconds": operation_timeout_seconds,
@@ -174,7 +174,7 @@ class Client:
         )
         """Settings of the client's connections."""
         self.logger = logger_of(logger)
-        """The logger for statistics."""
+        """The logger for statistics, and for errors while closing."""
         self.memory = MemoryLimit(memory_limit_bytes)
         """The limit for payloads in its consumers' queues."""
         self.max_uncompressed_bytes = max_uncompressed_bytes
@@ -189,7 +189,7 @@ class Client:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._consumer_ids = itertools.count()
         self._producer_ids = itertools.count()
-        self._made: dict[Closes, None] = {}  # what `close` closes, in this order
+        self._made: dict[Closes, None] = {}  # what `close` closes
         self._statistics = StatisticsLog(lambda: tuple(self._made), self.logger, stats_interval_in_seconds)
         self._closing: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -205,7 +205,7 @@ class Client:
 
     @property
     def is_closed(self) -> bool:
-        """Return whether `close` was called."""
+        """Return whether `close` or `shutdown` was called."""
         return self._is_closed
 
     # --- for applications
@@ -253,13 +253,13 @@ class Client:
         chunking_enabled: cut messages that are too large for the broker; not together with batching.
         message_routing_mode: how to choose a partition for messages without a key.
         message_router: a function that chooses a partition for every message, from 0 to partitions - 1.
-        lazy_start_partitioned_producers: connect to a partition when the first message goes there.
+        lazy_start_partitioned_producers: with Shared access, connect to a partition when the first message goes there.
         encryption_key, crypto_key_reader: encrypt payloads for the owner of each key. Give both or neither.
         access_mode: see `ProducerAccessMode`. With WaitForExclusive, this call waits until the topic is free.
         hashing_scheme: maps keys to partitions. Apache's C++ and Python clients have the same default; its Java and Go
             clients use JavaStringHash.
         partitions_update_interval_seconds: how often to look for new partitions, 0 = never.
-        initial_subscription_name: a subscription created together with the topic, so that no message is lost.
+        initial_subscription_name: the broker creates this subscription, at the topic's beginning, if it does not exist.
 
         Raises InvalidConfiguration, InvalidTopicName, TopicNotFound, TopicTerminated, ProducerBusy, ProducerFenced,
         IncompatibleSchema, CryptoError, AuthorizationError, the two ProducerBlockedQuotaExceeded…, and Timeout after
@@ -299,7 +299,7 @@ class Client:
     async def get_topic_partitions(self, topic: str) -> list[str]:
         """Return the names of a topic's partitions, or the topic's own name if it is not partitioned.
 
-        Raises InvalidTopicName, Timeout and the broker's refusals.
+        The broker may create the topic. Raises InvalidTopicName, Timeout and the broker's refusals.
         """
         name = full_name(topic)
         count = await self.partitions(name)
@@ -372,15 +372,15 @@ class Client:
         batch_receive_policy: for `batch_receive`; the default is 10 MiB or 100 ms.
         batch_index_ack_enabled: tell the broker which messages of a batch are acknowledged.
         crypto_failure_action: what to do with messages that cannot be decrypted.
-        dead_letter_policy: copy messages that fail too often to another topic and acknowledge them. Only on Shared and
-            KeyShared, which count redeliveries.
+        dead_letter_policy: copy messages that fail too often to another topic and acknowledge them. Without
+            retry_enable, only on Shared and KeyShared, which count redeliveries.
         broker_consumer_stats_cache_time_ms has no effect.
 
         Beyond Apache's Python client:
         enable_zero_queue_consumer: the same as receiver_queue_size=0, whatever that argument is.
         auto_scaled_receiver_queue_size_enabled: the queue begins at 1 and doubles each time it runs empty, up to
             receiver_queue_size.
-        priority_level: consumers at 0 get messages first.
+        priority_level: on Shared and Failover, consumers at 0 get messages first.
         start_paused: begin as if `pause()` was called.
         subscription_properties: stored with the subscription if this call creates it.
         consumer_event_listener: on Failover, called when this consumer becomes active or inactive.
@@ -573,7 +573,7 @@ class Client:
         return await self.pool.get(target)
 
     def release(self, connection: Connection) -> None:
-        """Give a connection back to the pool, which closes it when nothing uses it for a while."""
+        """Give a connection back to the pool."""
         self.pool.release(connection)
 
     async def partitions(self, topic: str, *, create: bool = True) -> int:

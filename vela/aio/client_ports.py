@@ -21,7 +21,7 @@ __all__ = ["ClientPorts", "Closes"]
 
 
 class Closes(Protocol):
-    """A consumer, producer or reader that the client can close."""
+    """A consumer or producer that the client can close."""
 
     async def close(self) -> None:
         """Close it. Must be safe to repeat."""

@@ -71,7 +71,10 @@ class AuthenticationOauth2(Authentication):
         self._endpoint = ""
 
     async def data(self) -> bytes:
-        """Return the token, or a new one if it is about to expire. Raises ErrorGettingAuthenticationData."""
+        """Return the token, or a new one if it was refused or is about to expire.
+
+        Raises ErrorGettingAuthenticationData, and InvalidConfiguration if the key file is not valid any more.
+        """
         if not self._token or self._now_s() >= self._renew_s:
             self._token, lifetime_s = await self._new_token()
             self._renew_s = self._now_s() + lifetime_s - min(_LONGEST_MARGIN_S, lifetime_s / 10)

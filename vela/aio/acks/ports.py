@@ -40,14 +40,14 @@ class AckOwner(Protocol):
         """Drop waiting messages of entries that will be delivered again, and restore their permits."""
 
     def redeliver_everything(self) -> None:
-        """Request all unacked messages again: drop the queue, raise the epoch, and send REDELIVER."""
+        """Drop the waiting messages, and request all unacked messages again."""
 
 
 class RedeliveryFilter(Protocol):
     """Decides which entries become dead letters or retry letters instead of being delivered again."""
 
     def still_due(self, positions: Sequence[Position], *, is_timeout: bool) -> Sequence[Position]:
-        """Return the entries to request again. Write letters for the others."""
+        """Return the entries to request again now. The letters of the others are written, or are under way."""
 
     def settled(self, position: Position) -> None:
         """Forget an entry whose messages are all acked."""

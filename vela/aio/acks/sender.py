@@ -69,7 +69,7 @@ class AckSender:
     def __init__(self, owner: AckOwner, options: AckOptions, timers: Timers) -> None:
         """Raises InvalidConfiguration if options are wrong."""
         self.acks_sent = 0
-        """Number of messages acknowledged. A cumulative ack counts as one, and each chunk of a message counts."""
+        """Number of acks. A cumulative ack counts as one, and each chunk of a message counts."""
         self._owner = owner
         self._options = options
         self._timers = timers
@@ -103,9 +103,10 @@ class AckSender:
     ) -> Awaitable[None]:
         """Ack one message, or each of a list. Returns at once; awaiting the result waits only if receipts are on.
 
-        Acks are collected and sent together. With `properties`, these acks are sent at once and separately. Safe to
-        repeat. With receipts, the result raises the broker's refusals, and a retriable error if the connection is lost
-        before the answer or no answer comes in time; the message may then be delivered again.
+        Acks are collected and sent together, or with `properties` at once and separately. On non-persistent topics,
+        nothing is sent. Without batch index acks, only the ack of a batch's last unacked message is sent, for the whole
+        batch; the others send nothing, and their properties are lost. Safe to repeat. With receipts, the result raises
+        the broker's refusals, Timeout, or the error that ended the connection; the message may then be delivered again.
 
         An empty list acks nothing. Raises AlreadyClosed, and NotConnected for properties while the connection is lost.
         Raises OperationNotSupported for an id that no message has, such as MessageId.earliest and MessageId.latest. In
@@ -152,8 +153,8 @@ class AckSender:
     def discard(self, ledger_id: int, entry_id: int, reason: ValidationError) -> None:
         """Ack a damaged entry, and tell the broker the reason.
 
-        Does nothing without a connection, because the broker then delivers the entry again, or on a non-persistent
-        topic, which stores no acks.
+        Does nothing on a non-persistent topic, which stores no acks. Also does nothing without a connection, because
+        the broker then delivers the entry again.
         """
         link = self._owner.connection()
         if link is not None and self._options.is_persistent:

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 class AckSide(AckSender):
     """The acks and negative acks of one consumer of one topic, and its ack timeout.
 
-    The consumer calls `delivered` for every entry that is not a chunk, before the application can get its messages.
+    The consumer calls `delivered` for every readable entry except chunks, before the application can get its messages.
     With an ack timeout, it calls `taken` for every message that the application takes. It calls `attached` when it is
     subscribed on a new connection, before it sends permits.
     """
@@ -79,10 +79,10 @@ class AckSide(AckSender):
             unacked.add((entry.ledger_id, entry.entry_id), entry.redelivery_count)
 
     def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
-        """Have the entry of a message delivered again after the delay. Ends the message's ack timeout.
+        """Have the entry of a message delivered again after the delay. Ends the entry's ack timeout.
 
-        Nothing is sent now, and awaiting the result returns at once. Safe to repeat. Raises AlreadyClosed, and
-        OperationNotSupported for an id that no message has.
+        Nothing is sent now, and awaiting the result returns at once. A non-persistent topic delivers nothing again.
+        Safe to repeat. Raises AlreadyClosed, and OperationNotSupported for an id that no message has.
         """
         self._require_open()
         self._warns_of_timeouts = False  # the application already does what the warning advises
@@ -224,10 +224,7 @@ class AckSide(AckSender):
         self.flush()
 
     async def close(self, within_s: float) -> None:
-        """Send the collected acks, wait for their receipts, and drop the negative acks. Safe to repeat.
-
-        Without a connection the acks are lost: their messages are delivered again, and receipts raise AlreadyClosed.
-        """
+        """Drop the negative acks and ack timeouts, then do the same as `AckSender.close`."""
         self._forget_deliveries()
         for timer in (self._nack_timer, self._unacked_timer):
             if timer is not None:

@@ -104,7 +104,7 @@ class Connection:
 
     @property
     def max_message_bytes(self) -> int:
-        """Return the size of the largest entry that the broker accepts, in bytes."""
+        """Return the size of the largest payload that the broker accepts, in bytes."""
         return self._engine.max_message_bytes
 
     @property
@@ -209,7 +209,7 @@ class Connection:
     def write(self, *parts: bytes) -> None:
         """Send bytes of complete frames, in order. Never waits. Does nothing if the connection is lost.
 
-        All data written in one turn of the event loop is sent in one piece.
+        All data written in one turn of the event loop is sent together.
         """
         if self._error is not None:
             return

@@ -34,8 +34,9 @@ async def open_connection(
 ) -> None:
     """Connect within `connection_timeout_s`. After an error nothing stays open.
 
-    `was_right`: an earlier connection to this address succeeded, so its URL is right. Raises ConnectError,
-    HandshakeError (the port speaks another protocol, the certificate is not trusted) and the broker's refusals.
+    `was_right`: an earlier connection to this address succeeded, so its URL is right. Raises HandshakeError (the port
+    speaks another protocol, the certificate is not trusted), ConnectError for another OSError, and the errors of
+    `Connection.open`.
     """
     doubt = _Doubt(connection, address, settings.client_version)
     try:
@@ -65,7 +66,7 @@ class _Doubt:
 
     def __init__(self, connection: Connection, address: BrokerAddress, client_version: str) -> None:
         self.refusal: str | None = None
-        """The text of the error; None = the port's protocol is not known."""
+        """The text of the error; None = no other protocol was found."""
         self._connection = connection
         self._address = address
         self._client_version = client_version

@@ -1,4 +1,4 @@
-"""The connections of a client, a limited number for each broker. Concurrent callers share an attempt to connect."""
+"""The connections of a client. Callers share them, and attempts to connect, unless `connections_per_broker` is 0."""
 
 from __future__ import annotations
 

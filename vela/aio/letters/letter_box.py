@@ -72,7 +72,7 @@ class _Target:
 
     topic: str  # full name
     suffix: str  # end of the producer's name
-    initial_subscription: str | None  # created together with the topic
+    initial_subscription: str | None  # created if it does not exist
 
 
 async def open_letter_box(
@@ -157,7 +157,7 @@ class LetterBox:
         return self._subscription
 
     def without_dead_letters(self, topics: frozenset[str]) -> frozenset[str]:
-        """Return topics (full names, without partitions), except those that take the dead letters of others of them."""
+        """Return `topics` (full names, without partitions), but not those that take dead letters from the others."""
         return frozenset(topic for topic in topics if not self._takes_dead_letters(topic, topics))
 
     def _takes_dead_letters(self, topic: str, topics: frozenset[str]) -> bool:
@@ -264,7 +264,7 @@ class LetterBox:
         options = ProducerOptions(
             producer_name=f"{base_name(topic)}-{self._subscription}-{consumer_name}-{chance}-{target.suffix}",
             schema=_Copied(info),
-            # Batches can become thousands of letters at once. If the producer refused one, the client would write all
+            # Batches can become thousands of letters at once. If the producer refused one, the client could write all
             # letters of its batch again.
             block_if_queue_full=True,
             chunking_enabled=True,

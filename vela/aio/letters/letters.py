@@ -1,12 +1,13 @@
 """Dead letters and retry letters of one consumer: which messages become letters, and when the original is acked.
 
-The original is acked only after the receipt of its letter. If writing fails, the message is delivered again. So each
-message is acked by the application, or stored on the letter's topic, or both, but never lost.
+The original is acked only after the receipt of its letter. If writing fails, the message is delivered again or its
+letter is written again. So no message of a persistent topic is lost: the application acks it, or it is stored on the
+letter's topic, or both.
 
 A batch that arrives after too many redeliveries becomes letters as a whole. Of any other batch, only messages that the
 application got become letters. The others stay in the queue, and the application still gets them. While some of them
-wait there, the consumer does not request the batch again, because the broker would send the whole batch. Here, "shown"
-means that the application got the message or can get it from the queue.
+wait there, the consumer requests the batch again only after a failed retry letter, because the broker would send the
+whole batch. Here, "shown" means that the application got the message or can get it from the queue.
 """
 
 from __future__ import annotations
@@ -291,7 +292,7 @@ class Letters:
         self._timers.call_later(delay_ms, lambda: self._try_again(position))
 
     def _try_again(self, position: Position) -> None:
-        """Request the entry again, or only write its failed letters again while other messages of it are queued."""
+        """Request the entry again. While other messages of it are queued, only write failed dead letters again."""
         if position not in self._failed:
             return
         self._failed.discard(position)

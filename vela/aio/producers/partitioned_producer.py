@@ -32,12 +32,12 @@ logger = logging.getLogger(__name__)
 
 
 class PartitionedProducer(Producer):
-    """A producer of a partitioned topic. Messages are in order within a partition.
+    """A producer of a partitioned topic.
 
-    Messages of one key go to one partition, so they are in order while the number of partitions stays the same. The
-    producer looks for new partitions every `partitions_update_interval_s`, and uses them when their producers are open.
-    With `lazy_start_partitioned_producers` (Shared access only) it opens a partition's producer for its first message.
-    If that fails, the waiting messages fail, and the next message tries again.
+    Without a `message_router`, messages of one key go to one partition, so they are in order while the number of
+    partitions stays the same. The producer looks for new partitions every `partitions_update_interval_s`. With
+    `lazy_start_partitioned_producers` (Shared access only) it opens a partition's producer for its first message. If
+    that fails, the waiting messages fail, and the next message tries again.
     """
 
     def __init__(self, client: ClientPorts, topic: str, options: ProducerOptions, partitions: int) -> None:
@@ -55,7 +55,7 @@ class PartitionedProducer(Producer):
         self._is_closed = False
 
     def producer_name(self) -> str:
-        """Return the name of the first open producer. If the broker chose the names, each partition's is different."""
+        """Return the name of one partition's producer. If the broker chose the names, each partition's is different."""
         return next((each.producer_name() for each in self._producers if each is not None), "")
 
     def last_sequence_id(self) -> int:
@@ -63,7 +63,7 @@ class PartitionedProducer(Producer):
         return max((each.last_sequence_id() for each in self._producers if each is not None), default=-1)
 
     def is_connected(self) -> bool:
-        """Return whether all opened producers are connected."""
+        """Return whether all started producers are connected."""
         return not self._is_closed and all(
             each.is_connected() for each in self._producers if each is not None
         )

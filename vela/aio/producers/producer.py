@@ -26,10 +26,11 @@ __all__ = ["Producer"]
 class Producer(ABC):
     """A producer, created by `Client.create_producer`. Use it on the client's event loop.
 
-    Each message gets exactly one answer: its id, which means that it is stored, or an error. After a Timeout or a lost
-    connection, the message may still have been stored; if the topic has deduplication, sending it again with its
-    sequence id stores it only once. Messages of one partition, or of one key with key-based batches, are sent and
-    answered in the order of the calls. Only a message that the client refuses before sending it is answered at once.
+    Each message gets exactly one answer: its id, which means that it is stored if the topic is persistent, or an error.
+    After a lost connection, the producer sends unanswered messages again. After a Timeout, the message may have been
+    stored, and you may send it again with its sequence id. In both cases, a topic with deduplication stores it only
+    once. Messages of one partition, or of one key with key-based batches, are sent and answered in the order of the
+    calls. Only a message that the client refuses before sending it is answered at once.
     """
 
     def __init__(self, topic: str, schema: Schema[Any]) -> None:
@@ -48,11 +49,11 @@ class Producer(ABC):
 
     @abstractmethod
     def last_sequence_id(self) -> int:
-        """Return the highest sequence id with a receipt, also of earlier producers with this name; -1 = none."""
+        """Return the highest sequence id with a receipt; before that, `initial_sequence_id` or the last one stored."""
 
     @abstractmethod
     def is_connected(self) -> bool:
-        """Return whether the producer is connected. If not, messages wait until it has reconnected."""
+        """Return whether the producer is connected. While it reconnects, messages wait."""
 
     @abstractmethod
     def statistics(self) -> ProducerStatistics:
@@ -73,7 +74,8 @@ class Producer(ABC):
     ) -> MessageId:
         """Publish a message and wait until it is stored. Arguments and errors are those of `send_async`.
 
-        Cancelling ends the wait. The message is still sent, unless it was waiting for room in the queue.
+        Cancelling ends the wait. The message is still sent, unless it was waiting for room or for a lazily started
+        producer.
         """
         try:
             return await self.send_async(
@@ -118,8 +120,9 @@ class Producer(ABC):
         The future fails with ProducerQueueIsFull if `max_pending_messages` wait for their receipts. With
         `block_if_queue_full` the message waits for room instead: await the future, or use `send`, so that the number of
         waiting messages does not grow. Other errors: Timeout, MessageTooBig, ChecksumError, CryptoError,
-        TopicTerminated, ProducerFenced, NotAllowedError, AlreadyClosed. The call itself raises InvalidConfiguration for
-        a wrong argument, and the schema's TypeError or ValueError for content that the schema does not accept.
+        TopicTerminated, ProducerFenced, NotAllowedError, ProducerBlockedQuotaExceededException, AlreadyClosed. The call
+        itself raises InvalidConfiguration for a wrong argument, and the schema's TypeError or ValueError for content
+        that the schema does not accept.
         """
         future: SendFuture = self._loop.create_future()
         try:
@@ -205,7 +208,7 @@ class Producer(ABC):
 
     @abstractmethod
     def send_outgoing(self, message: Outgoing, future: SendFuture) -> None:
-        """Send a message that is already checked and encoded. For the client's own use (letters)."""
+        """Send a message that is already checked and encoded. For the client's own use."""
 
     @abstractmethod
     async def flush(self) -> None:

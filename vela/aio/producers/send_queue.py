@@ -46,8 +46,8 @@ class SendQueue:
 
     A message waits in line while there is no room, or until the broker has opened the producer (`attach`). Then it
     goes, alone or in a batch, to `PendingSends`, and is sent at once if there is a connection. Pending sends are
-    repeated, in order, over the next connection. A message counts towards `max_pending_messages` from the time it
-    leaves the line until its answer.
+    repeated, in order, over the next connection. A message occupies room from the time it leaves the line until its
+    answer.
     """
 
     def __init__(self, topic: str, producer_id: int, options: ProducerOptions) -> None:
@@ -59,7 +59,7 @@ class SendQueue:
         self.counters = ProducerCounters()
         """The counters behind the producer's statistics."""
         self.last_sequence_id = -1 if options.initial_sequence_id is None else options.initial_sequence_id
-        """The highest sequence id with a receipt."""
+        """The highest sequence id with a receipt; before that, `initial_sequence_id` or the last one stored."""
         self.error: VelaError | None = None
         """Why the queue refuses messages; None = it takes them. Set it to refuse."""
         self._ids = SequenceIds(self.last_sequence_id + 1)
@@ -82,7 +82,7 @@ class SendQueue:
 
     @property
     def is_known(self) -> bool:
-        """Return whether the producer has been attached before."""
+        """Return whether the producer has been attached."""
         return self._frames is not None
 
     @property
@@ -192,7 +192,7 @@ class SendQueue:
             self._push(send)
 
     def seal(self) -> None:
-        """Send the current batch."""
+        """Send the current batch, or with key-based batches, all of them."""
         if self._batch_timer is not None:
             self._batch_timer.cancel()
             self._batch_timer = None
@@ -339,7 +339,7 @@ class SendQueue:
         await flush.done
 
     def _place_flush(self, flush: Flush) -> None:
-        """Send the messages before a flush, and let the flush wait for all sends so far."""
+        """Send the current batch, and let the flush wait for all sends so far."""
         self.seal()
         flush.sends = self._pushed
         self._flushes.answered(self._pushed - len(self._pending))

@@ -54,7 +54,7 @@ class TopicProducer(Producer):
         self._id = client.new_producer_id()
         self._queue = SendQueue(topic, self._id, options)
         self._attachment = Attachment(client, topic, self._attach, on_failed=self._fail)
-        self._connection: Connection | None = None  # the current connection
+        self._connection: Connection | None = None
         self._epoch = 0  # sent with the next PRODUCER
         self._topic_epoch: int | None = None
         self._name = options.producer_name or ""
@@ -163,7 +163,7 @@ class TopicProducer(Producer):
         self._attachment.lost(connection, error)
 
     def on_closed_by_broker(self, connection: Connection) -> None:
-        """Attach again, because the topic is moved or reloaded."""
+        """Attach again, because the topic may be moved or reloaded."""
         self._detach(connection, None)
 
     def on_connection_lost(self, connection: Connection, error: VelaError) -> None:

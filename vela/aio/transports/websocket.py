@@ -31,8 +31,8 @@ _MAX_MESSAGE_BYTES: Final = 320 * 1024 * 1024
 A broker can be set to take entries of 256 MiB, and sends each of them in one WebSocket message.
 """
 _MAX_SENT_BYTES: Final = 1024 * 1024
-"""Limit for a WebSocket message to the broker, which accepts little more than one of Pulsar's frames. A message may end
-anywhere in a frame.
+"""Limit for a WebSocket message to the broker, which accepts the size of Pulsar's largest frame, 5 MiB by default. A
+message may end anywhere in a frame.
 """
 _CLOSE_TIMEOUT_S: Final = 2.0
 _BEGINS_AS: Final = b"H"  # first byte of HTTP/1.1; the rest may come later
@@ -57,7 +57,7 @@ class WebSocketTransport(asyncio.Protocol):
         self._opened: asyncio.Future[None] = self._loop.create_future()
 
     async def handshake(self) -> None:
-        """Do the WebSocket handshake. Raises ConnectError, AuthenticationError, AuthorizationError."""
+        """Do the WebSocket handshake. Raises ConnectError, AuthenticationError, AuthorizationError, ssl.SSLError."""
         self._engine.send_request(self._engine.connect())
         self._send()
         await self._opened
