@@ -114,7 +114,8 @@ class Consumer(ABC):
         """Have all unacknowledged messages delivered again. Returns at once; safe to repeat.
 
         Messages in the queue are also dropped and delivered again. On Exclusive and Failover they come in order, from
-        the first unacknowledged one; on Shared they go to any consumer with room, on Key_Shared to that of their key.
+        the first unacknowledged one. On Shared they go to any consumer with room, on Key_Shared to the consumer of
+        their key.
         """
 
     @abstractmethod
