@@ -134,9 +134,9 @@ class Consumer(ABC):
         itself. For a time, it is the first message published at that time or later. Returns when the subscription has
         moved and the consumer is subscribed. Acknowledgements made while the seek is under way are dropped; made later,
         they count, even for messages that were taken before the seek. Raises InvalidConfiguration if the argument is
-        neither a time nor an id of this topic, NotConnected, Timeout and the broker's refusals. If the call fails or is
-        cancelled, the subscription may or may not have moved; messages in the queue stay if the consumer did not have
-        to subscribe again. Safe to repeat.
+        neither a time nor an id of this topic or while another seek is under way, NotConnected, Timeout and the
+        broker's refusals. If the call fails or is cancelled, the subscription may or may not have moved; messages in
+        the queue stay if the consumer did not have to subscribe again. Safe to repeat.
         """
 
     @abstractmethod
