@@ -12,7 +12,7 @@ from vela.wire.ack_set import full
 
 
 class OverlayRecorder:
-    """Records acks of entries that an act has acked before, while the act can be undone. The cursor ignores these acks.
+    """Records acks of entries that an act had already acked, as long as the act can be undone.
 
     A cumulative ack beyond the act's mark-delete does not cover the messages that the act passed, because the client
     may never have received them.
@@ -125,8 +125,7 @@ def merge_undo(
     passed = AckChunks(overlay.passed)
     for ledger_id, entry_id, left_by_act in passed.partials(floor, LATEST):
         _merge_inside(index, merged, Position(ledger_id, entry_id), left_by_act, now)
-    # The overlay has the acks of entries that the act passed wholly. The acks of batches that it passed in part are
-    # merged above.
+    # Leave out what the act passed. The overlay has the acks of whole entries; batches passed in part are merged above.
     now.subtract(passed)
     _merge(merged, now)
     merged.drop_ledgers_before(ledgers.first_position().ledger_id)
@@ -135,9 +134,9 @@ def merge_undo(
     merged.drop_through(snapshot.mark_delete, settled, stored.entries - 1 if stored is not None else 0)
     merged.dropped.clear()
     if snapshot.mark_delete < ledgers.previous_of(ledgers.first_position()):
-        # Messages that were unacked in the snapshot have been trimmed, so its totals no longer have a meaning.
+        # Messages that were unacked in the snapshot may have been trimmed. They count as acked, so count everything.
         return AckedSet(settled, merged, count_state(ledgers, index, merged, settled))
-    # Count from the snapshot: its totals are known, and few messages were acked since.
+    # Add what was acked since to the totals of the snapshot.
     then = AckedSet(
         snapshot.mark_delete,
         before,
