@@ -43,7 +43,7 @@ class DelayedEntries:
     __slots__ = ("_is_refilling", "_late", "_near", "_unstored", "_window", "horizon", "waiting")
 
     def __init__(self, *, window: int = WINDOW_ENTRIES) -> None:
-        self.waiting = PositionSet()  # all of them, wherever their due times are
+        self.waiting = PositionSet()  # every waiting entry, wherever its due time is
         self.horizon: DueEntry | None = None
         self._window = window
         self._near: list[int] = []  # heap

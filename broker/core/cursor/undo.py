@@ -38,8 +38,8 @@ class OverlayRecorder:
     def ack(self, position: Position, remaining: int | None, messages: int) -> None:
         """Record an ack of an entry, except for the members in `remaining`.
 
-        `messages` is the number of messages in the entry; if `remaining` is None, any number but 0 will do. 0 means
-        that the entry is no longer stored: then nothing is recorded.
+        `messages` is the number of messages in the entry, or 0 if it is no longer stored: then nothing is recorded. If
+        `remaining` is None, any number but 0 will do for a stored entry.
         """
         if position > self._mark_delete and not self.has_passed(position):
             return
@@ -82,10 +82,9 @@ class OverlayRecorder:
 
 
 def passed_by_act(before: CursorState, mark_delete: Position, acked: AckChunks) -> tuple[AckChunk, ...]:
-    """Return the acks that an act added beyond mark-delete.
+    """Return what an act acked beyond mark-delete: entries that it completed, and new ack sets of batches acked in part.
 
-    The act changed the cursor from `before` to (mark_delete, acked). The acks are the entries that the act
-    completed, and the new ack sets of batches that it acked in part. An undo counts as an act too.
+    The act, which may be an undo, changed the cursor from `before` to (`mark_delete`, `acked`).
     """
     then = AckChunks(before.chunks)
     floor = max(before.mark_delete, mark_delete)
@@ -136,7 +135,7 @@ def merge_undo(
     if snapshot.mark_delete < ledgers.previous_of(ledgers.first_position()):
         # Messages that were unacked in the snapshot may have been trimmed. They count as acked, so count everything.
         return AckedSet(settled, merged, count_state(ledgers, index, merged, settled))
-    # Add what was acked since to the totals of the snapshot.
+    # The totals of the snapshot, plus what was acked since.
     then = AckedSet(
         snapshot.mark_delete,
         before,

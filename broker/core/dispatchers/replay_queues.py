@@ -1,4 +1,4 @@
-"""The replay set in several queues, by the consumer that may get an entry, so that reads skip what they cannot send."""
+"""The replay set, in queues by the consumer that may get an entry, so that a read skips entries it cannot send."""
 
 from __future__ import annotations
 
