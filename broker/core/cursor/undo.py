@@ -82,7 +82,7 @@ class OverlayRecorder:
 
 
 def passed_by_act(before: CursorState, mark_delete: Position, acked: AckChunks) -> tuple[AckChunk, ...]:
-    """Return what an act acked beyond mark-delete: entries that it completed, and new ack sets of batches acked in part.
+    """Return what an act acked beyond mark-delete: entries that it completed, new ack sets of batches acked in part.
 
     The act, which may be an undo, changed the cursor from `before` to (`mark_delete`, `acked`).
     """
