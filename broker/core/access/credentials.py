@@ -19,7 +19,7 @@ class ClientCertificate:
 class Credentials:
     """The credentials of one connection or one request, before the broker has checked them."""
 
-    method: str | None = None  # as the client names it; None = the broker chooses one that fits the credentials
+    method: str | None = None  # as the client names it; None = the one that fits the credentials
     data: bytes = b""  # a token, or user:password
     certificate: ClientCertificate | None = None
     host: str = ""  # the client's address without its port
