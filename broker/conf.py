@@ -1,6 +1,6 @@
 """The broker's settings: read once from the environment, checked at start.
 
-A bad value raises SettingInvalid. `manage.py` then ends with status 78.
+A bad value raises SettingInvalid. Vela's `manage.py` then ends with status 78.
 
 A project that embeds Vela sets the same environment variables; this module does not need `config`, Vela's own Django
 project.

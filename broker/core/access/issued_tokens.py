@@ -27,7 +27,7 @@ class TokenOrigin:
 
 
 def origin_of(token: str) -> TokenOrigin | None:
-    """Return the issuer and the key id that a token names; None if no issuer can be read, or the key id is no text."""
+    """Return the issuer and the key id that a token names; None if no issuer can be read or the key id is no string."""
     parts = token.split(".")
     if len(parts) != 3:
         return None
@@ -39,7 +39,7 @@ def origin_of(token: str) -> TokenOrigin | None:
 
 
 def key_of(origin: TokenOrigin, keys: Mapping[str, TokenKey]) -> TokenKey | None:
-    """Return the key that a token names, if `keys` has it. A token without a key id gets the issuer's only key."""
+    """Return the key that a token names, or None. Without a key id, it is the issuer's key if there is only one."""
     if not origin.key_id and len(keys) == 1:
         return next(iter(keys.values()))
     return keys.get(origin.key_id)

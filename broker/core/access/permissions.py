@@ -99,7 +99,7 @@ class Grants:
     namespaces: Mapping[str, _Permissions] = field(default_factory=dict)  # by tenant/namespace
     topics: Mapping[str, _Permissions] = field(default_factory=dict)  # by full name
     subscriptions: Mapping[tuple[str, str], AbstractSet[str]] = field(default_factory=dict)
-    """Roles by (tenant/namespace, subscription). Any other subscription has no such restriction."""
+    """By (tenant/namespace, subscription): the roles for which the subscription is kept."""
 
 
 _WANTED: Final = {
