@@ -590,7 +590,8 @@ class BrokerSettings(AccessSettings):
 
         A `bind` of `0.0.0.0` or `::` is left out. IPv6 addresses are in brackets.
         """
-        advertised = map(parse_origin, (self.advertised_url, self.advertised_http_url))
+        urls = (self.advertised_url, self.advertised_http_url)
+        advertised = [parse_origin("/".join(url.split("/")[:3])) for url in urls]  # without a path
         hosts = {f"[{self.bind}]" if ":" in self.bind else self.bind.lower()} - {"0.0.0.0", "[::]"}  # noqa: S104 - compared
         return frozenset(hosts | {origin.host for origin in advertised if origin})
 
