@@ -316,11 +316,14 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         if left:
             self._pending_entries[slot] = left
             return
-        del self._pending_entries[slot], self._pending_at[slot]
-        if self._waiting.get(slot):
-            owner = self._selector.select(slot)
-            if owner is not None:
-                self._replay.move(-1 - slot, owner.key)
+        del self._pending_entries[slot]
+        holder = self._pending_at.pop(slot)
+        waiting = self._waiting.get(slot, 0)
+        owner = self._selector.select(slot) if waiting else None
+        if owner is not None:
+            moved = self._replay.move(-1 - slot, owner.key)
+            if owner is not holder and moved < waiting:  # a client acked the first chunk of a message alone
+                self._sort_chunks()
 
     # -- dispatch ------------------------------------------------------------------------------------------------
 

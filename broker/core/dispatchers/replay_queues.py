@@ -113,11 +113,13 @@ class ReplayQueues:
         """Return the queues whose entries wait for a slot. None of them is empty."""
         return [queue for queue in self._bound if queue < 0]
 
-    def move(self, source: int, target: int) -> None:
-        """Move everything in a bound queue to another queue."""
+    def move(self, source: int, target: int) -> int:
+        """Move everything in a bound queue to another queue. Return how many positions it had."""
+        moved = self.members(source)
         if source != target:
-            for position in self.members(source):
+            for position in moved:
                 self.add(position, target)
+        return len(moved)
 
     def sort(self, queue_of: Callable[[Position], int]) -> None:
         """Put each bound position into the queue that `queue_of` names.
