@@ -92,11 +92,11 @@ class ParkedRequests(Generic[H]):
         newest_again: Callable[[], int],
         arrived: Callable[[int], Iterable[Properties]] | None = None,
     ) -> list[H]:
-        """Remove and return a queue's requests that match a message before `newest_offset`, or whose time is over.
+        """Remove and return the requests of one queue for which a message has arrived, or whose time is over.
 
+        `newest_offset` is the queue's end; for a request that is not before it, `newest_again` reads the end again.
         `arrived(offset)` returns the properties of the new messages at and after `offset`. If `arrived` is None, every
-        filter matches. `newest_again` returns the queue's end again; it is called if `newest_offset` is not beyond a
-        request's offset.
+        filter matches.
         """
         waiting = self._queues.pop(key, {})  # no other call can answer these requests now
         ready: list[H] = []
