@@ -40,8 +40,8 @@ def is_readable(schema: SchemaDefinition) -> bool:
 def check_payload(schema: SchemaDefinition, data: bytes) -> None:
     """Check a message's bytes. Raises IncompatibleSchema, which says what is wrong and where, but shows no values.
 
-    Accepts any bytes if the schema is not readable. Accepts the rest of a value after 30,000 comparisons with types, and
-    what is nested deeper than 100 levels, because a schema that a client invented must not stop the broker.
+    Accepts any bytes if the schema is not readable. Accepts the rest of a value after 30,000 comparisons with types or
+    100 nested levels, because a schema that a client invented must not stop the broker.
     """
     if schema.type is SchemaType.STRING:
         try:
