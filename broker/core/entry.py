@@ -24,7 +24,7 @@ FLAG_MARKER = 2  # an entry for brokers of a Pulsar cluster; consumers of a pers
 FLAG_CHUNK = 4  # one part of a large message; the metadata says which one
 FLAG_LAST_CHUNK = 8  # the last part of a large message
 FLAG_DELAYED = 16  # its delivery time lay in the future when it was appended
-FLAG_ORDERING_KEY = 32  # `key_hash` is of the ordering key, so a search by key must not use it
+FLAG_ORDERING_KEY = 32  # `key_hash` comes from the ordering key, so a search by key must not use it
 # Never stored: set when the entry is read.
 FLAG_CORRUPT = 1 << 14  # its checksum or its metadata is wrong
 

@@ -30,7 +30,7 @@ class TopicTerminated(BrokerError):
 
 
 class TopicFenced(BrokerError):
-    """Another owner took the topic, or the topic is being unloaded. The client reconnects and looks it up again."""
+    """Another broker took the topic, or the topic is being unloaded. The client reconnects and looks it up again."""
 
     code = "ServiceNotReady"
     retriable = True

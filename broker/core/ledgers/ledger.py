@@ -82,8 +82,8 @@ class Ledger:
 class LedgerMap:
     """The ledgers of one topic in order of id; shared by its cursors.
 
-    "Stored" below means inside a known ledger. The end is the position in the last ledger that follows its entries.
-    After a ledger is added, `next_valid` of the old end is the start of the new ledger.
+    "Stored" below means inside a known ledger. The end is the position after the entries of the last ledger. After a
+    ledger is added, `next_valid` of the old end is the start of the new ledger.
     """
 
     def __init__(self, infos: Iterable[LedgerInfo] = ()) -> None:

@@ -221,7 +221,7 @@ class MessageIndex:
         return ranges
 
     def entry_at(self, ledger: Ledger, messages: int) -> int:
-        """Return the first entry of `ledger` whose cumulative messages exceed `messages`, or `ledger.entries`.
+        """Return the first entry of `ledger` whose cumulative messages exceed `messages`, else `ledger.entries`.
 
         Raises IndexMissing if the count of an entry in the ledger is not known.
         """

@@ -94,7 +94,7 @@ def _full_name(schema: Mapping[str, Any], namespace: str) -> tuple[str, str]:
 
 
 def _collect(definition: Definition, schema: AvroType, namespace: str, depth: int) -> AvroType:
-    """Add the schema's named types to the definition. Return the schema, which may be changed, with full names.
+    """Add the schema's named types to the definition. Return the schema with full names; it may be changed in place.
 
     Raises IncompatibleSchema if the definition is not valid.
     """
