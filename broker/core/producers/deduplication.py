@@ -1,7 +1,7 @@
 """Deduplication: recognise messages that are stored or being stored, by the highest sequence id of each producer name.
 
 Pulsar checks only the last chunk of a large message. Vela also recognises other chunks that are sent again after a
-reconnection, so that the stored chunks belong to one message. A first chunk always starts its message again.
+reconnection. If a message is not complete, its first chunk starts it again.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Verdict(Enum):
 
 
 class Mark(NamedTuple):
-    """The messages of a producer that are in one entry, by sequence id."""
+    """The sequence ids of the messages in one entry."""
 
-    lowest: int  # sequence id of the first message
-    highest: int  # sequence id of the last message; for a single message the same as `lowest`
+    lowest: int  # of the first message
+    highest: int  # of the last message; for a single message the same as `lowest`
     chunk_id: int | None = None  # only for a chunk that does not complete its message
 
 
@@ -33,15 +33,15 @@ class Mark(NamedTuple):
 class Progress:
     """The progress of one producer name."""
 
-    highest: int = -1  # sequence id of the last whole message
-    chunk_sequence: int = -1  # of the large message being sent, -1 = none
-    chunk_id: int = -1  # of the latest chunk of that message
+    highest: int = -1  # highest sequence id of a whole message, -1 = none
+    chunk_sequence: int = -1  # sequence id of the latest large message, -1 = none
+    chunk_id: int = -1  # of the latest chunk of that message, except its last chunk
 
     def covers(self, mark: Mark) -> bool:
         """Return whether the whole entry is at or below this progress.
 
-        Pulsar compares only the first message of a batch. It confirms and discards the new messages in a batch that
-        begins with an old one. Clients that send the same batches again, as Pulsar's do, see no difference.
+        Pulsar compares only the first message of a batch: it confirms and discards the new messages in a batch that
+        begins with an old one.
         """
         if mark.highest <= self.highest:
             return True
@@ -52,7 +52,7 @@ class Progress:
         )
 
     def take(self, mark: Mark) -> None:
-        """Make this entry the latest one."""
+        """Record this entry as the latest."""
         if mark.chunk_id is not None:
             self.chunk_sequence, self.chunk_id = mark.lowest, mark.chunk_id
         else:
@@ -99,7 +99,7 @@ class DuplicateFilter:
         return self._pushed.get(name, _NOTHING) == self._stored.get(name, _NOTHING)
 
     def last_stored(self, name: str) -> int:
-        """Return the sequence id of a name's last whole message, -1 = none."""
+        """Return the highest sequence id of a name's whole messages, -1 = none."""
         return self._stored.get(name, _NOTHING).highest
 
     def restore(self, name: str, progress: Progress) -> None:
@@ -123,7 +123,7 @@ class DuplicateFilter:
         self._pushed.pop(name, None)
 
     def names(self) -> list[str]:
-        """Return the names of all known producers."""
+        """Return the names of all producers with stored entries."""
         return list(self._stored)
 
     def progress(self, name: str) -> Progress | None:
