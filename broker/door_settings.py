@@ -31,7 +31,7 @@ def _port(text: str, least: int) -> int | None:
 
 
 _Port = Annotated[int | None, PlainValidator(partial(_port, least=0))]
-"""A TCP port; 0 = the system chooses one; None = there is no such port."""
+"""A TCP port; 0 = the system chooses one; None = off."""
 _FixedPort = Annotated[int | None, PlainValidator(partial(_port, least=1))]
 
 
@@ -74,7 +74,7 @@ class DoorSettings(LoginSettings):
     ] = False
     tls_min_version: Annotated[
         Literal["1.2", "1.3"],
-        Variable("VELA_TLS_MIN_VERSION", "`1.2`, `1.3`", "the oldest version of TLS for clients"),
+        Variable("VELA_TLS_MIN_VERSION", "`1.2`, `1.3`", "the oldest TLS version that clients may use"),
     ] = "1.2"
     client_trust_file: Annotated[
         Path | None,

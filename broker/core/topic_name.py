@@ -29,7 +29,7 @@ class TopicName(wire.TopicName):
     def parse(cls, text: str) -> Self:
         """Read a topic's full or short name: `a/b/c` is persistent://a/b/c, and `c` is persistent://public/default/c.
 
-        Raises InvalidTopicName for anything else, such as a Pulsar 1.x name of four parts, and for names too long.
+        Raises InvalidTopicName for anything else, such as a name of four parts (Pulsar 1.x) or one that is too long.
         """
         size_bytes = len(text.encode(errors="surrogatepass"))
         if size_bytes > _MAX_BYTES:

@@ -28,7 +28,7 @@ class TopicPattern:
     def __init__(self, text: str) -> None:
         """Compile a pattern. Its domain is ignored.
 
-        Raises NotAllowed if it is too long or too large, is no regular expression, or needs a feature that RE2 lacks.
+        Raises NotAllowed if it is too long or complex, is not a regular expression, or needs a feature that RE2 lacks.
         """
         self.text = text
         if len(text) > MAX_PATTERN_CHARACTERS:

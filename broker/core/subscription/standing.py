@@ -317,7 +317,7 @@ class Standing:
         return max(_FEW_MESSAGES, flow_per_s * max(_NOTABLE_S, waves_s))
 
     def _moved(self, from_ms: int, now_ms: int) -> None:
-        """Let the state stay for three times as long as this change took, but for 30 s to an hour."""
+        """Let the state stay three times as long as this change took, at least 30 s and at most an hour."""
         stay_ms = min(_FORGET_ANCHOR_MS, max(_LEAST_STAY_MS, _STAYS * (now_ms - from_ms)))
         self._moves_until_ms = now_ms + stay_ms
 
