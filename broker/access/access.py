@@ -127,7 +127,8 @@ class Access:
     def check_revoked(self, principal: Principal) -> None:
         """Raise AuthenticationFailed if the token was revoked, or the password was changed or removed.
 
-        For a client behind a proxy, this checks the proxy's credentials, and the client's own if it has sent them.
+        For a client behind a proxy, this checks the proxy's credentials, and the client's own if they were checked when
+        it connected.
         """
         if principal.token_id is not None and principal.token_id in self._revoked:
             raise AuthenticationFailed("the token was revoked: get a new one")

@@ -117,9 +117,9 @@ class Passwords:
         return check
 
     def _compared_to(self, unknown: bytes, users: Mapping[str, StoredPassword]) -> StoredPassword:
-        """Return a user's hash to check for an unknown user too, so that the time does not tell which names exist.
+        """Return the hash to check for an unknown user, so that the time does not tell which names exist.
 
-        Hashes may differ in cost, so the name decides which hash it is: a random one would take different times.
+        Hashes may differ in cost, so the name decides which of the file's hashes it is.
         """
         number = int.from_bytes(self._digest(unknown)) % len(users)
         return next(islice(users.values(), number, None))
