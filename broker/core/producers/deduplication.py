@@ -58,6 +58,9 @@ class Progress:
         else:
             self.highest = max(self.highest, mark.highest)
 
+    def copy(self) -> Progress:
+        return Progress(self.highest, self.chunk_sequence, self.chunk_id)
+
 
 class DuplicateFilter:
     """Deduplication of one topic. A pushed entry is stored or being stored; a stored entry is in the log."""
@@ -65,6 +68,7 @@ class DuplicateFilter:
     def __init__(self) -> None:
         self._pushed: dict[str, Progress] = {}
         self._stored: dict[str, Progress] = {}
+        self._in_flight: dict[str, int] = {}  # entries pushed and not stored; no key = none
 
     def admit(self, name: str, mark: Mark) -> Verdict:
         """Return whether a send is new. If it is, record it as pushed."""
@@ -74,6 +78,7 @@ class DuplicateFilter:
         if pushed.covers(mark):
             return Verdict.STORED if self.is_stored(name, mark) else Verdict.IN_FLIGHT
         pushed.take(mark)
+        self._in_flight[name] = self._in_flight.get(name, 0) + 1
         return Verdict.NEW
 
     def stored(self, name: str, mark: Mark) -> None:
@@ -81,13 +86,14 @@ class DuplicateFilter:
         stored = self._stored.get(name)
         if stored is None:
             stored = self._stored[name] = Progress()
-        pushed = self._pushed.get(name)
-        if pushed is None:
-            pushed = self._pushed[name] = Progress()
-        # The same rule applies to both, so they are equal when everything that was pushed is stored.
-        for each in (stored, pushed):
-            if not each.covers(mark):
-                each.take(mark)
+        if not stored.covers(mark):
+            stored.take(mark)
+        left = self._in_flight.get(name, 0) - 1
+        if left > 0:
+            self._in_flight[name] = left
+        else:
+            self._in_flight.pop(name, None)
+            self._pushed[name] = stored.copy()
 
     def is_stored(self, name: str, mark: Mark) -> bool:
         """Return whether the entry is in the log."""
@@ -96,7 +102,7 @@ class DuplicateFilter:
 
     def is_settled(self, name: str) -> bool:
         """Return whether everything pushed under the name is stored."""
-        return self._pushed.get(name, _NOTHING) == self._stored.get(name, _NOTHING)
+        return name not in self._in_flight
 
     def last_stored(self, name: str) -> int:
         """Return the highest sequence id of a name's whole messages, -1 = none."""
@@ -105,22 +111,20 @@ class DuplicateFilter:
     def restore(self, name: str, progress: Progress) -> None:
         """Take over the progress that an earlier owner stored."""
         self._stored[name] = progress
-        self._pushed[name] = Progress(progress.highest, progress.chunk_sequence, progress.chunk_id)
+        self._pushed[name] = progress.copy()
 
     def forget_pushed(self) -> None:
         """Forget the entries that were pushed but not stored, so that clients may send them again.
 
         Call it only when none of them is being stored any more.
         """
-        self._pushed = {
-            name: Progress(each.highest, each.chunk_sequence, each.chunk_id)
-            for name, each in self._stored.items()
-        }
+        self._in_flight.clear()
+        self._pushed = {name: each.copy() for name, each in self._stored.items()}
 
     def forget(self, name: str) -> None:
         """Forget a producer that has not sent anything for a long time."""
-        self._stored.pop(name, None)
-        self._pushed.pop(name, None)
+        for table in (self._stored, self._pushed, self._in_flight):
+            table.pop(name, None)
 
     def names(self) -> list[str]:
         """Return the names of all producers with stored entries."""
