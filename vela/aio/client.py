@@ -259,7 +259,7 @@ class Client:
         hashing_scheme: maps keys to partitions. Apache's C++ and Python clients have the same default; its Java and Go
             clients use JavaStringHash.
         partitions_update_interval_seconds: how often to look for new partitions, 0 = never.
-        initial_subscription_name: a subscription created together with the topic, so that no message is lost.
+        initial_subscription_name: a subscription that is created if it is missing, so that no message is lost.
 
         Raises InvalidConfiguration, InvalidTopicName, TopicNotFound, TopicTerminated, ProducerBusy, ProducerFenced,
         IncompatibleSchema, CryptoError, AuthorizationError, the two ProducerBlockedQuotaExceeded…, and Timeout after

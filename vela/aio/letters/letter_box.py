@@ -72,7 +72,7 @@ class _Target:
 
     topic: str  # full name
     suffix: str  # end of the producer's name
-    initial_subscription: str | None  # created together with the topic
+    initial_subscription: str | None  # created if it is missing
 
 
 async def open_letter_box(
