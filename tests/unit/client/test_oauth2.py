@@ -155,7 +155,12 @@ async def test_a_server_that_fails_is_named(server: LoginServer, key_file: Path)
         json.dumps({"issuer_url": "https://x", "client_id": "a"}),
         json.dumps({"issuer_url": "https://x", "private_key": "/nonexistent"}),
         json.dumps({"issuer_url": "https://x", "private_key": "data:application/json;base64,%"}),
+        json.dumps({"issuer_url": "https://x", "private_key": "data:application/json;base64,é"}),
         json.dumps({"issuer_url": "https://x", "private_key": "data:application/json,{}"}),
+        json.dumps({"issuer_url": "https://x", "private_key": "file://[x"}),
+        json.dumps({"issuer_url": "https://x", "private_key": "/etc/a\0b"}),
+        json.dumps({"issuer_url": "https://x", "private_key": "/etc/\ud800"}),
+        json.dumps({"issuer_url": "https://x", "private_key": "~no-such-user-here/key.json"}),
     ],
 )
 def test_parameters_that_cannot_work_are_refused_at_once(text: str) -> None:
