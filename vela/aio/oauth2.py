@@ -169,7 +169,7 @@ def _document(answer: Any) -> Mapping[str, Any]:
 def _endpoint(issuer: str, document: Mapping[str, Any]) -> str:
     """Return the URL that issues tokens. It gets the secret, so it must be https if the issuer's URL is https."""
     url = document.get("token_endpoint")
-    schemes = ("https",) if issuer.startswith("https:") else ("https", "http")
+    schemes = ("https",) if _scheme(issuer) == "https" else ("https", "http")
     if not isinstance(url, str) or _scheme(url) not in schemes:
         raise ErrorGettingAuthenticationData(
             f"{issuer}{_DISCOVERY} has no token_endpoint with {' or '.join(schemes)}"
