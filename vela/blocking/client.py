@@ -146,8 +146,8 @@ class Client(Facade[AioClient]):
     ) -> R:
         """Create an object of `vela.aio` with `make`, wrap it, and hand the result to listeners that wait for `made`.
 
-        If the call is interrupted, close the created object and cancel `made`: a listener that waited for ever would
-        block all listeners on its thread.
+        If the call fails or is interrupted, close what was created and cancel `made`: a listener that waited for ever
+        would block all listeners on its thread.
         """
 
         def close(aio: A) -> None:
@@ -167,7 +167,7 @@ class Client(Facade[AioClient]):
         """Close all producers, consumers and connections.
 
         Calls that are waiting on other threads raise AlreadyClosed or Interrupted. Safe to repeat. Waits at most the
-        operation timeout for the answers to sent messages, then at most 5 s for callbacks that are due.
+        operation timeout for the broker's answers, then at most 5 s for callbacks that are due.
         """
         if self._thread.is_forked:
             return

@@ -74,7 +74,10 @@ class Consumer(Facade[AioConsumer]):
 
     @property
     def available_permits(self) -> int:
-        """Return how many messages the queue has room for. 0 or less: the queue is full and no call is receiving."""
+        """Return how many messages the queue has room for; 0 or less = it is full.
+
+        Without a queue, return how many messages were requested and have not arrived.
+        """
         return self.aio.available_permits
 
     def is_connected(self) -> bool:
@@ -150,7 +153,7 @@ class Consumer(Facade[AioConsumer]):
         waiting = self.aio.queue.messages
         for _ in range(self._take_at_a_time - 1):
             if self._has_letters and waiting and waiting[0].entry.receiver.letters.may_end(waiting[0]):
-                return  # taking the message counts as a delivery, which may make it a dead letter
+                return  # once taken, it may become a letter before the application sees it
             message = self.aio.receive_nowait()
             if message is None:
                 return
@@ -226,8 +229,8 @@ class Consumer(Facade[AioConsumer]):
 
         Returns at once; the client collects acknowledgements for `ack_group_time_ms` and sends them together. With
         `ack_receipt_enabled` it returns when the broker has stored them. An empty list acknowledges nothing. Safe to
-        repeat. Raises AlreadyClosed, and OperationNotSupported for an id that no message has, such as
-        MessageId.earliest and MessageId.latest.
+        repeat. Raises AlreadyClosed, NotConnected for `properties` while the connection is lost, and
+        OperationNotSupported for an id that no message has, such as MessageId.earliest and MessageId.latest.
         """
         if type(message) is Message and properties is None and not self._receipts:
             if self.aio.state.is_over:
@@ -239,7 +242,7 @@ class Consumer(Facade[AioConsumer]):
     def acknowledge_cumulative(
         self, message: Message | MessageId, properties: Mapping[str, int] | None = None
     ) -> None:
-        """Acknowledge every message of the topic up to and including this one.
+        """Acknowledge every message of its topic or partition, up to and including this one.
 
         Raises CumulativeAcknowledgementNotAllowedError on Shared and Key_Shared subscriptions, and the errors of
         `acknowledge`.
@@ -249,7 +252,8 @@ class Consumer(Facade[AioConsumer]):
     def negative_acknowledge(self, message: Message | MessageId) -> None:
         """Have a message delivered again after `negative_ack_redelivery_delay_ms`. Returns at once.
 
-        Raises AlreadyClosed, and OperationNotSupported for an id that no message has.
+        On Exclusive and Failover, all unacknowledged messages are delivered again then. Raises AlreadyClosed, and
+        OperationNotSupported for an id that no message has.
         """
         self._acknowledge(lambda: self.aio.negative_acknowledge(message))
 
@@ -295,8 +299,8 @@ class Consumer(Facade[AioConsumer]):
     def has_message_available(self) -> bool:
         """Return whether there is a message to receive. Asks the broker if the queue is empty.
 
-        On Exclusive and Failover it waits until the message has arrived, at most the operation timeout. On Shared and
-        Key_Shared another consumer may get the message first. Raises the errors of `get_last_message_id`.
+        `vela.aio.Consumer.has_message_available` explains when it waits for the message. Raises the errors of
+        `get_last_message_id`.
         """
         return self._thread.run(self._has_message_available)
 

@@ -169,8 +169,8 @@ class LoopThread:
         with self._guard:
             queue, self._queue = self._queue, deque()
             self._is_woken = False
-        # Queue these calls behind callbacks that are already due. With such a callback, a listener's thread announces
-        # each message that it takes. The callback must run before the calls that the listener makes about the message.
+        # Queue these calls behind callbacks that are already due. A listener's thread announces each message that it
+        # takes with such a callback, which must run before the calls that the listener makes about the message.
         self._loop.call_soon(self._make, queue)
 
     def _make(self, queue: deque[Callable[[], object]]) -> None:

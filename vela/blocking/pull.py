@@ -49,7 +49,7 @@ class PullOptions(TypedDict, total=False):
 
 
 class BlockingOffsetStore(Protocol):
-    """The blocking form of `vela.aio.OffsetStore`. Its plain methods run on a thread and may wait."""
+    """The blocking form of `vela.aio.OffsetStore`. Its plain methods run on threads and may wait."""
 
     def load(self, topic: str, queue: int) -> int | None:
         """Return the offset saved last for a queue; None = nothing was saved yet."""

@@ -38,8 +38,8 @@ class Reader(Facade[AioReader]):
     def read_next(self, timeout_millis: int | None = None) -> Message:
         """Return the next message. Wait for it without limit, or at most `timeout_millis`.
 
-        Raises Timeout, AlreadyClosed, and InvalidConfiguration if the reader has a listener. If KeyboardInterrupt
-        interrupts the call, the next call returns the message.
+        Raises Timeout, AlreadyClosed, NotConnected if the reader has failed, and InvalidConfiguration if it has a
+        listener. If KeyboardInterrupt interrupts the call, the next call returns the message.
         """
         self._thread.require_own_process()
         if timeout_millis is not None:

@@ -14,7 +14,7 @@ __all__ = ["TakenAhead"]
 class TakenAhead:
     """Messages that were taken from the queue and not yet returned, in order. Any thread may use this object.
 
-    `next` skips messages that the broker delivers again: those of a lost connection and, on Exclusive and Failover,
+    `next` skips messages that the broker delivers again: those of an earlier connection and, on Exclusive and Failover,
     those from before a negative ack that requested everything again.
     """
 
@@ -29,7 +29,7 @@ class TakenAhead:
         """Remove and return the first message, or return None if there is none.
 
         If an exception such as KeyboardInterrupt is thrown into the thread, the message stays in this object. Python
-        raises such an exception only when a call ends, and the last call ends inside the `try`.
+        raises such an exception only at calls and loops, and all of them are inside the `try`.
         """
         message: Message | None = None
         try:

@@ -17,7 +17,7 @@ class ActiveRole:
 
     def __init__(self, events: ConsumerEvents | None, name: str) -> None:
         self.is_active: bool | None = None
-        """Whether this is the active consumer on Failover; None if the broker has not said so yet."""
+        """Whether the broker last called this the active consumer; None = it has not said yet."""
         self._events = events
         self._thread = DaemonThread(f"events-{name}")
         self._is_closed = False

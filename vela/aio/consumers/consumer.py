@@ -25,8 +25,9 @@ __all__ = ["Consumer"]
 class Consumer(ABC):
     """A consumer, created by `Client.subscribe`.
 
-    Take messages with `receive`, `receive_async`, `batch_receive`, `async for` or a listener. A message that is not
-    acknowledged is delivered again after a lost connection, an ack timeout or a negative acknowledgement.
+    Take messages with `receive`, `receive_async`, `batch_receive`, `async for` or a listener. On a persistent topic, a
+    message that is not acknowledged is delivered again after a lost connection, an ack timeout or a negative
+    acknowledgement.
     """
 
     queue: ReceiveQueue
@@ -56,7 +57,10 @@ class Consumer(ABC):
     @property
     @abstractmethod
     def available_permits(self) -> int:
-        """Return how many messages the queue has room for. 0 or less: the queue is full and no call is receiving."""
+        """Return how many messages the queue has room for; 0 or less = it is full.
+
+        Without a queue, return how many messages were requested and have not arrived.
+        """
 
     @abstractmethod
     def statistics(self) -> ConsumerStatistics:
@@ -88,6 +92,7 @@ class Consumer(ABC):
     def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
         """Have a message delivered again, after `negative_ack_redelivery_delay_ms`. Returns at once.
 
+        On Exclusive and Failover, all unacknowledged messages are delivered again then.
         `AckSide.negative_acknowledge` explains the errors.
         """
 
@@ -109,7 +114,8 @@ class Consumer(ABC):
         """Have all unacknowledged messages delivered again. Returns at once; safe to repeat.
 
         Messages in the queue are also dropped and delivered again. On Exclusive and Failover they come in order, from
-        the first unacknowledged one; on Shared and Key_Shared they go to any consumer with room.
+        the first unacknowledged one. On Shared they go to any consumer with room, on Key_Shared to the consumer of
+        their key.
         """
 
     @abstractmethod
@@ -125,19 +131,19 @@ class Consumer(ABC):
         """Move the whole subscription to a message, to a time (milliseconds since 1970), or to what a function returns.
 
         The next message is the one after the given message, or with `start_message_id_inclusive` the given message
-        itself. For a time, it is the first message published at that time or later. Returns when the consumer has
-        subscribed again at the new place. Acknowledgements made while the seek is under way are dropped; made later,
+        itself. For a time, it is the first message published at that time or later. Returns when the subscription has
+        moved and the consumer is subscribed. Acknowledgements made while the seek is under way are dropped; made later,
         they count, even for messages that were taken before the seek. Raises InvalidConfiguration if the argument is
-        neither a time nor an id of this topic, NotConnected, Timeout and the broker's refusals. If the call fails or is
-        cancelled, the subscription may or may not have moved; messages in the queue stay if the connection was not
-        lost. Safe to repeat.
+        neither a time nor an id of this topic or while another seek is under way, NotConnected, Timeout and the
+        broker's refusals. If the call fails or is cancelled, the subscription may or may not have moved; messages in
+        the queue stay if the consumer did not have to subscribe again. Safe to repeat.
         """
 
     @abstractmethod
     async def unsubscribe(self, force: bool = False) -> None:
         """Delete the subscription with its backlog, and close. `force`: even if it has other consumers.
 
-        Raises NotConnected, Timeout and the broker's refusals. After an error, the consumer continues as before.
+        Raises NotConnected, Timeout and the broker's refusals. After a refusal, the consumer continues as before.
         """
 
     @abstractmethod
@@ -152,11 +158,11 @@ class Consumer(ABC):
     async def has_message_available(self) -> bool:
         """Return whether there is a message to receive. Asks the broker if the queue is empty.
 
-        On Exclusive and Failover it waits until the message has arrived, up to the client's operation timeout, because
-        a message that is discarded on arrival does not count. On Shared and Key_Shared it returns the broker's answer
-        without waiting, because another consumer may get the message first. It also does not wait if the message may
-        not arrive or may go to a listener: while paused, while inactive on Failover, without a queue, with a memory
-        limit, or with a listener. Raises the errors of `get_last_message_id`. Safe to cancel.
+        On Exclusive and Failover it waits until the message has arrived, because a message that is discarded on arrival
+        does not count. After the client's operation timeout it returns True. On Shared and Key_Shared it returns the
+        broker's answer without waiting, because another consumer may get the message first. It also does not wait if
+        the message may not arrive or may go to a listener: while paused, while inactive on Failover, without a queue,
+        with a memory limit, or with a listener. Raises the errors of `get_last_message_id`. Safe to cancel.
         """
 
     @abstractmethod
@@ -165,7 +171,7 @@ class Consumer(ABC):
 
     @abstractmethod
     def _is_full(self) -> bool:
-        """Return whether no more messages will arrive before some are taken."""
+        """Return whether to complete a batch receive, because no more messages may arrive before some are taken."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -258,7 +264,7 @@ class Consumer(ABC):
         self.queue.listener.pause()
 
     def resume_message_listener(self) -> None:
-        """Call the listener again. Safe to repeat, and from any thread."""
+        """Call the listener again. Safe to repeat; for a coroutine function, only on the event loop."""
         if self.queue.listener is None:
             raise InvalidConfiguration("the consumer has no message listener to resume")
         self.queue.listener.resume()

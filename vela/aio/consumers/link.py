@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 class ConsumerLink:
     """One consumer's link to its broker, over one connection after another.
 
-    Requests use the connection that is current at the time of the call, and raise the errors of `Connection.request`.
+    Requests use the current connection. They raise NotConnected without one, and the errors of `Connection.request`.
     """
 
     def __init__(self, consumer_id: int, topic: str, *, timeout_s: float) -> None:
@@ -52,7 +52,7 @@ class ConsumerLink:
         self.connection = connection
 
     def confirm(self) -> None:
-        """End the waiting of `until_attached`: the consumer is subscribed and has granted its permits."""
+        """Wake `until_attached`: the consumer is subscribed and has granted its permits."""
         self._attached.set()
 
     def give_up(self, connection: Connection, error: BaseException) -> None:
@@ -77,7 +77,7 @@ class ConsumerLink:
             raise Timeout(f"the consumer of {self._topic} is not subscribed again yet") from None
 
     def wake(self) -> None:
-        """End the waiting of `until_attached`, because the consumer ends."""
+        """Wake `until_attached`, because the consumer ends."""
         self._attached.set()
 
     def require(self) -> Connection:

@@ -21,8 +21,8 @@ T = TypeVar("T")
 class ListenerView:
     """A consumer for one listener's thread. Acknowledging returns at once; requests wait for the broker's answer.
 
-    `Consumer` explains arguments and errors. Here, errors of acknowledging, such as an id that no message has, are only
-    logged, because no call waits for them.
+    `Consumer` explains arguments and errors. Acknowledging raises nothing here: errors are logged, except those of
+    receipts, which are ignored.
     """
 
     def __init__(self, consumer: Consumer, calls: LoopCalls) -> None:

@@ -49,12 +49,12 @@ _ENDS: Final = (MessageId.earliest, MessageId.latest)
 class MultiTopicsConsumer(Consumer):
     """A consumer that `Client.subscribe` creates for a list of topics, a pattern, or a partitioned topic.
 
-    Messages are in order within one topic or partition. Every `partitions_update_interval_seconds` it looks for new
-    partitions, and consumes them from their first message. Consumers of several topics in Pulsar's clients do the same.
+    The common queue keeps the order within a topic or partition. Every `partitions_update_interval_seconds` it looks
+    for new partitions, and consumes them from their first message, as Pulsar's clients do.
     """
 
     def __init__(self, client: ClientPorts, topics: Iterable[str], options: ConsumerOptions) -> None:
-        """`topics`: full names, without partitions. Raises InvalidConfiguration for a queue of 0."""
+        """`topics`: full names. Raises InvalidConfiguration for a queue of 0."""
         if options.queue_size == 0:
             raise InvalidConfiguration(
                 "a consumer of several topics or partitions needs receiver_queue_size > 0"
@@ -69,7 +69,7 @@ class MultiTopicsConsumer(Consumer):
         )
         self._state = ConsumerState.UNINITIALIZED
         self._updates: asyncio.Task[None] | None = None
-        self._prefetch: PrefetchWatch | None = None  # None, except for an open Shared consumer
+        self._prefetch: PrefetchWatch | None = None  # only on Shared
         self._closing: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -109,7 +109,7 @@ class MultiTopicsConsumer(Consumer):
         await self._topics.add(topic, is_new=is_new)
 
     async def remove(self, topic: str) -> None:
-        """Stop consuming a topic and drop its waiting messages. The subscription stays and delivers them again."""
+        """Stop consuming a topic and drop its waiting messages. The subscription stays."""
         await self._topics.remove(topic)
 
     def _own(self, name: str, options: ConsumerOptions) -> ConsumerOptions:
@@ -196,7 +196,10 @@ class MultiTopicsConsumer(Consumer):
         message: Message | MessageId | Sequence[Message | MessageId],
         properties: Mapping[str, int] | None = None,
     ) -> Awaitable[None]:
-        """Acknowledge one message, or each of a list, as `Consumer` explains. A deserialized id must name its topic."""
+        """Acknowledge one message, or each of a list, as `Consumer` explains.
+
+        A deserialized id must name its topic, unless the consumer has only one.
+        """
         if isinstance(message, Message | MessageId):
             return self._acked(message).acknowledge(message, properties)
         lists: dict[TopicConsumer, list[Message | MessageId]] = {}
@@ -258,16 +261,21 @@ class MultiTopicsConsumer(Consumer):
         await every(consumer.seek(target) for consumer, target in targets)
 
     async def unsubscribe(self, force: bool = False) -> None:
-        """Delete the subscription on every topic, even if that fails on one. If none fails, close. See `Consumer`."""
+        """Delete the subscription on every topic, even if that fails on one, and close if none fails.
+
+        After an error, the consumers that have unsubscribed are closed. Repeating the call unsubscribes the others.
+        """
         if self._state.is_over:
             raise AlreadyClosed(f"{self} is closed")
-        # After an error, the consumers that have unsubscribed are closed. Repeating the call unsubscribes the others.
         remaining = [each for each in self._topics.remaining if not each.state.is_over]
         await every(consumer.unsubscribe(force) for consumer in remaining)
         await self.close()
 
     async def get_last_message_ids(self) -> list[MessageId]:
-        """Return the id of the newest message of each topic or partition. Raises what `get_last_message_id` raises."""
+        """Return the id of the newest message of each topic or partition.
+
+        Raises the errors of `Consumer.get_last_message_id`.
+        """
         self._check_usable()
         return list(await asyncio.gather(*(each.get_last_message_id() for each in self._topics.remaining)))
 

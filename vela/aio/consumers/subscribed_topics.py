@@ -72,7 +72,7 @@ class SubscribedTopics:
         return [each for each in self._consumers.values() if not each.is_gone]
 
     def of(self, message: Message | MessageId) -> TopicConsumer:
-        """Return the consumer of a message. Raises InvalidConfiguration if an id does not name its topic."""
+        """Return the consumer of a message. Raises InvalidConfiguration if no consumer fits its id."""
         entry = message.entry if isinstance(message, Message) else id_of(message).received()
         if (
             entry is not None

@@ -1,7 +1,7 @@
 """A consumer of one topic or of one partition.
 
 `Deliveries` has its messages, and `ConsumerLink` its commands to the broker. Everything runs on the client's event
-loop. A message that is taken from the queue without waiting needs neither a future nor a task.
+loop. `receive` and `async for` take a waiting message without a future or a task.
 """
 
 # Over 400 lines, because it has all calls of a consumer and its whole life: attaching, losing the connection, failing
@@ -65,7 +65,7 @@ _LAST_LOOK_S: Final = 1.0
 
 
 class TopicConsumer(Consumer):
-    """A consumer of one topic or partition. See `Consumer`."""
+    """A consumer of one topic or partition."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class TopicConsumer(Consumer):
         """The consumer's acks and redelivery requests."""
         self.letters = self._deliveries.letters
         """Sends messages to the dead-letter and retry-letter topics; None = not configured."""
-        self._prefetch: PrefetchWatch | None = None  # None, except for an open Shared consumer
+        self._prefetch: PrefetchWatch | None = None  # only on Shared, with a separate queue
         self._role = ActiveRole(options.consumer_event_listener, self._name)
         self._attachment = Attachment(client, self._topic, self._attach, on_failed=self._fail)
         self._state = ConsumerState.UNINITIALIZED
@@ -190,7 +190,7 @@ class TopicConsumer(Consumer):
 
     @property
     def is_active(self) -> bool | None:
-        """Return whether this is the active consumer on Failover; None if the broker has not said so yet."""
+        """Return whether the broker last called this the active consumer of Failover; None = it has not said yet."""
         return self._role.is_active
 
     @property
@@ -241,7 +241,7 @@ class TopicConsumer(Consumer):
         return self._deliveries.is_current(message)
 
     def is_awaited(self, message: Message) -> bool:
-        """Return whether the message is current, and no later request made the broker deliver everything again."""
+        """Return whether the message is current and, on Exclusive and Failover, was not requested again since."""
         return self._deliveries.is_awaited(message)
 
     # --- acknowledging
@@ -423,7 +423,7 @@ class TopicConsumer(Consumer):
     # --- being attached to a connection
 
     async def _attach(self, connection: Connection) -> None:
-        """Empty the queue, subscribe, forget the permits of the last connection, and send all permits."""
+        """Empty the queue, subscribe, send the collected acks, and grant permits anew."""
         if self._state.is_over:
             raise AlreadyClosed(f"the consumer of {self._topic} is closed")
         self.link.detach()
@@ -471,7 +471,7 @@ class TopicConsumer(Consumer):
     # --- commands from the broker (`ConsumerSink`)
 
     def on_message(self, connection: Connection, reply: replies.Message) -> None:
-        """Process a delivered entry. Ignore one over an earlier connection, or while the consumer closes."""
+        """Process a delivered entry. Ignore one over an earlier connection, or once the consumer ends."""
         if connection is not self.link.connection or not self._state.can_receive:
             self.counters.stale_entries += 1
             return

@@ -31,7 +31,7 @@ def option_warnings(options: ConsumerOptions) -> Iterator[str]:
     if options.retry_enable and not options.unacked_messages_timeout_ms:
         yield (
             "retry_enable without unacked_messages_timeout_ms: a message that you neither acknowledge nor reconsume nor"
-            " negatively acknowledge is delivered again only when this consumer closes"
+            " negatively acknowledge is delivered again only after this consumer closes or reconnects"
         )
     if options.retry_enable and kind not in _COUNTED:
         yield (
@@ -43,7 +43,7 @@ def option_warnings(options: ConsumerOptions) -> Iterator[str]:
 
 
 class Watched(Protocol):
-    """What the watch needs from its consumer."""
+    """The part of a consumer that the watch needs."""
 
     def topic(self) -> str:
         """Return the topic's name."""

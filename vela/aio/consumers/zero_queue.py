@@ -25,9 +25,9 @@ logger = logging.getLogger(__name__)
 class ZeroQueueConsumer(TopicConsumer):
     """A consumer that fetches no message in advance, so that the broker can give messages to other consumers.
 
-    A message waits here only if the receive that asked for it was cancelled, or the listener was paused. A batch cannot
-    be taken one message at a time. When a batch arrives, this consumer closes, its receives fail with InvalidMessage,
-    and another consumer gets the batch.
+    A message waits here only if the receive that asked for it was cancelled, or the listener was paused. A batch may
+    bring more messages than were requested. When one arrives, this consumer closes, the receive whose turn it is fails
+    with InvalidMessage, and the broker gives the batch to another consumer.
     """
 
     def __init__(self, client: ClientPorts, topic: str, options: ConsumerOptions, **kwargs: Any) -> None:

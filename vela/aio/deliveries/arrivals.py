@@ -13,7 +13,7 @@ __all__ = ["Arrivals"]
 
 
 class Arrivals:
-    """The entries that arrived over the current connection.
+    """The newest entry that arrived over the current connection.
 
     An entry also counts if it was discarded or cannot be decrypted. Otherwise a caller that reads to the end of a topic
     would wait for an entry that brings no message.

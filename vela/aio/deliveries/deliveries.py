@@ -109,7 +109,7 @@ class Deliveries:
         return message.entry.generation == self._intake.generation
 
     def is_awaited(self, message: Message) -> bool:
-        """Return whether the message is current, and no later request made the broker deliver everything again."""
+        """Return whether the message is current and, on Exclusive and Failover, was not requested again since."""
         return self.is_current(message) and message.entry.epoch == self.epoch
 
     def receive(self, connection: Connection, reply: replies.Message) -> None:
@@ -257,7 +257,7 @@ class Deliveries:
         return start
 
     def attached(self) -> None:
-        """Send the collected acks and all permits, because the consumer is subscribed."""
+        """Send the collected acks, then grant permits anew, because the consumer is subscribed."""
         self.acks.attached()
         self.flow.attached()
 

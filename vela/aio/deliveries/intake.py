@@ -1,7 +1,7 @@
 """Turn a delivery into messages for the application, or discard it with one ack.
 
-`entry_opening` checks an entry; this module acts on the result. Whatever happens to the entry, the consumer grants its
-permits again exactly once: one for each message when the application takes it, and the rest at once.
+`entry_opening` checks an entry; this module acts on the result. The consumer grants a message's permit again when the
+application takes the message, and the other permits of its entry at once.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ cannot be decrypted, these clients grant all permits, so the brokers restore non
 
 
 class IntakeOwner(Protocol):
-    """What the intake needs from its consumer's deliveries."""
+    """The part of a consumer's deliveries that the intake needs."""
 
     @property
     def flow(self) -> FlowControl:
@@ -185,7 +185,7 @@ class Intake:
         return entry
 
     def _from_start(self, start: StartPosition, reply: replies.Message, bodies: list[Body]) -> list[Body]:
-        """Return the messages that are not before the start.
+        """Return the messages that the start does not skip.
 
         If no message is left and the subscription is durable, ack the entry: a seek past its messages means that they
         were processed. Without the ack, the backlog would never become 0.
@@ -318,7 +318,7 @@ class Intake:
         expired = self._chunks.take_expired(self._timers.now_ms())
         if expired:
             logger.warning(
-                "%s: %d chunks are acknowledged, because the other chunks never arrived",
+                "%s: %d chunks are acknowledged, because the other chunks did not arrive in time",
                 self._topic,
                 len(expired),
             )

@@ -1,7 +1,7 @@
 """Listeners call the application's function with each message, one after the other.
 
 A coroutine function runs as a task on the event loop. Any other function runs on a thread, so that a slow one does not
-block the connection. If a listener raises, the error is logged and the message stays unacknowledged.
+block the connection. If a listener raises, the error is logged and the next message follows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TURN: Final = 100
 
 
 class ListenerSource(Protocol):
-    """The consumer that a listener takes messages from."""
+    """The queue that a listener takes messages from."""
 
     @property
     def messages(self) -> deque[Message]:
@@ -55,7 +55,7 @@ class Listener(Protocol):
         """Start calling, if messages wait and the listener is not paused."""
 
     def pause(self) -> None:
-        """Start no call until `resume`. A running call continues. Safe to repeat."""
+        """Start no call until `resume`. A call that runs, or is just starting, continues. Safe to repeat."""
 
     def resume(self) -> None:
         """Call the function again. Safe to repeat."""
@@ -93,7 +93,7 @@ class LoopCalls:
         """Call a function on the loop, after those posted earlier. Never waits. Does nothing if the loop is closed."""
         self._calls.append((function, args))
         if not self._is_scheduled:
-            # The order matters: a thread that finds the flag set knows that `_run` has not begun to empty the queue.
+            # Set the flag first: if `_run` cleared it before it is set, no later call would wake the loop again.
             self._is_scheduled = True
             try:
                 self.loop.call_soon_threadsafe(self._run)

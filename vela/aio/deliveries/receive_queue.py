@@ -56,7 +56,7 @@ class _BatchReceive:
 class ReceiveQueue:
     """A queue of messages, and of calls that wait for them, both in order. It has no limit.
 
-    It calls `taken` exactly once for each message that the application gets. A waiting call that got a message may be
+    `taken` is called for each message that the application gets. A waiting call that got a message may be
     cancelled before it continues. The message then goes back to the head of the queue, if `is_current` is still true.
     While calls wait for a single message, the queue is empty.
     """
@@ -129,7 +129,7 @@ class ReceiveQueue:
         return []
 
     def put_back(self, messages: Sequence[Message]) -> None:
-        """Put messages back at the head of the queue, in this order. No call may have returned them."""
+        """Put messages back at the head of the queue, in this order. The application must not have got them."""
         if self._error is not None:
             return
         rest = self._hand_over([message for message in messages if self.is_current(message)])
@@ -193,7 +193,7 @@ class ReceiveQueue:
     ) -> list[Message]:
         """Wait until there are enough messages for the policy or its time is up, and return them in order.
 
-        The list may be empty. When `is_full` returns True, the waiting messages are always enough, because no more will
+        The list may be empty. When `is_full` returns True, the waiting messages are always enough, because no more may
         arrive before some are taken. Messages leave the queue when the call returns. If the call is cancelled, they
         stay in the queue.
         """

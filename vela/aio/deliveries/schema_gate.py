@@ -41,15 +41,15 @@ class SchemaGate:
         schema: Schema[Any],
         deliver: Callable[[Connection, replies.Message], None],
     ) -> None:
-        """`deliver` gets each kept delivery, in order, once its version is fetched or known to be unavailable.
+        """`deliver` gets the kept deliveries, in order, when the first one's version is fetched or cannot be fetched.
 
-        `deliver` must call `keeps_back` again.
+        `deliver` must call `keeps_back` again, because the others may have other versions.
         """
         self._client = client
         self._topic = topic
         self._schema = schema
         self._deliver = deliver
-        self._fetched: set[bytes] = set()  # versions fetched over this connection
+        self._fetched: set[bytes] = set()  # versions looked up since the consumer subscribed
         self._waiting: list[tuple[Connection, replies.Message]] = []
         self._fetching: asyncio.Task[None] | None = None
 

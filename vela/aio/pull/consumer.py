@@ -167,8 +167,8 @@ class PullConsumer:
     async def start(self) -> None:
         """Find the queues and where to begin, then start to pull. Safe to repeat, even after an error.
 
-        Raises TopicNotFound, InvalidConfiguration if a queue does not exist, ConnectError, Timeout, AlreadyClosed and
-        the errors of the offset store. Call `close` even after an error.
+        Raises InvalidConfiguration if a queue does not exist, the broker's other refusals, ConnectError, Timeout,
+        AlreadyClosed and the errors of the offset store. Call `close` even after an error.
         """
         async with self._starting:
             self._require_open()
@@ -195,8 +195,8 @@ class PullConsumer:
     async def close(self) -> None:
         """Stop pulling, wait for running listeners, and save the offsets. Safe to repeat.
 
-        A consumer that starts from these offsets gets the messages that were received and not acknowledged. Raises the
-        store's errors. In that case, such a consumer also gets the messages acknowledged since the last save.
+        A consumer that starts from these offsets begins each queue at the first unacknowledged message. Raises the
+        store's errors; such a consumer then begins at the offsets saved before.
         """
         if self._is_closed:
             return

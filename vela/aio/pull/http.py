@@ -66,8 +66,7 @@ def base_url(service_url: str) -> str:
 class PullHttp:
     """Requests for one topic over HTTP. All are safe to repeat.
 
-    They raise Timeout, ConnectError, ServiceUnitNotReady, TopicNotFound, InvalidConfiguration, UnknownError or another
-    VelaError. The error's `retriable` says whether repeating the request may help.
+    They raise Timeout, ConnectError or another VelaError. Its `retriable` says whether repeating the request may help.
     """
 
     def __init__(
@@ -125,7 +124,7 @@ class PullHttp:
         return _positive(fields, "offset")
 
     async def commit(self, queue: int, subscription: str, offset: int) -> int:
-        """Commit a group's offset. Return the broker's offset, which never goes back."""
+        """Commit a group's offset. Return the broker's offset: a commit never moves it back."""
         fields = await self._json("PUT", f"{self._offset_path(queue, subscription)}&offset={offset}")
         return _positive(fields, "offset")
 

@@ -109,7 +109,7 @@ class BrokerOffsets:
         return await self._http.committed(queue, self._subscription)
 
     async def save(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """Store offsets by queue. The broker never moves a group's offset back.
+        """Store offsets by queue. This never moves a group's offset back.
 
         If the broker refuses the offset of a queue, this still stores those of the others, and then raises the refusal.
         """

@@ -43,8 +43,8 @@ class Reader:
     async def read_next(self, timeout_millis: int | None = None) -> Message:
         """Return the next message. Wait for it without limit, or at most `timeout_millis`.
 
-        Raises Timeout, AlreadyClosed, and InvalidConfiguration if the reader has a listener. Cancelling the call loses
-        no message.
+        Raises Timeout, AlreadyClosed, NotConnected if the reader has failed, and InvalidConfiguration if it has a
+        listener. Cancelling the call loses no message.
         """
         message = await self._consumer.receive(timeout_millis)
         # The broker counts unacked messages and stops sending at its limit.
@@ -52,10 +52,7 @@ class Reader:
         return message
 
     async def has_message_available(self) -> bool:
-        """Return whether there is a message to read, as `Consumer.has_message_available` does.
-
-        False at the topic's end, even if its last entries were discarded or cannot be decrypted.
-        """
+        """Return whether there is a message to read, as `Consumer.has_message_available` explains."""
         return await self._consumer.has_message_available()
 
     def statistics(self) -> ConsumerStatistics:

@@ -80,7 +80,7 @@ class TableView:
     def for_each_and_listen(self, callback: Listener) -> None:
         """Do the same as `for_each`, then call `callback` for every later change. The value None means "removed".
 
-        The callback runs on the event loop. Its errors are logged and have no other effect.
+        The callback runs on the event loop. Errors of the later calls are logged and have no other effect.
         """
         self.for_each(callback)
         self._listeners.append(callback)
