@@ -66,7 +66,7 @@ class ClientEngine:
         self.protocol_version = 0
         """The lower of the two peers' versions, 0 before CONNECTED."""
         self.max_message_bytes = DEFAULT_MAX_MESSAGE_BYTES
-        """The largest message that the broker takes and sends: metadata and payload, as sent over the wire."""
+        """The largest payload that the broker takes and sends, as sent over the wire. Metadata comes on top of it."""
 
     @property
     def state(self) -> ConnectionState:
