@@ -23,7 +23,7 @@ from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 __all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "ClientEngine"]
 
 DEFAULT_MAX_MESSAGE_BYTES: Final = 5 * 1024 * 1024
-"""The largest message, if the broker does not announce a limit."""
+"""The largest payload, if the broker does not announce a limit."""
 
 _EVERY_FRAME: Final = 1 << 62  # more frames than any piece of data has
 _EVERY_TYPE: Final = frozenset(BaseCommand.Type.values())
