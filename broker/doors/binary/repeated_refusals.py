@@ -22,9 +22,9 @@ class _Refused:
 
 
 class RepeatedRefusals:
-    """Counts one connection's refused requests by kind. Logs a kind when it has been refused 10 times, and at the end.
+    """Counts one connection's refused requests by kind. Memory is bounded, because the protocol has few kinds.
 
-    Memory is bounded, because the protocol has a fixed number of kinds.
+    Logs a kind at its 10th refusal, and its total when the connection ends if more refusals followed.
     """
 
     def __init__(self, peer: Callable[[], str], now_s: Callable[[], float]) -> None:
