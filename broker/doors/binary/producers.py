@@ -83,9 +83,9 @@ class ProducerTable:
         return until is not None and self._loop.time() < until
 
     def on_open_producer(self, event: events.OpenProducer) -> None:
-        """Open a producer. If one with this id is open, replace it if the new epoch is higher; otherwise answer for it.
+        """Open a producer. If this id has an open one, answer for it again, or replace it if the new epoch is higher.
 
-        Refuse while one with this id is being opened.
+        Refuse while the producer with this id is still being opened.
         """
         known = self._slots.get(event.producer_id)
         if known is not None and known.producer is not None and known.epoch < event.epoch:
@@ -195,8 +195,8 @@ class _WaitingRefusal(NamedTuple):
 class ProducerSlot:
     """The producer behind an id that the client chose. Implements `ProducerSink`.
 
-    The refusal of a send on arrival waits until every earlier send has its answer. Clients match each answer with the
-    head of their queue and close the connection if an answer comes too early.
+    A send that is refused on arrival gets its answer only after every earlier send has one. Clients match each answer
+    with the head of their queue and close the connection if an answer comes too early.
     """
 
     def __init__(

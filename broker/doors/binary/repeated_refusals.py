@@ -22,7 +22,7 @@ class _Refused:
 
 
 class RepeatedRefusals:
-    """Counts one connection's refused requests by kind. Memory is bounded, because the protocol has few kinds.
+    """Counts one connection's refused requests by kind. Memory is bounded, because there are few kinds of request.
 
     Logs a kind at its 10th refusal, and its total when the connection ends if more refusals followed.
     """
