@@ -19,10 +19,10 @@ _LONGEST_WAIT_S: Final = 60.0  # the watch reads the clock at least this often, 
 
 
 class CredentialsWatch:
-    """Calls `on_expired` once when the credentials expire, and `on_refused` when a check after a change fails.
+    """Calls `on_expired` when the credentials expire.
 
-    The watch checks the client again after each change of permissions, revocations or passwords. If the broker does not
-    authenticate clients, the watch does nothing.
+    After each change of permissions, revocations or passwords it checks the client again, and calls `on_refused` if the
+    check fails. If the broker does not authenticate clients, it does nothing.
     """
 
     def __init__(

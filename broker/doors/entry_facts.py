@@ -1,4 +1,4 @@
-"""What doors find out about an entry before it is stored: its flags, and whether a chunk is of use to consumers."""
+"""Facts about an entry that doors need before it is stored: its flags, and whether consumers can use a chunk."""
 
 from __future__ import annotations
 

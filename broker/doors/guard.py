@@ -31,12 +31,11 @@ _Open: TypeAlias = (
 
 
 class GuardedBroker:
-    """The broker as one client may use it. Connections and pull requests get this object instead of the broker itself.
+    """The broker as one client may use it. Code that carries out a client's requests gets this object instead.
 
     Without a `principal` it refuses every request that needs a permission, so a door that forgets to authenticate
-    serves nobody. Sends, acks and seeks are not checked one by one. They need a producer or consumer. The guard checks
-    the permission when the producer or consumer is opened, and `recheck` checks it again after each change of
-    permissions. The admin API checks its requests itself, in `doors/admin/operations.py`.
+    serves nobody. Sends, acks and seeks are not checked one by one: the guard checks the permission when their producer
+    or consumer is opened, and again in `recheck`. The admin API checks its own requests.
     """
 
     __slots__ = ("_broker", "_open", "principal")
@@ -67,7 +66,7 @@ class GuardedBroker:
         return self._broker.is_ready()
 
     def check_topic(self, action: Action, topic: TopicName, subscription: str = "") -> None:
-        """Check that the client may take this action.
+        """If `is_locked`, check that the client may take this action.
 
         Raises NotAuthorized, or AuthenticationFailed if the client has not authenticated.
         """
@@ -87,10 +86,7 @@ class GuardedBroker:
                 self._check(action, subject)
 
     def is_locked(self) -> bool:
-        """Return whether requests are checked.
-
-        Requests are checked if the client has not authenticated, or if the broker asks for credentials.
-        """
+        """Return whether requests are checked: the client has not authenticated, or the broker asks for credentials."""
         return self.principal is None or self._broker.access.is_on
 
     def _check(self, action: Action, subject: Subject) -> None:

@@ -8,12 +8,12 @@ __all__ = ["HandshakeRefused", "InvalidQuery"]
 
 
 class HandshakeRefused(RemoteProtocolError):
-    """Refuses a request or a WebSocket handshake with an HTTP status. You may show `str()` to the client."""
+    """Refuses a request or a WebSocket handshake with an HTTP status. Its text may be sent to clients."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
-        self.reason = reason  # the body of the answer
+        self.reason = reason  # sent to the client in the body of the answer
 
 
 class InvalidQuery(HandshakeRefused):

@@ -19,7 +19,7 @@ class KeepAlive:
     """Pings an established peer every 30 s and gives up if no bytes arrive before the next ping.
 
     Also gives up on a peer that has not finished the handshake in time. While the broker does not read from a peer
-    (`is_heard` is false), its silence is ignored. The time for the handshake is limited even then.
+    (`is_heard` is false), the peer's silence is ignored. The time for the handshake is limited even then.
     """
 
     def __init__(
@@ -57,9 +57,12 @@ class KeepAlive:
         self._settle_probes(alive=False)
 
     async def probe(self, timeout_ms: int = PROBE_TIMEOUT_MS) -> bool:
-        """Ping and return whether any bytes arrive in time. Give up on a silent peer. Safe to cancel and to repeat."""
+        """Ping and return whether any bytes arrive in time. If none arrive, give up. Safe to cancel and to repeat.
+
+        Return True if the broker does not read from the peer, because it would not see an answer.
+        """
         if not self._is_heard():
-            return True  # the broker does not read from the peer now, so it would not see an answer
+            return True
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._probes.add(answer)
         # If reading stopped meanwhile, the answer may wait in the socket.
@@ -79,7 +82,9 @@ class KeepAlive:
             self._timer = self._call_later(max(0.0, PERIOD_S - self._handshake_timeout_s), self._tick)
         else:
             self._on_slow_handshake()
-            self._give_up(f"no CONNECT within {self._handshake_timeout_s:g} s (VELA_HANDSHAKE_TIMEOUT_S)")
+            self._give_up(
+                f"the handshake took over {self._handshake_timeout_s:g} s (VELA_HANDSHAKE_TIMEOUT_S)"
+            )
 
     def _tick(self) -> None:
         if self._is_heard():

@@ -31,4 +31,4 @@ class ByteLink(Protocol):
         """Send the written bytes, then close. Abort if the peer does not receive them within a few seconds."""
 
     def abort(self) -> None:
-        """Close at once. Written bytes may be lost."""
+        """Close without waiting for the peer, if the transport can. Written bytes may be lost."""

@@ -30,7 +30,7 @@ class LookupAnswers:
         self._engine = engine
         self._requests = requests
         self._unanswered = 0
-        self._listing = asyncio.Lock()  # the connection's lists are read one by one: each may have megabytes
+        self._listing = asyncio.Lock()  # read one list at a time, because a list may take megabytes
 
     def on_partition_metadata(self, event: PartitionMetadata) -> None:
         """Answer with the number of partitions, 0 for a topic without partitions. May create the topic."""

@@ -23,7 +23,7 @@ __all__ = ["MAX_UNREAD_ANSWER_BYTES", "Peer"]
 logger = logging.getLogger(__name__)
 
 MAX_UNREAD_ANSWER_BYTES: Final = 4 * 1024 * 1024  # above this many unsent bytes, stop reading from the peer
-JOIN_BYTES: Final = 256 * 1024  # write at this size, even if more commands are being handled
+JOIN_BYTES: Final = 256 * 1024  # at this many bytes, write even while commands are being handled
 
 
 class Peer:
@@ -42,7 +42,7 @@ class Peer:
         on_slow_handshake: Callable[[], None],
         call_later: Timer,
     ) -> None:
-        """`on_slow_handshake` is called just before a peer whose handshake takes too long is disconnected."""
+        """`on_slow_handshake` is called before the connection is closed because the handshake took too long."""
         self.engine = engine
         self.gate = gate
         self.address = address
@@ -50,7 +50,7 @@ class Peer:
         self.identity = ClientIdentity(
             address=address, client_version="", face=face, certificate_name=certificate_name
         )
-        self.is_closing = False  # ignore all further bytes from the peer
+        self.is_closing = False  # further bytes from the peer are ignored
         self.is_lost = False
         self.is_joining = False  # commands are being handled: collect their answers for one write
         self._link = link
@@ -111,7 +111,7 @@ class Peer:
     async def is_alive(self) -> bool:
         """Ping the peer and return whether it sends anything within 5 s. If it does not, close the connection.
 
-        Return True at once while the broker does not read from the peer.
+        Return at once if the connection is closing (False), or if the broker does not read from the peer (True).
         """
         return not self.is_closing and await self._keep_alive.probe()
 
@@ -122,7 +122,7 @@ class Peer:
             self.close(message)
 
     def close(self, reason: str) -> None:
-        """Send the bytes that are ready, then close. Logs one line with `reason`."""
+        """Send the bytes that are ready, then close. Log `reason`. Safe to repeat."""
         if self.is_closing:
             return
         fields = {"client": self.address}

@@ -83,7 +83,10 @@ class ProducerTable:
         return until is not None and self._loop.time() < until
 
     def on_open_producer(self, event: events.OpenProducer) -> None:
-        """Open a producer, or answer for the one that already has this id. A higher epoch replaces that one."""
+        """Open a producer. If this id has an open one, answer for it again, or replace it if the new epoch is higher.
+
+        Refuse while the producer with this id is still being opened.
+        """
         known = self._slots.get(event.producer_id)
         if known is not None and known.producer is not None and known.epoch < event.epoch:
             # The client gave up on the old producer and will resend its sends in flight.
@@ -192,8 +195,8 @@ class _WaitingRefusal(NamedTuple):
 class ProducerSlot:
     """The producer behind an id that the client chose. Implements `ProducerSink`.
 
-    A refusal waits until every earlier send has its answer. Clients match each answer with the head of their queue and
-    close the connection if an answer comes too early.
+    A send that is refused on arrival gets its answer only after every earlier send has one. Clients match each answer
+    with the head of their queue and close the connection if an answer comes too early.
     """
 
     def __init__(
@@ -317,7 +320,7 @@ class ProducerSlot:
             self._peer.gate.sends_answered(1, 0)
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """Send receipts, because these sends are durable."""
+        """Send these receipts, and the refusals that waited for them."""
         if not self._refusals:
             self._peer.engine.send_receipts(self.producer_id, receipts)
             self._answered += len(receipts)

@@ -11,7 +11,7 @@ __all__ = ["RepeatedRefusals"]
 
 logger = logging.getLogger(__name__)
 
-_MOST_SHOWN: Final = 300  # characters of a client's text in a log line
+_MOST_SHOWN: Final = 300  # characters of a topic or a reason in a log line
 REPEATED: Final = 10  # refusals of one kind of request after which the log names the client
 
 
@@ -22,9 +22,9 @@ class _Refused:
 
 
 class RepeatedRefusals:
-    """Counts one connection's refused requests by kind. Logs each repeated kind once, and its total at the end.
+    """Counts one connection's refused requests by kind. Memory is bounded, because there are few kinds of request.
 
-    Memory is bounded, because the protocol has a fixed number of kinds.
+    Logs a kind at its 10th refusal, and its total when the connection ends if more refusals followed.
     """
 
     def __init__(self, peer: Callable[[], str], now_s: Callable[[], float]) -> None:
@@ -68,5 +68,5 @@ class RepeatedRefusals:
 
 
 def _shown(text: str) -> str:
-    """Shorten a client's text to one line for the log."""
+    """Shorten a text and escape its control characters, so that it fits into one log line."""
     return repr(text[:_MOST_SHOWN])[1:-1]

@@ -28,7 +28,7 @@ REQUEST_NS: Final = 50_000
 
 
 class RequestRunner:
-    """Runs the requests of one peer. Use it on the event loop that created it."""
+    """Runs the requests of one peer. Bound to the event loop on which it is created."""
 
     def __init__(self, peer: Peer, refused_requests: Counter[str], share: TimeShare) -> None:
         """`refused_requests` counts the whole broker's refusals by kind. `share` is charged for the requests' time."""
@@ -51,7 +51,7 @@ class RequestRunner:
     def run(
         self, event: events.Event, work: Coroutine[Any, Any, None], refuse: Callable[[BrokerError], None]
     ) -> None:
-        """Run `work`, which answers the request `event`, as a task. If the task fails, call `refuse` with the error."""
+        """Run `work`, which answers the request `event`, as a task. If it fails, call `refuse` with an error."""
         self._peer.gate.request_begun()
         self._share.charge(REQUEST_NS)
         task = self._loop.create_task(self._run(event, work, refuse))

@@ -1,4 +1,4 @@
-"""Convert PRODUCER and SUBSCRIBE into requests to the broker: parse names, and refuse unavailable features."""
+"""Convert PRODUCER, SUBSCRIBE and schemas to the broker's form."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ __all__ = ["TcpListener"]
 logger = logging.getLogger(__name__)
 
 HIGH_WATER_BYTES: Final = 1024 * 1024  # above this many unsent bytes, send nothing more to consumers
-LOW_WATER_BYTES: Final = 256 * 1024  # at this many unsent bytes, send to consumers again
+LOW_WATER_BYTES: Final = 256 * 1024  # once no more than this is unsent, send to consumers again
 # The system closes a connection if bytes wait and the peer has taken none for this long. Pings may not detect such a
 # peer: while too many answers wait for it, the broker reads nothing from it, and would not see the reply to a ping.
 TAKES_NOTHING_TIMEOUT_MS: Final = 60_000
@@ -57,7 +57,7 @@ class _TcpLink:
             self._transport.resume_reading()
 
     def close(self) -> None:
-        # Without this timer, a peer that never reads would keep its connection open.
+        # A peer that does not read must not keep its connection open.
         asyncio.get_running_loop().call_later(LINGER_S, self._transport.abort)
         self._transport.close()
 
@@ -120,7 +120,7 @@ class _TcpProtocol(asyncio.Protocol):
 
 
 class TcpListener:
-    """Accepts connections between `start` and `stop`."""
+    """Accepts connections between `start` and `stop_accepting`."""
 
     def __init__(self, broker: BrokerPort) -> None:
         self.broker = broker

@@ -27,7 +27,7 @@ class TopicWatchers:
         self._watchers: dict[int, _Watcher] = {}
 
     def on_watch(self, event: events.WatchTopicList) -> None:
-        """Watch a list. Replace a watcher that has this id: the client asks again to check that its list is right."""
+        """Watch a list. If a watcher has this id, replace it: clients ask again to check their lists."""
         known = self._watchers.pop(event.watcher_id, None)
         if known is not None:
             known.close()
@@ -100,7 +100,7 @@ class _Watcher:
             found.detach()
             return False
         self._list = found
-        self._added = self._removed = frozenset()  # the answer includes these changes
+        self._added = self._removed = frozenset()  # drop these changes: the answer includes them
         self._peer.engine.send_watch_success(
             event.request_id, self._watcher_id, found.names, known_hash=event.topics_hash
         )

@@ -26,7 +26,7 @@ _ADMIN: Final = ("/admin/", "/lookup/", "/topics/")
 
 
 def application(broker: BrokerPort, pulls: PullAnswers, admin: Application | None = None) -> Application:
-    """Return an application that checks host and origin, then routes by protocol.
+    """Return an application that checks host and origin, then routes by protocol and path.
 
     WebSockets need `DaphneServer`, which puts their transport into the scope. `admin` serves /admin/, /lookup/ and
     /topics/. Without `admin`, those paths answer 404.

@@ -43,7 +43,7 @@ _BYTES_LIKE_A_COMMAND: Final = 128  # decoding this many bytes takes as long as 
 _IDS_LIKE_A_COMMAND: Final = 8  # this many ids of a slice count as another short command
 _ACTIVE_CHANGE_VERSION: Final = 12  # older clients close the connection on ACTIVE_CONSUMER_CHANGE
 _CLOSE_VERSION: Final = 5  # older clients close the connection on CLOSE_PRODUCER and CLOSE_CONSUMER
-# How the version texts of clients that understand REACHED_END_OF_TOPIC begin. All others close the connection on it.
+# Version texts of clients that know REACHED_END_OF_TOPIC begin like this. Others close the connection on it.
 _END_OF_TOPIC_CLIENTS: Final = (
     "Pulsar-Java",
     "Vela-",
@@ -66,8 +66,7 @@ class ServerEngine:
 
     The owner passes received bytes to `receive` and handles the events in order. It calls a `send_*` method for each
     answer and writes the bytes that `data_to_send` returns. After a RemoteProtocolError it handles the error's
-    `events`, writes, and closes. Clients must wait for CONNECTED before they send anything else: earlier commands are
-    refused.
+    `events`, writes, and closes. Until `send_connected`, `receive` accepts only CONNECT, and then AUTH_RESPONSE.
     """
 
     def __init__(self, *, server_version: str, max_message_bytes: int) -> None:
@@ -127,7 +126,7 @@ class ServerEngine:
         return events
 
     def drop_input(self) -> None:
-        """Free the bytes that were received but not decoded. After this, `receive` must not be called again."""
+        """Free the bytes that were received but not decoded. Do not call `receive` after this."""
         self._frames.clear()
         self._slices = None
         self._decoder = FrameDecoder(self._max_message_bytes + FRAME_PADDING_BYTES)
@@ -181,7 +180,7 @@ class ServerEngine:
         if not command.HasField("type"):
             raise MalformedCommand("the command's type is missing or unknown")
         name = BaseCommand.Type.Name(command.type)
-        raise UnexpectedCommand(f"{name} must not be sent while the connection is {self._state.value}")
+        raise UnexpectedCommand(f"{name} must not be sent in state {self._state.value!r} of the connection")
 
     def _enter(self, state: ConnectionState) -> None:
         self._state = state
@@ -205,7 +204,7 @@ class ServerEngine:
     def send_connected(self) -> None:
         """Send CONNECTED, which admits the client. Raises LocalProtocolError unless a CONNECT waits for its answer."""
         if self._state is not ConnectionState.CONNECTING:
-            raise LocalProtocolError(f"no CONNECT waits for an answer: the connection is {self._state.value}")
+            raise LocalProtocolError(f"no CONNECT waits for an answer in state {self._state.value!r}")
         self._enter(ConnectionState.CONNECTED)
         self._write(
             answers.connected(

@@ -72,7 +72,7 @@ class Ack(NamedTuple):
     cumulative: bool
     ids: Sequence[AckId]
     validation_error: ValidationError | None  # why the client discarded the messages that it acks
-    request_id: int | None  # None = the client wants no answer
+    request_id: int | None  # None = no answer is wanted, or a later event of the same ACK has the id
     in_transaction: bool
 
 
@@ -87,7 +87,7 @@ class Redeliver(NamedTuple):
     """REDELIVER_UNACKNOWLEDGED_MESSAGES."""
 
     consumer_id: int
-    positions: Sequence[tuple[int, int]]  # (ledger, entry); empty = everything the consumer has not acked
+    positions: Sequence[tuple[int, int]]  # (ledger, entry); empty = everything it got and has not acked
     epoch: int | None  # Java's consumer epoch; None if not sent
     is_rest: bool = False  # an earlier event has the first positions of the same command
 
@@ -226,7 +226,7 @@ class Seek:
     consumer_id: int
     request_id: int
     message_id: MessageId | None
-    ack_set: int | None  # of `message_id`: deliver the messages of the set bits; None = all
+    ack_set: int | None  # of `message_id`: bit i is set if message i is to be delivered; None = all
     publish_time_ms: int | None
 
 

@@ -11,7 +11,7 @@ __all__ = ["auth_challenge", "connected", "error", "success"]
 
 
 def connected(*, server_version: str, protocol_version: int, max_message_bytes: int) -> bytes:
-    """Build CONNECTED, the answer to CONNECT. Clients close the connection if the version text is missing."""
+    """Build CONNECTED, the answer to CONNECT."""
     body = pb.CommandConnected(
         server_version=server_version,
         protocol_version=protocol_version,

@@ -27,7 +27,7 @@ def message_head(
     entry_bytes: int,
     epoch: int | None = None,
 ) -> bytes:
-    """Build the bytes in front of an entry of `entry_bytes`: the frame's sizes and the command.
+    """Build the sizes and the command of a frame whose entry has `entry_bytes` bytes.
 
     `partition` is -1 if the topic is not a partition. `ack_set` is None if all messages of the entry are unacked.
     `epoch` is None, and is not sent, if the client never sent an epoch.

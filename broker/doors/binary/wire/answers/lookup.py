@@ -1,6 +1,6 @@
 """Builders for answers about topics: partition metadata, lookup, topics of a namespace and their changes.
 
-Builders of commands with the field `response` always set it, because clients treat its absence as a failure.
+The field `response` is set in every command that has it, because clients treat its absence as a failure.
 """
 
 from __future__ import annotations
