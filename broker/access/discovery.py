@@ -40,7 +40,7 @@ def fetch_keys(issuer: str, settings: AccessSettings) -> dict[str, TokenKey]:
                 " VELA_OPENID_ISSUERS to exactly this name"
             )
         address = document.get("jwks_uri")
-        schemes = ("https",) if issuer.startswith("https:") else ("https", "http")
+        schemes = ("https",) if _scheme(issuer) == "https" else ("https", "http")
         if not isinstance(address, str) or _scheme(address) not in schemes:
             raise IssuerAway(f"its discovery document has no jwks_uri with {' or '.join(schemes)}")
         try:

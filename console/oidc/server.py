@@ -130,7 +130,7 @@ def _json(method: str, url: str) -> dict[str, Any]:
 def _address(document: dict[str, Any], name: str, issuer: str) -> str:
     """Return an endpoint. If the issuer's own address is https, the endpoint's must also be."""
     url = document.get(name)
-    schemes = ("https",) if issuer.startswith("https:") else ("https", "http")
+    schemes = ("https",) if urlsplit(issuer).scheme == "https" else ("https", "http")
     with suppress(ValueError):  # an unclosed bracket
         if isinstance(url, str) and urlsplit(url).scheme in schemes:
             return url

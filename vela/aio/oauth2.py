@@ -113,12 +113,13 @@ class AuthenticationOauth2(Authentication):
 
     def _client(self) -> tuple[str, str]:
         """Return the client id and its secret. Raises InvalidConfiguration."""
-        fields = self._fields
+        fields, where = self._fields, "auth_params_string"
         if self._key_file:
-            fields = _fields(_content(self._key_file), self._key_file[:100])
+            # The beginning of a data: URL may be that of the secret.
+            where = "private_key" if self._key_file.startswith("data:") else self._key_file[:100]
+            fields = _fields(_content(self._key_file), where)
         client_id, secret = fields.get("client_id"), fields.get("client_secret")
         if not (isinstance(client_id, str) and isinstance(secret, str) and client_id and secret):
-            where = self._key_file[:100] or "auth_params_string"
             raise InvalidConfiguration(
                 f"OAuth 2.0 needs {_TAKES}: {where} has no client_id and client_secret"
             )

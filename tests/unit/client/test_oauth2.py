@@ -173,3 +173,11 @@ def test_a_secret_for_an_https_server_goes_to_no_http_address(issuer: str) -> No
 def test_parameters_that_cannot_work_are_refused_at_once(text: str) -> None:
     with pytest.raises(InvalidConfiguration, match=r"OAuth 2\.0"):
         AuthenticationOauth2(text)
+
+
+@pytest.mark.parametrize("content", ['{"client_secret": "hush"}', "hush"])
+def test_a_refused_key_in_a_url_is_not_in_the_error(content: str) -> None:
+    parameters = {"issuer_url": "https://x", "private_key": f"data:application/json,{content}"}
+    with pytest.raises(InvalidConfiguration, match="private_key") as refused:
+        AuthenticationOauth2(json.dumps(parameters))
+    assert "hush" not in str(refused.value)
