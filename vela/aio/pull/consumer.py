@@ -356,7 +356,7 @@ class PullConsumer:
             offset=offset,
             saved=saved,
             deliver=self._deliver,
-            moved=self._save,
+            moved=self._save_or_warn,
         )
 
     def _deliver(self, messages: Iterable[PulledMessage]) -> None:
@@ -389,10 +389,14 @@ class PullConsumer:
     async def _commit_regularly(self) -> None:
         while True:
             await asyncio.sleep(self._settings.commit_interval_ms / 1000)
-            try:
-                await self._save()
-            except Exception as error:
-                logger.warning("%s: cannot save the offsets, will try again: %s", self._topic, error)
+            await self._save_or_warn()
+
+    async def _save_or_warn(self) -> None:
+        """Save the offsets. If that fails, log it: `_commit_regularly` tries again."""
+        try:
+            await self._save()
+        except Exception as error:
+            logger.warning("%s: cannot save the offsets, will try again: %s", self._topic, error)
 
     async def _save(self) -> None:
         async with self._saving:
