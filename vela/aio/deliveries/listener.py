@@ -144,7 +144,7 @@ class TaskListener:
                         and self._task.cancelling()
                     ):
                         raise  # The event loop ends. Otherwise the listener awaited something that was cancelled.
-                    logger.exception("the message listener failed; the message stays unacknowledged")
+                    logger.exception("the message listener failed; the next message follows: %r", message)
         finally:
             self._task = None
             self._source.listener_idle()
@@ -210,7 +210,7 @@ class ThreadListener:
                 try:
                     _require_no_coroutine(self._function(self._consumer, message))
                 except BaseException:  # SystemExit too: the thread must go on
-                    logger.exception("the message listener failed; the message stays unacknowledged")
+                    logger.exception("the message listener failed; the next message follows: %r", message)
             self._thread.submit(self._run)  # other listeners on this thread go first
         except Exception:  # taking a message failed: the next delivery starts a new round
             with self._lock:
