@@ -82,7 +82,6 @@ class MultiTopicsConsumer(Consumer):
                     function,
                     self,
                     self.queue,
-                    name=self._name,
                     view=self._options.listener_view,
                     thread=self._client.listener_threads.next(),
                 )

@@ -153,7 +153,6 @@ class TopicConsumer(Consumer):
                     function,
                     self,
                     self.queue,
-                    name=self._name,
                     view=self._options.listener_view,
                     thread=self._client.listener_threads.next(),
                 )
