@@ -1,4 +1,4 @@
-"""Vela's broker as a Django app. A project that publishes needs only `from broker import publish`."""
+"""Vela's broker as a Django app. Projects import `publish` and `apublish` from here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["apublish", "publish"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import `publish` or `apublish` on first use, because every process imports this package and few publish."""
+    """Import `publish` and `apublish` only when they are used: most processes with this package never publish."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from broker import outbox

@@ -1,4 +1,4 @@
-"""The sources of the broker's time, which tests can replace."""
+"""Sources of time that tests can replace."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The broker's settings: read once from the environment, checked at start.
 
-A bad value raises SettingInvalid. `manage.py` catches it for every command, and ends the process with status 78.
-`runbroker` does the same if a check of its own fails, such as whether the database has the role in VELA_READ_ROLE.
+A bad value raises SettingInvalid. Vela's `manage.py` then ends with status 78.
 
 A project that embeds Vela sets the same environment variables; this module does not need `config`, Vela's own Django
 project.
@@ -117,7 +116,7 @@ def _hosts(text: str) -> frozenset[str]:
 
 
 def _origins(text: str) -> frozenset[Origin]:
-    """Parse origins of web pages."""
+    """Parse the origins of web pages."""
     origins = set()
     for each in listed(text):
         origin = parse_origin(each.rstrip("/"))
@@ -140,7 +139,7 @@ _IN_MS: Final = AfterValidator(lambda seconds: seconds * 1000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings(AccessSettings):
-    """One broker process's settings. Units are in the names; 0 means "no limit" where the help says so."""
+    """The settings of one process: broker, console, worker, beat or a command."""
 
     bind: Annotated[
         str,
@@ -444,7 +443,7 @@ class BrokerSettings(AccessSettings):
     filter_reschedule_ms: Annotated[
         int,
         Between(1),
-        Variable("VELA_FILTER_RESCHEDULE_MS", "ms", "when a filter is asked about an entry again"),
+        Variable("VELA_FILTER_RESCHEDULE_MS", "ms", "how long until a filter is asked again"),
     ] = 1000
     counts_every_send: Annotated[
         bool,
@@ -529,7 +528,7 @@ class BrokerSettings(AccessSettings):
     ] = 30
 
     def __post_init__(self) -> None:
-        """Fill in the settings that follow from others. Raises SettingInvalid if some contradict each other."""
+        """Fill in the settings that follow from others. Raises SettingInvalid if settings do not work together."""
         self.check_together()
         self.check_access()
         host = self.local_host
@@ -540,11 +539,11 @@ class BrokerSettings(AccessSettings):
         set_(self, "advertised_tls_url", self.advertised_tls_url or tls_url)
         set_(self, "advertised_http_url", self.advertised_http_url or self.local_http_url)
         set_(self, "url", self.url or self.local_http_url)
-        # A message that the broker accepts uncompressed must also be deliverable.
+        # A message that is not compressed may count against both limits.
         set_(self, "max_uncompressed_bytes", max(self.max_message_bytes, self.max_uncompressed_bytes))
 
     def _own_tls_url(self, host: str) -> str:
-        """Return the address for clients with TLS: that of the broker's own port, or of a proxy in front of it."""
+        """Return the URL for clients with TLS: that of the broker's own TLS port, or else `advertised_url` with TLS."""
         given = self.advertised_url.partition("://")[2]
         if (
             self.has_tls
@@ -562,7 +561,7 @@ class BrokerSettings(AccessSettings):
 
     @property
     def https_url(self) -> str:
-        """The URL at which clients reach the broker's HTTP port with TLS; "" if there is none."""
+        """The broker's https:// URL, as lookups tell it to clients; "" if there is none."""
         if self.advertised_http_url.startswith("https:"):
             return self.advertised_http_url
         port = self.open_ports.get("VELA_HTTP_TLS_PORT")
@@ -587,12 +586,12 @@ class BrokerSettings(AccessSettings):
 
     @property
     def own_hosts(self) -> frozenset[str]:
-        """The hosts by which clients reach this broker: VELA_BIND, and those of two of the advertised URLs.
+        """The hosts by which clients reach this broker: those of `bind`, `advertised_url` and `advertised_http_url`.
 
-        These URLs are `advertised_url` and `advertised_http_url`. A VELA_BIND that means every address is left out. The
-        hosts are in lower case, and an IPv6 address is in brackets.
+        A `bind` of `0.0.0.0` or `::` is left out. IPv6 addresses are in brackets.
         """
-        advertised = map(parse_origin, (self.advertised_url, self.advertised_http_url))
+        urls = (self.advertised_url, self.advertised_http_url)
+        advertised = [parse_origin("/".join(url.split("/")[:3])) for url in urls]  # without a path
         hosts = {f"[{self.bind}]" if ":" in self.bind else self.bind.lower()} - {"0.0.0.0", "[::]"}  # noqa: S104 - compared
         return frozenset(hosts | {origin.host for origin in advertised if origin})
 

@@ -1,4 +1,4 @@
-"""Check that this version of Vela migrated the database, for `migrate` and for processes that start."""
+"""Check that the database fits this version of Vela, for `migrate` and for processes that start."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["foreign_database", "old_database"]
 def foreign_database(alias: str = DEFAULT_DB_ALIAS) -> str | None:
     """Return an instruction, in one sentence, if the database has broker migrations that this version lacks; else None.
 
-    Django would consider such a database up to date, and the first query would fail.
+    Django would consider such a database up to date, and queries could fail.
     """
     unknown = sorted(_applied(alias) - _known())
     if not unknown:

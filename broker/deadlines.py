@@ -1,4 +1,4 @@
-"""One heap and one timer for everything with a due time: deliveries to repeat, delayed messages, waiting HTTP pulls.
+"""One heap and one timer for parts with a due time: subscriptions, delayed messages, waiting HTTP pulls.
 
 The timer is finer than Celery's tick. Both call `run_due`, which is safe to repeat; either alone is enough. The tick
 also names the parts that it found due in PostgreSQL, and `run_due` runs these parts too, even if they are not in the

@@ -31,7 +31,7 @@ def _port(text: str, least: int) -> int | None:
 
 
 _Port = Annotated[int | None, PlainValidator(partial(_port, least=0))]
-"""A TCP port; 0 = the system chooses one; None = the process does not listen."""
+"""A TCP port; 0 = the system chooses one; None = off."""
 _FixedPort = Annotated[int | None, PlainValidator(partial(_port, least=1))]
 
 
@@ -74,7 +74,7 @@ class DoorSettings(LoginSettings):
     ] = False
     tls_min_version: Annotated[
         Literal["1.2", "1.3"],
-        Variable("VELA_TLS_MIN_VERSION", "`1.2`, `1.3`", "the oldest version of TLS that is spoken"),
+        Variable("VELA_TLS_MIN_VERSION", "`1.2`, `1.3`", "the oldest TLS version that clients may use"),
     ] = "1.2"
     client_trust_file: Annotated[
         Path | None,
@@ -235,12 +235,12 @@ class DoorSettings(LoginSettings):
 
     @property
     def has_tls(self) -> bool:
-        """Whether there is a certificate, so that the ports with TLS are open."""
+        """Whether there is a certificate. Without one, no port with TLS is open."""
         return self.tls_certificate_file is not None
 
     @property
     def open_ports(self) -> dict[str, int]:
-        """The ports that broker and console listen on, by the variable that sets each."""
+        """The ports that the broker and the console listen on, by the variables that set them."""
         found = {}
         for field, variable in _DOOR_PORTS.items():
             port = getattr(self, field)

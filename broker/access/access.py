@@ -1,4 +1,4 @@
-"""Authenticate clients and check their permissions. Permissions are in memory; a thread checks some credentials."""
+"""Authenticate clients and check their permissions."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ METHODS: Final = (TOKEN_METHOD, BASIC_METHOD, TLS_METHOD)
 
 
 class Access:
-    """Authenticates clients and checks their requests. Without authentication, every client may do everything."""
+    """Says who a client is and what it may do. Without authentication, every client may do everything."""
 
     def __init__(self, settings: AccessSettings, pool: ConnectionPool) -> None:
-        """Read keys and passwords.
+        """Read the token keys and the password file.
 
-        Raises SettingInvalid if one is unusable, or if clients may use certificates and no trust file is set.
+        Raises SettingInvalid if one cannot be used, or if clients may use certificates and no trust file is set.
         """
         self._settings = settings
         self._pool = pool
@@ -64,8 +64,8 @@ class Access:
     def authenticate_now(self, credentials: Credentials, now_ms: int) -> Principal | None:
         """Return the authenticated client; None if only `authenticate` can check the credentials.
 
-        Raises AuthenticationFailed if the credentials are wrong. Raises NotAuthorized if a proxy names no client or
-        another proxy, or if a client that is not a proxy names another role.
+        Raises AuthenticationFailed if the credentials are missing or not accepted. Raises NotAuthorized if a proxy
+        names no client or another proxy, or if a client that is not a proxy names another role.
         """
         if not self.is_on:
             return ANONYMOUS
@@ -83,7 +83,7 @@ class Access:
             raise
 
     async def authenticate(self, credentials: Credentials, now_ms: int) -> Principal:
-        """Return the authenticated client. Wait for a thread if a password must be checked or an issuer's keys fetched.
+        """Return the authenticated client. Waits while a thread checks a password or fetches an issuer's keys.
 
         Raises the errors of `authenticate_now`.
         """
@@ -99,7 +99,10 @@ class Access:
             raise
 
     def _original_credentials(self, credentials: Credentials, principal: Principal) -> Credentials | None:
-        """Return the credentials of the client behind a proxy, if the broker itself checks them."""
+        """Return the credentials of the client behind a proxy; None if there is no proxy or nothing to check.
+
+        Raises AuthenticationFailed if the proxy should send them and did not.
+        """
         settings = self._settings
         if not settings.authenticate_original_auth_data or principal.role not in settings.proxy_roles:
             return None
@@ -122,10 +125,10 @@ class Access:
         self.failures[named if named in METHODS else "none"] += 1
 
     def check_revoked(self, principal: Principal) -> None:
-        """Raise AuthenticationFailed if the token was revoked or the password was changed.
+        """Raise AuthenticationFailed if the token was revoked, or the password was changed or removed.
 
-        For a client behind a proxy, this checks the proxy's credentials, and those of the client if the broker knows
-        them.
+        For a client behind a proxy, this checks the proxy's credentials, and the client's own if they were checked when
+        it connected.
         """
         if principal.token_id is not None and principal.token_id in self._revoked:
             raise AuthenticationFailed("the token was revoked: get a new one")
@@ -192,7 +195,7 @@ class Access:
             self._recheck()
 
     def changed(self) -> None:
-        """Remember that permissions were changed or a token was revoked. The next `turn` reads the change."""
+        """Let the next `turn` read permissions and revocations, because they may have changed."""
         self._is_stale = True
 
     async def turn(self) -> None:
@@ -207,7 +210,7 @@ class Access:
             await self.load()
 
     def stop(self) -> None:
-        """Stop waiting for threads that check credentials."""
+        """Stop waiting for password checks and for issuers' keys."""
         self._authentication.stop()
 
     def issuers(self) -> Iterator[IssuerState]:

@@ -1,4 +1,4 @@
-"""Identify a client, by each method that the settings allow."""
+"""Identify a client by a method that the settings allow."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ MAX_TOKEN_BYTES: Final = 64 * 1024
 
 
 class Authentication:
-    """Checks credentials: `now` from memory, `check` with a thread if necessary. Neither blocks the event loop."""
+    """Checks credentials: `now` at once, `check` with the help of a thread if necessary."""
 
     def __init__(self, settings: AccessSettings) -> None:
-        """Read keys and passwords.
+        """Read the token keys and the password file.
 
-        Raises SettingInvalid if one is unusable, or if clients may use certificates and no trust file is set.
+        Raises SettingInvalid if one cannot be used, or if clients may use certificates and no trust file is set.
         """
         methods = settings.authentication
         # The settings do not check this: other processes read the same VELA_AUTHENTICATION but need no trust file.
@@ -58,7 +58,7 @@ class Authentication:
     def now(self, credentials: Credentials, now_ms: int) -> Principal | None:
         """Return the authenticated client; None if only `check` can check the credentials.
 
-        Raises AuthenticationFailed if the credentials are wrong, missing or of a method that is not allowed.
+        Raises AuthenticationFailed if the credentials are missing or not accepted.
         """
         method, data = credentials.method, credentials.data
         if data and method in (None, TOKEN_METHOD) and self.takes_tokens:
@@ -76,7 +76,7 @@ class Authentication:
         )
 
     async def check(self, credentials: Credentials, now_ms: int) -> Principal:
-        """Return the authenticated client. Wait for a thread if a password must be checked or an issuer's keys fetched.
+        """Return the authenticated client. Waits while a thread checks a password or fetches an issuer's keys.
 
         Raises AuthenticationFailed, as `now` does.
         """
@@ -113,7 +113,7 @@ class Authentication:
         return self._passwords is not None and self._passwords.refresh()
 
     def stop(self) -> None:
-        """Stop waiting for threads that check passwords or fetch keys."""
+        """Stop waiting for password checks and for issuers' keys."""
         self.issuers.stop()
         if self._passwords is not None:
             self._passwords.stop()

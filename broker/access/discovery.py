@@ -1,4 +1,4 @@
-"""Fetch an OpenID Connect issuer's keys: its discovery document, then its key set. Blocks: run it in a thread."""
+"""Fetch an OpenID Connect issuer's discovery document, then its keys. Blocks: do not call it on an event loop."""
 
 from __future__ import annotations
 

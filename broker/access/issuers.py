@@ -1,4 +1,4 @@
-"""The OpenID Connect issuers whose tokens the broker accepts, and their keys. A thread fetches the keys."""
+"""The OpenID Connect issuers whose tokens the broker accepts, and their keys."""
 
 from __future__ import annotations
 
@@ -55,15 +55,12 @@ class Issuers:
             yield each.state()
 
     def origin(self, token: str) -> TokenOrigin | None:
-        """Return the issuer and the key id that a token names.
-
-        Return None if the token names no issuer, or an issuer that the settings do not name.
-        """
+        """Return the issuer and the key id that a token names; None if it names none of these issuers."""
         origin = origin_of(token) if self._issuers else None
         return origin if origin is not None and origin.issuer in self._issuers else None
 
     def verify_now(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal | None:
-        """Return the client that a token names; None if its key is unknown and `verify` would read the issuer's keys.
+        """Return the client that a token names; None if its key is unknown and `verify` should read the issuer's keys.
 
         Raises AuthenticationFailed if the token is not valid, or if its key is unknown and it is too early to read the
         issuer's keys again.
@@ -86,15 +83,17 @@ class Issuers:
         )
 
     async def verify(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal:
-        """Read the issuer's keys, then return the token's client. Raises AuthenticationFailed for an invalid token."""
+        """Read the issuer's keys, then return the client that a token names.
+
+        Raises AuthenticationFailed if the token is not valid or its key is still unknown.
+        """
         await asyncio.shield(self._refresh(origin.issuer))
         return self._verified(token, origin, now_ms)
 
     def verify_blocking(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal:
-        """Do what `verify` does, outside an event loop.
+        """Return the client that a token names. Blocks while it reads keys that are due, or the token's unknown key.
 
-        Reads the keys only if they are due, or if the token's key is missing. Raises AuthenticationFailed if the token
-        is not valid.
+        Raises AuthenticationFailed if the token is not valid or its key is still unknown.
         """
         self._issuers[origin.issuer].refresh_for(origin)
         return self._verified(token, origin, now_ms)
@@ -145,7 +144,7 @@ class Issuers:
 
 
 class _Issuer:
-    """The keys of one issuer. `refresh` and `refresh_for` read them and block: call these two in a thread."""
+    """The keys of one issuer. `refresh` and `refresh_for` block while they read them."""
 
     def __init__(self, url: str, settings: AccessSettings, now_s: Callable[[], float]) -> None:
         self.url = url
@@ -176,15 +175,15 @@ class _Issuer:
         )
 
     def is_due(self) -> bool:
-        """Return whether the keys should be read again, in the background."""
+        """Return whether it is time to read the keys again, or for the first time."""
         age_s = None if self._read_s is None else self._now_s() - self._read_s
         is_old = age_s is None or age_s >= self._settings.openid_keys_refresh_s
         return is_old and self._is_past(RETRY_S)
 
     def may_ask_for_key(self) -> bool:
-        """Return whether an unknown key is a reason to read the keys now.
+        """Return whether a token with an unknown key is a reason to read the keys now.
 
-        There is a pause between two such reads, so that made-up key ids cannot cause many requests to the issuer.
+        There is a pause after each read, so that made-up key ids cannot cause many requests to the issuer.
         """
         known = self._read_s is not None and not self._error
         return self._is_past(self._settings.openid_unknown_key_refresh_s if known else RETRY_S)
@@ -199,12 +198,15 @@ class _Issuer:
         return AuthenticationFailed(f"{self.url} does not publish the key that signed the token")
 
     def refresh(self) -> None:
-        """Read the keys. If that fails, log the failure once and keep the known keys."""
+        """Read the keys. If that fails, keep the known keys. Log only the first of several failures in a row."""
         with self._lock:
             self._refresh()
 
     def refresh_for(self, origin: TokenOrigin) -> None:
-        """Read the keys if they are due, or if the token's key is missing. Waits if another thread is reading them."""
+        """Read the keys if they are due, or if the token's key is unknown and `may_ask_for_key` allows it.
+
+        Waits if another thread is reading them.
+        """
         if self.key(origin) is not None and not self.is_due():
             return
         with self._lock:
@@ -218,8 +220,8 @@ class _Issuer:
         except IssuerAway as error:
             if not self._error:
                 logger.error(
-                    "the keys of the issuer %s cannot be read: %s. Keys that were read before keep working;"
-                    " the broker tries again every %d seconds",
+                    "the keys of the issuer %s cannot be read: %s. Keys that were read before keep working until they"
+                    " expire; the next attempt comes after %d seconds at the earliest",
                     self.url,
                     error,
                     RETRY_S,

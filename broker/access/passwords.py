@@ -31,7 +31,7 @@ class Passwords:
     """The users of one file. Use it on one event loop; only the constructor may run outside it."""
 
     def __init__(self, path: Path) -> None:
-        """Read the file. Raises SettingInvalid."""
+        """Read the file. Raises SettingInvalid if it cannot be used."""
         self._file = WatchedFile("VELA_BASIC_FILE", path, _read)
         self._ids = self._current_ids()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="passwords")
@@ -51,7 +51,7 @@ class Passwords:
         return True
 
     def stop(self) -> None:
-        """Stop checking passwords. Clients that wait for a check get no answer."""
+        """Stop checking passwords. Checks that have not begun are cancelled."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def is_current(self, password_id: str) -> bool:
@@ -74,8 +74,8 @@ class Passwords:
     async def check(self, data: bytes, host: str) -> Principal:
         """Return the client with these credentials (user:password).
 
-        Clients that send equal credentials at the same time share one check. Raises AuthenticationFailed if they are
-        wrong, if too many checks wait, or if the file changed meanwhile.
+        Clients that send equal credentials at the same time share one check. Raises AuthenticationFailed if the
+        credentials are wrong, if too many checks wait, or if the file changed meanwhile.
         """
         digest = self._digest(data)
         check = self._checks.get(digest)
@@ -117,9 +117,9 @@ class Passwords:
         return check
 
     def _compared_to(self, unknown: bytes, users: Mapping[str, StoredPassword]) -> StoredPassword:
-        """Return the hash that is checked for an unknown user, so that the time does not tell which names exist.
+        """Return the hash to check for an unknown user, so that the time does not tell which names exist.
 
-        Hashes may differ in cost, so each unknown name always gets the same one of the file's hashes.
+        Hashes may differ in cost, so the name decides which of the file's hashes it is.
         """
         number = int.from_bytes(self._digest(unknown)) % len(users)
         return next(islice(users.values(), number, None))

@@ -18,7 +18,7 @@ _Read = Callable[[bytes], TokenKey]
 
 
 class TokenKeys:
-    """All keys in the settings. One of them must have signed each token that no OpenID Connect issuer made."""
+    """All token keys in the settings."""
 
     def __init__(self, settings: AccessSettings) -> None:
         """Read every key. Raises SettingInvalid, which names the variable of a key that cannot be used."""

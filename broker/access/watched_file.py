@@ -19,12 +19,12 @@ _Stamp = tuple[int, int, int]  # a file's inode, its size in bytes, and when it 
 
 
 class WatchedFile(Generic[T]):
-    """One file. `value` is the result of `read` for the last content that could be used."""
+    """One file. `value` is the result of `read` for the file's last usable content."""
 
     def __init__(self, variable: str, path: Path, read: Callable[[bytes], T]) -> None:
-        """Read the file. `read` raises ValueError for content that cannot be used.
+        """Read the file. `read` must raise ValueError for content that cannot be used.
 
-        Raises SettingInvalid, which names the variable.
+        Raises SettingInvalid, which names the variable, if the file cannot be read or used.
         """
         self._path = path
         self._read = read

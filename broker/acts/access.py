@@ -70,7 +70,7 @@ def create_token(
     origin: str,
     private_key: TokenKey | None = None,
 ) -> CreatedToken:
-    """Sign a token with the first secret key of the settings, or with `private_key`.
+    """Sign a token with `private_key`, else with the first secret key of the settings, and record it.
 
     A lifetime of None means that the token never expires. Raises NoSigningKey if there is no key, and SettingInvalid if
     a key of the settings cannot be used.
@@ -127,8 +127,8 @@ def revoke_token(token_id: str, *, who: str, origin: str) -> bool:
 def role_of_token(settings: AccessSettings, token: str) -> str:
     """Return the role that a token proves. Raises TokenRefused if the token is not valid.
 
-    Runs one query. Reads the issuer's keys if it is time to read them again, or if the token's key is not among them.
-    Raises SettingInvalid if a key of the settings cannot be used.
+    Blocks for one query, and sometimes to fetch an issuer's keys. Raises SettingInvalid if a key of the settings cannot
+    be used.
     """
     now_ms = SystemClock().now_ms()
     issuers = _issuers(settings)
@@ -178,8 +178,8 @@ def set_permissions(
 ) -> None:
     """Replace the permissions of a role on a tenant (only ADMIN), a namespace, a topic or a subscription.
 
-    An empty `permissions` revokes all. Safe to repeat. Raises ValueError for a permission that such a subject does not
-    have, and NotAllowed for a name that cannot be stored.
+    An empty `permissions` revokes all. Safe to repeat. Raises ValueError for a permission that cannot be granted there,
+    and NotAllowed for a name that is empty or cannot be stored.
     """
     check_grant(subject, [role])
     known = possible_permissions(subject)

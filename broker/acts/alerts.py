@@ -59,7 +59,7 @@ _Say = Callable[[str], str]
 
 
 def matches_statement() -> str:
-    """Return the statement that finds the subscriptions, topics and broker that are over the limits of some rules."""
+    """Return the statement that finds everything that some rules match: subscriptions, topics or the broker."""
     return query("alerts", "matches").decode()
 
 

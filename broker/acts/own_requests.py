@@ -46,13 +46,13 @@ class OwnRequests:
     ) -> int:
         """Plan an act, apply it, and return its id. Long work continues after that.
 
-        `topic` is a full name, tenant/namespace, or tenant/*. The caller gets no preview, so messages published between
-        plan and apply do not stop the act. If another act changes the same thing in between, this act is planned again,
-        at most twice.
+        `topic` is a full name, tenant/namespace, or tenant/*. The caller gets no preview, so messages published or
+        acked between plan and apply do not stop the act. If the plan no longer holds when it is applied, the act is
+        planned again, at most twice.
 
         Raises NothingToActOn if there is no such topic, subscription or namespace. Raises ReasonMissing if the
-        namespace is protected and `reason` is empty, and SecondPersonNeeded if the namespace asks for two users. Raises
-        ActExpired if the request waited too long. If the act is refused, raises the BrokerError that says why.
+        namespace is protected and `reason` is empty, and SecondPersonNeeded if the namespace asks for two users. If the
+        act is refused, fails or expires, raises the BrokerError that says why.
         """
         asked = find_kind(kind)
         given = dict(parameters or {})

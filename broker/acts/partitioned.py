@@ -29,8 +29,8 @@ P = TypeVar("P")
 async def parts_of(kind: ActKind[P], context: ActContext, given: P) -> list[Part] | None:
     """Return the partitions that an act concerns; None if the act is not done partition by partition.
 
-    An apply concerns the partitions of its plan that were not left out. Raises ActInvalid if the parameters name
-    partitions that do not exist, or several for an act that works on one.
+    An apply concerns the partitions of its plan that were not left out. Raises ActInvalid if the act cannot be done on
+    the partitions that its parameters choose, and TopicNotFound if there is no such topic.
     """
     act = context.act
     is_of_namespace = kind.scope in (Scope.NAMESPACE, Scope.NEW_NAMESPACE, Scope.TENANT)
@@ -140,7 +140,7 @@ async def _partition_of(
 ) -> int:
     """Return the partition of a message: the partition that its id names, else the partition that has its ledger.
 
-    Raises NothingToActOn if there is no such partition, and ActInvalid if `chosen` leaves it out.
+    Raises NothingToActOn if there is no such partition, and ActInvalid if `chosen` leaves it out or `text` is no id.
     """
     message_id = read_message_id(text)
     partition: int | None = message_id.partition

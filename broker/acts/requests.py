@@ -1,7 +1,7 @@
 """Requests for acts: plan → apply → receipt → undo, for the console, commands and the API.
 
-The functions are synchronous. The broker answers plan and apply. A call waits at most `wait_s` for the answer. Without
-an answer, it returns the act in its waiting state; a broker answers the act later, or lets it expire.
+The functions are synchronous. `plan`, `plan_undo` and `apply` wait at most `wait_s` for the broker's answer. Without an
+answer, they return the act in its waiting state; a broker answers the act later, or lets it expire.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _RETRIABLE = frozenset(("ActConflict", "ActExpired", "ConsumerBusy", "Persistenc
 
 
 class ActRefused(Exception):
-    """The request is refused; `text` tells the operator what to change."""
+    """The request is refused; `text` says why."""
 
     def __init__(self, text: str, *, code: str = "InvalidParameters") -> None:
         super().__init__(text)
@@ -61,7 +61,7 @@ class ActRefused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActView:
-    """An act as it is now."""
+    """An act as it was when it was read."""
 
     id: int
     kind: str  # a name in broker.acts.kinds.registry
@@ -82,7 +82,7 @@ class ActView:
     created_at: datetime
     requested_at: datetime
     finished_at: datetime | None
-    error_code: str = ""  # why it was refused or failed: the same codes that clients get
+    error_code: str = ""  # short code of the reason why it was refused, failed or expired
     progress: Mapping[str, Any] | None = None  # the progress of long work
     undone_by: int | None = None  # the act that undid it
     # Whether it is the latest applied act on every cursor that it moved, and inside its undo window.
@@ -163,8 +163,9 @@ def plan(
     `topic` is a full name, or tenant/namespace for an act on a namespace. `subscription` is only for acts on a
     subscription.
 
-    Raises ActRefused if the kind is unknown, a parameter is wrong, or the topic, subscription or namespace does not
-    exist. Also raises it if the namespace asks for two users and the request does not come from a user.
+    Raises ActRefused if the kind is unknown or cannot be requested, a parameter is wrong, `subscription` is missing or
+    superfluous, or the topic, subscription or namespace does not exist. Also raises it if the namespace asks for two
+    users and the request does not come from a user.
     """
     try:
         asked = find_kind(kind)
@@ -188,7 +189,10 @@ def plan(
 
 
 def plan_undo(act_id: int, *, who: str, origin: str, reason: str = "", wait_s: float = WAIT_S) -> ActView:
-    """Plan the undo of an act. Return a new act of kind undo. Raises ActRefused if the act cannot be undone."""
+    """Plan the undo of an act, and return the new act of kind undo.
+
+    Raises ActRefused as `plan` does, and if the act was not applied, was already undone or is of a kind without undo.
+    """
     act = get(act_id)
     if act.state != "applied":
         raise ActRefused(f"act {act_id} is {act.state}: only an applied act can be undone", code="WrongState")
@@ -211,7 +215,7 @@ def apply(
     allowed_drift_messages: int | None = None,
     wait_s: float = WAIT_S,
 ) -> ActView:
-    """Apply a plan if nobody has moved the cursor since, and return the act.
+    """Apply a plan if it still holds, and return the act.
 
     `allowed_drift_messages` is the number of messages beyond the plan that may be delivered again, or lost by a delete.
     None means as many as the plan allows, 0 means none. If there would be more, the act is refused, and its `new_plan`

@@ -1,8 +1,7 @@
 """The broker's side of acts: compute plans, and apply acts.
 
 The requester inserts a row and notifies the broker; if the notification is lost, a slow poll finds the row. Acts run
-one by one in the order of their ids, and each takes milliseconds. Long work runs in parallel with them and continues
-after a restart.
+one by one. Long work runs in parallel with them and continues after a restart.
 """
 
 from __future__ import annotations
@@ -149,8 +148,7 @@ class ActRunner:
             if isinstance(error, ActConflict) and error.preview is not None:
                 await self._replan(act, error, error.preview)
             else:
-                # After these two errors, the act may have changed something. After any other error it has changed
-                # nothing, except that `send_to_dead_letters` may have stored its letter.
+                # These two errors say that the act has changed something, or may have.
                 state = "failed" if isinstance(error, SendOutcomeUnknown | PartlyDone) else "refused"
                 await self._finish(act, state=state, error=str(error), error_code=error.code)
             return error

@@ -1,6 +1,6 @@
 """Acts on a namespace with the policy `second_person`: one user plans, another user applies.
 
-PostgreSQL decides (`request_apply` in acts.sql). This module says in words why it refused.
+PostgreSQL decides (`request_apply` in acts.sql). This module says why a request is refused.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def is_user(origin: str) -> bool:
 
 
 def without_account(topic: str) -> str:
-    """Return why a program or a command may neither plan nor apply acts on this topic."""
+    """Return why a request without a user's account may neither plan nor apply acts on this topic."""
     return (
         f"namespace {namespace_of(topic)} asks for a second person (policy second_person), and only users with an"
         f" account count: {_AS_A_USER}"

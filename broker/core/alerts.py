@@ -23,14 +23,14 @@ __all__ = [
 
 SUBJECTS_MOST: Final = 200  # subscriptions or topics that one rule watches at a time, the worst first
 ATTEMPTS_MOST: Final = 8  # attempts to send one notification, over about half an hour
-_LONGEST_GAP_MS: Final = 60_000  # between two evaluations (rounds); what happened in a longer gap is unknown
+_LONGEST_GAP_MS: Final = 60_000  # between two rounds; what happened in a longer gap is unknown
 _NOTIFY_EVERY_MS: Final = 15_000
 _FIRST_RETRY_S: Final = 15
 _LONGEST_RETRY_S: Final = 3600
 
 
 class Measure(StrEnum):
-    """The value that a rule compares with its limit."""
+    """The value or state that a rule watches."""
 
     BACKLOG = "backlog"
     AGE = "age"  # of the oldest unacked message
@@ -81,18 +81,18 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """A subject whose value is over the limit now."""
+    """A subject that is over the limit now, or in the state that the rule watches."""
 
     subject: Subject
     value: int
-    since_ms: int  # when the value went over the limit; now if the database does not show it
+    since_ms: int  # when this began; the time of the round if the database does not show it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
     """An alert of one rule for one subject.
 
-    It waits until the value has been over the limit for the rule's time, then it fires, and in the end it is cleared.
+    It fires when the value has been over the limit for the rule's time, and clears when it has been below for as long.
     """
 
     subject: Subject
@@ -113,11 +113,10 @@ def next_alerts(
     now_ms: int,
     last_round_ms: int | None,
 ) -> list[tuple[Alert | None, Alert | None]]:
-    """Return a pair for each alert of a rule: the alert before and after this round.
+    """Return pairs of alerts of one rule: the alert before and after this round.
 
-    The first is None for a new alert, the second for an alert that has ended and never fired.
-
-    If a rule has SUBJECTS_MOST matches, more may have been left out. Then its alerts without a match do not change.
+    The first is None for a new alert, the second for an alert that has ended and never fired. `alerts` are those that
+    have not cleared. If there are SUBJECTS_MOST matches, more may exist, so alerts without a match are left out.
     """
     is_full = len(matches) >= SUBJECTS_MOST
     was_away = last_round_ms is None or now_ms - last_round_ms > _LONGEST_GAP_MS
@@ -141,8 +140,8 @@ def next_alert(
 ) -> Alert | None:
     """Return the alert after this round. It fires after `for_ms` over the limit, and clears after `for_ms` below it.
 
-    Returns None if the alert has ended and never fired. If the last round was too long ago (`was_away`), the time
-    starts again, unless `match` shows when the value went over the limit.
+    Returns None if the alert has ended and never fired, or if there is none. If the last round was too long ago
+    (`was_away`), the time starts again, unless `match` shows when the value went over the limit.
     """
     if match is None:
         if alert is None or alert.fired_ms is None:

@@ -28,9 +28,9 @@ class Backlog:
     """One subscription's backlog."""
 
     subscription: str
-    size_bytes: int  # of unacked entries
-    # Age of its oldest unacked message. While it is within the quota, perhaps the age of that message's ledger instead.
-    # 0 = the backlog is empty, or the age was not asked for.
+    size_bytes: int  # of entries that are not wholly acked
+    # Age of its oldest unacked message; perhaps that of the message's ledger, if that is within the quota too.
+    # 0 = the backlog is empty, or the age is not known.
     age_ms: int
 
 
@@ -58,7 +58,7 @@ class Breach:
 def breach_of(backlogs: Iterable[Backlog], *, quota_bytes: int, quota_ms: int) -> Breach | None:
     """Return the quota that is exceeded, or None. Size is checked before age, and -1 switches a quota off.
 
-    A backlog that is exactly as large as the quota does not exceed it.
+    A backlog that is exactly at the quota does not exceed it.
     """
     waiting = [each for each in backlogs if each.size_bytes > 0]
     if not waiting:
@@ -91,14 +91,14 @@ def eviction_target(cursor: Cursor, ledgers: LedgerMap, index: MessageIndex, *, 
     """
     moved = Cursor(ledgers, index, cursor.snapshot())
     while (excess := moved.backlog_bytes - leave_bytes) > 0:
-        # Acks beyond mark-delete can make this guess too low, never too high. The loop then finds the rest.
+        # If entries in between are acked, this guess is too low, and the loop repeats it. It is never too high.
         target = _after_bytes(ledgers, index, moved.mark_delete, excess)
         moved.move_mark_delete(target)
     return moved.mark_delete
 
 
 def _after_bytes(ledgers: LedgerMap, index: MessageIndex, after: Position, size_bytes: int) -> Position:
-    """Return the first entry at which the log since `after` is at least `size_bytes` long, or the last entry."""
+    """Return the entry that ends the first `size_bytes` after `after`; the last entry if there are fewer bytes."""
     wanted = _bytes_through(index, after) + size_bytes
     for ledger in ledgers:
         if not ledger.entries or ledger.bytes_before + ledger.size_bytes < wanted:

@@ -18,7 +18,6 @@ class ClientIdentity:
     address: str  # "ip:port" of the peer; a word, such as "outbox", if the broker itself is the client
     client_version: str  # free text from the client, "" if it sent none
     face: str  # the interface it uses: "binary", "binary-websocket", "rest", JSON_FACE or INTERNAL_FACE
-    # The common name of the client's checked certificate; "" = the client presented none.
-    certificate_name: str = ""
+    certificate_name: str = ""  # the common name of the client's checked certificate; "" = none
     # Of Pulsar's binary protocol, as sent in CONNECT; 21 for clients that use another protocol.
     protocol_version: int = 21

@@ -1,4 +1,4 @@
-"""Numbers for the sentences in plans, results and refusals."""
+"""Numbers and durations as parts of sentences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def counted(number: int, one: str, many: str) -> str:
 
 
 def lasting(length_ms: int) -> str:
-    """Return a duration in the largest unit that fits: "3 s", "12 min", "5 h", "20,779 d"."""
+    """Return a duration, rounded, in the largest unit that fits: "3 s", "12 min", "5 h", "20,779 d"."""
     for unit_ms, word in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min")):
         if length_ms >= unit_ms:
             return f"{length_ms / unit_ms:,.0f} {word}"

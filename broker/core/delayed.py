@@ -1,8 +1,8 @@
 """The entries of a topic that are not due yet, shared by all its subscriptions. No clock: time is an argument.
 
-One bit per entry marks whether it is waiting. A table in PostgreSQL has the due times. Memory has only the nearest of
-them (the near window), and those of entries that have no row in the table. Due times are packed with their positions
-into ints, which the garbage collector does not walk.
+One bit per entry marks it as waiting. A table in PostgreSQL has the due times; memory has only the earliest of them
+(the near window). An entry without a row in the table has its due time in memory only. Due times are packed with their
+positions into ints, which the garbage collector does not walk.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from broker.core.position import Position
 
 __all__ = ["DelayedEntries", "DueEntry", "next_ready"]
 
-WINDOW_ENTRIES: Final = 8192  # due times that memory has after a refill; 50 bytes each
+WINDOW_ENTRIES: Final = 8192  # due times that one refill reads; 56 bytes each
 
 _DUE_SHIFT: Final = 112
 _LEDGER_SHIFT: Final = 48
@@ -26,7 +26,7 @@ _ENTRY_MASK: Final = (1 << _LEDGER_SHIFT) - 1
 
 
 class DueEntry(NamedTuple):
-    """One delayed entry. Sorts in the table's order."""
+    """One delayed entry. Sorts by due time, then position."""
 
     due_ms: int  # Unix time
     ledger_id: int
@@ -36,14 +36,14 @@ class DueEntry(NamedTuple):
 class DelayedEntries:
     """The delayed entries of one topic.
 
-    The near window has every entry with a row in the table up to and including `horizon`. If `horizon` is None, the
-    window has all rows. When `needs_refill` is true, the owner reads the rows beyond the horizon from the table.
+    The near window has every waiting entry with a row in the table up to and including `horizon`; None = it has all of
+    them. When `needs_refill` is true, the caller reads the rows beyond the horizon from the table.
     """
 
     __slots__ = ("_is_refilling", "_late", "_near", "_unstored", "_window", "horizon", "waiting")
 
     def __init__(self, *, window: int = WINDOW_ENTRIES) -> None:
-        self.waiting = PositionSet()  # every entry that is not due yet, in the near window or beyond it
+        self.waiting = PositionSet()  # every waiting entry, wherever its due time is
         self.horizon: DueEntry | None = None
         self._window = window
         self._near: list[int] = []  # heap
@@ -66,9 +66,9 @@ class DelayedEntries:
         return self.horizon is not None and not self._is_refilling and len(self._near) <= self._window // 2
 
     def load(self, ledger_id: int, entry_ids: Iterable[int]) -> None:
-        """Set one ledger's waiting entries from the table, before any other call.
+        """Mark entries of one ledger that have rows in the table as waiting. Call this before any other method.
 
-        Then set `horizon` to a time before all rows, so that refills add the entries' due times.
+        Then set `horizon` to a `DueEntry` before all rows, so that refills add the due times.
         """
         for entry_id in entry_ids:
             self.waiting.add(Position(ledger_id, entry_id))
@@ -96,7 +96,7 @@ class DelayedEntries:
         return self.horizon
 
     def refill(self, entries: Sequence[DueEntry], *, is_all: bool) -> None:
-        """Add the rows that were read, in order. Pass `is_all` if no row lies beyond them."""
+        """Add the rows that were read, ascending. Pass `is_all` if no row lies beyond them."""
         self._is_refilling = False
         if not is_all and entries:
             self.horizon = entries[-1]
@@ -118,7 +118,7 @@ class DelayedEntries:
     def pop_due(self, limit_ms: int, *, most: int) -> list[Position]:
         """Remove and return at most `most` entries due at or before `limit_ms`.
 
-        Entries with a row come first, then those without, each in the order of their due times.
+        Entries with a row come first, then those without; both groups are in the order of their due times.
         """
         popped: list[Position] = []
         for heap in (self._near, self._unstored):
@@ -130,12 +130,12 @@ class DelayedEntries:
         return popped
 
     def next_due_ms(self) -> int | None:
-        """Return the nearest due time in memory, or None if memory has none. Rows beyond the horizon do not count."""
+        """Return the earliest due time in memory, or None. Rows beyond the horizon do not count."""
         nearest = min((heap[0] for heap in (self._near, self._unstored) if heap), default=None)
         return None if nearest is None else nearest >> _DUE_SHIFT
 
     def released_through_ms(self, limit_ms: int) -> int:
-        """Return the due time up to which rows can be deleted, after `pop_due` was called with `limit_ms`."""
+        """Return the latest due time, at most `limit_ms`, up to which no row's entry is waiting."""
         if self._near:
             return min(limit_ms, (self._near[0] >> _DUE_SHIFT) - 1)
         return limit_ms if self.horizon is None else min(limit_ms, self.horizon.due_ms - 1)
@@ -145,7 +145,7 @@ class DelayedEntries:
         return self.waiting.discard_before(position)
 
     def _shrink(self) -> None:
-        """Drop the latest due times when there are too many. The table still has them."""
+        """Drop the due times furthest ahead when there are too many. The table still has them."""
         if len(self._near) <= 2 * self._window or self._is_refilling:
             return
         self._near.sort()
@@ -155,9 +155,9 @@ class DelayedEntries:
 
 
 def next_ready(cursor: Cursor, waiting: PositionSet, position: Position) -> Position:
-    """Return the first entry at or after `position` that is stored, unacked and not waiting, or the end of the log.
+    """Return the first stored entry at or after `position` that is neither wholly acked nor waiting, or the log's end.
 
-    Works on whole blocks: passing two million entries, every second one acked and the others waiting, takes 3 ms.
+    Works on whole blocks: it takes 3 ms to pass two million entries, half of them acked and the others waiting.
     """
     at = cursor.next_unacked(position)
     while at in waiting:

@@ -16,7 +16,7 @@ class DueTimes(Generic[K]):
     """Keys with one due time each, the earliest that `bring_forward` has set.
 
     `bring_forward` and `pop_due` cost O(log n) per key, `discard` O(1). Outdated items stay in the heap until they
-    reach its top or outnumber the others. They do not reference their keys, so a discarded key can be freed.
+    reach its top, or there are too many of them. They do not reference their keys, so a discarded key can be freed.
     """
 
     __slots__ = ("_heap", "_keys", "_last_number", "_places")

@@ -1,7 +1,7 @@
-"""The errors with which the broker answers a client, each with a code that Pulsar clients know.
+"""The errors with which the broker answers a client.
 
 `code` is the name of Pulsar's ServerError if one fits. `retriable` means that the same request may succeed later.
-`fatal` means that the connection or session that asked cannot continue.
+`fatal` means that the client must first open its connection, producer or consumer again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import ClassVar
 
 
 class BrokerError(Exception):
-    """Base class of every error that may reach a client. The message says what to change."""
+    """Base class of every error that may reach a client."""
 
     code: ClassVar[str] = "UnknownError"
     retriable: ClassVar[bool] = False
@@ -30,7 +30,7 @@ class TopicTerminated(BrokerError):
 
 
 class TopicFenced(BrokerError):
-    """Another owner took the topic, or the topic is being unloaded. The client reconnects and looks it up again."""
+    """Another broker took the topic, or the topic is being unloaded. The client reconnects and looks it up again."""
 
     code = "ServiceNotReady"
     retriable = True
@@ -42,11 +42,7 @@ class SubscriptionNotFound(BrokerError):
 
 
 class SubscriptionBusy(BrokerError):
-    """The subscription cannot do this now.
-
-    Consumers of another type or Key_Shared mode are connected, consumers are attached to the subscription of a pull
-    group, or the cursor is being moved.
-    """
+    """The subscription cannot do this now, because of its consumers or because its cursor is being moved."""
 
     code = "ConsumerBusy"
     retriable = True
@@ -94,7 +90,7 @@ class SchemaNotFound(BrokerError):
 
 
 class InvalidAck(BrokerError):
-    """An ack names an entry that is not stored."""
+    """An ack names an entry that was never stored."""
 
     code = "MetadataError"
 
@@ -107,7 +103,7 @@ class InvalidFlow(BrokerError):
 
 
 class UnsupportedVersion(BrokerError):
-    """The client's protocol version is too old for the entries of the topic."""
+    """The client's protocol version is too old to read the topic's batches."""
 
     code = "UnsupportedVersionError"
 
@@ -131,10 +127,7 @@ class PersistenceFailed(BrokerError):
 
 
 class SendOutcomeUnknown(BrokerError):
-    """There is no receipt: the topic was closed, or did not answer in time.
-
-    The entry may be stored. If the client sends it again, it may be stored twice.
-    """
+    """The message may be stored or not. If the client sends it again, it may be stored twice."""
 
     code = "ServiceNotReady"
     retriable = True
@@ -146,13 +139,13 @@ class ServiceNotReady(BrokerError):
 
 
 class QuotaExceeded(BrokerError):
-    """The backlog quota refuses producers (policy producer_exception)."""
+    """A backlog exceeds its quota, and the policy backlog_quota_policy is producer_exception."""
 
     code = "ProducerBlockedQuotaExceededException"
 
 
 class QuotaHold(BrokerError):
-    """The backlog quota makes producers wait, and clients keep trying (policy producer_request_hold)."""
+    """A backlog exceeds its quota, and the policy backlog_quota_policy is producer_request_hold."""
 
     code = "ProducerBlockedQuotaExceededError"
     retriable = True

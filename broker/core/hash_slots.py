@@ -1,4 +1,4 @@
-"""The hash slots of Key_Shared: which slot an entry belongs to."""
+"""The hash slots that Key_Shared divides among its consumers: the slot of a key, and of an entry without a key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vela.wire.key_hash import murmur3_32
 __all__ = ["SLOTS", "SlotRange", "slot_of_key", "slot_of_position"]
 
 SLOTS: Final = 65536
-_GOLDEN: Final = 0x9E3779B1  # 2^32 over the golden ratio: neighbours land far apart
+_GOLDEN: Final = 0x9E3779B1  # 2^32 divided by the golden ratio
 
 
 class SlotRange(NamedTuple):
@@ -30,6 +30,6 @@ def slot_of_key(key: bytes) -> int:
 def slot_of_position(position: Position) -> int:
     """Return the slot of an entry without a key, from 1 to 65535.
 
-    An entry always gets the same slot, and neighbours get slots that are far apart. docs/decisions/0011 says why.
+    Consecutive entries get slots that are far apart. docs/decisions/0011 says why.
     """
     return ((position[0] * 31 + position[1]) * _GOLDEN >> 16) % SLOTS or 1

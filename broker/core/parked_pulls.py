@@ -1,7 +1,6 @@
-"""Requests that are parked until a message arrives or their time is over, modelled on RocketMQ's suspend table.
+"""Requests that are parked until a message arrives or their time is over.
 
-No clock and no connection inside: the caller answers the requests that a method returns. The caller looks for messages
-and parks without an await in between, so no message can arrive between "nothing found" and "parked".
+There is no clock and no connection here: the caller answers the requests that a method removes and returns.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ Matches: TypeAlias = Callable[[Properties], bool]
 
 
 class QueueKey(NamedTuple):
-    """One queue of a topic. A pair and not one string, because a topic's name may contain any separator."""
+    """One queue of a topic. It is not one string, because a topic's name may contain any separator."""
 
     topic: str  # full name without the partition
-    queue: int
+    queue: int  # the partition; -1 = the topic has none
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -49,9 +48,7 @@ H = TypeVar("H", bound=ParkedRequest)
 
 
 class ParkedRequests(Generic[H]):
-    """All parked requests of one process. A request that `notify`, `check`, `pop_due` or `take` returns has left the
-    table.
-    """
+    """All parked requests of one process."""
 
     def __init__(self) -> None:
         self._queues: dict[QueueKey, dict[H, None]] = {}  # in the order in which they were parked
@@ -71,7 +68,7 @@ class ParkedRequests(Generic[H]):
     def park(self, parked: H) -> int:
         """Park a request and return when to call `check`.
 
-        Look for new messages before this call, without an await in between.
+        Look for messages before this call, without an await in between: otherwise one may arrive unnoticed.
         """
         if not self._queues:  # nothing was parked, so no notification was missed
             self._last_full_check_ms = parked.parked_ms
@@ -95,11 +92,11 @@ class ParkedRequests(Generic[H]):
         newest_again: Callable[[], int],
         arrived: Callable[[int], Iterable[Properties]] | None = None,
     ) -> list[H]:
-        """Remove and return the requests that must be answered because their queue now ends at `newest_offset`.
+        """Remove and return the requests of one queue for which a message has arrived, or whose time is over.
 
-        `arrived(offset)` returns the properties of the new messages at and after `offset`. If `arrived` is None, as in
-        calls by the timer, every filter matches. `newest_again` reads the queue's end again if `newest_offset` looks
-        stale.
+        `newest_offset` is the queue's end; for a request that is not before it, `newest_again` reads the end again.
+        `arrived(offset)` returns the properties of the new messages at and after `offset`. If `arrived` is None, every
+        filter matches.
         """
         waiting = self._queues.pop(key, {})  # no other call can answer these requests now
         ready: list[H] = []
@@ -130,7 +127,7 @@ class ParkedRequests(Generic[H]):
         newest_of: Callable[[QueueKey], int],
         on_error: Callable[[QueueKey, Exception], None],
     ) -> list[H]:
-        """Remove and return the requests whose time is over and, every 5 s, those that should have been notified.
+        """Remove and return the requests whose time is over and, every 5 s, those whose queue has newer messages.
 
         If `newest_of` fails for a queue, calls `on_error` and continues with the other queues.
         """

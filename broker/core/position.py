@@ -31,7 +31,7 @@ _ENTRY_MASK: Final = (1 << _ENTRY_BITS) - 1
 
 
 def packed(position: Position) -> int:
-    """Return a position as an int that sorts in the same order. An int takes less memory.
+    """Return a position as an int, which sorts in the same order and takes less memory.
 
     The entry id must not be negative.
     """
@@ -39,7 +39,7 @@ def packed(position: Position) -> int:
 
 
 def unpacked(key: int) -> Position:
-    """Return the position of a key that `packed` made."""
+    """Return the position that `packed` turned into `key`."""
     return Position(key >> _ENTRY_BITS, key & _ENTRY_MASK)
 
 

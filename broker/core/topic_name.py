@@ -29,7 +29,7 @@ class TopicName(wire.TopicName):
     def parse(cls, text: str) -> Self:
         """Read a topic's full or short name: `a/b/c` is persistent://a/b/c, and `c` is persistent://public/default/c.
 
-        Raises InvalidTopicName for anything else, and for names with a cluster (four parts, from Pulsar 1.x).
+        Raises InvalidTopicName for anything else, such as a name of four parts (Pulsar 1.x) or one that is too long.
         """
         size_bytes = len(text.encode(errors="surrogatepass"))
         if size_bytes > _MAX_BYTES:
@@ -46,7 +46,7 @@ class TopicName(wire.TopicName):
     def with_partition(self, index: int) -> Self:
         """Return partition `index` of this topic, or of its base if this is itself a partition.
 
-        Raises InvalidTopicName if `index` is negative.
+        Raises InvalidTopicName if `index` is negative or the partition's name is too long.
         """
         if index < 0:
             raise InvalidTopicName(

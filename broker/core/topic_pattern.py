@@ -1,7 +1,7 @@
 """Patterns that choose topics of a namespace by name, as Pulsar's pattern consumers write them.
 
-RE2 matches them, as in Pulsar's brokers. Its time grows only with the length of the name, so that no client can stop
-the broker with a pattern. RE2 has no look-around and no back references.
+RE2 matches them, as in Pulsar's brokers. Its time grows linearly with the length of the name, so that no client can
+stop the broker with a pattern. RE2 has no look-around and no back references.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TopicPattern:
     def __init__(self, text: str) -> None:
         """Compile a pattern. Its domain is ignored.
 
-        Raises NotAllowed if it is too long, is not a regular expression, or needs a feature that RE2 lacks.
+        Raises NotAllowed if it is too long or complex, is not a regular expression, or needs a feature that RE2 lacks.
         """
         self.text = text
         if len(text) > MAX_PATTERN_CHARACTERS:

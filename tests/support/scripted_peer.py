@@ -21,10 +21,12 @@ from typing import Any, TypeVar
 from websockets.asyncio.server import ServerConnection
 from websockets.asyncio.server import serve as serve_websocket
 from websockets.exceptions import ConnectionClosed
+from websockets.frames import CloseCode
 
 from broker.doors.binary.wire import events
 from broker.doors.binary.wire.engine import ServerEngine
 from broker.log.sends import Receipt
+from vela.wire.entry import FRAME_PADDING_BYTES
 from vela.wire.errors import RemoteProtocolError
 from vela.wire.message_id import EARLIEST
 
@@ -222,6 +224,9 @@ class ScriptedPeer:
         try:
             async for data in socket:
                 assert isinstance(data, bytes), "the protocol is binary"
+                if len(data) > self.max_message_bytes + FRAME_PADDING_BYTES:  # the limit of `/ws/binary`
+                    await socket.close(CloseCode.MESSAGE_TOO_BIG)
+                    break
                 self._hear(link, data)
         except ConnectionClosed:
             pass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import time
 from collections.abc import Mapping
@@ -132,12 +131,13 @@ def _content(place: str) -> str:
         kind, _, data = place.partition(",")
         try:
             return base64.b64decode(data).decode() if kind.endswith(";base64") else unquote(data)
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:  # not ASCII, not base64, or not UTF-8
             raise InvalidConfiguration("OAuth 2.0: private_key is not a valid data: URL in base64") from None
-    path = Path(unquote(urlsplit(place).path)) if place.startswith("file:") else Path(place).expanduser()
     try:
+        is_url = place.startswith("file:")
+        path = Path(unquote(urlsplit(place).path)) if is_url else Path(place).expanduser()
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: the home folder of `~` is not known
         raise InvalidConfiguration(f"OAuth 2.0: private_key cannot be read: {error}") from None
 
 
@@ -169,7 +169,7 @@ def _document(answer: Any) -> Mapping[str, Any]:
 def _endpoint(issuer: str, document: Mapping[str, Any]) -> str:
     """Return the URL that issues tokens. It gets the secret, so it must be https if the issuer's URL is https."""
     url = document.get("token_endpoint")
-    schemes = ("https",) if issuer.startswith("https:") else ("https", "http")
+    schemes = ("https",) if _scheme(issuer) == "https" else ("https", "http")
     if not isinstance(url, str) or _scheme(url) not in schemes:
         raise ErrorGettingAuthenticationData(
             f"{issuer}{_DISCOVERY} has no token_endpoint with {' or '.join(schemes)}"

@@ -9,10 +9,13 @@ from typing import Final
 
 from vela.core.topic_name import base_name, full_name
 from vela.errors import InvalidTopicName
+from vela.wire.errors import InvalidTopicName as NotANamespace
+from vela.wire.topic_name import parse_namespace
 
 __all__ = ["TopicChanges", "TopicPattern"]
 
-_LITERAL: Final = re.compile(r"[^/\\^$.|?*+()\[\]{}]+")
+_ESCAPED: Final = re.compile(r"\\([-.])")
+"""The characters of tenants and namespaces that `re.escape` escapes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +30,7 @@ class TopicPattern:
     """A regular expression that must match the whole local name of a topic in one namespace. The domain is ignored.
 
     Examples: "orders-.*", "tenant/namespace/orders-.*" and "persistent://tenant/namespace/orders-.*". Tenant and
-    namespace are names, not patterns.
+    namespace are names, not patterns: a dot there is a dot, and may be written with a backslash.
     """
 
     def __init__(self, pattern: str | re.Pattern[str]) -> None:
@@ -38,12 +41,13 @@ class TopicPattern:
         parts = rest.split("/", 2)
         if len(parts) == 1:
             parts = ["public", "default", rest]
-        if len(parts) != 3 or not all(_LITERAL.fullmatch(part) for part in parts[:2]) or not parts[2]:
+        namespace = _ESCAPED.sub(r"\1", "/".join(parts[:2]))
+        if len(parts) != 3 or not parts[2] or not _is_namespace(namespace):
             raise InvalidTopicName(
                 f"{text!r} is not a pattern of topics: write name, or tenant/namespace/name, with a regular expression"
                 " for the name alone"
             )
-        self.namespace = f"{parts[0]}/{parts[1]}"
+        self.namespace = namespace
         """ "tenant/namespace"."""
         try:
             self._names = re.compile(parts[2], flags)
@@ -59,3 +63,11 @@ class TopicPattern:
         """Return the difference between the known topics and those in the namespace now."""
         now, before = self.matching(topics), frozenset(known)
         return TopicChanges(added=now - before, removed=before - now)
+
+
+def _is_namespace(text: str) -> bool:
+    try:
+        parse_namespace(text)
+    except NotANamespace:
+        return False
+    return True

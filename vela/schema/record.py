@@ -58,7 +58,7 @@ class Record(Described, metaclass=RecordMeta):
         required: bool = False,
         **values: Any,
     ) -> None:
-        """`values`: one for each field. A missing field gets its default; a missing record field gets a new record.
+        """`values`: one for each field. A missing field gets its default; a record field without one gets a new record.
 
         The first three arguments describe the record as a field of another record, unless this record has fields with
         their names. Unknown names are ignored.
@@ -101,13 +101,16 @@ class RecordField(FieldType):
     def __init__(
         self,
         record_cls: type[Record],
-        default: Record | None = None,
+        default: Record | Mapping[str, Any] | None = None,
         required_default: bool = False,
         required: bool = False,
     ) -> None:
+        """`default`: a record of the class, or the values of one. Raises TypeError for anything else."""
         super().__init__(required=required, required_default=required_default)
         self._record_cls = record_cls
-        self._default = default
+        self._default: Record | None = None
+        if default is not None:
+            self._default = self.validate_type("default", self.from_plain(default, avro=True))
 
     def schema_info(self, defined_names: set[str]) -> Any:
         return _definition(self._record_cls, defined_names)
@@ -125,8 +128,11 @@ class RecordField(FieldType):
         return copy.deepcopy(self._default)
 
     def left_out(self) -> Any:
-        """Return a new record, so that you can assign `order.address.street` if the order got no address."""
-        return filled(self._record_cls, {}, avro=True)
+        """Return a copy of the given default, else a new record.
+
+        So you can assign `order.address.street` if the order got no address.
+        """
+        return filled(self._record_cls, {}, avro=True) if self._default is None else self.default()
 
     def to_plain(self, val: Any, *, avro: bool) -> Any:
         if val is None:

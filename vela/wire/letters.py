@@ -54,7 +54,7 @@ class DeadLetterPolicy:
 
     max_redeliver_count: int  # > 0
     topic: str | None = None  # None = the default name
-    initial_subscription: str | None = None  # created with the topic, so that no letter is lost
+    initial_subscription: str | None = None  # created if it is missing, so that no letter is lost
     rule: DeadLetterRule = DeadLetterRule.JAVA
 
     def bypasses(self, redeliveries: int) -> bool:

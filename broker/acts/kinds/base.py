@@ -1,8 +1,8 @@
 """The base class of all kinds of act: a name, parameters, a plan, and an apply that does what the plan said.
 
-A kind has no state; the context has the services that it needs. The broker runs one act at a time, and each takes
-milliseconds; long work (`is_long`) runs in parallel with other acts. To add a kind, write a class in one of the
-packages beside this file and add its line to registry.py.
+A kind has no state; the context has the services that it needs. The broker runs one act at a time, so `plan` and
+`apply` must be fast; kinds with `is_long` are applied in parallel with other acts. To add a kind, write a class in one
+of the packages beside this file and add its line to registry.py.
 """
 
 from __future__ import annotations
@@ -55,10 +55,7 @@ P = TypeVar("P")
 
 
 class ActConflict(ActInvalid):
-    """The act would no longer do what its plan says: plan again.
-
-    If there is a `preview`, the act has already been planned again, to the same target.
-    """
+    """The act would no longer do what its plan says. `preview` is the new plan; None = plan the act again."""
 
     code = "ActConflict"
     retriable = True
@@ -78,7 +75,7 @@ class ActExpired(BrokerError):
 class PartlyDone(BrokerError):
     """An act on several partitions was stopped by an error after it had changed some of them.
 
-    `result` has the outcome on each partition, or is empty. To do the rest, repeat the request.
+    `result` has the outcome on each partition, or is empty. To do the rest, plan the act again.
     """
 
     code = "PartlyDone"
@@ -143,7 +140,10 @@ class ActContext:
     max_published_bytes: int  # limit on the size of a message that is published
 
     async def topic(self) -> Topic:
-        """Return the topic, loaded if necessary. Raises TopicNotFound, or NotAllowed for a partitioned parent."""
+        """Return the topic, loaded if necessary.
+
+        Raises TopicNotFound, ServiceNotReady, and NotAllowed for a partitioned topic.
+        """
         return await self.topics.open_named(self.act.topic_name)
 
     async def report(self, progress: Mapping[str, Any]) -> None:
@@ -155,7 +155,7 @@ class ActContext:
         )
 
     async def subscription(self) -> Subscription:
-        """Return the durable subscription, loaded if necessary. Raises NoSubscription if it does not exist."""
+        """Return the durable subscription, loaded if necessary. Raises NoSubscription, and the errors of `topic`."""
         subscription = (await self.topic()).subscriptions.get(self.act.subscription_name)
         if subscription is None or not subscription.is_durable:
             raise NoSubscription(
@@ -207,7 +207,7 @@ class ActKind(ABC, Generic[P]):
         return None
 
     def read(self, raw: Mapping[str, Any]) -> P:
-        """Check the parameters and return them. Raises ActInvalid if one is wrong."""
+        """Check the parameters and return them, without `partitions`. Raises ActInvalid if one is wrong."""
         if self.takes_partitions:
             chosen_partitions(raw)
             raw = {name: value for name, value in raw.items() if name != PARTITIONS}
@@ -218,7 +218,7 @@ class ActKind(ABC, Generic[P]):
         return "" if self.takes_partitions else f"{self.name} acts on one topic"
 
     def message_id(self, given: P) -> str | None:
-        """Return the id of a message if the act concerns only the partition that has this message."""
+        """Return the id of a message if the act concerns only the partition that has this message, else None."""
         return None
 
     def other_topics(self, given: P) -> tuple[str, ...]:
@@ -243,8 +243,8 @@ class ActKind(ABC, Generic[P]):
         If the broker dies before a returned result is stored, the next broker calls `apply` again. So `apply` must be
         safe to repeat.
 
-        Raises BrokerError if the act is refused; then nothing has changed. Long work calls `context.report`, finds the
-        report of an earlier broker in `act.progress`, and may have changed something when it raises.
+        Raises BrokerError if the act is refused or fails, and PartlyDone if it stopped halfway. Long work calls
+        `context.report`, and finds the report of an earlier broker in `act.progress`.
         """
 
     async def apply_parts(

@@ -1,4 +1,4 @@
-"""Acts that the undo act does not cover: each kind says in `no_undo` whether and how you can reverse its acts.
+"""Acts that have no undo: each kind says in `no_undo` whether and how you can reverse its acts.
 
 Plan and apply both call `measure`.
 """
@@ -67,7 +67,10 @@ class DirectKind(ActKind[P]):
         return self._planned(await self.measure(context, given))
 
     async def already_done(self, context: ActContext) -> Effect | None:
-        """Return the effect if nothing is left to do, for example because a broker died before it stored the result."""
+        """Return the effect if nothing is left to do, for example after a broker died before it stored the result.
+
+        None if there is something to do.
+        """
         return None
 
     async def apply(self, context: ActContext, given: P) -> Mapping[str, Any]:
@@ -134,7 +137,7 @@ class DirectKind(ActKind[P]):
     async def _carried_out(self, part: Part, given: P) -> BrokerError | None:
         """Carry out the act on one partition. Return the error if it was refused.
 
-        The caller must still record the partitions on which the act was done.
+        It is not raised, because the caller must still record the partitions on which the act was done.
         """
         try:
             with named(part):
@@ -173,7 +176,7 @@ def _meanwhile(planned: Mapping[str, Any], effect: Effect) -> dict[str, int]:
 
 
 def _why_not(planned: Mapping[str, Any], effect: Effect, meanwhile: Mapping[str, int]) -> str:
-    """Return why the plan must be refused regardless of the drift it allows. Empty if it may be applied."""
+    """Return why the plan is refused, whatever drift it allows. Empty if there is no such reason."""
     skipped, shown = effect.skipped_messages, planned["skipped_messages"]
     if effect.standing is None:
         if skipped <= shown:
@@ -215,7 +218,7 @@ class _Measured(NamedTuple):
 
     @property
     def published(self) -> int:
-        """Return how many of the messages that would be lost were published after the plan."""
+        """Return how many messages were published after the plan for cursors that the act deletes."""
         return self.meanwhile.get("published_meanwhile_messages", 0)
 
 

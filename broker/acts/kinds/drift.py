@@ -1,7 +1,4 @@
-"""How a plan's counts change before the plan is applied, and how much change an apply accepts by default.
-
-The comparison itself is in cursors/ready_move.py for moves of a cursor and in direct.py for the other acts.
-"""
+"""How a plan's counts change before the plan is applied, and how much change an apply accepts by default."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ _WITHIN_S: Final = 30  # a plan is expected to be applied within this time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """The growth of a plan's count: by acks that a reset forgets, or by published messages that a delete loses."""
+    """How fast a plan's count grows, through acks that a reset forgets or published messages that a delete loses."""
 
     cause: Literal["acked", "published"]
     messages_per_s: float
@@ -82,7 +79,7 @@ class Standing:
     acked_messages: int  # sum over the cursors, since each topic began
     published_messages: int  # sum over the cursors: a topic with two cursors counts twice
     count: int  # number of cursors
-    cursors: str  # hash of their ids and versions: differs if a cursor was created, moved or deleted
+    cursors: str  # hash of their ids and versions; acks do not change it
 
     @classmethod
     def of(cls, subscriptions: Iterable[Subscription]) -> Standing:

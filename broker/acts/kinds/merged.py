@@ -28,7 +28,7 @@ _SUMMED_OF: Final = {
 
 
 def merged_plan(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the plan of the whole act. Each part names its `partition`; a part with `left_out` does not count."""
+    """Return the plan of the whole act. Each part names its `partition`. The totals leave out parts with `left_out`."""
     planned = [part for part in parts if "left_out" not in part]
     shown = _totals(planned)
     for name, members in _SUMMED_OF.items():
@@ -41,7 +41,7 @@ def merged_plan(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def merged_result(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the result of the whole act. Each part names its `partition`; a part with `error` was not done."""
+    """Return the result of the whole act. Each part names its `partition`. The totals leave out parts with `error`."""
     shown = _totals([part for part in parts if "error" not in part])
     return {**shown, "partitions": list(parts)}
 

@@ -50,7 +50,7 @@ class NoSubscription(NothingToActOn):
 
 
 class AlreadySo(ActInvalid):
-    """The topic or subscription is already in the state that the act would produce."""
+    """The thing to create already exists, or the subscription is already in the wanted state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class _Field:
 
 
 def read_parameters(shape: type[P], raw: Mapping[str, Any]) -> P:
-    """Return `raw` as a `shape`. Raises ActInvalid if a parameter is missing, unknown, or of a wrong type or range."""
+    """Return `raw` as a `shape`. Raises ActInvalid if a parameter is missing, unknown or wrong."""
     known = _fields(shape)
     unknown = raw.keys() - {field.name for field in known}
     if unknown:
@@ -171,7 +171,7 @@ def _text_of(rule: Rule) -> str:
 def is_storable_text(value: object, most_characters: int = _MOST_TEXT) -> bool:
     """Return whether a value is a string of at most `most_characters` characters that PostgreSQL can store.
 
-    PostgreSQL cannot store NUL and lone surrogates.
+    PostgreSQL cannot store NUL or lone surrogates.
     """
     if not isinstance(value, str) or "\0" in value or len(value) > most_characters:
         return False

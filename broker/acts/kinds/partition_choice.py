@@ -21,9 +21,9 @@ _SHAPE: Final = re.compile(r"\s*[0-9]{1,5}(\s*-\s*[0-9]{1,5})?\s*(,\s*[0-9]{1,5}
 
 
 def chosen_partitions(raw: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """Return the partitions that an act's parameters name, in order; None if they name none.
+    """Return the partitions that an act's parameters name, in ascending order; None if they name none.
 
-    Raises ActInvalid if the parameter is not of the form 0,2,5-7, or names too many partitions.
+    Raises ActInvalid if the text is malformed or names too many partitions.
     """
     text = raw.get(PARTITIONS)
     if text is None:

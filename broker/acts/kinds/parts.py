@@ -22,7 +22,7 @@ def part_json(part: Part, shown: Mapping[str, Any], **more: Any) -> dict[str, An
 
 @contextmanager
 def named(part: Part) -> Iterator[None]:
-    """Put the partition's number before the text of an error."""
+    """Put the partition's number before the text of a BrokerError that is raised inside."""
     try:
         yield
     except BrokerError as error:

@@ -1,4 +1,4 @@
-"""Every kind of act, in the order in which users read them. A new kind needs a class and a line here."""
+"""All classes of acts, in the order in which users read them. A new class needs a line here."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ KINDS: Final = {kind.name: kind for kind in _ALL}
 
 
 def find_kind(name: str) -> ActKind[Any]:
-    """Return the kind of this name. Raises ActInvalid if there is none, with the names that can be requested."""
+    """Return the kind of this name. If there is none, raises ActInvalid, which lists the names to use."""
     kind = KINDS.get(name)
     if kind is None:
         known = ", ".join(each.name for each in _ALL if each.can_be_requested)

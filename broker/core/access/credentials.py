@@ -19,12 +19,10 @@ class ClientCertificate:
 class Credentials:
     """The credentials of one connection or one request, before the broker has checked them."""
 
-    # The method that the client names. None = choose the one that fits the credentials.
-    method: str | None = None
+    method: str | None = None  # as the client names it; None = the one that fits the credentials
     data: bytes = b""  # a token, or user:password
     certificate: ClientCertificate | None = None
-    # The client's address without its port: the broker limits how many password checks from one host may wait.
-    host: str = ""
+    host: str = ""  # the client's address without its port
     original_role: str = ""  # the role of the client for which a proxy connects; "" = none
     original_method: str | None = None
     original_data: bytes = b""  # the credentials that the proxy got from that client

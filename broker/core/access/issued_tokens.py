@@ -20,14 +20,14 @@ __all__ = ["TokenOrigin", "key_of", "origin_of", "verify_issued"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenOrigin:
-    """A token's claims about its issuer and key, before they are verified."""
+    """The issuer and the key that a token names. Nothing is verified yet."""
 
     issuer: str
     key_id: str  # "" = the token names none
 
 
 def origin_of(token: str) -> TokenOrigin | None:
-    """Return the issuer and the key id that a token names; None if it names no issuer, or is damaged."""
+    """Return the issuer and the key id that a token names; None if no issuer can be read or the key id is no string."""
     parts = token.split(".")
     if len(parts) != 3:
         return None
@@ -39,7 +39,7 @@ def origin_of(token: str) -> TokenOrigin | None:
 
 
 def key_of(origin: TokenOrigin, keys: Mapping[str, TokenKey]) -> TokenKey | None:
-    """Return the issuer's key that a token names, or None. A token without a key id gets the issuer's only key."""
+    """Return the key that a token names, or None. Without a key id, it is the issuer's key if there is only one."""
     if not origin.key_id and len(keys) == 1:
         return next(iter(keys.values()))
     return keys.get(origin.key_id)

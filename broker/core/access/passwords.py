@@ -35,7 +35,7 @@ class StoredPassword:
     """One user of the file."""
 
     hash: str
-    id: str  # changes with the password
+    id: str  # a digest of the user's line
 
 
 def read_passwords(text: str) -> Mapping[str, StoredPassword]:

@@ -1,7 +1,8 @@
 """Pulsar's permissions, as pure functions: which role may perform which action.
 
-A superuser may do everything. A tenant's admin may produce, consume and administer everywhere in that tenant, but not
-manage the tenant itself. Any other role may produce or consume where a namespace or a topic grants it that permission.
+A superuser may do everything. A tenant's admin may produce, consume and administer everywhere in that tenant. Any other
+role may produce or consume where a namespace or a topic grants it that permission, but a subscription can be kept for
+certain roles.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["CLUSTER", "Action", "Grants", "Permission", "Subject", "allows", "ch
 
 
 class Permission(StrEnum):
-    """A right that a namespace or a topic can grant to a role; the names are Pulsar's."""
+    """A right that can be granted to a role; the names are Pulsar's."""
 
     PRODUCE = "produce"
     CONSUME = "consume"
@@ -46,7 +47,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A tenant, a namespace, a topic or a subscription, with the tenant, namespace and topic around it; "" = none."""
+    """A tenant, a namespace, a topic or a subscription. Fields that do not apply are empty."""
 
     tenant: str = ""
     namespace: str = ""  # tenant/namespace
@@ -71,9 +72,9 @@ class Subject:
 
 
 def check_grant(subject: Subject, roles: Iterable[str]) -> None:
-    """Check the names in a grant.
+    """Check the names of a grant's subscription and roles.
 
-    Raises NotAllowed if a name is too long or cannot be stored, or a role's name is empty.
+    Raises NotAllowed if a name is too long or has a control character, or if a role's name is blank.
     """
     check_storable("subscription", subject.subscription)
     for role in roles:
@@ -90,7 +91,7 @@ _Permissions = Mapping[str, AbstractSet[Permission]]  # by role
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grants:
-    """Everything that was granted, in dictionaries and sets, so that `allows` is fast."""
+    """The roles that have permissions."""
 
     superusers: frozenset[str] = frozenset()
     metrics_roles: frozenset[str] = frozenset()
@@ -98,7 +99,7 @@ class Grants:
     namespaces: Mapping[str, _Permissions] = field(default_factory=dict)  # by tenant/namespace
     topics: Mapping[str, _Permissions] = field(default_factory=dict)  # by full name
     subscriptions: Mapping[tuple[str, str], AbstractSet[str]] = field(default_factory=dict)
-    """Roles by (tenant/namespace, subscription). Any other subscription is open to all consumers of its topic."""
+    """By (tenant/namespace, subscription): the roles for which the subscription is kept."""
 
 
 _WANTED: Final = {

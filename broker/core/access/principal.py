@@ -42,12 +42,11 @@ ANONYMOUS: Final = Principal(role="anonymous", method="none", expires_ms=None, t
 
 
 def behind_proxy(principal: Principal, original: Principal | str, proxy_roles: Collection[str]) -> Principal:
-    """Return the client for which `principal` connects, by Pulsar's rules for proxies.
+    """Return the client for which `principal` connects: `principal` itself if it is not a proxy.
 
-    `original` is the role of the client for which the connection speaks ("" = none). If the broker has checked that
-    client's own credentials, `original` is its Principal, and the credentials of proxy and client must both stay valid.
-    Raises NotAuthorized if `principal` is not a proxy and names another role, or if it is a proxy and names no role or
-    the role of a proxy.
+    `original` is the role that it names for its client ("" = none). If the broker has checked that client's own
+    credentials, `original` is the client's Principal, and the credentials of both must stay valid. Raises NotAuthorized
+    if `principal` is not a proxy and names another role, or if it is a proxy and names no role or the role of a proxy.
     """
     role = original if isinstance(original, str) else original.role
     if principal.role not in proxy_roles:

@@ -93,7 +93,7 @@ def jwk_keys(document: Mapping[str, Any]) -> dict[str, TokenKey]:
             key = RSAKey.import_key(each) if each["kty"] == "RSA" else ECKey.import_key(each)
             algorithms = _EC[key.curve_name] if isinstance(key, ECKey) else _RSA
         except (JoseError, ValueError, KeyError, TypeError):
-            continue  # a kind of key that does not belong here, such as a secret key
+            continue  # not a usable RSA or EC key
         only = each.get("alg", algorithms[0])
         if only in algorithms:
             found[str(each.get("kid", ""))] = TokenKey(
@@ -110,7 +110,7 @@ def verify(
     """Return the client that a token identifies.
 
     Any of the keys may have signed the token, so that a new key can replace an old one. Raises AuthenticationFailed if
-    no key signed it, or if it is not valid now, names no role, or is for another audience than `audience` ("" = any).
+    no key signed it, or if it is not valid now, names no role, or is not for `audience` ("" = any or none).
     """
     claims = _signed_claims(token, keys)
     return principal_of_claims(
@@ -131,7 +131,7 @@ def principal_of_claims(
 ) -> Principal:
     """Return the client that a token identifies. The caller has checked the signature.
 
-    `options` are joserfc's options for each claim. Raises AuthenticationFailed if the token is not valid now, names no
+    `options` are joserfc's, by claim. Raises AuthenticationFailed if the token is not valid now, names no
     role, or does not match the options.
     """
     checked = {name: claims[name] for name in ("exp", "nbf", "aud", "iss") if name in claims}

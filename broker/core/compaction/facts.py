@@ -15,14 +15,14 @@ class CompactionMessage(NamedTuple):
     """One message of an entry."""
 
     key: Key | None
-    is_empty: bool  # it has no payload, and so deletes its key
+    is_empty: bool  # it has no value, and so deletes its key
 
 
 class CompactionEntry(NamedTuple):
     """One entry. If `messages` is empty, the entry could not be read, and compaction keeps it unchanged."""
 
     position: Position
-    # In batch order; None = an earlier compaction removed this message.
+    # In batch order; None = an earlier compaction removed this message, or it is a marker.
     messages: tuple[CompactionMessage | None, ...]
     chunk_uuid: str | None = None  # of the large message that this entry is a part of
     is_last_chunk: bool = False

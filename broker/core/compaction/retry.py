@@ -12,5 +12,5 @@ _MOST_MS: Final = 6 * 3_600_000
 
 
 def retry_pause_ms(failures: int) -> int:
-    """Return the pause after the n-th failure in a row. The pause doubles each time, up to six hours."""
+    """Return the pause after this many failures in a row. The pause doubles each time, up to six hours."""
     return min(_MOST_MS, _FIRST_MS << min(failures - 1, 16))

@@ -1,7 +1,6 @@
 """Acks beyond mark-delete, in chunks of 32,768 entries: bitmaps of wholly acked entries, ack sets of partly acked ones.
 
-Bitmaps have the same layout in memory and on disk. An entry's slot is its index within its chunk. Only functions that
-walk runs of acked entries take time in proportion to the number of runs.
+Bitmaps have the same layout in memory and on disk. An entry's slot is its index within its chunk.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _ONES = re.compile("1+")
 
 
 class AckChunks:
-    """Bits and ack sets by chunk key. An entry has a bit or an ack set, never both.
+    """Bits and ack sets by chunk key. A wholly acked entry has its bit set; a partly acked one has an ack set.
 
     Bits at or before mark-delete have no meaning and stay until their chunk is dropped. `drop_through` removes ack sets
     immediately.
@@ -73,7 +72,7 @@ class AckChunks:
         return EARLIEST
 
     def block(self, ledger_id: int, entry_id: int) -> int:
-        """Return the bits of the position_set block (1,024 entries) around an entry; bit i is the i-th entry."""
+        """Return the bits of an entry's block, as `position_set` divides a ledger; bit i is the block's i-th entry."""
         bits = self.bits.get(chunk_key(ledger_id, entry_id))
         if bits is None:
             return 0
@@ -165,7 +164,7 @@ class AckChunks:
         return number >> low << low
 
     def run_end(self, ledger_id: int, entry_id: int) -> int:
-        """Return the last entry of the acked run that starts at `entry_id`, or `entry_id` - 1 if that run is empty."""
+        """Return the last entry of the acked run that starts at `entry_id`; `entry_id` - 1 if it is not acked."""
         while True:
             bits = self.bits.get(ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT)
             if bits is None or not bits[(entry_id & CHUNK_MASK) >> 3] >> (entry_id & 7) & 1:
@@ -181,7 +180,7 @@ class AckChunks:
 
         This removes ack sets, and the bits of finished chunks. The chunk of `new` is finished if `new` is its last
         entry or has reached `limit`, the last stored entry of its ledger. The chunk of `old`, if it is another one, is
-        dropped even if nothing is left in it: its row stays stored when its last ack set is removed.
+        dropped even if nothing is left in it, because its row may still be stored.
         """
         ledger_id, entry_id = new
         if entry_id < 0:
@@ -260,10 +259,7 @@ class AckChunks:
         return tuple(chunks)
 
     def count(self, after: Position) -> int:
-        """Return the number of wholly acked entries beyond `after`.
-
-        Takes 4 µs per chunk; walking 16k runs would take 5 ms.
-        """
+        """Return the number of wholly acked entries beyond `after`. Takes 4 µs per chunk."""
         total = 0
         for key, bits in self.bits.items():
             ledger_id, chunk = chunk_of(key)
@@ -310,7 +306,7 @@ class AckChunks:
                     yield ledger_id, entry_id, remaining
 
     def _revive(self, key: int) -> None:
-        """If a chunk was removed since the last flush, mark both its columns dirty: its old row is still stored."""
+        """If a chunk was removed since the last flush, mark both its columns dirty: its old row may still be stored."""
         if key in self.dropped:
             self.dropped.remove(key)
             self.dirty_bits.add(key)
@@ -329,7 +325,7 @@ class AckChunks:
         self.dirty_sets.discard(key)
 
     def _drop_sets(self, key: int, sets: dict[int, int], old: Position, new: Position) -> None:
-        """Forget ack sets in (old, new], walking whichever is shorter: the range or the sets."""
+        """Forget a chunk's ack sets through `new`. Walks the entries after `old` or the sets, whichever are fewer."""
         if old.ledger_id == new.ledger_id and new.entry_id - old.entry_id < len(sets):
             doomed: Iterable[int] = range(old.entry_id + 1, new.entry_id + 1)
         else:

@@ -67,7 +67,7 @@ def count_acked(
 def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
     """Count everything that `one` has acked and `other` has not. Does not use the totals of `one`. Raises IndexMissing.
 
-    The cost depends on the difference: a chunk that is equal in both costs one comparison.
+    A bitmap that is equal in both costs only a comparison.
     """
     floor = max(one.mark_delete, other.mark_delete)
     tally = _Tally(ledgers, index)
@@ -114,7 +114,7 @@ class _Tally:
         self._missing: list[Range] = []
 
     def add_bits(self, key: int, bits: int) -> None:
-        """Add whole entries of a chunk."""
+        """Add the entries of a chunk whose bit is 1."""
         ledger_id, chunk = chunk_of(key)
         ledger = self._ledgers.get(ledger_id)
         if not bits or ledger is None:
@@ -259,8 +259,7 @@ def _by_touch(touched: set[int], ledger_id: int, first: int, last: int) -> Itera
 def _unacked_in(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, span: Range) -> tuple[int, int]:
     """Return (entries not wholly acked, unacked messages) of one span. Raises IndexMissing.
 
-    A chunk that is wholly acked needs no counts. Millions of acked messages may follow the unacked message that holds a
-    cursor back.
+    A wholly acked span needs no counts: millions of acked messages may follow one that is not acked.
     """
     ledger_id, low, high = span
     bits = acked.within(chunk_key(ledger_id, low), Position(ledger_id, low - 1), Position(ledger_id, high))
@@ -294,7 +293,7 @@ def _pieces(acked: AckChunks, ledger_id: int, first: int, last: int) -> Iterator
 def _count_piece(
     index: MessageIndex, ledger_id: int, low: int, high: int, left: int | None
 ) -> tuple[int, int]:
-    """Return (entries, unacked messages) of one piece from `_pieces`. Raises IndexMissing."""
+    """Return (entries, messages) of a piece; of a partly acked entry, only unacked messages. Raises IndexMissing."""
     if left is not None:
         return 1, left.bit_count()
     borders = Position(ledger_id, low - 1), Position(ledger_id, high)
@@ -308,10 +307,7 @@ def _count_piece(
 def _end_inside(
     ledgers: LedgerMap, index: MessageIndex, at: SkipTarget, piece: Range, left: int | None, wanted: int
 ) -> SkipTarget:
-    """Return the target after the first `wanted` messages of a piece that has more messages.
-
-    The target lies inside or before an entry of the piece. Its mark-delete is the previous entry.
-    """
+    """Return the target after the first `wanted` unacked messages of a piece that has more of them."""
     ledger_id, low, high = piece
     entry_id = low
     if left is not None:

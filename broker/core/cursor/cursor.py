@@ -32,8 +32,7 @@ _ONE = AckResult(1, True)
 class Cursor:
     """A cursor with one writer. Every operation that counts raises IndexMissing before it changes anything.
 
-    Backlog = total of the topic - acked, at any time. Acking an acked entry again changes nothing, so every ack is safe
-    to repeat.
+    Backlog = total of the topic - acked. Every ack is safe to repeat.
     """
 
     def __init__(self, ledgers: LedgerMap, index: MessageIndex, state: CursorState) -> None:
@@ -54,7 +53,7 @@ class Cursor:
     def starting_at(
         cls, ledgers: LedgerMap, index: MessageIndex, position: Position, remaining: int | None = None
     ) -> Cursor:
-        """Return a new cursor that reads `position` next (EARLIEST and LATEST are allowed). It is dirty at first."""
+        """Return a new, dirty cursor that reads `position` next. Arguments and errors are those of `reset_to`."""
         start = CursorState(mark_delete=Position(-1, -1), acked_messages=0, acked_entries=0, acked_bytes=0)
         cursor = cls(ledgers, index, start)
         cursor.reset_to(position, remaining)
@@ -68,9 +67,9 @@ class Cursor:
 
     @property
     def version(self) -> int:
-        """A number that rises with each reset, undo and `skip_one`, and with each other move that acks a message.
+        """A number that rises with each `reset_to`, `undo`, `skip_one`, and `move_mark_delete` that acks a message.
 
-        An ack does not change it.
+        Acks by clients do not change it.
         """
         return self._version
 
@@ -137,7 +136,7 @@ class Cursor:
         return at
 
     def acked_in(self, ledger_id: int, first: int, last: int) -> int:
-        """Return how many of these entries beyond mark-delete are wholly acked. Linear in the chunks of acks."""
+        """Return how many of these entries, all beyond mark-delete, are wholly acked. Linear in the chunks."""
         return self._acked.count_in(ledger_id, first, last)
 
     def holes(self, limit: int = 1000) -> Iterator[Range]:
@@ -203,8 +202,9 @@ class Cursor:
     def ack_through(self, position: Position, remaining: int | None = None) -> AckResult:
         """Ack everything up to `position`: move mark-delete there, then over the acked entries that follow.
 
-        With `remaining`, moves mark-delete to the previous entry and acks the members whose bit is 0. If `position` is
-        at or below mark-delete, only records the ack for an undo. Raises the same errors as `ack`.
+        With `remaining`, only the members of this entry whose bit is 0 are acked; if others are left, mark-delete stops
+        at the previous entry. If `position` is at or below mark-delete, only records the ack for an undo. Raises the
+        same errors as `ack`.
         """
         if position <= self._mark_delete:
             if self._overlay is not None:
@@ -228,7 +228,7 @@ class Cursor:
         return AckResult(self._messages - before, completed)
 
     def move_mark_delete(self, position: Position, remaining: int | None = None) -> AckResult:
-        """Move mark-delete forward for an act (skip, clear, expire): everything up to `position` counts as acked.
+        """Move mark-delete forward for an act or a trim: everything up to `position` counts as acked.
 
         `remaining` is for a skip that ends inside a batch: these members of the entry after `position` stay unacked,
         and the others are acked. A position beyond the log means its last entry. If `position` is at or below
@@ -251,8 +251,9 @@ class Cursor:
     def reset_to(self, position: Position, remaining: int | None = None) -> None:
         """Make `position` the next entry to read, forwards or back, and forget every ack beyond it.
 
-        If `position` is not stored, the next stored entry replaces it. EARLIEST and LATEST are allowed. `remaining`,
-        for a seek into a batch, is used only if `position` itself is stored. Raises IndexMissing.
+        If `position` is not stored, the next stored entry replaces it, or the end of the log. EARLIEST and LATEST are
+        allowed. `remaining`, for a seek into a batch, has the members that stay unacked; it is used only if `position`
+        itself is stored. Raises IndexMissing.
         """
         target = self._ledgers.next_valid(position)
         mark_delete = self._ledgers.previous_of(target)
@@ -292,7 +293,7 @@ class Cursor:
         return unacked_target(self._ledgers, self._index, self._acked, self._mark_delete, messages=messages)
 
     def position_after_entries(self, entries: int) -> SkipTarget:
-        """Return the place after the next `entries` entries that are not wholly acked: Pulsar's skip counts these.
+        """Return the place after the next `entries` entries that are not wholly acked, or the end of the log.
 
         Raises IndexMissing.
         """
@@ -380,7 +381,7 @@ class Cursor:
     def start_undo_overlay(self, overlay: AckOverlay) -> None:
         """Start to record acks of entries that an act passed.
 
-        `overlay` comes from `overlay_since`, perhaps in an earlier process.
+        `overlay` comes from `overlay_since`, or from the database with the acks recorded by an earlier process.
         """
         self._overlay = OverlayRecorder(overlay)
 
@@ -394,7 +395,7 @@ class Cursor:
     def undo(
         self, snapshot: CursorState, act_mark_delete: Position, overlay: AckOverlay | None = None
     ) -> None:
-        """Restore `snapshot`, plus everything that was acked since.
+        """Restore `snapshot`, the state before an act, plus everything that was acked after the act.
 
         `act_mark_delete` is the mark-delete right after the act. `overlay` has the acks recorded since; by default, the
         acks that this cursor recorded. Raises IndexMissing.
@@ -459,7 +460,7 @@ class Cursor:
         )
 
     def _replace_dirty(self, old: AckChunks) -> None:
-        """Mark every chunk that may be stored for `old` to be written again or dropped."""
+        """Mark all chunks, so that the next flush writes them again, or drops those of `old` that are gone."""
         now = set(self._acked.keys())
         before = set(old.keys()) | old.dropped | old.dirty_bits | old.dirty_sets
         gone, kept = before - now, before & now

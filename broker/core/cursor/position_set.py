@@ -26,7 +26,7 @@ def first_clear(bits: int, start: int) -> int:
 
 
 class PositionSet:
-    """Blocks of 1,024 entries, each an int with one bit per entry. `add` and `discard` cost 0.2 µs."""
+    """Positions in blocks of 1,024 entries, each an int with one bit per entry. `add` and `discard` take 0.2 µs."""
 
     __slots__ = ("_blocks", "_count")
 
@@ -106,7 +106,7 @@ class PositionSet:
         self._count = 0
 
     def _take_through(self, key: int, position: Position) -> None:
-        """Remove the positions at or before `position` in its own block."""
+        """Remove the positions at or before `position` in its own block, which has this key."""
         self._cut(key, (position.entry_id & _BLOCK_MASK) + 1)
 
     def _cut(self, key: int, slot: int) -> None:
@@ -119,11 +119,11 @@ class PositionSet:
             self._blocks.pop(key, None)
 
     def _new_block(self, key: int) -> None:
-        """Do nothing. A subclass may note that an empty block is about to get its first entry."""
+        """Do nothing. A subclass is told here that a block is about to get its first entry."""
 
 
 def positions_of(key: int, bits: int) -> Iterator[Position]:
-    """Yield the entries of one block, ascending."""
+    """Yield the positions of a block's bits that are 1, ascending."""
     ledger_id, base = key >> _LEDGER_SHIFT, (key & _LEDGER_MASK) << BLOCK_SHIFT
     while bits:
         low = bits & -bits

@@ -1,4 +1,4 @@
-"""The parts of a cursor that are stored, flushed and shown."""
+"""Values that a cursor returns, stores and restores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class AckResult(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """Everything acked since the topic began, including all at or before mark-delete."""
+    """Counts of acks. Those of a cursor include everything at or before mark-delete since the topic began."""
 
     messages: int
     entries: int  # counted like LedgerMap.total_entries
@@ -57,7 +57,7 @@ class CursorState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckOverlay:
-    """Acks that arrive for messages after an act passed them, recorded while the act can be undone."""
+    """Acks of messages that an act has passed, recorded while the act can be undone."""
 
     # Mark-delete right after the act. Cumulative acks beyond it do not cover the messages that the act passed.
     mark_delete: Position = LATEST

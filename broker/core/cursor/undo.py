@@ -12,7 +12,7 @@ from vela.wire.ack_set import full
 
 
 class OverlayRecorder:
-    """Records acks of entries that an act has acked before, while the act can be undone. The cursor ignores these acks.
+    """Records acks of entries that an act had already acked, as long as the act can be undone.
 
     A cumulative ack beyond the act's mark-delete does not cover the messages that the act passed, because the client
     may never have received them.
@@ -38,8 +38,8 @@ class OverlayRecorder:
     def ack(self, position: Position, remaining: int | None, messages: int) -> None:
         """Record an ack of an entry, except for the members in `remaining`.
 
-        `messages` is the number of messages in the entry; if `remaining` is None, any number but 0 will do. 0 means
-        that the entry is no longer stored: then nothing is recorded.
+        `messages` is the number of messages in the entry, or 0 if it is no longer stored: then nothing is recorded. If
+        `remaining` is None, any number but 0 will do for a stored entry.
         """
         if position > self._mark_delete and not self.has_passed(position):
             return
@@ -82,10 +82,9 @@ class OverlayRecorder:
 
 
 def passed_by_act(before: CursorState, mark_delete: Position, acked: AckChunks) -> tuple[AckChunk, ...]:
-    """Return the acks that an act added beyond mark-delete.
+    """Return what an act acked beyond mark-delete: entries that it completed, new ack sets of batches acked in part.
 
-    The act changed the cursor from `before` to (mark_delete, acked). The acks are the entries that the act
-    completed, and the new ack sets of batches that it acked in part. An undo counts as an act too.
+    The act, which may be an undo, changed the cursor from `before` to (`mark_delete`, `acked`).
     """
     then = AckChunks(before.chunks)
     floor = max(before.mark_delete, mark_delete)
@@ -125,8 +124,7 @@ def merge_undo(
     passed = AckChunks(overlay.passed)
     for ledger_id, entry_id, left_by_act in passed.partials(floor, LATEST):
         _merge_inside(index, merged, Position(ledger_id, entry_id), left_by_act, now)
-    # The overlay has the acks of entries that the act passed wholly. The acks of batches that it passed in part are
-    # merged above.
+    # Leave out what the act passed. The overlay has the acks of whole entries; batches passed in part are merged above.
     now.subtract(passed)
     _merge(merged, now)
     merged.drop_ledgers_before(ledgers.first_position().ledger_id)
@@ -135,9 +133,9 @@ def merge_undo(
     merged.drop_through(snapshot.mark_delete, settled, stored.entries - 1 if stored is not None else 0)
     merged.dropped.clear()
     if snapshot.mark_delete < ledgers.previous_of(ledgers.first_position()):
-        # Messages that were unacked in the snapshot have been trimmed, so its totals no longer have a meaning.
+        # Messages that were unacked in the snapshot may have been trimmed. They count as acked, so count everything.
         return AckedSet(settled, merged, count_state(ledgers, index, merged, settled))
-    # Count from the snapshot: its totals are known, and few messages were acked since.
+    # The totals of the snapshot, plus what was acked since.
     then = AckedSet(
         snapshot.mark_delete,
         before,

@@ -1,9 +1,8 @@
 """The interface of all dispatchers, and the parts that they share.
 
-The dispatch loop (broker/subscription/machine/sending.py) calls `next_read()` and looks for the plan's entries in
-memory. If it finds none, the broker reads them first, and then the loop asks for a new plan. If it finds some, it
-removes the entries that no consumer may get, calls `assign(…, plan)`, and writes. Everything here is synchronous. A
-plan that is no longer current (`is_current` is False) assigns nothing and loses nothing.
+The dispatch loop (broker/subscription/machine/sending.py) calls `next_read()`, looks for the plan's entries in memory,
+and passes those that may be sent to `assign(…, plan)`. If entries must be read first, it asks for a new plan after the
+read. A plan that is no longer current (`is_current` is False) assigns nothing, and its entries are not lost.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ class Deliverable(Protocol):
 
     @property
     def chunk_uuid(self) -> str | None:
-        """The uuid of a large message that this entry is a chunk of. All chunks of one uuid go to one consumer."""
+        """The uuid of the large message of which this entry is a chunk; None = it is not a chunk."""
 
     @property
     def last_chunk(self) -> bool: ...
 
     @property
     def slot(self) -> int:
-        """The hash slot of the entry's key, for Key_Shared and for Exclusive with hash ranges; 0 = no key."""
+        """The entry's hash slot; 0 = its position decides."""
 
 
 class ReadEntry(NamedTuple):
@@ -70,18 +69,18 @@ class ReadPlan:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class DispatchConsumer:
-    """A connected consumer. Compared by identity. The transport sets `writable`; dispatchers change the rest."""
+    """A connected consumer. Compared by identity."""
 
     key: int  # > 0 and unique
     name: str
-    priority: int = 0  # 0 is served first
+    priority: int = 0  # on Shared and Failover, the lowest is served first
     max_unacked: int = 0  # messages, 0 = unlimited; Shared and Key_Shared only
     key_shared: KeySharedPolicy = AUTO_SPLIT  # for Key_Shared; Exclusive uses its sticky ranges too
-    writable: bool = True
+    writable: bool = True  # whether its connection can take more
     permits: Permits = field(default_factory=Permits)
     pending: PendingAcks = field(default_factory=PendingAcks)
     unacked_messages: int = 0
-    # Too many messages are unacked: nothing is sent, and grants are set aside, until max_unacked / 2 are left.
+    # Too many messages are unacked: nothing is sent, and grants are set aside, until few enough are left.
     blocked: bool = False
 
     @property
@@ -126,7 +125,7 @@ class DispatchConsumer:
 class Assignment(Generic[E]):
     """The entries for one consumer in one write, in order. Their permits are spent.
 
-    On Shared and Key_Shared their pending acks are recorded.
+    On Shared and Key_Shared they are recorded as pending.
     """
 
     consumer: DispatchConsumer
@@ -141,7 +140,7 @@ class Dispatcher(Protocol):
 
     @property
     def active(self) -> DispatchConsumer | None:
-        """The consumer that gets everything on Exclusive and Failover, once `due_ms` is None. None on other types."""
+        """On Exclusive and Failover, the consumer to serve once `due_ms` is None. None on other types."""
 
     @property
     def due_ms(self) -> int | None:
@@ -157,7 +156,7 @@ class Dispatcher(Protocol):
 
     @property
     def replay_entries(self) -> int:
-        """Number of entries that wait to be delivered again."""
+        """Number of entries in the replay set, or being read from it. They are sent before normal reads."""
 
     @property
     def replays_unassigned(self) -> bool:
@@ -170,8 +169,8 @@ class Dispatcher(Protocol):
         """Add a consumer that asks for type `wanted`.
 
         Returns True for the first consumer; the caller then sets the read position to the entry after mark-delete.
-        Raises NotAllowed, SubscriptionBusy or ConsumerBusy as `check_attach` does, and ConsumerAssignFailed if the
-        consumer cannot have its hash ranges. An error leaves everything unchanged.
+        Raises SubscriptionBusy or ConsumerBusy as `check_attach` does, and ConsumerAssignFailed if the consumer cannot
+        have its hash ranges. An error leaves everything unchanged.
         """
 
     def detach(self, consumer: DispatchConsumer, now_ms: int = 0) -> list[Position]:
@@ -197,7 +196,7 @@ class Dispatcher(Protocol):
         """Change the limits on unacked messages; 0 = no limit. Exclusive and Failover have none."""
 
     def can_send(self) -> bool:
-        """Return whether entries may be sent to any consumer."""
+        """Return whether entries may be sent to at least one consumer."""
 
     def next_read(self) -> ReadPlan | None:
         """Return the next read, or None if nothing could be sent. Replaces a plan that is not assigned yet."""
@@ -205,8 +204,8 @@ class Dispatcher(Protocol):
     def is_current(self, plan: ReadPlan) -> bool:
         """Return whether the plan can still be assigned.
 
-        False if it was assigned, if another plan replaced it, after a rewind or a move of the cursor, after the last
-        consumer left, and, on Key_Shared, after any consumer left or asked for redelivery.
+        False after it was assigned or replaced, after a rewind or a move of the cursor, and after the last consumer
+        left. On Key_Shared, also after any consumer left or asked for redelivery.
         """
 
     def assign(
@@ -216,39 +215,37 @@ class Dispatcher(Protocol):
 
         On Shared and Key_Shared the entries left over are in the replay set already. On Exclusive and Failover the
         caller sets the read position to the first of them. A plan that is not current gives ([], []). The call ends the
-        plan: positions of a REPLAY plan that have no entry here go back to the replay set, unless `acked`, `discard` or
-        `postpone` removed them. `now_ms` is stored with each pending ack, so that reports can say how long the entry
-        has been pending.
+        plan: positions of a REPLAY plan that are not among `entries` go back to the replay set, unless `acked`,
+        `discard` or `postpone` removed them. `now_ms` is the time of delivery, which `acked` returns.
         """
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
         """Take `positions` back from a consumer that asks for redelivery; None = everything that is pending there.
 
         Returns True if the caller must set the read position to the entry after mark-delete. Returns False if the
-        entries are in the replay set, or if the consumer is not the active one on Failover.
+        entries are in the replay set, or if the consumer is not active on Exclusive or Failover.
         """
 
     def has_pending(self, consumer: DispatchConsumer, position: Position) -> bool:
-        """Return whether `consumer` was sent the entry and has not acked it."""
+        """Return whether the entry is pending at `consumer`. On Exclusive and Failover, acked entries count too."""
 
     def is_pending(self, position: Position) -> bool:
-        """Return whether the entry is pending at any consumer."""
+        """Return whether the entry is pending at any consumer, in the sense of `has_pending`."""
 
     def acked(
         self, position: Position, messages: int, completed: bool, consumer: DispatchConsumer | None = None
     ) -> int:
         """Record an ack that the cursor accepted, with `messages` newly acked. `completed`: the whole entry is acked.
 
-        The consumer at which the entry is pending is credited, whichever consumer acked. `consumer` is the consumer
-        that sent the ack; the search for the pending entry begins there. Returns the time of delivery, in Unix
-        milliseconds; 0 = not known.
+        Credits the consumer at which the entry is pending, whichever consumer acked. The search for it begins with
+        `consumer`. Returns the time of delivery, in Unix milliseconds; 0 = not known.
         """
 
     def acked_through(self, position: Position, messages: int) -> Sequence[tuple[int, int]]:
         """Record a cumulative ack that the cursor accepted up to `position`, with `messages` newly acked.
 
         Returns the times of delivery, as pairs of Unix milliseconds and messages, without messages whose time is not
-        known. Shared and Key_Shared have no cumulative acks.
+        known. Raises NotAllowed on Shared and Key_Shared.
         """
 
     def discard(self, position: Position) -> None:
@@ -270,14 +267,14 @@ class Dispatcher(Protocol):
         """
 
     def upcoming_replays(self, limit: int) -> list[Position]:
-        """Return positions that the next replay plans will ask for, ascending, so that they can be read together."""
+        """Return positions that later REPLAY plans may ask for, ascending, so that they can be read together."""
 
     def redelivery_count(self, position: Position) -> int: ...
 
     def moved(self, mark_delete: Position) -> None:
-        """Forget the entries at or below `mark_delete` that are pending or wait to be delivered again.
+        """Forget the entries at or below `mark_delete` that are pending or in the replay set, and drop the plan.
 
-        Call it after a move of the cursor; acks need no such call. Linear in the number of these entries.
+        Call it after a move of the cursor; acks need no such call. Linear in the pending and waiting entries.
         """
 
 

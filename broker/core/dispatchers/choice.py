@@ -21,8 +21,8 @@ __all__ = ["DispatchOptions", "dispatcher_for"]
 class DispatchOptions:
     """Options for the dispatchers of one subscription. Each type uses the options that apply to it."""
 
-    topic_name: str = ""  # decides which consumer is active on Failover if `partition` is None
-    partition: int | None = None  # decides which consumer is active on Failover; None = a hash ring decides
+    topic_name: str = ""  # for Failover if `partition` is None
+    partition: int | None = None  # chooses the active consumer on Failover; None = a hash ring chooses
     failover_delay_ms: int = 0
     max_unacked: int = 0  # unacked messages over all consumers; 0 = no limit
     max_read_entries: int = 100
@@ -32,7 +32,7 @@ class DispatchOptions:
 
 
 def dispatcher_for(subscription_type: SubscriptionType, options: DispatchOptions | None = None) -> Dispatcher:
-    """Return a dispatcher of this type without consumers."""
+    """Return a new dispatcher of this type."""
     options = options or DispatchOptions()
     reads = options.max_read_entries
     match subscription_type:

@@ -15,11 +15,10 @@ __all__ = ["FailoverDispatcher"]
 
 
 class FailoverDispatcher(SingleActiveDispatcher):
-    """The Failover dispatcher. It chooses a consumer at every join and leave; the choice takes effect in `run_due`.
+    """The Failover dispatcher. It chooses a consumer at every join and leave.
 
-    `run_due` is due `delay_ms` later, and no consumer receives anything during that wait. So the old consumer gets
-    nothing after the broker has notified the new one, and entries that the old one acks during the wait need not be
-    sent twice. A choice that changes during the wait does not prolong it.
+    If the choice changes, no consumer receives anything for `delay_ms`; then `run_due` makes the chosen consumer
+    active. Entries that the old one acks during the wait are not sent again. Another change does not prolong the wait.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class FailoverDispatcher(SingleActiveDispatcher):
         chosen = self._best()
         if chosen is self._chosen:
             return
-        self._rewind()  # entries pending at the old consumer are sent again
+        self._rewind()  # the old consumer's unacked entries are sent again
         self._active = None
         self._chosen = chosen
         if chosen is None:

@@ -18,10 +18,10 @@ DEFAULT_POINTS: Final = 100  # per owner
 
 
 def ring_choice(names: Mapping[str, DispatchConsumer], key: str) -> DispatchConsumer:
-    """Return the consumer whose stretch of the ring `key` falls on. The same names always give the same answer.
+    """Return the consumer on whose stretch of the ring `key` falls. Only `key` and the names decide.
 
-    Looks at each name only once, to be fast: when a connection with many consumers ends, they leave one by one, and
-    each leave needs a new choice. Raises ValueError if `names` is empty.
+    Linear in the names: when a connection with many consumers ends, they leave one by one, and each leave needs a new
+    choice. Raises ValueError if `names` is empty.
     """
     if not names:
         raise ValueError("a hash ring needs at least one consumer")
@@ -43,10 +43,10 @@ def _points_of_name(name: str) -> Sequence[int]:
 
 
 class HashRing:
-    """A `SlotSelector` for AUTO_SPLIT: each consumer has `points` places among the slots, computed from its name.
+    """A `SlotSelector` for AUTO_SPLIT: each consumer has up to `points` points among the slots, computed from its name.
 
     A consumer that joins takes slots from the others, a consumer that leaves gives its slots to the others, and no
-    other slot moves. Consumers with the same name get the lowest free number as a suffix, so that their places differ.
+    other slot moves. A number after the name, the lowest that is free, tells consumers with the same name apart.
     """
 
     def __init__(self, points: int = DEFAULT_POINTS) -> None:
@@ -54,7 +54,7 @@ class HashRing:
         self._labels: dict[DispatchConsumer, str] = {}
         self._at: dict[int, list[tuple[str, DispatchConsumer]]] = {}  # point → its owners, by label
         self._points: list[int] = []  # ascending
-        self._owners: list[DispatchConsumer] = []  # of each point
+        self._owners: list[DispatchConsumer] = []  # in the order of `_points`
 
     def select(self, slot: int) -> DispatchConsumer | None:
         """Return the owner of the first point at or after the slot, going round the ring. None without consumers."""

@@ -1,10 +1,10 @@
-"""Key_Shared: one consumer at a time gets the entries of a key, in order. A key that waits does not stop other keys.
+"""Key_Shared: one consumer at a time gets the entries of a key, in order. A slot that waits does not stop other slots.
 
-The selector names the owner of each slot. While entries of a slot are pending at a consumer, no other consumer gets
-entries of this slot. If that consumer no longer owns the slot, the slot is *draining*: its next entries wait until the
-consumer has acked the pending ones, the broker takes them back, or the consumer leaves. This one rule covers joins and
-leaves. It is checked where the pending ack is recorded. It does not apply to consumers that allow messages out of
-order (`allow_out_of_order`): then the owner gets the entries at once.
+Each key has a hash slot, and the selector names the owner of each slot. While entries of a slot are pending at a
+consumer, no other consumer gets entries of this slot. If that consumer no longer owns the slot, the slot is *draining*:
+its next entries wait until the pending ones are acked or taken back, or the consumer leaves. Only chunks of a message
+that is partly sent do not wait. If the consumers allow messages out of order (`allow_out_of_order`), no slot drains:
+the owner gets the entries at once.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class DrainingSlot:
     pending_at: DispatchConsumer
     owner: DispatchConsumer | None  # None = no consumer covers it (sticky)
     pending_entries: int  # at that consumer
-    waiting_entries: int  # that can be sent after the slot has drained
+    waiting_entries: int  # in the replay set
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class WaitingSlot:
     """A slot whose entries wait for one consumer."""
 
     slot: int
-    # Has the pending entries of the slot. If there are none, or with `allow_out_of_order`, it owns the slot.
+    # Where entries of the slot are pending. If none are, or with `allow_out_of_order`, the owner of the slot.
     consumer: DispatchConsumer
     waiting_entries: int
     is_draining: bool  # the consumer no longer owns the slot
@@ -99,11 +99,11 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         else:
             self._selector = HashRing(ring_points) if ring_points else RangeSplit()
         self._consumers: list[DispatchConsumer] = []
-        # Packed position → slot, if the entry is pending, waiting, postponed or in a REPLAY plan.
+        # Packed position → slot. Has every pending entry, and every waiting one whose slot is known.
         self._slots: dict[int, int] = {}
         self._pending_at: dict[int, DispatchConsumer] = {}  # slot → where its entries are pending
         self._pending_entries: dict[int, int] = {}  # slot → number of pending entries
-        self._waiting: dict[int, int] = {}  # slot → entries in the replay set
+        self._waiting: dict[int, int] = {}  # slot → number of entries in the replay set
         self._chunk_of: dict[Position, str] = {}  # waiting chunk → uuid of its message, which is partly sent
 
     @property
@@ -121,13 +121,10 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         ]
 
     def draining(self) -> list[DrainingSlot]:
-        """Return the slots that wait for a consumer that no longer owns them, ascending.
-
-        Linear in the slots with pending entries.
-        """
+        """Return the draining slots, ascending. Looks at all slots with pending entries."""
         found: list[DrainingSlot] = []
         if self.policy.allow_out_of_order:
-            return found  # no slot waits
+            return found  # no slot drains
         for slot in sorted(self._pending_at):
             consumer, owner = self._pending_at[slot], self._selector.select(slot)
             if consumer is not owner:
@@ -143,7 +140,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         return found
 
     def most_waiting(self) -> WaitingSlot | None:
-        """Return the slot with the most waiting entries; None if no entry waits, or if no consumer covers that slot.
+        """Return the slot with the most waiting entries; None if no entry waits, or if that slot waits for no consumer.
 
         Linear in the slots with waiting entries.
         """
@@ -153,7 +150,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         owner = self._selector.select(slot)
         consumer = owner if self.policy.allow_out_of_order else self._pending_at.get(slot, owner)
         if consumer is None:
-            return None  # sticky ranges that no consumer covers
+            return None  # no consumer covers the slot (sticky)
         return WaitingSlot(
             slot=slot,
             consumer=consumer,
@@ -184,7 +181,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     def _join(self, consumer: DispatchConsumer) -> None:
         self._selector.add(consumer)
         self._consumers.append(consumer)
-        # Only the slots that it has taken over from others have another target now.
+        # Only slots that the new consumer owns have another target now.
         taken = {slot for slot in self._waiting if self._selector.select(slot) is consumer}
         if taken:
             for position in list(self._replay.bound()):
@@ -234,7 +231,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         ]
 
     def _replay_again(self, position: Position) -> None:
-        """Put the entry into its slot's queue or, if its slot is not known (a delayed entry), into ANYBODY."""
+        """Put the entry into its queue. That is ANYBODY if its slot is not known (a delayed entry)."""
         slot = self._slots.get(packed(position))
         if slot is None:
             self._replay.add(position)
@@ -309,7 +306,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- pending entries by slot ----------------------------------------------------------------------------------
 
     def _add_pending(self, consumer: DispatchConsumer, slot: int) -> None:
-        # With allow_out_of_order, several consumers may have pending entries of the slot; then nobody reads this.
+        # With allow_out_of_order, several consumers may have pending entries of a slot; `_pending_at` is not used then.
         self._pending_at[slot] = consumer
         self._pending_entries[slot] = self._pending_entries.get(slot, 0) + 1
 
@@ -319,11 +316,14 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         if left:
             self._pending_entries[slot] = left
             return
-        del self._pending_entries[slot], self._pending_at[slot]
-        if self._waiting.get(slot):
-            owner = self._selector.select(slot)
-            if owner is not None:
-                self._replay.move(-1 - slot, owner.key)
+        del self._pending_entries[slot]
+        holder = self._pending_at.pop(slot)
+        waiting = self._waiting.get(slot, 0)
+        owner = self._selector.select(slot) if waiting else None
+        if owner is not None:
+            moved = self._replay.move(-1 - slot, owner.key)
+            if owner is not holder and moved < waiting:  # a client acked the first chunk of a message alone
+                self._sort_chunks()
 
     # -- dispatch ------------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ class KeySharedPolicy:
         return (self.sticky, self.allow_out_of_order) == (other.sticky, other.allow_out_of_order)
 
     def check(self) -> None:
-        """Check the sticky ranges. Raises ConsumerAssignFailed if they are missing, out of bounds or overlap."""
+        """Check the sticky ranges. Raises ConsumerAssignFailed if they are missing, out of bounds or overlapping."""
         if not self.sticky:
             return
         if not self.ranges:

@@ -1,7 +1,7 @@
 """The parts that Shared and Key_Shared have in common: pending acks, replay, redelivery counts, limits.
 
-This file has over 300 lines because each step changes pending acks, replay set, plan and both unacked counters
-together. You can check their invariants only by reading the steps side by side.
+This file has over 300 lines because its methods change pending acks, replay set, plan and both unacked counters
+together. You can check the invariants only by reading the methods side by side.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class MultipleActiveDispatcher(ABC):
 
     @abstractmethod
     def _leave(self, consumer: DispatchConsumer) -> None:
-        """Remove a consumer. None of its entries is still pending."""
+        """Remove a consumer that has no pending entries any more."""
 
     @abstractmethod
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
@@ -86,7 +86,7 @@ class MultipleActiveDispatcher(ABC):
 
     @abstractmethod
     def _replay_again(self, position: Position) -> None:
-        """Put an entry that was pending, or read but not assigned, into its replay queue."""
+        """Put an entry into its replay queue."""
 
     @abstractmethod
     def _distribute(
@@ -201,7 +201,7 @@ class MultipleActiveDispatcher(ABC):
         self._plan = None
         self._now_ms = now_ms
         if plan.kind is ReadKind.REPLAY:
-            # An ack that came during the read removed its entry from _reading.
+            # Entries that were acked during the read are no longer in _reading.
             entries = [entry for entry in entries if entry.position in self._reading]
         taken: dict[int, Assignment[E]] = {}
         left: list[E] = []
@@ -289,10 +289,7 @@ class MultipleActiveDispatcher(ABC):
         self._counts.discard_through(mark_delete)
 
     def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> None:
-        """Change the limits on unacked messages; 0 = no limit.
-
-        Consumers at or below half of a new limit are unblocked immediately.
-        """
+        """Change the limits on unacked messages; 0 = no limit. Blocks or unblocks consumers at once."""
         self.max_unacked = per_subscription
         if self._blocked and (not per_subscription or self._unacked < max(1, per_subscription // 2)):
             self._blocked = False

@@ -118,7 +118,7 @@ class PendingAcks:
         return Position(ledger_id, min(self._ledgers[ledger_id]))
 
     def runs(self) -> Iterator[Range]:
-        """Yield runs of neighbouring entries (ledger_id, first, last), ascending. Linear."""
+        """Yield runs of neighbouring entries (ledger_id, first, last), ascending."""
         for ledger_id in sorted(self._ledgers):
             first = last = -1
             for entry_id in sorted(self._ledgers[ledger_id]):
@@ -131,7 +131,7 @@ class PendingAcks:
             yield ledger_id, first, last
 
     def deliveries(self) -> Iterator[tuple[int, int, int, int]]:
-        """Yield runs of neighbours delivered at one time (ledger_id, first, last, delivered_ms), ascending. Linear."""
+        """Yield runs of neighbours delivered at the same time (ledger_id, first, last, delivered_ms), ascending."""
         for ledger_id in sorted(self._ledgers):
             entries = self._ledgers[ledger_id]
             first = last = delivered_ms = -1

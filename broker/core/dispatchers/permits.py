@@ -1,8 +1,4 @@
-"""Count the permits of one consumer: how many messages may still be sent to it.
-
-`DispatchConsumer` in base.py says whether a consumer may get an entry: it also checks the connection and the limit on
-unacked messages.
-"""
+"""Count the permits of one consumer: how many messages may still be sent to it."""
 
 from __future__ import annotations
 

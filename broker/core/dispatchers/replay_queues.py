@@ -1,4 +1,4 @@
-"""The replay set, divided by the consumer that may get an entry, so that no read looks at entries it cannot send."""
+"""The replay set, in queues by the consumer that may get an entry, so that a read skips entries it cannot send."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ ANYBODY: Final = 0  # the queue of entries that any consumer may get, or whose s
 class ReplayQueues:
     """Numbered queues of positions. Each position is in exactly one queue.
 
-    The other queues are called *bound*: their entries wait for one consumer (the queue's number is its key, above 0) or
-    for one slot (the number is -1 - slot). A dict maps each entry of a bound queue to that queue. ANYBODY needs no
-    place in the dict, which would take too much memory: a million delayed messages that fall due together may be there.
+    All queues but ANYBODY are *bound*: their entries wait for one consumer (the queue's number is its key, above 0) or
+    for one slot (the number is -1 - slot). A dict maps each entry of a bound queue to that queue. It does not have the
+    entries in ANYBODY, to save memory: a million delayed messages that fall due together may be there.
     """
 
     __slots__ = ("_anybody", "_bound", "_where")
@@ -102,7 +102,7 @@ class ReplayQueues:
         return popped
 
     def peek(self, limit: int) -> list[Position]:
-        """Return the lowest positions of ANYBODY without removing them."""
+        """Return the lowest `limit` positions of ANYBODY without removing them."""
         return self._anybody.peek(limit)
 
     def members(self, queue: int) -> list[Position]:
@@ -110,14 +110,16 @@ class ReplayQueues:
         return list(self._bound.get(queue, ()))
 
     def slot_queues(self) -> list[int]:
-        """Return the bound queues that are not empty and wait for a slot."""
+        """Return the queues whose entries wait for a slot. None of them is empty."""
         return [queue for queue in self._bound if queue < 0]
 
-    def move(self, source: int, target: int) -> None:
-        """Move everything in a bound queue to another queue."""
+    def move(self, source: int, target: int) -> int:
+        """Move everything in a bound queue to another queue. Return how many positions it had."""
+        moved = self.members(source)
         if source != target:
-            for position in self.members(source):
+            for position in moved:
                 self.add(position, target)
+        return len(moved)
 
     def sort(self, queue_of: Callable[[Position], int]) -> None:
         """Put each bound position into the queue that `queue_of` names.

@@ -110,7 +110,7 @@ class SharedDispatcher(MultipleActiveDispatcher):
         return spent
 
     def _pick(self) -> DispatchConsumer | None:
-        """Return the next consumer in turn, among the available consumers of the best priority."""
+        """Return the next available consumer in turn, of the best priority that has one; None if none is available."""
         for level in self._levels:
             consumers = level.consumers
             size = len(consumers)
@@ -125,10 +125,9 @@ class SharedDispatcher(MultipleActiveDispatcher):
     def _assign_pick(
         self, consumer: DispatchConsumer, entries: Sequence[E], done: int, taken: dict[int, Assignment[E]]
     ) -> tuple[int, int]:
-        """Assign up to 20 entries, within permits and the unacked limit.
+        """Assign up to 20 entries, but no chunks, within permits and the unacked limit; the last batch may exceed them.
 
-        Returns the next index and the number of messages. Pulsar estimates that number from an average batch. Vela
-        charges each entry before it takes the next one, so that permits overshoot by one batch at most.
+        Returns the index after them and their number of messages.
         """
         room = consumer.permits.balance
         if consumer.max_unacked:

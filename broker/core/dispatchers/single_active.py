@@ -130,7 +130,7 @@ class SingleActiveDispatcher:
         return [Assignment(consumer=consumer, entries=taken)], left
 
     def _wants(self, entry: Deliverable) -> bool:
-        """Return whether the consumer asked for the entry's hash range. Other entries are skipped and stay unacked."""
+        """Return whether the consumer asked for the entry's hash slot. Other entries are skipped and stay unacked."""
         if self._ranges is None:
             return True
         return self._ranges.select(entry.slot or slot_of_position(entry.position)) is not None
@@ -138,7 +138,7 @@ class SingleActiveDispatcher:
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
         """Rewind, so that everything unacked is sent again. Ignores `positions`.
 
-        Returns False for a consumer that is not active.
+        Returns False, without a rewind, for a consumer that is not active.
         """
         if consumer is not self._active:
             return False

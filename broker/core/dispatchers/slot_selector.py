@@ -11,7 +11,7 @@ __all__ = ["SlotSelector"]
 
 
 class SlotSelector(Protocol):
-    """Each slot has at most one owner. A join or a leave moves as few slots as possible."""
+    """Each slot has at most one owner. Slots move only to a consumer that joins, or from one that leaves."""
 
     def select(self, slot: int) -> DispatchConsumer | None:
         """Return the owner of the slot, or None if no consumer covers it."""

@@ -11,7 +11,7 @@ from broker.core.position import EARLIEST, Position
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerInfo:
-    """One ledger as stored or shown."""
+    """A snapshot of one ledger."""
 
     ledger_id: int
     entries: int = 0
@@ -27,7 +27,7 @@ class LedgerInfo:
 
 
 class Ledger:
-    """One ledger in memory. Fields as in LedgerInfo."""
+    """One ledger in memory, with the fields of LedgerInfo."""
 
     __slots__ = (
         "bytes_before",
@@ -82,9 +82,8 @@ class Ledger:
 class LedgerMap:
     """The ledgers of one topic in order of id; shared by its cursors.
 
-    "Stored" below means inside a known ledger. The end is where the next entry would go: the open ledger's next entry
-    id. While every ledger is sealed, the end is one past the last entry. After a ledger is added, `next_valid` of the
-    old end is the start of the new ledger.
+    "Stored" below means inside a known ledger. The end is the position after the entries of the last ledger. After a
+    ledger is added, `next_valid` of the old end is the start of the new ledger.
     """
 
     def __init__(self, infos: Iterable[LedgerInfo] = ()) -> None:
@@ -107,7 +106,7 @@ class LedgerMap:
         return [ledger.info() for ledger in self._ledgers]
 
     def open_ledger(self) -> LedgerInfo | None:
-        """Return the ledger that is open for appends, or None if there is none or the last one is sealed."""
+        """Return the ledger that is open for appends, or None."""
         if self._ledgers and not self._ledgers[-1].sealed:
             return self._ledgers[-1].info()
         return None
@@ -151,8 +150,8 @@ class LedgerMap:
     def drop_first(self, count: int = 1) -> list[LedgerInfo]:
         """Forget the oldest `count` ledgers, which were trimmed, and return them as they were.
 
-        Raises ValueError if one of these ledgers is open, or if there are fewer than `count`. If the topic's last
-        ledger is among them, it stays as an empty ledger, so that the topic's counts continue from it.
+        Raises ValueError if one of them is open, or if there are fewer than `count`. If the topic's last ledger is
+        among them, it stays as an empty ledger, so that the topic's counts continue from it.
         """
         if not 0 <= count <= len(self._ledgers) or any(not each.sealed for each in self._ledgers[:count]):
             raise ValueError(
@@ -201,21 +200,21 @@ class LedgerMap:
         return self.next_after(EARLIEST)
 
     def last_position(self) -> Position:
-        """Return the last stored entry or, if nothing is stored, the position before the first: (first ledger, -1)."""
+        """Return the last stored entry; if nothing is stored, (first ledger, -1), or EARLIEST without ledgers."""
         for ledger in reversed(self._ledgers):
             if ledger.entries:
                 return Position(ledger.ledger_id, ledger.entries - 1)
         return self._before_first()
 
     def end(self) -> Position:
-        """Return the end of the log, which the description of this class defines; (0, 0) without ledgers."""
+        """Return the end of the log; (0, 0) without ledgers."""
         if not self._ledgers:
             return Position(0, 0)
         last = self._ledgers[-1]
         return Position(last.ledger_id, last.entries)
 
     def next_after(self, position: Position) -> Position:
-        """Return the next stored entry above `position`, or the end. Skips ledgers that are empty or trimmed."""
+        """Return the next stored entry above `position`, or the end."""
         ledger_id, entry_id = position
         ledger = self._by_id.get(ledger_id)
         if ledger is not None and entry_id + 1 < ledger.entries:
@@ -230,7 +229,7 @@ class LedgerMap:
         return position if self.contains(position) else self.next_after(position)
 
     def previous_of(self, position: Position) -> Position:
-        """Return the last stored entry below `position`, or (first ledger, -1) if there is none."""
+        """Return the last stored entry below `position`; if there is none, (first ledger, -1) or EARLIEST."""
         ledger_id, entry_id = position
         ledger = self._by_id.get(ledger_id)
         if ledger is not None and entry_id > 0 and ledger.entries:
@@ -241,7 +240,7 @@ class LedgerMap:
         return self._before_first()
 
     def floor(self, position: Position) -> Position:
-        """Return `position` if it is stored, else the last stored entry below it, else (first ledger, -1)."""
+        """Return `position` if it is stored, else what `previous_of` returns."""
         return position if self.contains(position) else self.previous_of(position)
 
     def following(self, ledger_id: int) -> Ledger | None:
@@ -250,7 +249,7 @@ class LedgerMap:
         return self._ledgers[at] if at < len(self._ledgers) else None
 
     def entries_through(self, position: Position) -> int:
-        """Return the number of entries at or before `position`, counted as `total_entries` is."""
+        """Return how many of the topic's entries were trimmed or are at or before `position`."""
         ledger = self._by_id.get(position.ledger_id)
         if ledger is not None:
             return ledger.entries_before + max(0, min(position.entry_id + 1, ledger.entries))

@@ -1,7 +1,7 @@
 """Exact cumulative counts of messages and bytes by entry, for the parts of the log that are in use.
 
-A chunk covers 32,768 entries. It has two arrays of 64-bit counts that grow as entries are recorded; -1 means "not
-known".
+A chunk covers 32,768 entries of a ledger. It has two arrays of 64-bit counts that grow as entries are recorded; -1
+means "not known".
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from broker.core.position import Position
 CHUNK_SHIFT: Final = 15
 CHUNK_ENTRIES: Final = 1 << CHUNK_SHIFT
 CHUNK_MASK: Final = CHUNK_ENTRIES - 1
-# Entries to load around an unknown entry. This takes a few ms; loading a whole chunk would take longer.
+# Entries to load around an unknown entry: a few ms of work, less than for a whole chunk.
 LOAD_ENTRIES: Final = 1024
 LEDGER_SHIFT: Final = 32
-_FEW_RUNS: Final = 200  # Python walks up to this many runs; if there are more, they are summed in C
+_FEW_RUNS: Final = 200  # runs of bits to sum one by one; if there are more, `compress` sums them in C
 _AS_SELECTORS: Final = bytes.maketrans(b"01", b"\0\1")
 
 
@@ -41,7 +41,7 @@ Range = tuple[int, int, int]  # ledger_id, first entry_id, last entry_id
 class IndexMissing(Exception):
     """Counts of these entries are not in memory. Nothing was changed: record the counts, then repeat the call.
 
-    The constructor raises ValueError if there is no range to load: every repeated call would fail in the same way.
+    The constructor raises ValueError if there is no range to load, because a repeated call would fail in the same way.
     """
 
     def __init__(self, ranges: Iterable[Range]) -> None:
@@ -114,7 +114,7 @@ class MessageIndex:
         return through - before, size_bytes[at] - bytes_before
 
     def sum_of(self, ledger: Ledger, chunk: int, bits: int) -> tuple[int, int] | None:
-        """Return the (messages, bytes) of the stored entries of one chunk whose bit is 1, or None if not known.
+        """Return the (messages, bytes) of a chunk's entries whose bit in `bits` is 1, or None if they are not known.
 
         Takes about 1 ms if every second bit is set, microseconds if the bits form few runs.
         """
@@ -158,7 +158,7 @@ class MessageIndex:
         return counts[0] if counts is not None else None
 
     def require_messages_in(self, position: Position) -> int:
-        """Return the number of messages in one entry; 0 if it is not stored. Raises IndexMissing if it is not known."""
+        """Return the number of messages in one entry; 0 if it is not stored. Raises IndexMissing if unknown."""
         messages = self.messages_in(position)
         if messages is None:
             if not self._ledgers.contains(position):
@@ -167,17 +167,17 @@ class MessageIndex:
         return messages
 
     def messages_through(self, position: Position) -> int | None:
-        """Return the topic's messages at or before `position`, or None if they are not known."""
+        """Return the messages that were trimmed or are at or before `position`, or None if they are not known."""
         through = self.through(position)
         return through[0] if through is not None else None
 
     def bytes_through(self, position: Position) -> int | None:
-        """Return the topic's bytes at or before `position`, or None if they are not known."""
+        """Return the bytes that were trimmed or are at or before `position`, or None if they are not known."""
         through = self.through(position)
         return through[1] if through is not None else None
 
     def through(self, position: Position) -> tuple[int, int] | None:
-        """Return the topic's (messages, bytes) at or before `position`, stored or not; None if they are not known."""
+        """Return the (messages, bytes) that were trimmed or are at or before `position`; None if they are not known."""
         ledger_id, entry_id = position
         ledger = self._ledgers.get(ledger_id)
         if ledger is None:
@@ -197,7 +197,7 @@ class MessageIndex:
         return messages[at], self._bytes[key][at]
 
     def unknown(self, position: Position) -> list[Range]:
-        """Return the ranges around a stored `position` that must be loaded before `through` and `counts` can answer."""
+        """Return the ranges to load around a stored `position`, so that `through` and `counts` can answer."""
         ledger = self._ledgers.get(position.ledger_id)
         if ledger is None:
             return []
@@ -221,7 +221,7 @@ class MessageIndex:
         return ranges
 
     def entry_at(self, ledger: Ledger, messages: int) -> int:
-        """Return the first entry of `ledger` whose cumulative messages exceed `messages`.
+        """Return the first entry of `ledger` whose cumulative messages exceed `messages`, else `ledger.entries`.
 
         Raises IndexMissing if the count of an entry in the ledger is not known.
         """

@@ -12,7 +12,7 @@ __all__ = ["Retention", "TrimLimits", "trimmable"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """The limits on entries that a topic keeps after every subscription acked them; -1 = no limit, 0 = keep none."""
+    """The limits on the acked entries that a topic keeps; -1 = no limit, 0 = keep none."""
 
     time_ms: int  # age of a ledger's youngest entry
     size_bytes: int  # of all ledgers of the topic together
@@ -31,9 +31,9 @@ class Retention:
 class TrimLimits:
     """The limits on trimming a topic. Entries are counted since the topic began, trimmed ones included."""
 
-    # Before the first entry that a durable subscription, compaction or deduplication still needs; None = none of them.
+    # Entries before the first that a durable subscription, compaction or deduplication still needs; None = no limit.
     acked_entries: int | None
-    pinned_entries: int | None = None  # before the first entry that an undo or bookmark needs; None = no pin
+    pinned_entries: int | None = None  # entries before the first that undo or bookmarks need; None = no pin
     pinned_bytes: int = -1  # pinned entries are trimmed while the topic is larger than this; -1 = no limit
 
 

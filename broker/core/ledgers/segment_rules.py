@@ -1,4 +1,4 @@
-"""Decide when to close a segment (a table of entries), and which one to empty by copying out what is still needed."""
+"""Decide when to close a segment (a table of entries), and which one to empty by copying out its ledgers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 __all__ = ["MAX_SEGMENTS", "SegmentUse", "closing_factor", "worth_copying"]
 
 MAX_SEGMENTS = 64  # with more segments, PostgreSQL takes a long time to plan each query over the views
-_CROWDED = 48  # with at least this many segments, a segment grows larger before it is closed
+_CROWDED = 48  # from this many segments on, segments grow larger, and copying may free less
 _DOUBLES_EVERY = 4  # segments from one doubling of the limits to the next
-_MOSTLY_DEAD = 4  # copying one byte must free at least three
+_MOSTLY_DEAD = 4  # usually, copying one byte must free at least three
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,9 +19,9 @@ class SegmentUse:
 
     segment_id: int
     size_bytes: int  # of its tables and their indexes
-    ledgers: int  # in the segment
-    open_ledgers: int  # among these ledgers; their bytes are unknown until they are sealed
-    live_bytes: int  # bytes of the sealed ledgers that are still needed
+    ledgers: int
+    open_ledgers: int  # among `ledgers`; their bytes are unknown until they are sealed
+    live_bytes: int  # about the size of the sealed ledgers' rows
 
 
 def closing_factor(segments: int) -> int:
@@ -34,10 +34,10 @@ def closing_factor(segments: int) -> int:
 
 
 def worth_copying(closed: Iterable[SegmentUse], segments: int) -> SegmentUse | None:
-    """Return the segment whose ledgers to copy out next, so that it can be dropped, or None.
+    """Return the segment whose ledgers to copy out next, or None. A segment with an open ledger has to wait.
 
-    Usually this is a segment of which at least three quarters are dead, which means no longer needed. When there are
-    many segments, it may be the segment with the least to copy, if at least half of it is dead.
+    Usually at least three quarters of the segment must be dead, which means no longer needed. If there are many
+    segments, half is enough for the segment with the least to copy.
     """
     ready = [each for each in closed if each.ledgers and not each.open_ledgers]
     chosen = min(

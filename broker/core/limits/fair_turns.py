@@ -1,10 +1,10 @@
 """Share the time of one event loop among connections, by deficit round robin.
 
 In each turn all connections together may work for a limited time, and each of them for a part of it. A connection that
-has used its part waits in line for a later turn. The line gets about half of a turn, so that a connection that did
-nothing before does not queue behind busy connections. If a piece of work takes longer than the part, the connection is
-in debt and pays with its next parts. While a connection waits, each pass of the loop begins a turn; otherwise a turn
-lasts until most of it is used. There is no clock here: callers say how long each piece of work took.
+has used its part waits in line for a later turn. The line gets about half of a turn, so that an idle connection with
+new data does not queue behind busy ones. If a piece of work takes longer than the part, the connection is in debt and
+pays with its next parts. While a connection waits, each pass of the loop begins a turn; otherwise a turn lasts until
+most of it is used. There is no clock here: callers say how long each piece of work took.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Share:
     __slots__ = ("credit_ns", "is_granted", "is_waiting", "last_turn")
 
     def __init__(self) -> None:
-        self.credit_ns = 0  # working time that is left; 0 or less: the connection must wait in line
+        self.credit_ns = 0  # working time that is left; 0 or less: wait in line, unless it has never worked
         self.is_waiting = False
         self.is_granted = False  # `next` has taken it out of the line, and it has not begun yet
         self.last_turn = -1  # the turn in which it last worked; -1: none
@@ -38,7 +38,7 @@ class FairTurns:
         self._left_ns = turn_ns
         self._turn = 0
         self._line: OrderedDict[Share, None] = OrderedDict()
-        self._visits = 0  # how many more connections in line this turn may look at; it looks at each once
+        self._visits = 0  # how many more connections in line this turn may look at
 
     @property
     def is_turn_due(self) -> bool:
@@ -72,7 +72,7 @@ class FairTurns:
         return None
 
     def may_begin(self, share: Share) -> bool:
-        """Return whether this connection may begin to work now. If not, let it `wait`."""
+        """Return whether this connection may begin to work now. If not, call `wait`."""
         if share.is_granted:
             if share.last_turn == self._turn:
                 self._left_ns += share.credit_ns
@@ -82,7 +82,7 @@ class FairTurns:
         if share.is_waiting or self._left_ns <= 0:
             return False
         if share.last_turn != self._turn and (share.credit_ns > 0 or share.last_turn < 0):
-            share.credit_ns = self._part_ns  # it had no more to do in its last turn, so it gets a whole part
+            share.credit_ns = self._part_ns  # it is new, or ran out of work when it last worked
         share.last_turn = self._turn
         return share.credit_ns > 0
 
@@ -92,7 +92,7 @@ class FairTurns:
         self._left_ns -= time_ns
 
     def may_go_on(self, share: Share) -> bool:
-        """Return whether a connection that has begun may do more in this turn. If not, let it `wait`."""
+        """Return whether a connection that has begun may do more in this turn. If not, call `wait`."""
         return share.credit_ns > 0 and self._left_ns > 0
 
     def wait(self, share: Share) -> None:

@@ -8,15 +8,15 @@ from typing import Final
 __all__ = ["TokenBucket", "TokenBuckets"]
 
 _LOOKED_AT: Final = 3  # old buckets to check when a new one is made
-_SET_BACK_MS: Final = 1000  # the callers' times differ by less, unless the clock was set
+_SET_BACK_MS: Final = 1000  # if a time is earlier than the last by more than this, the clock was set back
 
 
 class TokenBucket:
-    """A bucket from which callers take units while there are any.
+    """A bucket that refills at `rate` units per second.
 
-    A caller may take more units than there are. The missing units become a debt, which refills pay off first. So a
-    single message larger than the limit passes, and the average rate is still kept. A `now_ms` before the last one adds
-    nothing. If it is much earlier, the clock was set back, and the bucket goes on from there.
+    `take` may take more units than there are. The missing units become a debt, which refills pay off first. So a single
+    message larger than the limit passes, and the average rate is still kept. A `now_ms` before the last one adds
+    nothing. If it is more than 1 s earlier, the clock was set back, and refills count from the new time.
     """
 
     __slots__ = ("_at_ms", "_thousandths", "rate")
@@ -53,7 +53,7 @@ class TokenBucket:
 
 
 class TokenBuckets:
-    """A token bucket for each key. Each new key removes some full buckets, because a full bucket equals a new one."""
+    """A token bucket for each key. Full buckets are removed over time, because a full bucket equals a new one."""
 
     __slots__ = ("_buckets", "rate")
 
@@ -74,7 +74,7 @@ class TokenBuckets:
         return bucket
 
     def _forget_some(self, now_ms: int) -> None:
-        # Check more than one bucket for each new key, so that the number of buckets shrinks, but never all at once.
+        # Check more than one bucket for each new key, so that the number of buckets can shrink, but not all of them.
         for _ in range(min(_LOOKED_AT, len(self._buckets))):
             key, bucket = self._buckets.popitem(last=False)
             if bucket.available(now_ms) < self.rate:

@@ -17,13 +17,13 @@ __all__ = ["MOST", "PolicyField", "PolicyInvalid", "PolicyLevel", "PolicyUnit", 
 PolicyValue = bool | int | str
 
 MOST: Final = 2**53 - 1  # the largest whole number that every JSON reader reads exactly
-_NO_LIMIT: Final = ("infinite", "no limit", "never")  # names that a number may have if it means no limit
+_NO_LIMIT: Final = ("infinite", "no limit", "never")  # people may write "infinite" for any of these
 _NARROW_SPACE: Final = "\u202f"  # the console writes it between groups of three digits
 _WHOLE: Final = re.compile(r"-?[0-9]{1,20}")
 
 
 class PolicyInvalid(BrokerError):
-    """A policy has an unknown name or a bad value. The message names the policy and says which values it accepts."""
+    """A policy does not exist, cannot be set on this level, or has a bad value."""
 
     code = "MetadataError"
 

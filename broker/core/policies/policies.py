@@ -1,7 +1,7 @@
 """The policies that an operator may set on a namespace or a topic, and the checks of their JSON documents.
 
-A document has only the policies that an operator set: `{"message_ttl_ms": 60000}`. The namespace's document overrides
-the broker's defaults, and the topic's document overrides both.
+A document has only the policies that are set: `{"message_ttl_ms": 60000}`. The namespace's document overrides the
+broker's defaults, and the topic's document overrides both.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MIB: Final = 1024 * 1024
 
 
 class BacklogQuotaPolicy(StrEnum):
-    """The broker's reaction to a backlog that exceeds the quota."""
+    """What happens while a backlog exceeds its quota."""
 
     PRODUCER_REQUEST_HOLD = "producer_request_hold"  # producers wait until the backlog is within the quota
     PRODUCER_EXCEPTION = "producer_exception"  # producers get an error
@@ -52,14 +52,14 @@ class BacklogQuotaPolicy(StrEnum):
 
 
 class InactiveTopicMode(StrEnum):
-    """The condition under which a topic without producers and consumers counts as inactive."""
+    """Which topics without producers and consumers may count as inactive."""
 
     NO_SUBSCRIPTIONS = "delete_when_no_subscriptions"
     SUBSCRIPTIONS_CAUGHT_UP = "delete_when_subscriptions_caught_up"
 
 
 class DeliveryStoryMode(StrEnum):
-    """The deliveries and acks that the broker records for the page of a message."""
+    """Which deliveries and acks the broker records for the page of a message."""
 
     OFF = "off"
     REDELIVERED = "redelivered"  # those of a redelivered message, from the first delivery that failed
@@ -67,7 +67,7 @@ class DeliveryStoryMode(StrEnum):
 
 
 class SchemaCompatibility(StrEnum):
-    """The rules for schemas that follow stored schemas; the names are Pulsar's."""
+    """Which schemas may follow a topic's stored schemas. The names are Pulsar's."""
 
     UNDEFINED = "UNDEFINED"  # the same as FULL
     AUTO_UPDATE_DISABLED = "AUTO_UPDATE_DISABLED"  # no schema may follow the first one
@@ -281,7 +281,7 @@ FIELDS: Final[dict[str, PolicyField]] = {
 
 
 def checked(document: Mapping[str, object], level: PolicyLevel) -> dict[str, PolicyValue]:
-    """Check a document before it is stored, and return it. Raises PolicyInvalid for the first bad name or value."""
+    """Check a document before it is stored, and return it. Raises PolicyInvalid for the first bad policy."""
     return {name: _field(name, level).check(value) for name, value in document.items()}
 
 

@@ -1,4 +1,4 @@
-"""Sentences that explain to people how the policies in force affect messages."""
+"""Sentences that explain the policies in force to people."""
 
 from __future__ import annotations
 

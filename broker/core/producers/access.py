@@ -46,14 +46,13 @@ def admission(
 ) -> Admission:
     """Decide how a producer of this mode is admitted.
 
-    `producers` is the number attached now, `exclusive` is the name of the producer that has the topic to itself, and
-    `waiting` is the number waiting for exclusive access. `topic_epoch` rises with each exclusive owner (None = there
-    was none). `known_epoch` is the epoch that the client says it got when it was last connected. Clients get epochs
-    only from the broker, so an epoch lower or higher than the topic's belongs to a producer that lost the topic.
+    `producers` is the number attached now, `exclusive` is the name of the producer that has the topic to itself or is
+    about to, and `waiting` is the number waiting for exclusive access. `topic_epoch` changes with each new exclusive
+    producer (None = there was none). `known_epoch` is the epoch that the client says it got when it was last connected.
 
-    Raises ProducerBusy if a Shared producer finds an exclusive one attached or waiting. Raises ProducerFenced if an
-    Exclusive producer finds any other, or if a producer that would get the topic to itself comes back with an epoch
-    that is not the topic's.
+    Raises ProducerBusy if a Shared producer finds one with exclusive access or waiting for it. Raises ProducerFenced if
+    an Exclusive producer finds any other, or if a producer that would get the topic to itself comes back with an epoch
+    that is not the topic's: it lost the topic meanwhile.
     """
     taken = exclusive is not None or producers > 0
     if mode is AccessMode.SHARED:

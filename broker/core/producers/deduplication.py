@@ -1,7 +1,7 @@
 """Deduplication: recognise messages that are stored or being stored, by the highest sequence id of each producer name.
 
 Pulsar checks only the last chunk of a large message. Vela also recognises other chunks that are sent again after a
-reconnection, so that the stored chunks belong to one message. A first chunk always starts its message again.
+reconnection. If a message is not complete, its first chunk starts it again.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Verdict(Enum):
 
 
 class Mark(NamedTuple):
-    """The messages of a producer that are in one entry, by sequence id."""
+    """The sequence ids of the messages in one entry."""
 
-    lowest: int  # sequence id of the first message
-    highest: int  # sequence id of the last message; for a single message the same as `lowest`
+    lowest: int  # of the first message
+    highest: int  # of the last message; for a single message the same as `lowest`
     chunk_id: int | None = None  # only for a chunk that does not complete its message
 
 
@@ -33,15 +33,15 @@ class Mark(NamedTuple):
 class Progress:
     """The progress of one producer name."""
 
-    highest: int = -1  # sequence id of the last whole message
-    chunk_sequence: int = -1  # of the large message being sent, -1 = none
-    chunk_id: int = -1  # of the latest chunk of that message
+    highest: int = -1  # highest sequence id of a whole message, -1 = none
+    chunk_sequence: int = -1  # sequence id of the latest large message, -1 = none
+    chunk_id: int = -1  # of the latest chunk of that message, except its last chunk
 
     def covers(self, mark: Mark) -> bool:
         """Return whether the whole entry is at or below this progress.
 
-        Pulsar compares only the first message of a batch. It confirms and discards the new messages in a batch that
-        begins with an old one. Clients that send the same batches again, as Pulsar's do, see no difference.
+        Pulsar compares only the first message of a batch: it confirms and discards the new messages in a batch that
+        begins with an old one.
         """
         if mark.highest <= self.highest:
             return True
@@ -52,11 +52,14 @@ class Progress:
         )
 
     def take(self, mark: Mark) -> None:
-        """Make this entry the latest one."""
+        """Record this entry as the latest."""
         if mark.chunk_id is not None:
             self.chunk_sequence, self.chunk_id = mark.lowest, mark.chunk_id
         else:
             self.highest = max(self.highest, mark.highest)
+
+    def copy(self) -> Progress:
+        return Progress(self.highest, self.chunk_sequence, self.chunk_id)
 
 
 class DuplicateFilter:
@@ -65,6 +68,7 @@ class DuplicateFilter:
     def __init__(self) -> None:
         self._pushed: dict[str, Progress] = {}
         self._stored: dict[str, Progress] = {}
+        self._in_flight: dict[str, int] = {}  # entries pushed and not stored; no key = none
 
     def admit(self, name: str, mark: Mark) -> Verdict:
         """Return whether a send is new. If it is, record it as pushed."""
@@ -74,6 +78,7 @@ class DuplicateFilter:
         if pushed.covers(mark):
             return Verdict.STORED if self.is_stored(name, mark) else Verdict.IN_FLIGHT
         pushed.take(mark)
+        self._in_flight[name] = self._in_flight.get(name, 0) + 1
         return Verdict.NEW
 
     def stored(self, name: str, mark: Mark) -> None:
@@ -81,13 +86,14 @@ class DuplicateFilter:
         stored = self._stored.get(name)
         if stored is None:
             stored = self._stored[name] = Progress()
-        pushed = self._pushed.get(name)
-        if pushed is None:
-            pushed = self._pushed[name] = Progress()
-        # The same rule applies to both, so they are equal when everything that was pushed is stored.
-        for each in (stored, pushed):
-            if not each.covers(mark):
-                each.take(mark)
+        if not stored.covers(mark):
+            stored.take(mark)
+        left = self._in_flight.get(name, 0) - 1
+        if left > 0:
+            self._in_flight[name] = left
+        else:
+            self._in_flight.pop(name, None)
+            self._pushed[name] = stored.copy()
 
     def is_stored(self, name: str, mark: Mark) -> bool:
         """Return whether the entry is in the log."""
@@ -96,34 +102,32 @@ class DuplicateFilter:
 
     def is_settled(self, name: str) -> bool:
         """Return whether everything pushed under the name is stored."""
-        return self._pushed.get(name, _NOTHING) == self._stored.get(name, _NOTHING)
+        return name not in self._in_flight
 
     def last_stored(self, name: str) -> int:
-        """Return the sequence id of a name's last whole message, -1 = none."""
+        """Return the highest sequence id of a name's whole messages, -1 = none."""
         return self._stored.get(name, _NOTHING).highest
 
     def restore(self, name: str, progress: Progress) -> None:
         """Take over the progress that an earlier owner stored."""
         self._stored[name] = progress
-        self._pushed[name] = Progress(progress.highest, progress.chunk_sequence, progress.chunk_id)
+        self._pushed[name] = progress.copy()
 
     def forget_pushed(self) -> None:
         """Forget the entries that were pushed but not stored, so that clients may send them again.
 
         Call it only when none of them is being stored any more.
         """
-        self._pushed = {
-            name: Progress(each.highest, each.chunk_sequence, each.chunk_id)
-            for name, each in self._stored.items()
-        }
+        self._in_flight.clear()
+        self._pushed = {name: each.copy() for name, each in self._stored.items()}
 
     def forget(self, name: str) -> None:
         """Forget a producer that has not sent anything for a long time."""
-        self._stored.pop(name, None)
-        self._pushed.pop(name, None)
+        for table in (self._stored, self._pushed, self._in_flight):
+            table.pop(name, None)
 
     def names(self) -> list[str]:
-        """Return the names of all known producers."""
+        """Return the names of all producers with stored entries."""
         return list(self._stored)
 
     def progress(self, name: str) -> Progress | None:

@@ -24,7 +24,7 @@ _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 _COMPLEX: Final = _NAMED | {"array", "map"}
 _MOST_NESTED: Final = 100
 _MOST_COMPARISONS: Final = 50_000  # of types and fields of two definitions; they take about 0.3 s
-_MOST_NAME: Final = 100  # characters of a field's name in a reason; each type inside the field repeats them
+_MOST_NAME: Final = 100  # characters of a field's name in a reason, which names each field on the way
 _SYMBOLS_OF_A_COMPARISON: Final = 100  # comparing this many symbols takes as long as comparing two types
 _TOO_LARGE: Final = "the schemas have too many types to compare them"
 
@@ -39,7 +39,7 @@ class Definition:
         self.root = root
 
     def resolve(self, schema: AvroType) -> AvroType:
-        """Return the type that a name refers to. Returns any other schema unchanged."""
+        """Return the type that a name refers to. A schema that is not such a name is returned unchanged."""
         if isinstance(schema, str) and schema not in _PRIMITIVES:
             return self.named[schema]
         return schema
@@ -94,7 +94,7 @@ def _full_name(schema: Mapping[str, Any], namespace: str) -> tuple[str, str]:
 
 
 def _collect(definition: Definition, schema: AvroType, namespace: str, depth: int) -> AvroType:
-    """Add the schema's named types to the definition. Return the schema, changed in place, with full names.
+    """Add the schema's named types to the definition. Return the schema with full names; it may be changed in place.
 
     Raises IncompatibleSchema if the definition is not valid.
     """
@@ -217,7 +217,7 @@ def _mismatch(pair: _Pair, reader: AvroType, writer: AvroType, where: str) -> st
 def _candidates(pair: _Pair, union: list[Any], writer: AvroType) -> list[AvroType]:
     """Return the branches of the reader's union that may read `writer`.
 
-    If any of its records has the writer's name, only those records are candidates, as in Avro's Java library.
+    If any record of the union has the writer's name, only such records are candidates, as in Avro's Java library.
     """
     pair.left -= len(union)
     branches = [_inner(pair.reader.resolve(_inner(branch))) for branch in union]
@@ -263,7 +263,7 @@ def _record_mismatch(
         compared[key] = None  # compatible until proven otherwise, because a record may contain itself
         why = _field_mismatch(pair, reader, writer, where)
         if why is not None:
-            # Pairs that were compared meanwhile and found compatible may rest on this one.
+            # Forget the pairs that were found compatible meanwhile: they may rest on this one.
             since = [compared.popitem() for _ in range(len(compared) - before)]
             compared.update(each for each in since if each[1] is not None)
         compared[key] = why

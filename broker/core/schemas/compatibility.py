@@ -1,4 +1,4 @@
-"""Decide which schemas may follow each other on a topic. The names and meanings of the strategies are Pulsar's."""
+"""Decide which schemas may follow each other on a topic. The names of the strategies are Pulsar's."""
 
 from __future__ import annotations
 
@@ -70,8 +70,7 @@ def check_successor(
 ) -> None:
     """Check that `new` may follow the versions in `stored`, which are oldest first and do not include `new`.
 
-    Raises IncompatibleSchema with the reason. The transitive strategies compare with every version, the others with
-    the latest.
+    Raises IncompatibleSchema with the reason.
     """
     check_definition(new)
     if not stored or strategy is SchemaCompatibility.ALWAYS_COMPATIBLE:
@@ -92,7 +91,8 @@ def check_reader(
 ) -> None:
     """Check that a consumer with this schema can read the latest version or, with a transitive strategy, all versions.
 
-    Raises IncompatibleSchema if it cannot, or if the topic has no schema. ALWAYS_COMPATIBLE accepts any reader.
+    Raises IncompatibleSchema if it cannot, if its schema is not valid, or if the topic has no schema. On a topic with a
+    schema, ALWAYS_COMPATIBLE accepts any reader.
     """
     if not stored:
         raise IncompatibleSchema("the topic has messages or clients but no schema; subscribe without one")
@@ -126,9 +126,9 @@ def _why_unreadable(reader: SchemaDefinition, writer: SchemaDefinition) -> str |
 
 
 def _root_message(schema: SchemaDefinition) -> str:
-    """Return the name of the root message of a Protobuf descriptor.
+    """Return the name of the root message of a Protobuf descriptor. Raises IncompatibleSchema if it is missing.
 
-    The fields of the message need no check, because Protobuf skips unknown fields.
+    The fields of the message are not compared: Protobuf skips unknown fields.
     """
     try:
         name = json.loads(schema.data)["rootMessageTypeName"]

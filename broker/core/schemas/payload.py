@@ -40,8 +40,8 @@ def is_readable(schema: SchemaDefinition) -> bool:
 def check_payload(schema: SchemaDefinition, data: bytes) -> None:
     """Check a message's bytes. Raises IncompatibleSchema, which says what is wrong and where, but shows no values.
 
-    Accepts any bytes if the schema is not readable. After 30,000 comparisons with types, accepts the rest of the value,
-    because a schema that a client invented must not stop the broker.
+    Accepts any bytes if the schema is not readable. Accepts the rest of a value after 30,000 comparisons with types or
+    100 nested levels, because a schema that a client invented must not stop the broker.
     """
     if schema.type is SchemaType.STRING:
         try:
@@ -63,7 +63,7 @@ def _check_json(definition: bytes, data: bytes) -> None:
     try:
         schema = json.loads(definition)
     except ValueError:
-        return  # an old client's schema may not be an Avro definition
+        return  # not an Avro definition, so there is nothing to check
     if isinstance(schema, dict | list | str):
         run = _Run()
         _collect(schema, run.names, 0)
@@ -81,7 +81,7 @@ class _Run:
 
 
 def _collect(schema: Any, names: dict[str, Any], depth: int) -> None:
-    """Find the named types of a schema."""
+    """Add the named types of a schema to `names`."""
     if depth > _MOST_DEPTH:
         return
     if isinstance(schema, list):

@@ -26,7 +26,7 @@ _SIZE: Final = struct.Struct(">i")
 
 
 class SchemaType(IntEnum):
-    """The protocol's Schema.Type."""
+    """Pulsar's Schema.Type, with its numbers."""
 
     NONE = 0
     STRING = 1
@@ -58,7 +58,7 @@ class SchemaDefinition:
     """A schema: how to decode the bytes of a message."""
 
     type: SchemaType
-    data: bytes  # an Avro definition as JSON for records, empty for primitives
+    data: bytes  # such as an Avro definition in JSON; empty for a primitive type
     name: str = ""
     properties: Mapping[str, str] = field(default_factory=dict)
 
@@ -109,7 +109,7 @@ def version_number(data: bytes) -> int:
 
 
 def key_and_value(schema: SchemaDefinition) -> tuple[SchemaDefinition, SchemaDefinition]:
-    """Return the two schemas in a KeyValue schema. Raises IncompatibleSchema if one is missing or of unknown type."""
+    """Return the two schemas in a KeyValue schema. Raises IncompatibleSchema if one is cut off or of unknown type."""
     parts: list[SchemaDefinition] = []
     offset = 0
     for part in ("key", "value"):

@@ -9,7 +9,7 @@ from vela.wire.timing_wheel import TimingWheel
 
 __all__ = ["BUCKET_MS", "DeliveryDeadlines", "Due"]
 
-BUCKET_MS: Final = 32  # entries due within the same bucket are redelivered together
+BUCKET_MS: Final = 32  # one timer serves all deadlines of one bucket
 
 
 class Due(NamedTuple):
@@ -20,10 +20,7 @@ class Due(NamedTuple):
 
 
 class DeliveryDeadlines:
-    """At most one deadline per entry. A negative ack replaces the ack timeout; a second negative ack changes nothing.
-
-    An ack, a redelivery or the end of the consumer cancels the deadline. No entry is due early.
-    """
+    """At most one deadline per entry. A negative ack replaces the ack timeout. No entry is due early."""
 
     __slots__ = ("_nacked", "_wheel")
 

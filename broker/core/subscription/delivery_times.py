@@ -10,14 +10,14 @@ from broker.core.position import Position
 
 __all__ = ["DeliveryTimes"]
 
-_MOST: Final = 64  # runs; a longer list would take memory on every subscription
+_MOST: Final = 64  # runs
 
 
 class DeliveryTimes:
-    """Runs of entries delivered at one time, in order, until their messages are acked.
+    """Runs of entries, each delivered at one time, in order, until their messages are acked.
 
     At most 64 runs are remembered. When there are more, neighbouring runs are joined and get the later time of the two.
-    The error is small compared with the time that entries wait at a consumer with that many runs in flight.
+    The oldest run is joined each time, so its time can be long after its first entries were delivered.
     """
 
     __slots__ = ("_delivered_ms", "_last", "_messages")
@@ -66,7 +66,7 @@ class DeliveryTimes:
         Return when the messages were delivered, as pairs of Unix ms and messages, without those of unknown time.
         """
         at = bisect_left(self._last, position)
-        if at == len(self._last):  # the ack is for deliveries before the last rewind
+        if at == len(self._last):  # beyond every run, so all are acked
             self.clear()
             return ()
         found = []
@@ -84,7 +84,7 @@ class DeliveryTimes:
         self._forget_first(bisect_right(self._last, position))
 
     def clear(self) -> None:
-        """Forget everything: the entries are delivered again."""
+        """Forget everything, because the entries are delivered again."""
         self._last, self._delivered_ms, self._messages = [], [], []
 
     def _forget_acked(self) -> None:

@@ -8,9 +8,9 @@ __all__ = ["DepartureCause"]
 
 
 class DepartureCause(StrEnum):
-    """The cause of a consumer's departure. The console reads the values from the table `vela_consumer_departure`."""
+    """The cause of a consumer's departure. The table `vela_consumer_departure` stores the values."""
 
     CLOSED = "closed"  # its client closed it
     LOST = "lost"  # its connection or the broker's process ended
-    BROKER = "broker"  # the broker closed it, for a reason that it told the client
-    INCOMPATIBLE = "incompatible"  # the broker ended the connection: the client cannot read a message
+    BROKER = "broker"  # the broker closed it; the reason is stored too
+    INCOMPATIBLE = "incompatible"  # the broker closed it, because its client is too old to split batches

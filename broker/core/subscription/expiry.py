@@ -18,12 +18,12 @@ class Use:
     """The consumers, the last use and the backlog of a subscription."""
 
     consumers: int  # attached now
-    last_used_ms: int  # when its last consumer left or, if that is unknown, when the topic was loaded
+    last_used_ms: int  # when its last consumer left; if unknown, when it was loaded or created
     backlog_messages: int
 
 
 def is_expired(use: Use, policies: Policies, now_ms: int) -> bool:
-    """Return whether a subscription is expired: it has had no consumer for over `subscription_expiry_ms`."""
+    """Return whether a subscription has had no consumer for over `subscription_expiry_ms`; 0 = it never expires."""
     expiry_ms = policies.subscription_expiry_ms
     return expiry_ms > 0 and not use.consumers and now_ms - use.last_used_ms > expiry_ms
 
@@ -33,7 +33,7 @@ def is_inactive(
 ) -> bool:
     """Return whether a topic may be deleted as inactive.
 
-    `last_used_ms` is when its last client left or its last message arrived.
+    `last_used_ms` is when its last client left or its last message arrived, whichever is later.
     """
     if not policies.delete_inactive_topics or producers:
         return False

@@ -1,6 +1,7 @@
 """The recent flow of a subscription, for `standing`: coarse samples over half a minute, and the longest recent gap.
 
-A gap is the time between two messages, or between two acks. No clock: time is part of each sample.
+A gap is the time between two messages, or how long nothing was acked while messages waited. No clock: time is part of
+each sample.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final, NamedTuple
 __all__ = ["GAPS", "LONGEST_WAIT_MS", "WINDOW_MS", "FlowWindow", "LongestGap", "Sample", "Totals"]
 
 WINDOW_MS: Final = 30_000
-"""The flow is measured over this time. Falling behind and draining need samples that cover all of it."""
+"""The flow is measured over this time."""
 
 GAPS: Final = 3
 """The flow counts as stopped after a silence of this many times the longest recent gap."""
@@ -19,8 +20,8 @@ GAPS: Final = 3
 LONGEST_WAIT_MS: Final = 600_000
 """The flow counts as stopped after a silence of this length, however long the gaps were."""
 
-# The lowest and the highest number of waiting messages are taken over this time. Bursts of messages or acks that come
-# more often than this do not change these two numbers.
+# The recent lowest and highest number of waiting messages are taken over this time. Bursts at shorter intervals change
+# neither number much.
 _RECENT_MS: Final = 15_000
 _BUCKET_MS: Final = 3_000
 _GAPS_REMEMBERED: Final = 15  # the least number; at most twice as many are remembered
@@ -51,7 +52,7 @@ class Totals(NamedTuple):
         return cls(sample.now_ms, sample.ready_messages, sample.acked_messages)
 
     def skipping(self, messages: int) -> Totals:
-        """Return the totals as if these messages had been acked before."""
+        """Return the totals as if these messages had been acked before that time."""
         return self._replace(acked_messages=self.acked_messages + messages)
 
 
@@ -78,7 +79,7 @@ class LongestGap:
         self._count += 1
 
     def age(self) -> None:
-        """Treat every gap so far as old: the next 15 gaps replace them."""
+        """Treat every gap so far as old, so that it is soon forgotten."""
         self._before_ms, self._now_ms, self._count = self.ms, 0, 0
 
     def patience_ms(self, least_ms: int) -> int:
@@ -114,7 +115,7 @@ class FlowWindow:
             rows[-1] = max(rows[-1], waiting)
 
     def skip(self, messages: int) -> None:
-        """Change every sample as if these messages had been acked before."""
+        """Change every sample as if these messages had been acked before it."""
         for at in range(0, len(self._rows), self._WIDTH):
             self._rows[at + 2] += messages
             self._rows[at + 3] = max(0, self._rows[at + 3] - messages)

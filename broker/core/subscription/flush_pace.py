@@ -13,7 +13,7 @@ REFUSED_PAUSE_MOST_S: Final = 60.0
 """The longest pause between two attempts to store a cursor that the database refuses."""
 
 _LEAST_S: Final = 0.1
-_PAUSES_PER_FLUSH: Final = 20  # so that flushing takes about a twentieth of the time, unless flushes are slow
+_PAUSES_PER_FLUSH: Final = 20  # flushing takes less than a twentieth of the time, unless flushes are slow
 _REFUSED_PAUSE_FIRST_S: Final = 0.2
 
 
@@ -21,13 +21,13 @@ def flush_pause_s(last_flush_s: float) -> float:
     """Return the seconds between two flushes, assuming that the next flush takes as long as the last one.
 
     An ack that arrives just after a flush has collected the cursors waits for the rest of that flush, the pause, and
-    the whole next flush. All three must fit into the window.
+    the whole next flush. All three fit into the window unless flushes are slow.
     """
     return max(_LEAST_S, min(_PAUSES_PER_FLUSH * last_flush_s, WINDOW_S - 2 * last_flush_s))
 
 
 def refused_pause_s(refusals: int) -> float:
-    """Return the seconds to wait after the n-th refusal in a row.
+    """Return the seconds to wait after this many refusals in a row.
 
     The pause doubles each time, up to `REFUSED_PAUSE_MOST_S`.
     """

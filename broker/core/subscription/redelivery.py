@@ -1,4 +1,4 @@
-"""Entries to deliver again, and their redelivery counts. Positions are stored as bits, or packed into ints."""
+"""Entries to deliver again, and redelivery counts."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Final
 from broker.core.cursor.position_set import PositionSet, positions_of
 from broker.core.position import Position, packed
 
-_SLACK: Final = 64  # stale heap items tolerated before the heap is rebuilt
+_SLACK: Final = 64  # stale keys that even a small heap may hold
 
 
 class ReplaySet(PositionSet):
     """Positions to send before normal reads, lowest first.
 
-    A million delayed messages that fall due together may wait here. So a heap with lazy deletion, beside the bits,
-    lists the blocks that are not empty.
+    A heap with lazy deletion finds the lowest block, because a million delayed messages that fall due together may wait
+    here.
     """
 
     __slots__ = ("_heap",)
@@ -32,7 +32,7 @@ class ReplaySet(PositionSet):
         return None if key is None else next(positions_of(key, self._blocks[key]))
 
     def peek(self, limit: int) -> list[Position]:
-        """Return the first `limit` positions, ascending, without removing them. Sorts the blocks."""
+        """Return at most `limit` positions, ascending, without removing them. Sorts the blocks."""
         found: list[Position] = []
         for key in sorted(self._blocks):
             found += islice(positions_of(key, self._blocks[key]), limit - len(found))
@@ -100,7 +100,7 @@ class RedeliveryCounts:
                 self.increment(position)
 
     def nobody_left(self) -> None:
-        """Forget the counts when the last consumer leaves or the first one joins, but keep them with `every_send`."""
+        """Forget the counts, except with `every_send`: the last consumer has left, or the first one joins."""
         if not self._every_send:
             self._counts.clear()
 

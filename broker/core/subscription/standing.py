@@ -28,8 +28,8 @@ _CAUGHT_UP_S: Final = 1  # seconds of flow: a subscription has caught up if no m
 _NOTABLE_S: Final = 10  # seconds of flow: a smaller change is noise
 _MOST_NOTABLE_S: Final = 60  # the limit if acks come in large batches
 _LEAST_STAY_MS: Final = 30_000
-_STAYS: Final = 3  # a state stays this many times as long as the change took
-# An anchor is the lowest or highest number of waiting messages since the last notable change. Older ones are forgotten.
+_STAYS: Final = 3  # falling behind and draining stay this many times as long as the change took
+# An anchor, the lowest or highest number of waiting messages since the last notable change, is forgotten after this.
 _FORGET_ANCHOR_MS: Final = 3_600_000
 _LOOK_MS: Final = 1_000  # between two samples while anything happens
 
@@ -56,15 +56,15 @@ class Verdict(NamedTuple):
 
     state: SubscriptionState
     since_ms: int
-    drain_s: int | None  # while the state is DRAINING: seconds until nothing waits, at the recent pace
+    drain_s: int | None  # seconds until nothing waits, at the recent pace; None = never, or not DRAINING
 
 
 class Standing:
-    """Judges the state of one subscription. An instance takes about a kilobyte: drop it while the subscription is idle.
+    """Judges the state of one subscription. An instance takes about a kilobyte: drop it once `is_forgettable` is true.
 
     Call `look` each second while messages arrive, wait or are acked, and otherwise at `look_again_ms`. While
-    `is_settled` is true, call it only after a change. If a sample comes more than `WINDOW_MS` late, a new window
-    begins.
+    `is_settled` is true, it is enough to call it after a change. If a sample comes more than `WINDOW_MS` late, a new
+    window begins.
     """
 
     __slots__ = (
@@ -91,14 +91,14 @@ class Standing:
     )
 
     def __init__(self, sample: Sample, state: SubscriptionState = SubscriptionState.WATCHING) -> None:
-        """Pass IDLE as `state` if the subscription was forgotten because `is_forgettable` was true."""
+        """Pass IDLE as `state` if an earlier instance was dropped because `is_forgettable` was true."""
         self.state = state
         self._since_ms = sample.now_ms
         self._drain_s: int | None = None
         self._window = FlowWindow()
         self._ack_gap = LongestGap()
         self._arrival_gap = LongestGap()
-        # If the subscription was forgotten because it was idle, something has just woken it, probably a message.
+        # If an earlier instance was dropped, something has just woken the subscription, probably a message.
         is_awake = state is SubscriptionState.IDLE
         self._arrived_ms = sample.now_ms if is_awake else sample.now_ms - LONGEST_WAIT_MS
         self._is_recurring = False  # messages arrive again and again, rather than once in a while
@@ -192,9 +192,9 @@ class Standing:
         self._highest_at = self._drains_from = self._window.begin
 
     def _skip(self, sample: Sample) -> None:
-        """Correct all earlier samples for messages that an act skipped: no client acked them, and they no longer wait.
+        """Correct all earlier samples for messages that a move skipped: no client acked them, and they no longer wait.
 
-        While a backlog quota is exceeded, the broker skips messages every few seconds. So this must not begin a new
+        While a backlog quota is exceeded, the broker may skip messages every few seconds. So this must not begin a new
         window.
         """
         messages = sample.acked_messages - self._acked
@@ -317,7 +317,7 @@ class Standing:
         return max(_FEW_MESSAGES, flow_per_s * max(_NOTABLE_S, waves_s))
 
     def _moved(self, from_ms: int, now_ms: int) -> None:
-        """Keep the state for three times as long as this change took: the next change of this size may take longer."""
+        """Let the state stay three times as long as this change took, at least 30 s and at most an hour."""
         stay_ms = min(_FORGET_ANCHOR_MS, max(_LEAST_STAY_MS, _STAYS * (now_ms - from_ms)))
         self._moves_until_ms = now_ms + stay_ms
 

@@ -2,10 +2,9 @@
 
 An entry *comes back* when one of its deliveries ends without an ack, so that it is delivered again.
 
-The same event of neighbouring entries becomes one row, so if a consumer gets and acks 1,000 messages in order, there
-are two rows. A row that grows has the times of its first and its last entry. To read the rows of one entry in the right
-order, sort acks by `until_ms` and all other rows by `at_ms`. This works because all rows stop growing when entries come
-back.
+The same event of neighbouring entries becomes one row, which grows until the writer takes it. A row has the times of
+its first and its last event. To read the rows of one entry in the right order, sort acks by `until_ms` and all other
+rows by `at_ms`. This works because all rows stop growing when entries come back.
 
 This file has over 400 lines because every event changes the same state: the rows that grow, the entries that came back
 and the runs that were sent.
@@ -87,8 +86,9 @@ _BROKER: Final = _Broker()
 class DeliveryStory:
     """The recorder of one subscription. `subscription_id` is None for a reader's cursor, for which nothing is recorded.
 
-    In the mode `redelivered` it records entries from the moment they come back. Until then a delivery or an ack costs
-    one check of `watches_deliveries` or `watches_acks`. On Exclusive and Failover it also remembers each write.
+    In the mode `redelivered`, an entry's rows usually begin with the delivery from which it first comes back. Until one
+    comes back, a delivery or an ack costs one check of `watches_deliveries` or `watches_acks`. On Exclusive and
+    Failover, each write is also remembered.
     """
 
     __slots__ = (
@@ -135,7 +135,7 @@ class DeliveryStory:
         self._watch()
 
     def use_type(self, *, keeps_order: bool) -> None:
-        """Note which kind of dispatcher the subscription has. Call it only while nothing is delivered."""
+        """Note which kind of dispatcher the subscription has. Call it only while no consumer is connected."""
         self._keeps_order = keeps_order
         self._sent.clear()
         self._watch()
@@ -150,7 +150,7 @@ class DeliveryStory:
         cursor: Cursor,
         now_ms: int,
     ) -> None:
-        """Note one write of at least one entry to a consumer, in order."""
+        """Note one write of at least one entry to a consumer. The entries ascend."""
         if self._keeps_order:
             run = self._sent[-1] if self._sent else None
             ledger_id, first = entries[0].position
@@ -214,8 +214,8 @@ class DeliveryStory:
         self._watch()
 
     def _leave_out_from(self, position: Position, runs: Sequence[_Sent], cursor: Cursor, now_ms: int) -> None:
-        """Count the unacked entries of these runs from `position` on, which must be beyond mark-delete."""
-        events = 1 if self._records_all else 2  # the return, and the delivery unless it has been recorded
+        """Count the unacked entries of these runs from `position` on. `position` is beyond mark-delete."""
+        events = 1 if self._records_all else 2  # the return and, in the mode `redelivered`, the delivery
         for run in runs:
             ledger_id, first, last = run.ledger_id, run.first, run.last
             if (ledger_id, last) < position:
@@ -279,7 +279,7 @@ class DeliveryStory:
         self._note(event, consumer, *_span(position), now_ms, detail=topic)
 
     def moved(self, mark_delete: Position) -> None:
-        """Note that the cursor was moved. If an act moved it, the act log has the details."""
+        """Note that the cursor was moved: forget what it passed, and let no row grow."""
         self._growing.clear()
         self._again.discard_before(Position(mark_delete.ledger_id, mark_delete.entry_id + 1))
         self._forget_sent_through(mark_delete)
@@ -326,7 +326,7 @@ class DeliveryStory:
         count: int = 0,
         detail: str = "",
     ) -> None:
-        """Extend a growing row by these entries, or append a new row."""
+        """Extend a growing row by these entries, or append new rows."""
         buffer = self._buffer
         if self._round != buffer.round:
             self._round, self._rows = buffer.round, 0
@@ -402,7 +402,7 @@ def _of_consumers(sent: Iterable[_Sent], cursor: Cursor) -> Iterator[tuple[_Sent
 
 
 def without_acked(cursor: Cursor, runs: Iterable[Range]) -> Iterator[Range]:
-    """Yield the parts of these runs of entries, ascending, that are not wholly acked."""
+    """Yield the entries of these ascending runs that are not wholly acked, as runs."""
     mark_delete = cursor.mark_delete
     holes = cursor.holes(sys.maxsize) if cursor.has_holes else iter(())
     hole = next(holes, None)

@@ -11,8 +11,8 @@ from typing import Final
 
 __all__ = ["MOST_ENTRIES", "MOST_ROWS", "StoryBuffer", "StoryEvent", "StoryRow"]
 
-# A row has at most this many entries, so a query for one entry reads only rows that begin at most this many entries
-# before it. UNRECORDED rows may be longer.
+# Rows, except UNRECORDED ones, have at most this many entries, so that a query for one entry reads only rows that begin
+# close before it.
 MOST_ENTRIES: Final = 1024
 MOST_ROWS: Final = 5_000  # rows that wait to be written, of all subscriptions; PostgreSQL takes about 50 ms
 
@@ -24,7 +24,7 @@ class StoryEvent(IntEnum):
     DELIVERED = 1
     ACKED = 2
     PARTLY_ACKED = 3  # some messages of a batch
-    # The client asked for redelivery: a negative ack, or an ack timeout that it measures itself.
+    # The client asked for redelivery, such as after a negative ack or an ack timeout that it measures itself.
     ASKED_AGAIN = 4
     NEGATIVELY_ACKED = 5  # the delay after a negative ack is over; the broker measures it
     TIMED_OUT = 6  # the ack timeout is over; the broker measures it
@@ -48,8 +48,8 @@ class StoryRow:
     ledger_id: int
     first_entry: int
     last_entry: int
-    at_ms: int  # time of the event for the first entry
-    until_ms: int  # time of the event for the last entry
+    at_ms: int  # time of the first event
+    until_ms: int  # time of the last event
     events: int
     redelivery_count: int
     consumer_name: str  # "" = the broker itself

@@ -30,7 +30,7 @@ class SubscriptionType(Enum):
 def check_name(name: str) -> None:
     """Check a subscription's name.
 
-    Raises NotAllowed if it is empty, reserved, padded with spaces, too long or not storable.
+    Raises NotAllowed if it is empty, reserved, padded with spaces, too long, or has a control character.
     """
     if not name:
         raise NotAllowed("a subscription needs a name")
@@ -64,10 +64,9 @@ def check_attach(
 ) -> None:
     """Check that one more consumer of type `wanted` may attach.
 
-    `current` is the type of the `consumers` that are connected. If none is connected, the type may change. The caller
-    must first detach an Exclusive consumer whose connection is dead. Raises NotAllowed for compacted reads of a Shared
-    or Key_Shared subscription or a non-persistent topic, SubscriptionBusy if another type is connected, and
-    ConsumerBusy if an Exclusive consumer is connected.
+    `consumers` is the number of connected consumers, and `current` their type. If none is connected, the type may
+    change. Raises NotAllowed for compacted reads of a Shared or Key_Shared subscription or a non-persistent topic,
+    SubscriptionBusy if another type is connected, and ConsumerBusy if an Exclusive consumer is connected.
     """
     if read_compacted and not (wanted.single_active and persistent):
         raise NotAllowed("readCompacted needs an Exclusive or Failover subscription of a persistent topic")

@@ -196,7 +196,7 @@ def _make_api() -> NinjaAPI:
     @api.exception_handler(psycopg.Error)
     def no_database(request: HttpRequest, error: psycopg.Error) -> HttpResponse:
         logger.error("%s %s: the database failed", request.method, request.path, exc_info=error)
-        return refusal(503, "the database did not answer; try again")
+        return refusal(503, "the database did not answer or refused the request; the broker's log says why")
 
     @api.exception_handler(Exception)
     def failed(request: HttpRequest, error: Exception) -> HttpResponse:

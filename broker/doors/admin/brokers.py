@@ -141,7 +141,7 @@ async def get_dynamic_values(request: AdminRequest) -> dict[str, str]:
 
 @operation(router, "GET", f"{_BROKERS}/configuration/runtime", Action.RULE)
 async def get_runtime_configuration(request: AdminRequest) -> dict[str, str]:
-    """Return the settings of Pulsar that Vela has too, as strings."""
+    """Return some settings under their names in Pulsar, as strings."""
     settings = request.broker.settings
     asks = "true" if settings.asks_for_credentials else "false"
     return {

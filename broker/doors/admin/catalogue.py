@@ -27,15 +27,15 @@ def require_name(what: str, name: str) -> None:
 
 
 def named(domain: str, tenant: str, namespace: str, topic: str) -> TopicName:
-    """Return the topic that a path names. Raises InvalidTopicName."""
+    """Return the name of the topic in a path. Raises InvalidTopicName."""
     return TopicName.parse(f"{domain}://{tenant}/{namespace}/{topic}")
 
 
 class Catalogue:
     """Looks up names for one request.
 
-    Methods that need a tenant or a namespace raise Refused(404) if it does not exist. `has_…` and `granted_admins` need
-    neither.
+    `admin_roles`, `namespaces`, `require_namespace` and `topics` raise Refused(404) if the tenant or the namespace does
+    not exist.
     """
 
     def __init__(self, broker: AdminPort) -> None:
@@ -82,7 +82,7 @@ class Catalogue:
         return [f"{tenant}/{name}" for name in names]
 
     async def has_namespace(self, tenant: str, namespace: str) -> bool:
-        """Return whether the namespace exists. Raises InvalidTopicName."""
+        """Return whether the namespace exists. Raises InvalidTopicName if its name is not valid."""
         parse_namespace(f"{tenant}/{namespace}")
         found = await repeat_until_done(
             self._broker.pool, lambda c: namespaces.find(c, tenant, namespace), what="finding a namespace"
@@ -135,7 +135,7 @@ class Catalogue:
         return found
 
     async def subscriptions(self, name: TopicName) -> list[str]:
-        """Return the durable subscriptions of a topic or of its partitions."""
+        """Return the names of the durable subscriptions of a topic or of its partitions."""
         return await repeat_until_done(
             self._broker.pool, lambda c: store.subscriptions_of(c, name.full), what="listing subscriptions"
         )

@@ -184,16 +184,22 @@ async def test_a_null_value_and_a_schema_are_read(
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "last_bytes"),
     [
-        {},
-        {"batching_enabled": True, "compression_type": CompressionType.LZ4},
-        {"chunking_enabled": True, "compression_type": CompressionType.ZSTD},
+        ({}, 5 * 1024 * 1024 - 16),  # with its tag as large as the broker takes
+        ({"batching_enabled": True, "compression_type": CompressionType.LZ4}, 5),
+        ({"chunking_enabled": True, "compression_type": CompressionType.ZSTD}, 6_000_000),
+        ({"chunking_enabled": True}, 5 * 1024 * 1024 - 15),  # only the tag makes it too large
     ],
-    ids=["single", "compressed batches", "compressed chunks"],
+    ids=["single", "compressed batches", "compressed chunks", "chunks because of the tag"],
 )
 async def test_apaches_client_decrypts_messages_that_vela_encrypted(
-    apache: pulsar.Client, client: Client, topic: str, tmp_path: Path, options: dict[str, Any]
+    apache: pulsar.Client,
+    client: Client,
+    topic: str,
+    tmp_path: Path,
+    options: dict[str, Any],
+    last_bytes: int,
 ) -> None:
     private, public = tmp_path / "private.pem", tmp_path / "public.pem"
     private.write_bytes(PRIVATE_KEY)
@@ -205,7 +211,7 @@ async def test_apaches_client_decrypts_messages_that_vela_encrypted(
         crypto_key_reader=CryptoKeyReader(str(public), str(private)),
         **options,
     )
-    payloads = [b"one", b"two", os.urandom(6_000_000) if "chunking_enabled" in options else b"three"]
+    payloads = [b"one", b"two", os.urandom(last_bytes)]
     await asyncio.gather(*[producer.send_async(payload) for payload in payloads])
     read = await read_back(
         apache,

@@ -17,7 +17,7 @@ from tests.support.waiting import until
 from vela import errors
 from vela.aio import Client
 from vela.aio.connections.connection import Connection
-from vela.wire.binary import replies
+from vela.wire.binary import commands, replies
 from vela.wire.binary.enums import ServerError
 
 TOPIC = "persistent://public/default/t"
@@ -179,6 +179,20 @@ async def test_an_entry_of_any_size_that_a_broker_may_allow_arrives_over_websock
             await until(lambda: sink.told, "the entry")
             assert sink.told[0][:2] == ("message", 0)
             assert len(sink.told[0][2]) == 65 << 20
+
+
+@pytest.mark.row("S0.2")
+async def test_what_is_written_together_is_split_into_messages_that_the_broker_accepts(
+    peer: ScriptedPeer,
+) -> None:
+    peer.max_message_bytes = 1024
+    async with Client(peer.url) as client:
+        connection = await client.connection_for(TOPIC)
+        for _ in range(10_000):
+            connection.write(commands.ping())
+        await client.partitions(TOPIC)
+        assert peer.count(events.Ping) == 10_000
+        assert len(peer.links) == 1
 
 
 @pytest.mark.row("S0.5")

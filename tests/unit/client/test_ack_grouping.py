@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vela.core.acks.batch_acks import MAX_BATCH_SIZE
 from vela.core.acks.grouping import ALL_ACKED, AckGrouping, NoAckGrouping
 
 SIZES = (0, 1, 2, 3, 7, 0, 70)  # messages of the entries; 0 = not a batch
@@ -147,6 +148,18 @@ def test_only_the_last_message_of_a_batch_acks_its_entry(batch_index_acks: bool)
 
 
 @pytest.mark.row("S4.7")
+def test_a_batch_that_is_too_large_is_refused_with_the_way_to_ack_it() -> None:
+    grouping = AckGrouping(batch_index_acks=True)
+    grouping.add(1, 1, 0, MAX_BATCH_SIZE)
+    for size in (MAX_BATCH_SIZE + 1, 1 << 31):
+        for ack in (grouping.add, grouping.add_cumulative):
+            with pytest.raises(
+                ValueError, match=r"at most 1048576.*MessageId\(partition, ledger_id, entry_id\)"
+            ):
+                ack(1, 2, 0, size)
+    assert grouping.add(1, 2)
+
+
 def test_a_cumulative_ack_inside_a_batch_acks_the_entry_before_it_once() -> None:
     grouping = AckGrouping(batch_index_acks=False)
     assert grouping.add_cumulative(5, 6, 3, 10) == (5, 5)

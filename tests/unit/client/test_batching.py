@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vela.core.acks.batch_acks import MAX_BATCH_SIZE
 from vela.core.producing.batching import Batch, Batching, BatchLimits, Gathering, SequenceIds
 from vela.core.producing.key_batching import KeyBatching
+from vela.core.producing.options import ProducerOptions
 from vela.core.producing.outgoing import Outgoing
 from vela.core.producing.send_frames import ProducerIdentity, SendFrames
 from vela.wire.compression import Compression
@@ -113,6 +115,13 @@ def test_key_based_batches_have_one_key_each_in_order(given: list[Outgoing]) -> 
     for tokens in by_key.values():
         assert tokens == sorted(tokens)
     assert sorted(token for tokens in by_key.values() for token in tokens) == list(range(len(given)))
+
+
+def test_no_batch_has_more_messages_than_a_consumer_can_ack_one_by_one() -> None:
+    options = ProducerOptions(batching_enabled=True, batching_max_messages=MAX_BATCH_SIZE + 1)
+    limits = options.batch_limits()
+    assert limits is not None
+    assert limits.max_messages == MAX_BATCH_SIZE
 
 
 @given(st.lists(st.binary(max_size=60), max_size=30), st.integers(0, 1 << 40))

@@ -10,20 +10,41 @@ from hypothesis import strategies as st
 
 from vela.core.consuming.chunk_assembly import Chunk, ChunkAssembler, ChunkOutcome
 from vela.core.producing import send_frames
+from vela.core.producing.batching import Batch
 from vela.core.producing.chunks import ChunkingImpossible, split
 from vela.core.producing.outgoing import Outgoing
+from vela.core.producing.pending_sends import PendingSend
 from vela.core.producing.send_frames import PayloadTooLarge, ProducerIdentity, SendFrames
 from vela.wire.compression import Compression, decompress
 from vela.wire.entry import FRAME_PADDING_BYTES, parse_header
+from vela.wire.entry.sealing import TAG_BYTES, MessageMetadata
 
 LIMIT = 1000
 BIG = bytes(range(256)) * 20
 NOTHING: ChunkOutcome[int] = ChunkOutcome()
 
 
-def frames(compression: Compression = Compression.NONE, *, chunking: bool = True) -> SendFrames[str]:
+def frames(
+    compression: Compression = Compression.NONE, *, chunking: bool = True, encrypted: bool = False
+) -> SendFrames[str]:
     identity = ProducerIdentity(name="cutter", max_message_bytes=LIMIT)
-    return SendFrames(producer_id=1, identity=identity, compression=compression, chunking=chunking)
+    return SendFrames(
+        producer_id=1,
+        identity=identity,
+        compression=compression,
+        encrypt=sealed if encrypted else None,
+        chunking=chunking,
+    )
+
+
+def sealed(metadata: MessageMetadata, payload: bytes) -> bytes:
+    metadata.encryption_keys.add(key="key", value=bytes(256))
+    return payload + bytes(TAG_BYTES)
+
+
+def payload_sizes(sends: list[PendingSend[str]]) -> list[int]:
+    entries = [send.frame[1] for send in sends]
+    return [len(entry) - parse_header(entry).payload_offset for entry in entries]
 
 
 def chunk(chunk_id: int, *, uuid: str = "u", chunks: int = 3, total: int = 30, age_ms: int = 0) -> Chunk:
@@ -78,6 +99,34 @@ def test_a_message_that_consumers_would_not_decompress_is_refused(
 def test_without_chunking_a_large_message_is_refused_by_name() -> None:
     with pytest.raises(PayloadTooLarge, match=r"5120 bytes.*1000.*chunking_enabled"):
         frames(chunking=False).single(Outgoing(BIG), 1, "t", publish_time_ms=0, now_ms=0)
+
+
+@pytest.mark.parametrize("chunking", [False, True])
+def test_an_encrypted_message_may_be_as_large_as_the_limit_with_its_tag(chunking: bool) -> None:
+    message = Outgoing(bytes(LIMIT - TAG_BYTES))
+    sends = frames(chunking=chunking, encrypted=True).single(message, 1, "t", publish_time_ms=0, now_ms=0)
+    assert payload_sizes(sends) == [LIMIT]
+
+
+@pytest.mark.parametrize("size", [LIMIT - TAG_BYTES + 1, LIMIT])
+def test_a_message_that_only_encryption_makes_too_large_is_cut_or_refused(size: int) -> None:
+    message = Outgoing(bytes(size))
+    sends = frames(encrypted=True).single(message, 1, "t", publish_time_ms=0, now_ms=0)
+    sizes = payload_sizes(sends)
+    assert len(sizes) > 1
+    assert max(sizes) <= LIMIT
+    assert sum(sizes) == size + TAG_BYTES * len(sizes)
+    with pytest.raises(PayloadTooLarge, match=rf"a message of {size + TAG_BYTES} bytes, encrypted, is above"):
+        frames(chunking=False, encrypted=True).single(message, 1, "t", publish_time_ms=0, now_ms=0)
+
+
+def test_a_batch_that_only_encryption_makes_too_large_is_refused() -> None:
+    batch = Batch[str](0)
+    batch.add(Outgoing(bytes(LIMIT - TAG_BYTES)), 0, "t")
+    assert LIMIT - TAG_BYTES < len(batch.payload) <= LIMIT
+    frames(chunking=False).batch(batch, publish_time_ms=0, now_ms=0)
+    with pytest.raises(PayloadTooLarge, match=r"a batch of 1 messages of \d+ bytes, encrypted, is above"):
+        frames(chunking=False, encrypted=True).batch(batch, publish_time_ms=0, now_ms=0)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from vela.errors import CryptoError, InvalidConfiguration
 from vela.options import CompressionType
 from vela.wire.compression import decompress
 from vela.wire.entry.header import parse_metadata
+from vela.wire.entry.sealing import TAG_BYTES
 from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata
 
 
@@ -56,6 +57,11 @@ ALICE, BOB, EVE = (rsa.generate_private_key(65537, 2048) for _ in range(3))
 def encrypted(encryptor: Encryptor, payload: bytes = b"payload") -> tuple[MessageMetadata, bytes]:
     metadata = MessageMetadata(producer_name="p", sequence_id=1, publish_time=2)
     return metadata, encryptor.encrypt(metadata, payload)
+
+
+def test_encryption_makes_a_payload_longer_by_its_tag() -> None:
+    for payload in (b"", bytes(1000)):
+        assert len(encrypted(Encryptor(["alice"], Keys(alice=ALICE)), payload)[1]) == len(payload) + TAG_BYTES
 
 
 @pytest.fixture

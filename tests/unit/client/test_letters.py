@@ -122,7 +122,9 @@ async def test_a_message_refused_while_letters_are_under_way_becomes_one_afterwa
 
 
 @pytest.mark.row("I16")
-async def test_while_a_batch_waits_a_letter_that_fails_is_written_again() -> None:
+async def test_while_a_batch_waits_a_letter_that_fails_is_written_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     owner = dead_after(1)
     owner.box.fails = 2
     (refused,) = owner.receive(*messages(1, 3, redeliveries=1), take=1)
@@ -132,6 +134,7 @@ async def test_while_a_batch_waits_a_letter_that_fails_is_written_again() -> Non
     assert owner.letters_of() == []
     await owner.pass_time(1)
     assert (owner.letters_of(), owner.said(), len(owner.queue)) == ([0], [], 2)
+    assert ["will try again" in text for text in caplog.messages] == [True, True]
 
 
 async def test_a_message_refused_by_its_id_while_it_waits_is_shown() -> None:
@@ -182,7 +185,9 @@ async def test_a_failed_letter_does_not_request_an_entry_that_was_redelivered(
 
 
 @pytest.mark.row("I22")
-async def test_a_message_acked_while_its_letter_is_under_way_is_not_asked_for_when_that_fails() -> None:
+async def test_a_message_acked_while_its_letter_is_under_way_is_not_asked_for_when_that_fails(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     owner = dead_after(1)
     owner.box.gate = asyncio.Event()
     owner.box.fails = 1
@@ -194,6 +199,7 @@ async def test_a_message_acked_while_its_letter_is_under_way_is_not_asked_for_wh
     await owner.settled()
     await owner.pass_time(60_000)
     assert owner.said() == [("ack", 1)]
+    assert ["will try again" in text for text in caplog.messages] == [False]
 
 
 @pytest.mark.row("I22")

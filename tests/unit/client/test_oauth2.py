@@ -13,7 +13,7 @@ import pytest
 import vela
 from tests.support.login_server import LoginServer, running_login_server
 from vela.aio.connections.credentials import credentials_of
-from vela.aio.oauth2 import AuthenticationOauth2
+from vela.aio.oauth2 import AuthenticationOauth2, _endpoint
 from vela.errors import ErrorGettingAuthenticationData, InvalidConfiguration
 
 KEY = {"type": "client_credentials", "client_id": "shop", "client_secret": "hush/ü%"}
@@ -143,6 +143,13 @@ async def test_a_server_that_fails_is_named(server: LoginServer, key_file: Path)
         await gone.data()
 
 
+@pytest.mark.parametrize("issuer", ["https://login.example.org", "HTTPS://login.example.org"])
+def test_a_secret_for_an_https_server_goes_to_no_http_address(issuer: str) -> None:
+    assert _endpoint(issuer, {"token_endpoint": "HTTPS://x/token"}) == "HTTPS://x/token"
+    with pytest.raises(ErrorGettingAuthenticationData, match=r"no token_endpoint with https$"):
+        _endpoint(issuer, {"token_endpoint": "http://x/token"})
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -155,7 +162,12 @@ async def test_a_server_that_fails_is_named(server: LoginServer, key_file: Path)
         json.dumps({"issuer_url": "https://x", "client_id": "a"}),
         json.dumps({"issuer_url": "https://x", "private_key": "/nonexistent"}),
         json.dumps({"issuer_url": "https://x", "private_key": "data:application/json;base64,%"}),
+        json.dumps({"issuer_url": "https://x", "private_key": "data:application/json;base64,é"}),
         json.dumps({"issuer_url": "https://x", "private_key": "data:application/json,{}"}),
+        json.dumps({"issuer_url": "https://x", "private_key": "file://[x"}),
+        json.dumps({"issuer_url": "https://x", "private_key": "/etc/a\0b"}),
+        json.dumps({"issuer_url": "https://x", "private_key": "/etc/\ud800"}),
+        json.dumps({"issuer_url": "https://x", "private_key": "~no-such-user-here/key.json"}),
     ],
 )
 def test_parameters_that_cannot_work_are_refused_at_once(text: str) -> None:

@@ -131,6 +131,33 @@ async def test_waiting_messages_of_a_batch_are_not_put_off() -> None:
 
 
 @pytest.mark.row("S4.32")
+async def test_while_a_batch_waits_a_retry_letter_of_a_timeout_that_fails_is_written_again() -> None:
+    owner = retrying(on_ack_timeout=True, ack_timeout_ms=1000)
+    owner.box.fails = 2
+    owner.receive(*messages(1, 3), take=1)
+    for ms in (3000, 0, 999):
+        await owner.pass_time(ms)
+    assert owner.letters_of() == []
+    await owner.pass_time(1)
+    assert (owner.letters_of(), owner.said(), len(owner.queue)) == ([0], [], 2)
+
+
+@pytest.mark.row("S4.32")
+async def test_a_negative_ack_while_the_letter_of_a_timeout_fails_requests_the_batch() -> None:
+    owner = retrying(on_ack_timeout=True, ack_timeout_ms=1000)
+    owner.box.gate, owner.box.fails = asyncio.Event(), 1
+    owner.receive(*messages(1, 3), take=1)
+    await owner.pass_time(3000)
+    (refused,) = owner.take(1)
+    owner.acks.negative_acknowledge(refused)
+    await owner.pass_time(140)
+    owner.box.gate.set()
+    await owner.settled()
+    await owner.pass_time(1)
+    assert (owner.letters_of(), owner.said(), len(owner.queue)) == ([], [("again", 1)], 0)
+
+
+@pytest.mark.row("S4.32")
 async def test_a_timeout_during_letters_puts_off_messages_shown_since() -> None:
     owner = retrying(on_ack_timeout=True, ack_timeout_ms=1000)
     owner.box.gate = asyncio.Event()

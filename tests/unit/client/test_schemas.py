@@ -170,6 +170,39 @@ def test_missing_fields_have_their_defaults() -> None:
     assert Letter().line.amount == 1, "each record has its own"
 
 
+class Posted(Record):
+    """A record whose inner record has a default."""
+
+    line = Line(default=Line(text="x", amount=7))
+
+
+@pytest.mark.parametrize(
+    "posted",
+    [Posted(), Posted(line=None), JsonSchema(Posted).decode(b"{}")],
+    ids=["left out", "None", "JSON"],
+)
+def test_the_default_of_a_record_field_is_kept_and_not_shared(posted: Posted) -> None:
+    assert posted.line == Line(text="x", amount=7)
+    posted.line.amount = 8
+    assert Posted().line.amount == 7
+
+
+def test_the_default_of_a_record_field_is_checked_like_a_value() -> None:
+    class Named(Record):
+        line = Line(default={"text": "x"})
+
+    assert Named().line == Named(line=None).line == Line(text="x")
+    with pytest.raises(TypeError, match="default"):
+
+        class Wrong(Record):
+            line = Line(default=Letter())
+
+
+def test_without_a_default_none_is_no_record() -> None:
+    assert Letter(line=None).line is None
+    assert JsonSchema(Letter).decode(b'{"line": null}').line is None
+
+
 def test_names_that_mean_something_elsewhere_are_ordinary_fields() -> None:
     letter = Letter(type="a", default="b", required=True, schema_info=7, lines=[Line(text="x")])
     assert (letter.type, letter.default, letter.required) == ("a", "b", True)

@@ -37,6 +37,22 @@ def test_a_pattern_must_match_the_whole_name_without_partition(pattern: str | re
     }
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "my.company/my-shop/orders-.*",
+        r"my\.company/my\-shop/orders-.*",
+        "persistent://my.company/my-shop/orders-.*",
+        re.compile(re.escape("my.company/my-shop/orders-") + ".*"),
+    ],
+)
+def test_the_dots_of_a_tenant_or_namespace_stand_for_themselves(pattern: str | re.Pattern[str]) -> None:
+    made = TopicPattern(pattern)
+    assert made.namespace == "my.company/my-shop"
+    topic = "persistent://my.company/my-shop/orders-1"
+    assert made.matching([topic, "persistent://my.company/my-shop/other"]) == {topic}
+
+
 def test_flags_of_a_compiled_pattern_count() -> None:
     assert TopicPattern(re.compile("ORDERS-1", re.IGNORECASE)).matching(TOPICS) == {TOPICS[0]}
 
@@ -49,7 +65,20 @@ def test_changes_name_new_and_deleted_topics() -> None:
     assert changes.removed == {"persistent://public/default/orders-0"}
 
 
-@pytest.mark.parametrize("pattern", ["public/.*/orders", ".*/default/orders", "a/b/", "(", "a/b", "a/b/["])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "public/.*/orders",
+        ".*/default/orders",
+        "./default/orders",
+        r"public/\../orders",
+        r"public/\w/orders",
+        "a/b/",
+        "(",
+        "a/b",
+        "a/b/[",
+    ],
+)
 def test_an_invalid_topic_pattern_is_refused_with_the_reason(pattern: str) -> None:
     with pytest.raises(InvalidTopicName, match=r"pattern|expression"):
         TopicPattern(pattern)

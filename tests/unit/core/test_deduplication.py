@@ -57,6 +57,31 @@ def test_a_first_chunk_starts_the_message_again() -> None:
     assert seen.admit("p", Mark(7, 7, 1)) is Verdict.NEW
 
 
+def test_a_stored_first_chunk_does_not_hide_a_chunk_in_flight() -> None:
+    """If a producer could attach again then, its second chunk would be stored before its repeated first chunk."""
+    seen = DuplicateFilter()
+    chunks = [Mark(7, 7, 0), Mark(7, 7, 1)]
+    for chunk in chunks:
+        seen.admit("p", chunk)
+    seen.stored("p", chunks[0])
+    assert not seen.is_settled("p")
+    assert seen.admit("p", chunks[1]) is Verdict.IN_FLIGHT
+    seen.stored("p", chunks[1])
+    assert seen.is_settled("p")
+    for chunk in chunks:  # the message is not whole, so it is sent again from its first chunk
+        assert seen.admit("p", chunk) is Verdict.NEW
+        seen.stored("p", chunk)
+    assert seen.is_settled("p")
+
+
+def test_chunks_found_in_the_log_twice_are_settled() -> None:
+    seen = DuplicateFilter()
+    for chunk in (Mark(7, 7, 0), Mark(7, 7, 1), Mark(7, 7, 0)):
+        seen.stored("p", chunk)
+    assert seen.is_settled("p")
+    assert seen.admit("p", Mark(7, 7, 1)) is Verdict.NEW
+
+
 def test_a_refused_message_may_be_sent_again() -> None:
     seen = DuplicateFilter()
     seen.admit("p", Mark(0, 0))

@@ -295,6 +295,25 @@ def test_the_rest_of_a_chunked_message_follows_its_beginning() -> None:
     assert replay(dispatcher, entry(100, slot)) == {2: [100]}
 
 
+def test_a_chunk_does_not_stay_behind_when_its_slot_has_drained() -> None:
+    """A client may ack the first chunk of a message alone."""
+    first, second = consumer(1, 64), consumer(2, 10)
+    for each in (first, second):
+        each.key_shared = KeySharedPolicy()
+    dispatcher = KeySharedDispatcher()
+    dispatcher.attach(first, KEY_SHARED)
+    slots = range(1, 65_000, 1000)
+    dispatcher.flow(first, 1)
+    read(dispatcher, *(entry(n, slot, uuid=f"u{slot}") for n, slot in enumerate(slots)))
+    dispatcher.attach(second, KEY_SHARED)
+    (slot, *_) = [each.slot for each in dispatcher.draining()]
+    first.writable = False
+    late = entry(100, slot, uuid=f"u{slot}", last=True), entry(101, slot)
+    assert read(dispatcher, *late) == {}
+    ack(dispatcher, slots.index(slot))
+    assert replay(dispatcher, *late) == {2: [100, 101]}
+
+
 def test_the_chunks_of_a_consumer_that_leaves_go_to_one_other_consumer() -> None:
     first, second = consumer(1, 10, (0, 30_000)), consumer(2, 10, (30_001, 65_535))
     dispatcher = sticky(first, second)

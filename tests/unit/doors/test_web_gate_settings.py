@@ -15,6 +15,8 @@ from broker.core.web_origin import Origin
         ({"VELA_BIND": "0.0.0.0"}, {"127.0.0.1"}),
         ({"VELA_BIND": "::", "VELA_ADVERTISED_URL": "pulsar://Broker:6650"}, {"broker", "[::1]"}),
         ({"VELA_ADVERTISED_HTTP_URL": "https://Web.example:443"}, {"127.0.0.1", "web.example"}),
+        ({"VELA_ADVERTISED_HTTP_URL": "https://web.example/"}, {"127.0.0.1", "web.example"}),
+        ({"VELA_ADVERTISED_HTTP_URL": "https://web.example/vela"}, {"127.0.0.1", "web.example"}),
         ({"VELA_BIND": "fd00::1", "VELA_ADVERTISED_URL": "pulsar://a:1"}, {"[fd00::1]", "a"}),
         ({"VELA_BIND": "10.0.0.5"}, {"10.0.0.5"}),
     ],

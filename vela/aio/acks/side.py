@@ -84,8 +84,13 @@ class AckSide(AckSender):
         Nothing is sent now, and awaiting the result returns at once. A non-persistent topic delivers nothing again.
         Safe to repeat. Raises AlreadyClosed, and OperationNotSupported for an id that no message has.
         """
-        self._require_open()
+        self.deliver_later(message)
         self._warns_of_timeouts = False  # the application already does what the warning advises
+        return DONE
+
+    def deliver_later(self, message: Message | MessageId) -> None:
+        """Do the same as `negative_acknowledge`, but not on behalf of the application."""
+        self._require_open()
         found = acked_id(message)
         entry = message.entry if isinstance(message, Message) else found.received()
         position = (found.ledger_id(), found.entry_id())
@@ -95,7 +100,6 @@ class AckSide(AckSender):
             self._unacked.remove(position)
         self._nacks.add(position, self._timers.now_ms(), 0 if entry is None else entry.redelivery_count)
         self._arm_nacks()
-        return DONE
 
     def remember_chunks(self, entry: ReceivedEntry) -> None:
         """Remember the chunks of a message, so that `redeliver` requests them all when it gets the last chunk."""

@@ -33,6 +33,7 @@ from vela.errors import (
 )
 from vela.wire.binary import commands, replies
 from vela.wire.binary.client import ClientEngine
+from vela.wire.entry import FRAME_PADDING_BYTES
 from vela.wire.errors import RemoteProtocolError
 
 __all__ = ["Connection", "OpenTransport"]
@@ -333,6 +334,8 @@ class Connection:
             case replies.Pong() | replies.Unknown():
                 pass
             case replies.Connected():
+                assert self._transport is not None, "CONNECT has been sent"
+                self._transport.limit_frames(self._engine.max_message_bytes + FRAME_PADDING_BYTES)
                 if not self._connected.done():
                     self._connected.set_result(None)
             case replies.AuthChallenge():

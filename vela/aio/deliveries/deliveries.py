@@ -194,7 +194,7 @@ class Deliveries:
         self.flow.give_back(len(removed))
 
     def redeliver_everything(self) -> None:
-        """Request all unacked messages again: drop the queue, raise the epoch, and send REDELIVER."""
+        """Request all unacked messages again: drop the queue, raise the epoch if there is one, and send REDELIVER."""
         dropped = len(self._drop())
         self.arrivals.reset()
         if self.epoch is not None:

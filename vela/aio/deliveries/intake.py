@@ -305,7 +305,7 @@ class Intake:
         if outcome.acknowledge:
             self._owner.acks.acknowledge(outcome.acknowledge)
         for message_id in outcome.redeliver:
-            self._owner.acks.negative_acknowledge(message_id)
+            self._owner.acks.deliver_later(message_id)
 
     def _watch_expiry(self) -> None:
         due_ms = self._chunks.next_expiry_ms()

@@ -6,8 +6,8 @@ letter's topic, or both.
 
 A batch that arrives after too many redeliveries becomes letters as a whole. Of any other batch, only messages that the
 application got become letters. The others stay in the queue, and the application still gets them. While some of them
-wait there, the consumer requests the batch again only after a failed retry letter, because the broker would send the
-whole batch. Here, "shown" means that the application got the message or can get it from the queue.
+wait there, a failed letter makes the consumer request the batch again only after `reconsume_later`, because the broker
+would send the whole batch. Here, "shown" means that the application got the message or can get it from the queue.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ class Letters:
         # entries that may become letters instead of being delivered again
         self._kept: dict[Position, list[Message]] = {}
         self._busy: dict[Position, _Busy] = {}
-        self._failed: set[Position] = set()  # entries to try again after a pause
+        # entries to try again after a pause; True = only letters that an ack timeout began have failed
+        self._failed: dict[Position, bool] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._failures = 0  # since the last success
         self._is_closed = False
@@ -168,7 +169,7 @@ class Letters:
 
     def settled(self, position: Position) -> None:
         self._kept.pop(position, None)
-        self._failed.discard(position)
+        self._failed.pop(position, None)
         if busy := self._busy.get(position):
             busy.wanted_by_timeout, busy.is_over = None, True
 
@@ -254,7 +255,9 @@ class Letters:
             if not busy.letters:
                 del self._busy[position]
             if error is not None:
-                self._could_not_write(position, error, busy)
+                # `_write_shown` begins retry letters after an ack timeout only.
+                by_timeout = write == self._retry_letter
+                self._could_not_write(position, error, busy, by_timeout=by_timeout)
             elif not busy.letters and busy.wanted_by_timeout is not None:
                 self._owner.acks.redeliver([position], is_timeout=busy.wanted_by_timeout)
 
@@ -271,34 +274,42 @@ class Letters:
                 raise outcome
         self._failures = 0
 
-    def _could_not_write(self, position: Position, error: Exception, busy: _Busy) -> None:
+    def _could_not_write(
+        self, position: Position, error: Exception, busy: _Busy, *, by_timeout: bool
+    ) -> None:
         """Schedule another attempt: at once after the first failure, later with increasing pauses."""
         if self._is_closed:
             return
         delay_ms = _AFTER_FAILURE.delay_ms(self._failures - 1) if self._failures else 0
         self._failures += 1
         known = isinstance(error, VelaError)
+        is_due = not busy.is_over or busy.wanted_by_timeout is not None
         logger.warning(
-            "subscription %s: cannot store a letter of message %s:%s, will try again: %s",
+            "subscription %s: cannot store a letter of message %s:%s, %s: %s",
             self._box.subscription,
             *position,
+            "will try again" if is_due else "which was acked meanwhile or is delivered again",
             error,
             exc_info=None if known else error,
         )
-        if busy.is_over and busy.wanted_by_timeout is None:
-            return  # the entry was acked meanwhile, or the broker delivers it again anyway
+        if not is_due:
+            return
+        by_timeout = by_timeout and busy.wanted_by_timeout is not False
         busy.wanted_by_timeout = None
-        self._failed.add(position)
+        self._failed[position] = by_timeout and self._failed.get(position, True)
         self._timers.call_later(delay_ms, lambda: self._try_again(position))
 
     def _try_again(self, position: Position) -> None:
-        """Request the entry again. While other messages of it are queued, only write failed dead letters again."""
-        if position not in self._failed:
+        """Request the entry again. While other messages of it are queued, only write its failed letters again.
+
+        That is not possible if `reconsume_later` failed: its delay and properties are not kept.
+        """
+        is_timeout = self._failed.pop(position, None)
+        if is_timeout is None:
             return
-        self._failed.discard(position)
         if not any(self._owner.waiting([position])):
             self._kept.pop(position, None)
-        self._owner.acks.redeliver([position])
+        self._owner.acks.redeliver([position], is_timeout=is_timeout)
 
     async def _dead_letter(self, message: Message) -> None:
         properties = dead_letter_properties(

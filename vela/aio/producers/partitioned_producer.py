@@ -45,6 +45,7 @@ class PartitionedProducer(Producer):
         self._client = client
         self._options = options
         self._producers: list[TopicProducer | None] = [None] * partitions
+        self._name = ""  # found by `producer_name`, and kept when a lazy start opens a lower partition
         self._router = _router(options, topic)
         self._lazy = options.lazy_start_partitioned_producers and (
             options.access_mode is ProducerAccessMode.Shared
@@ -56,7 +57,10 @@ class PartitionedProducer(Producer):
 
     def producer_name(self) -> str:
         """Return the name of one partition's producer. If the broker chose the names, each partition's is different."""
-        return next((each.producer_name() for each in self._producers if each is not None), "")
+        if not self._name:
+            names = (each.producer_name() for each in self._producers if each is not None)
+            self._name = next(filter(None, names), "")
+        return self._name
 
     def last_sequence_id(self) -> int:
         """Return the highest sequence id over all partitions."""

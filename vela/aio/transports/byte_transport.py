@@ -29,6 +29,9 @@ class ByteTransport(Protocol):
     def write(self, data: bytes) -> None:
         """Send data, or keep it until it can be sent."""
 
+    def limit_frames(self, max_frame_bytes: int) -> None:
+        """Note the size of the largest frame of Pulsar's protocol that the broker accepts."""
+
     def close(self) -> None:
         """Send unsent data, then close. Safe to repeat."""
 

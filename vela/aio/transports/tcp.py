@@ -34,6 +34,9 @@ class TcpTransport(asyncio.Protocol):
         if self._transport is not None:
             self._transport.write(data)
 
+    def limit_frames(self, max_frame_bytes: int) -> None:
+        """Do nothing, because TCP has no messages."""
+
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()

@@ -31,8 +31,8 @@ _MAX_MESSAGE_BYTES: Final = 320 * 1024 * 1024
 A broker can be set to take entries of 256 MiB, and sends each of them in one WebSocket message.
 """
 _MAX_SENT_BYTES: Final = 1024 * 1024
-"""Limit for a WebSocket message to the broker, which accepts the size of Pulsar's largest frame, 5 MiB by default. A
-message may end anywhere in a frame.
+"""Limit for a WebSocket message to the broker, because the broker and proxies hold such a message in memory. A broker
+that accepts only smaller messages announces that. A message may end anywhere in a frame.
 """
 _CLOSE_TIMEOUT_S: Final = 2.0
 _BEGINS_AS: Final = b"H"  # first byte of HTTP/1.1; the rest may come later
@@ -53,6 +53,7 @@ class WebSocketTransport(asyncio.Protocol):
         self._is_heard = False  # True: at least one byte arrived
         self._broken: Exception | None = None  # the error if the broker broke the protocol
         self._closing: asyncio.TimerHandle | None = None
+        self._max_sent_bytes = _MAX_SENT_BYTES
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[None] = self._loop.create_future()
 
@@ -147,12 +148,17 @@ class WebSocketTransport(asyncio.Protocol):
         engine = self._engine
         if engine.state is not State.OPEN:
             return
-        if len(data) <= _MAX_SENT_BYTES:
+        limit = self._max_sent_bytes
+        if len(data) <= limit:
             engine.send_binary(data)
         else:
-            for start in range(0, len(data), _MAX_SENT_BYTES):
-                engine.send_binary(data[start : start + _MAX_SENT_BYTES])
+            for start in range(0, len(data), limit):
+                engine.send_binary(data[start : start + limit])
         self._send()
+
+    def limit_frames(self, max_frame_bytes: int) -> None:
+        """Send no larger WebSocket messages than this, because the broker refuses them."""
+        self._max_sent_bytes = min(_MAX_SENT_BYTES, max_frame_bytes)
 
     def close(self) -> None:
         if self._engine.state is State.OPEN:

@@ -9,14 +9,23 @@ __all__ = ["MAX_BATCH_SIZE", "Batch", "BatchAcks", "Position", "check_batch", "n
 Position: TypeAlias = tuple[int, int]
 """Ledger and entry of one topic."""
 
-# More messages than an uncompressed entry of 5 MiB can hold. A bit set is as long as the batch size that an id claims.
-# Without this limit, a made-up id could cost gigabytes.
+# More messages than an uncompressed entry of 5 MiB can hold, and Vela's producers make no larger batch. A bit set is as
+# long as the batch size that an id claims. Without this limit, a made-up id could cost gigabytes.
 MAX_BATCH_SIZE: Final = 1 << 20
 
 
 def check_batch(size: int, index: int) -> None:
-    """Raise ValueError for a size that no batch has, or an index that a batch of this size does not have."""
-    if not 0 < size <= MAX_BATCH_SIZE:
+    """Raise ValueError for a size that no batch has, or an index that a batch of this size does not have.
+
+    Also raises it for a batch of more than MAX_BATCH_SIZE messages, which another client's producer may have made.
+    """
+    if size > MAX_BATCH_SIZE:
+        raise ValueError(
+            f"the id names a batch of {size} messages, and only those of at most {MAX_BATCH_SIZE} can be acknowledged"
+            " one by one: acknowledge the whole batch with MessageId(partition, ledger_id, entry_id), and have the"
+            " producer make smaller ones"
+        )
+    if size <= 0:
         raise ValueError(
             f"the id names a batch of {size} messages, which cannot be: use ids as they were received"
         )
@@ -69,7 +78,7 @@ class BatchAcks:
     def open(self, position: Position, size: int, index: int) -> Batch:
         """Start to track a batch without acks, for the ack of the message at `index`.
 
-        Raises ValueError, and tracks nothing, for a size that no batch has, or an index that the batch does not have.
+        Raises the errors of `check_batch`, and then tracks nothing.
         """
         check_batch(size, index)
         batch = self._open[position] = Batch(size, (1 << size) - 1)

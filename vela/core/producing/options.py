@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from vela.core.acks.batch_acks import MAX_BATCH_SIZE
 from vela.core.argument_checks import (
     require_callable,
     require_choice,
@@ -87,11 +88,15 @@ class ProducerOptions:
             raise InvalidConfiguration("PartitionsRoutingMode.CustomPartition needs a message_router")
 
     def batch_limits(self) -> BatchLimits | None:
-        """Return the limits of a batch, or None if nothing is batched."""
+        """Return the limits of a batch, or None if nothing is batched.
+
+        A batch never gets more messages than a consumer can acknowledge one by one.
+        """
         if not self.batching_enabled:
             return None
         return BatchLimits(
-            max_messages=self.batching_max_messages, max_bytes=self.batching_max_allowed_size_in_bytes
+            max_messages=min(self.batching_max_messages, MAX_BATCH_SIZE),
+            max_bytes=self.batching_max_allowed_size_in_bytes,
         )
 
     def of_partition(self, partitions: int) -> ProducerOptions:

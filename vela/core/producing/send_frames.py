@@ -14,7 +14,7 @@ from vela.wire.binary import commands
 from vela.wire.compression import Compression
 from vela.wire.entry import FRAME_PADDING_BYTES
 from vela.wire.entry.header import MAX_JOINED_BYTES
-from vela.wire.entry.sealing import Encrypt, MessageMetadata, compress_payload, seal
+from vela.wire.entry.sealing import TAG_BYTES, Encrypt, MessageMetadata, compress_payload, seal
 
 __all__ = ["PayloadTooLarge", "ProducerIdentity", "SendFrames"]
 
@@ -97,8 +97,9 @@ class SendFrames(Generic[T]):
         """
         metadata = self._message_metadata(message, sequence_id, publish_time_ms)
         payload = compress_payload(metadata, message.payload, self._compression)
-        if len(payload) > self.identity.max_message_bytes or (
-            self._chunking and len(payload) + metadata.ByteSize() > self._entry_limit
+        size_bytes = len(payload) + self._tag_bytes
+        if size_bytes > self.identity.max_message_bytes or (
+            self._chunking and size_bytes + metadata.ByteSize() > self._entry_limit
         ):
             if not self._chunking:
                 self._check(len(payload), "a message")
@@ -183,11 +184,17 @@ class SendFrames(Generic[T]):
         """Return how many bytes an entry may have in a frame besides its command."""
         return self.identity.max_message_bytes + FRAME_PADDING_BYTES - _COMMAND_ROOM_BYTES
 
-    def _check(self, size_bytes: int, what: str) -> None:
-        limit = self.identity.max_message_bytes
+    @property
+    def _tag_bytes(self) -> int:
+        """Return how many bytes encryption adds to a payload. The broker's limit includes them."""
+        return 0 if self._encrypt is None else TAG_BYTES
+
+    def _check(self, payload_bytes: int, what: str) -> None:
+        limit, size_bytes = self.identity.max_message_bytes, payload_bytes + self._tag_bytes
         if size_bytes > limit:
+            encrypted = "" if self._encrypt is None else ", encrypted,"
             raise PayloadTooLarge(
-                f"{what} of {size_bytes} bytes is above the broker's limit of {limit}: "
+                f"{what} of {size_bytes} bytes{encrypted} is above the broker's limit of {limit}: "
                 "make it smaller, or create the producer with chunking_enabled=True"
             )
 

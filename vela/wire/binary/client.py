@@ -23,7 +23,7 @@ from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 __all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "ClientEngine"]
 
 DEFAULT_MAX_MESSAGE_BYTES: Final = 5 * 1024 * 1024
-"""The largest message, if the broker does not announce a limit."""
+"""The largest payload, if the broker does not announce a limit."""
 
 _EVERY_FRAME: Final = 1 << 62  # more frames than any piece of data has
 _EVERY_TYPE: Final = frozenset(BaseCommand.Type.values())
@@ -66,7 +66,7 @@ class ClientEngine:
         self.protocol_version = 0
         """The lower of the two peers' versions, 0 before CONNECTED."""
         self.max_message_bytes = DEFAULT_MAX_MESSAGE_BYTES
-        """The largest message that the broker takes and sends: metadata and payload, as sent over the wire."""
+        """The largest payload that the broker takes and sends, as sent over the wire. Metadata comes on top of it."""
 
     @property
     def state(self) -> ConnectionState:

@@ -12,10 +12,13 @@ from vela.wire.checksum import MAGIC
 from vela.wire.compression import Compression, compress
 from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata
 
-__all__ = ["Encrypt", "MessageMetadata", "compress_payload", "seal"]
+__all__ = ["TAG_BYTES", "Encrypt", "MessageMetadata", "compress_payload", "seal"]
 
 Encrypt = Callable[[MessageMetadata, bytes], bytes]
 """Returns the encrypted payload and writes the keys and the initialisation vector into the metadata."""
+
+TAG_BYTES: Final = 16
+"""How much longer encryption makes a payload: AES-GCM appends a tag."""
 
 _U32: Final = struct.Struct(">I")
 _HEAD: Final = struct.Struct(">2sI")

@@ -1,4 +1,4 @@
-"""Bookmarks: named places in a topic. A bookmark pins the messages after it until it expires or is deleted."""
+"""Bookmarks: named places in a topic, which can keep the messages after them from being trimmed."""
 
 from __future__ import annotations
 

@@ -22,17 +22,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The place to which a cursor moves. It is absolute, so that the plan means the same when it is applied."""
+    """The place to which a cursor moves, or the entry that it acks. Later messages and acks do not change it."""
 
     how: Literal["reset", "move", "one"]
     # reset: the entry to deliver next; move: the new mark-delete position; one: the entry to ack
     position: Position
-    # If the target is inside a batch: the set of members that stay unacked. None = between entries.
+    # If the target is inside a batch: the bitset of the members that the move does not ack. None otherwise.
     remaining: int | None = None
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
-        """Return the target as a plan stores it."""
+        """Return the target as a plan stores it, without the notes."""
         return {
             "how": self.how,
             "position": str(self.position),
@@ -74,16 +74,16 @@ class Change:
     """The change that an act makes to a cursor, and the data that its plan stores about the change."""
 
     run: Callable[[Cursor], None]  # if this raises IndexMissing, nothing has changed
-    # Absolute target; None: computed again when the act is applied.
+    # The target, as the plan stores it; None = the change is found again when the act is applied.
     pinned: Mapping[str, object] | None = None
     notes: tuple[str, ...] = ()
-    one: Position | None = None  # the entry beyond mark-delete that the change acks, if it acks only one
+    one: Position | None = None  # the entry that the change acks, if it acks only one
     is_whole: bool = False  # the change acks the whole entry `one`
 
     def inside(self, cursor: Cursor) -> tuple[Position, int] | None:
-        """Return `one`, or else the batch inside which the cursor ended, with the set of the entry's unacked members.
+        """Return `one` or, if that is None, the batch inside which the cursor ended. None if there is no such batch.
 
-        Call this right after the change. None if the cursor ended between entries.
+        The number is the bitset of the entry's unacked members. Call this right after the change.
         """
         if self.one is None:
             return cursor.partly_acked_next()
@@ -92,7 +92,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedMove:
-    """The counts of a move, in messages."""
+    """The effect that a move would have, counted in messages if a comment does not say otherwise."""
 
     acked_before: int  # since the topic began
     mark_delete_before: Position
@@ -106,7 +106,7 @@ class PlannedMove:
 
 
 def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> PlannedMove:
-    """Run a change on a copy of the cursor and return its counts. Raises IndexMissing if counts are not loaded."""
+    """Return the effect of a change, found on a copy of the cursor. Raises IndexMissing if counts are not loaded."""
     cursor, log = subscription.cursor, subscription.log
     before = cursor.snapshot()
     moved = Cursor(log.ledgers, log.index, before)

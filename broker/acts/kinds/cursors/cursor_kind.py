@@ -1,7 +1,6 @@
 """Acts that move one cursor, or the cursors of several partitions.
 
-The same function computes the preview and makes the change. A plan works on a copy of the cursor and records an
-absolute target: a position, and not a distance. It counts messages, never entries.
+The same function computes the preview, on a copy of the cursor, and makes the change.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ P = TypeVar("P")
 
 
 class CursorKind(ActKind[P]):
-    """An act that moves a cursor. The snapshot, the move and the result are stored in one transaction.
+    """An act that moves a cursor. The move, the snapshot for an undo and the result are stored in one transaction.
 
     Acks that arrive after the plan may change the counts, within the limits that the plan allows.
     """
@@ -44,7 +43,7 @@ class CursorKind(ActKind[P]):
 
     @abstractmethod
     async def find(self, context: ActContext, subscription: Subscription, given: P) -> Change:
-        """Return the change to make to the cursor as it is now. Raises ActInvalid if there is nothing to do."""
+        """Return the change to make to the cursor as it is now. Raises ActInvalid to refuse the act."""
 
     def pinned(self, planned: Mapping[str, Any]) -> Change:
         """Return the change that a plan has recorded."""
@@ -114,7 +113,7 @@ class CursorKind(ActKind[P]):
     async def _ready(self, context: ActContext, subscription: Subscription, given: P) -> ReadyMove:
         """Return the move of one cursor as it would be now. Call it inside `moving`.
 
-        Raises ActConflict if the cursor was moved after the plan or belongs to a later subscription. Raises
+        Raises ActConflict if the cursor was moved, or the subscription created again, after the plan. Raises
         SubscriptionNotFound if the subscription was deleted while the act waited.
         """
         # Check this first. Otherwise the statement that stores the move would find no cursor, and the act would fail as

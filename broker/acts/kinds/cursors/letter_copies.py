@@ -28,7 +28,7 @@ __all__ = ["copies_of", "publish"]
 async def copies_of(
     context: ActContext, subscription: Subscription, target: Target
 ) -> Sequence[tuple[Message, dict[str, str]]]:
-    """Return the messages to copy and their letters' properties. Raises ActInvalid if they cannot be copied."""
+    """Return each message to copy, with its letter's properties. Raises ActInvalid if none can be copied."""
     position = target.position
     left = subscription.cursor.remaining_of(position)
     if left == 0:
@@ -78,7 +78,7 @@ async def copies_of(
 
 
 def _is_set(members: int | None, message: Message) -> bool:
-    """Return whether a message of the entry is in an ack set; None means that all of them are."""
+    """Return whether a message of the entry is in an ack set; None stands for a set of all messages."""
     return members is None or bool(members >> max(message.batch_index, 0) & 1)
 
 

@@ -1,4 +1,4 @@
-"""Find the dead-letter topic for the dead letters of a subscription."""
+"""Find the dead-letter topic of a subscription, and create a subscription that keeps its letters."""
 
 from __future__ import annotations
 
@@ -41,8 +41,7 @@ async def find_letter_topic(
 ) -> LetterTopic:
     """Return `given`, else the dead-letter topic that a connected consumer uses, else the topic with the usual name.
 
-    The usual name is TOPIC-SUBSCRIPTION-DLQ. But if a topic with the name that old clients used exists, it is that
-    name.
+    The usual name is TOPIC-SUBSCRIPTION-DLQ, or the name that old clients used if there is such a topic.
 
     `keep` says whether the act creates a subscription if there is none. Raises ActInvalid if the topic cannot store
     letters.

@@ -44,10 +44,9 @@ class MessagePlace:
 async def find_message(pool: ConnectionPool, topic: Topic, text: str) -> MessagePlace:
     """Find a message by `ledger:entry[:partition[:index]]`, as clients and the console print it.
 
-    Partition -1 names no partition, and is accepted for every topic. For an entry that was trimmed, or not written yet
-    in a ledger of the topic, `is_stored` is False. Raises ActInvalid if the text is not an id or names another
-    partition. Raises NothingToActOn if it names another topic's message, a ledger that cannot have been this topic's,
-    or an index beyond the batch.
+    Partition -1 names no partition, and is accepted for every topic. `is_stored` is False if the entry was trimmed or
+    is not written yet. Raises ActInvalid if the text is not an id or names another partition. Raises NothingToActOn if
+    it names another topic's message, a ledger that cannot have been this topic's, or an index beyond the batch.
     """
     position, index = _read(topic, text)
     ledgers = topic.log.ledgers

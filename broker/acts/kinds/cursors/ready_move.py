@@ -29,7 +29,7 @@ class ReadyMove:
 
     context: ActContext
     subscription: Subscription
-    planned: Mapping[str, Any]  # the plan of this cursor
+    planned: Mapping[str, Any]  # the plan for this cursor
     change: Change
     move: PlannedMove  # as it would be now
     forgets_acks: bool
@@ -66,7 +66,7 @@ class ReadyMove:
         self.change.run(self.subscription.cursor)
 
     def result(self) -> dict[str, Any]:
-        """Return the result. Call it right after the change."""
+        """Return the act's result for this cursor. Call it right after the change."""
         cursor = self.subscription.cursor
         current = self.planned["current"]
         published_then = int(current["backlog_messages"]) + int(current["acked_messages"])
@@ -85,9 +85,9 @@ class ReadyMove:
         }
 
     def stored(self, act_id: int, recorded: AckOverlay, *, undo_window_s: int) -> None:
-        """Tell the subscription which batch or entry the act has acked beyond mark-delete, if there is one.
+        """Tell the subscription which entry beyond mark-delete the act has acked, as a whole or in part, if any.
 
-        From now on, record acks for an undo, unless `undo_window_s` is 0.
+        From now on, record acks for an undo; with `undo_window_s` 0, record none.
         """
         inside = self.change.inside(self.subscription.cursor)
         if inside is not None:

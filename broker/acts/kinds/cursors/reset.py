@@ -37,7 +37,7 @@ _NEEDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A place in a topic. Exactly the parameter that `to` needs must be given."""
+    """A place in a topic: `to`, and the parameter that it needs, if any."""
 
     to: Annotated[
         Literal["earliest", "latest", "time", "back_time", "id", "shift", "like", "bookmark"],
@@ -177,8 +177,7 @@ async def _at_bookmark(pool: ConnectionPool, topic: Topic, name: str) -> Target:
         raise NothingToActOn(f"{topic.name} has no bookmark {name!r}")
     ledgers = topic.log.ledgers
     landing = ledgers.next_valid(position)
-    # Add a note only if a message follows. Otherwise the bookmark may have been at the end of the log, with no message
-    # after it that could have been trimmed.
+    # No note if no message follows: the bookmark may have been at the end of the log, so that nothing was trimmed.
     is_gone = position < ledgers.first_position() and landing != ledgers.end()
     notes = (f"the bookmark's message is no longer kept; the next message is {landing}",) if is_gone else ()
     return Target(how="reset", position=landing, notes=notes)

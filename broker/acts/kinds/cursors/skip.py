@@ -24,14 +24,14 @@ class SkipMessages:
     """How many messages to skip."""
 
     messages: Annotated[
-        int, Rule("number of unacknowledged messages to skip; it can end inside a batch", least=1)
+        int, Rule("number of unacknowledged messages to skip; the last can be inside a batch", least=1)
     ]
 
 
 class Skip(CursorKind[SkipMessages]):
     """Skip the next N unacked messages. Consumers stay connected.
 
-    If the last of them is a chunk, the chunks of its message that follow are skipped too.
+    If the last of them is a chunk, the rest of its message is skipped too, if the message's end can be found.
     """
 
     name = "skip"
@@ -127,7 +127,7 @@ class SkipOne(CursorKind[TheMessage]):
 
 
 async def find_one(context: ActContext, subscription: Subscription, message_id: str) -> Target:
-    """Return the target that acks one message, or an entry. Raises ActInvalid if it is acked or is not stored."""
+    """Return the target that acks one message or a whole entry. Raises ActInvalid if it is acked or is not stored."""
     place = await find_message(context.pool, await context.topic(), message_id)
     if not place.is_stored:
         raise NothingToActOn(f"{message_id} is not stored: there is nothing to skip or copy")

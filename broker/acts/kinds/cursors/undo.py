@@ -1,7 +1,6 @@
 """Undo: restore the snapshot taken before an act, and keep everything acked since.
 
-The time in which an act can be undone is set when the act is applied (`CursorKind.apply`, VELA_UNDO_WINDOW_S), and
-checked here by PostgreSQL's clock (storage/sql/acts.sql, undo_source).
+An act can be undone for VELA_UNDO_WINDOW_S, measured by PostgreSQL's clock.
 """
 
 from __future__ import annotations

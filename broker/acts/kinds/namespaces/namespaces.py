@@ -1,7 +1,4 @@
-"""Create a namespace, and delete an empty one.
-
-A tenant is created with its first namespace, and deleted with its last one unless `set_tenant` created or changed it.
-"""
+"""Create a namespace, and delete an empty one."""
 
 from __future__ import annotations
 
@@ -60,7 +57,10 @@ class DeleteNamespace(DirectKind[NoParameters]):
     """Delete a namespace without topics."""
 
     name = "delete_namespace"
-    summary = "Delete a namespace without topics, and its tenant if that is then empty and was not created separately."
+    summary = (
+        "Delete a namespace without topics, and its tenant if that has no other and the admin API did not create or"
+        " change it."
+    )
     scope = Scope.NAMESPACE
     no_undo = "it cannot be undone: the policies of the namespace are gone"
     parameters = NoParameters
@@ -76,7 +76,7 @@ class DeleteNamespace(DirectKind[NoParameters]):
         if found.namespaces_of_tenant == 1 and not found.is_tenant_kept:
             notes.append(_NO_TENANT.format(name.partition("/")[0], "deleted"))
         if await context.tools.creation.namespace_makes_topics(*parse_namespace(name)):
-            notes.append("a client that connects to one of its topics creates it again")
+            notes.append("a client that connects to a topic there creates the namespace again")
         return Effect(words=(f"namespace {name} is deleted, with its policies",), notes=tuple(notes))
 
     async def carry_out(self, context: ActContext, given: NoParameters) -> None:

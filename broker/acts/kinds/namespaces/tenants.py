@@ -69,7 +69,7 @@ class DeleteTenant(DirectKind[NoParameters]):
 
     async def carry_out(self, context: ActContext, given: NoParameters) -> None:
         name = _tenant(context)
-        # The statement changes nothing if there are namespaces. An earlier check could miss a new one.
+        # This statement deletes no tenant that has namespaces. An earlier check could miss a new namespace.
         await repeat_until_done(
             context.pool, lambda c: store.delete_tenant(c, name), what="deleting a tenant"
         )

@@ -25,7 +25,7 @@ __all__ = [
     "with_options",
 ]
 
-_STARTED_BY_WORKER = "no consumer notices the run; a worker starts it within seconds, if one is running"
+_STARTED_BY_WORKER = "a worker starts the run within seconds, if one is running"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class RunJob(DirectKind[JobParameters]):
     """Let a worker run a job."""
 
     name = "run_job"
-    summary = "Run a job of the pipeline over a topic, such as an export."
+    summary = "Run a job of the pipeline, such as an export, over a topic."
     scope = Scope.TOPIC
     no_undo = "it cannot be undone, but you can cancel the run"
     parameters = JobParameters
@@ -162,10 +162,10 @@ class ContinueJob(DirectKind[RunParameters]):
 
 
 class CancelJob(DirectKind[RunParameters]):
-    """End a run."""
+    """End a run that is waiting or running."""
 
     name = "cancel_job"
-    summary = "Cancel a run of the pipeline that waits or runs."
+    summary = "Cancel a run of the pipeline that is waiting or running."
     scope = Scope.TOPIC
     no_undo = "it cannot be undone, but you can continue the run"
     parameters = RunParameters

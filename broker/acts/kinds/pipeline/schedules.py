@@ -42,7 +42,7 @@ class ScheduleParameters:
 
 
 class ScheduleJob(DirectKind[ScheduledJob]):
-    """Run a job now, and again after each interval."""
+    """Run a job now and after each interval, or change the schedule that it already has for this subject."""
 
     name = "schedule_job"
     summary = "Repeat a job of the pipeline, the first time now."

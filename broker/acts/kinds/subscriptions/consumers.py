@@ -19,7 +19,7 @@ __all__ = ["Disconnect", "Disconnection", "Redeliver", "WhichConsumer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhichConsumer:
-    """A consumer by its name, or by its number if several have that name."""
+    """All consumers with a name, or one consumer by its number."""
 
     consumer: Annotated[str | None, Rule("name; the act applies to every consumer with this name")] = None
     consumer_key: Annotated[
@@ -33,7 +33,7 @@ class WhichConsumer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disconnection(WhichConsumer):
-    """The consumer to close, and why."""
+    """The consumers to close, and why."""
 
     reason: Annotated[str, Rule("reason that the broker gives the client")] = "an operator disconnected it"
 

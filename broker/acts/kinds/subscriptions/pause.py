@@ -1,4 +1,4 @@
-"""Pause and resume. A paused subscription delivers nothing, but consumers stay connected, ack and grant permits.
+"""Pause and resume. A paused subscription delivers nothing, but its consumers stay connected and can ack.
 
 The pause is stored, so it survives a restart of the broker.
 """
@@ -31,7 +31,7 @@ class _Switch(DirectKind[NoParameters]):
 
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
         subscription = await context.subscription()
-        # When the act is applied, the change may already be made: a broker may have died before it stored the result.
+        # When the act is applied, the change may be made already: a broker may have died before it stored the result.
         if subscription.is_paused is self.pauses and not context.act.is_apply:
             raise AlreadySo(
                 f"{subscription.name} is already paused"

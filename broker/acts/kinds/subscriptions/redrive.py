@@ -1,9 +1,8 @@
 """Redrive: publish the messages of a dead-letter topic to their original topics, or to one topic that you name.
 
 Each message is published before it is acknowledged, so none is lost. A redrive sends its messages in pieces of at most
-100. After a crash or a failed acknowledgement, the messages of one piece may be published twice. The counts are stored
-after each piece. If the broker stops during a redrive, the next broker process resumes it with the messages that are
-still unacknowledged.
+100. After a crash, a lost receipt or a failed acknowledgement, the messages of one piece may be published again. If the
+broker stops during a redrive, the next broker process continues it with the messages that are still unacknowledged.
 """
 
 from __future__ import annotations
@@ -200,10 +199,7 @@ class _Work:
         self._claimed.clear()
 
     async def close(self) -> None:
-        """Let other redrives take the remaining messages, and close the producers.
-
-        Messages without a receipt are still in the dead-letter topic.
-        """
+        """Let other redrives take the remaining messages, and close the producers."""
         self._let_go()
         for producer in self._producers.values():
             producer.detach()
@@ -270,8 +266,8 @@ class _Work:
 def _planned_namespaces(context: ActContext, given: RedriveWhat) -> frozenset[str]:
     """Return the namespaces that the redrive may publish to.
 
-    The producer of a dead letter decides which original topic the letter names, and the operator's rights were checked
-    only for the namespaces in the plan. So a letter that the plan did not read cannot add a namespace.
+    A letter that the plan did not read must not add a namespace: the letter's producer chose the topic that it names,
+    and the operator's rights were checked only for the namespaces in the plan.
     """
     named = [context.act.topic_name, *(context.act.plan or {}).get("targets", ())]
     if given.to_topic is not None:
@@ -280,7 +276,7 @@ def _planned_namespaces(context: ActContext, given: RedriveWhat) -> frozenset[st
 
 
 def _acked_meanwhile(planned: Mapping[str, Any], redriven: int, tally: Tally) -> int:
-    """Return how many planned messages were acked before the redrive reached them.
+    """Estimate how many planned messages were acked before the redrive reached them.
 
     These are the planned messages that were not redriven, minus those delivered to a consumer since the plan.
     """

@@ -68,7 +68,7 @@ class Found:
 
     @property
     def place(self) -> tuple[Position, int]:
-        """The entry, and the message's index in its batch; -1 if it is alone."""
+        """The entry, and the message's index in its batch; -1 if it is in no batch."""
         return self.position, self.message.batch_index
 
 

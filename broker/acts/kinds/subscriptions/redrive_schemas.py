@@ -1,4 +1,4 @@
-"""Find the schema of a dead letter among the schemas of the topic to which a redrive returns it."""
+"""Find the schema of a dead letter among the schemas of a redrive's target topic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["SchemaVersions"]
 
 
 class SchemaVersions:
-    """The versions that schemas of a dead-letter topic have in other topics. Versions that were found are remembered.
+    """The versions that schemas of a dead-letter topic have in other topics.
 
     A version number is valid on one topic only, so a letter cannot keep its own. Without a version, readers would
     decode its payload by their own schema, which may be newer.

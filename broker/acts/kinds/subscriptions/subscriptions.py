@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSubscription(Place):
-    """The new subscription's name and place, and the options that clients give when they subscribe."""
+    """The new subscription's name, place, type and properties."""
 
     name: Annotated[str, Rule("name of the new subscription, unique on the topic")]
     type: Annotated[
@@ -110,7 +110,7 @@ class Force:
 
 
 class DeleteSubscription(DirectKind[Force]):
-    """Delete a subscription with its cursor. The log stays."""
+    """Delete a subscription with its cursor."""
 
     name = "delete_subscription"
     summary = "Delete a subscription with its cursor. Messages that it has not acked are not delivered."
@@ -165,7 +165,7 @@ class SubscriptionProperties:
 
 
 class SetSubscriptionProperties(DirectKind[SubscriptionProperties]):
-    """Replace the properties of a subscription, on every partition that has it."""
+    """Replace the properties of a subscription."""
 
     name = "set_subscription_properties"
     summary = "Replace the properties that are stored with a subscription."
@@ -191,7 +191,7 @@ class SetSubscriptionProperties(DirectKind[SubscriptionProperties]):
 
 
 def _what_consumers_do(topic: Topic, connected: int) -> tuple[str, ...]:
-    """Return a note on what happens when the closed consumers reconnect. Empty if none is closed."""
+    """Return how many consumers are closed, and what happens when they reconnect. Empty if none is closed."""
     if not connected:
         return ()
     after = (

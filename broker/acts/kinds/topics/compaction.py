@@ -86,7 +86,7 @@ class DeleteCompaction(DirectKind[NoParameters]):
     """Delete a topic's compacted messages, or those of each partition of a partitioned topic."""
 
     name = "delete_compaction"
-    summary = "Delete the compacted topic: its readers get the log, and retention alone decides what stays."
+    summary = "Delete the compacted topic. Its readers then get the log."
     scope = Scope.TOPIC
     no_undo = "it cannot be undone: messages that only the compacted topic still has are gone"
     parameters = NoParameters

@@ -78,7 +78,7 @@ class CreateTopic(DirectKind[NewTopic]):
             return
         holder = Holder.of_topic(name)
         before = (await context.tools.policies.documents.read(holder)).document
-        if before and before != after:  # a new topic has none
+        if before and before != after:
             raise ActInvalid(
                 f"{name} was created with other policies after this plan, and they stay: change them there"
             )

@@ -20,7 +20,7 @@ __all__ = ["change_each", "members"]
 
 
 async def members(context: ActContext) -> list[TopicName]:
-    """Return the name of an act's topic, or the names of its partitions if it is partitioned."""
+    """Return the name of an act's topic, or the names of its partitions; empty if the topic does not exist."""
     found = await repeat_until_done(
         context.pool,
         lambda c: store.members(c, context.act.topic_name),
@@ -32,10 +32,7 @@ async def members(context: ActContext) -> list[TopicName]:
 async def change_each(
     context: ActContext, names: Iterable[TopicName], change: Callable[[Topic], Awaitable[object]]
 ) -> None:
-    """Change topics one after the other.
-
-    Raises the error if the first topic fails, and PartlyDone if a later one fails.
-    """
+    """Change topics one after the other. Raises the first topic's BrokerError, and PartlyDone if a later one fails."""
     for done, name in enumerate(names):
         try:
             await change(await context.topics.open(name, create=False))

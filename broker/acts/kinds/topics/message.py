@@ -1,4 +1,4 @@
-"""The parameters of `publish`: one message, as a form or a JSON document gives it."""
+"""The parameters of `publish`: one message, from a form or a JSON document."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LATEST_MS: Final = 253_402_300_799_999  # the year 9999
 OF_MESSAGE: Final = frozenset(
     ("value", "encoding", "key", "key_encoding", "ordering_key", "properties", "event_time_ms")
 )
-"""The parameters with the message's content. They are stored only in its entry, and never appear in the act log."""
+"""The parameters that are stored only in the message's entry, and never appear in the act log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,17 +47,25 @@ class NewMessage:
     event_time_ms: Annotated[int | None, Rule("event time, ms since 1970", least=1, most=_LATEST_MS)] = None
     deliver_after_ms: Annotated[
         int | None,
-        Rule("deliver it to Shared subscriptions only this long after apply", least=1, most=_CENTURY_MS),
+        Rule(
+            "deliver it to Shared and Key_Shared subscriptions only this long after apply",
+            least=1,
+            most=_CENTURY_MS,
+        ),
     ] = None
     deliver_at_ms: Annotated[
         int | None,
-        Rule("deliver it to Shared subscriptions only at this time, ms since 1970", least=1, most=_LATEST_MS),
+        Rule(
+            "deliver it to Shared and Key_Shared subscriptions only at this time, ms since 1970",
+            least=1,
+            most=_LATEST_MS,
+        ),
     ] = None
     partition: Annotated[
         int | None, Rule("the partition to publish to; by default the key chooses one", least=0, most=9_999)
     ] = None
     copy_of: Annotated[
-        str | None, Rule("the message that this one repeats, as topic and message id; for the log only")
+        str | None, Rule("the message that this one repeats, as topic and message id; for the act log only")
     ] = None
 
     def __post_init__(self) -> None:

@@ -31,7 +31,7 @@ class Partitions:
 
 
 class UpdatePartitions(DirectKind[Partitions]):
-    """Add partitions. Vela never removes a partition."""
+    """Add partitions."""
 
     name = "update_partitions"
     summary = "Add partitions to a partitioned topic, each with the subscriptions that the others have."

@@ -1,7 +1,4 @@
-"""Estimate the messages that a policy change soon frees, expires or evicts.
-
-The figures come from cursors and ledgers, not from scanning the messages.
-"""
+"""Estimate the messages that a policy change soon frees, expires or evicts."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ MOST_COUNTED = 50  # subscriptions that lose messages: each may cost PostgreSQL 
 
 @dataclass(slots=True, kw_only=True)
 class PolicyLosses:
-    """The losses soon after a policy change."""
+    """The estimated effects of a policy change."""
 
     freed_messages: int = 0  # acked by every subscription, and trimmed
     freed_bytes: int = 0
@@ -42,7 +39,7 @@ class PolicyLosses:
     is_complete: bool = True  # False: more than MOST_COUNTED subscriptions lose messages
 
     def notes(self) -> list[str]:
-        """Return the losses as sentences; none if nothing is lost."""
+        """Return these effects as sentences."""
         notes = []
         least = "" if self.is_complete else "at least "
         if self.freed_bytes:
@@ -106,7 +103,7 @@ def _retention(policies: Policies) -> Retention:
 async def _targets(
     found: PolicyLosses, topic: Topic, policies: Policies, now_ms: int
 ) -> AsyncIterator[tuple[Subscription, Position]]:
-    """Yield each subscription that loses messages, and the last lost position.
+    """Yield each subscription that loses messages, and the last position that it loses.
 
     If a quota stops the topic's producers, add the topic to `found`.
     """
@@ -143,7 +140,7 @@ async def _exceeds(subscription: Subscription, policies: Policies, now_ms: int) 
 
 
 async def _evicted_to(subscription: Subscription, policies: Policies, now_ms: int) -> Position | None:
-    """Return the position at which topics/backlog_quota.py would end an eviction by size or by age."""
+    """Return the last position that an eviction would skip: by size if that quota is exceeded, else by age."""
     cursor, log = subscription.cursor, subscription.log
     if 0 <= policies.backlog_quota_bytes < cursor.backlog_bytes:
         leave_bytes = kept_of(policies.backlog_quota_bytes)

@@ -1,7 +1,7 @@
 """Publish one message to a topic, for an operator.
 
-Only the topic's owner writes its log, so a publication is an act. The act's row has the message until the message is
-stored or refused; after that the row has the payload's digest and, if the message is stored, its id.
+Only the topic's owner writes its log, so a publication is an act. The act's row has the message until the act is
+finished. The plan shows the payload's digest, and the result the message's id.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Target:
-    """The topic or partition that gets the message, and the schema of the message."""
+    """The topic or partition that gets the message, and its schema."""
 
     topic: Topic
     partition: int | None  # None: the act's topic is not partitioned

@@ -47,7 +47,10 @@ async def note_end(context: ActContext, topic: Topic) -> Mapping[str, Any]:
 async def send(
     context: ActContext, given: NewMessage, topic: Topic, schema: SchemaDefinition | None, version: bytes
 ) -> Position:
-    """Publish the message and return its position. Raises SendOutcomeUnknown if the message may be stored."""
+    """Publish the message and return its position.
+
+    Raises SendOutcomeUnknown if the message may be stored, and another BrokerError if it is not.
+    """
     producer = await InternalProducer.open(
         context.opener,
         topic.name,

@@ -37,7 +37,7 @@ class _Change:
         return tuple(each.strip() for each in self.unset.split(",") if each.strip())
 
     def check(self, level: PolicyLevel) -> None:
-        """Raise ActInvalid if a policy is wrong. The error names the first wrong one and the values that it accepts."""
+        """Raise ActInvalid if a policy is wrong, or if none is named."""
         try:
             policies.parsed(self.set, level)
             policies.check_names(self.to_unset, level)
@@ -109,9 +109,9 @@ class _SetPolicies(ActKind[Any]):
         )
 
     async def _load(self, context: ActContext, holder: Holder) -> None:
-        """Load the topic, or up to 50 of its partitions, so that the plan can count the losses.
+        """Load a persistent topic, or up to 50 of its partitions, so that the plan can count the losses.
 
-        Skip a topic that is already loading: the wait may be long, and would delay the acts queued behind this one.
+        Skip those that are already loading: the wait may be long, and would delay the acts queued behind this one.
         """
         if holder.topic is not None and holder.topic.domain == "persistent":
             members = await repeat_until_done(
@@ -178,7 +178,7 @@ def _is_stricter(before: int, after: int) -> bool:
 
 
 def _warnings(before: Policies, after: Policies) -> list[str]:
-    """Return warnings about what a change of policies may delete, and that a second user is needed from then on."""
+    """Return warnings: what the change may delete, and whether each act needs a second user from then on."""
     notes = []
     if _is_stricter(before.retention_ms, after.retention_ms) or _is_stricter(
         before.retention_bytes, after.retention_bytes

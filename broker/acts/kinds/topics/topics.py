@@ -91,7 +91,7 @@ class TerminateTopic(DirectKind[NoParameters]):
 
 
 class TruncateTopic(DirectKind[NoParameters]):
-    """Skip the messages stored when the act is planned. The open ledger's entries are freed when it is sealed."""
+    """Skip the messages that are stored when the act is planned, and free the ledgers that nothing needs then."""
 
     name = "truncate"
     summary = (
@@ -117,9 +117,7 @@ class TruncateTopic(DirectKind[NoParameters]):
         return Effect(
             words=tuple(words),
             skipped_messages=skipped,
-            notes=(
-                "messages pinned by an undo window or a bookmark stay, and the open ledger stays until it is sealed",
-            ),
+            notes=("messages pinned by an undo window or a bookmark stay, and so does the open ledger",),
             pinned=through,
         )
 

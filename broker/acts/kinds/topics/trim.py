@@ -1,4 +1,4 @@
-"""Free the messages that a topic's retention does not keep now, before the broker does it by itself."""
+"""Trim a topic's ledgers now, without waiting for the broker's next round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One entry as the answer to a peek: the payload in the body, and the metadata in headers."""
+"""One entry as an HTTP answer: the payload in the body, and the metadata in headers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CODECS: Final = {each.value: each.name for each in Compression}
 def entry_answer(entry: StoredEntry, *, most_bytes: int) -> HttpResponse:
     """Return an entry with its payload decompressed, or as stored if it is encrypted or a chunk. A batch stays a batch.
 
-    Raises Refused(500) if the entry is damaged, its codec is unknown here, or it claims to decompress to more than
+    Raises Refused(500) if the entry is damaged, its codec is unknown, or it claims to decompress to more than
     `most_bytes`. Raises Refused(422) if its properties, a key or another value is too long for a header.
     """
     position = f"{entry.ledger_id}:{entry.entry_id}"

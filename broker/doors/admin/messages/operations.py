@@ -1,4 +1,4 @@
-"""Read single messages by position, and answer with message ids and sizes. Nothing here moves a cursor."""
+"""Read single messages, and answer with message ids and sizes. Nothing here moves a cursor."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ async def get_last_message_id(
 async def get_message_id_by_time(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, time_ms: int
 ) -> MessageIdData:
-    """Return the id of the first message at or after a time, in ms since 1970."""
+    """Return the id of the first message stored at or after a time, in ms since 1970."""
     name = named(domain, tenant, namespace, topic)
     found = await opened(request, name, "Get message ID by timestamp")
     position = await found.reader.position_at_time(time_ms)
@@ -164,7 +164,7 @@ async def get_backlog_size(
 
 
 def _nth(topic: Topic, number: int) -> Position:
-    """Return the stored entry with this number, counted from 1."""
+    """Return the position of the stored entry with this number, counted from 1."""
     for ledger in topic.log.ledgers:
         if number <= ledger.entries:
             return Position(ledger.ledger_id, number - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.integration.client.consumer.acking import SHARED, asked, take
 from tests.integration.client.consumer.desk import Desk
 from tests.support.manual_timers import ManualTimers
 from tests.support.waiting import until
-from tests.unit.client.entries import single
+from tests.unit.client.entries import compose, metadata, single
 from vela import errors
 from vela.core.consuming.prefetch import LOOK_MS
 from vela.wire.redelivery_backoff import RedeliveryBackoff
@@ -88,6 +89,26 @@ async def test_a_short_ack_timeout_is_refused(desk: Desk, timeout_ms: int) -> No
         await desk.subscribe(unacked_messages_timeout_ms=timeout_ms)
     with pytest.raises(errors.InvalidConfiguration, match="unacked_messages_tick_ms"):
         await desk.subscribe(unacked_messages_timeout_ms=1000, unacked_messages_tick_ms=99)
+
+
+@pytest.mark.row("S4.1")
+async def test_a_lost_chunk_does_not_silence_the_warning_about_timeouts(
+    desk: Desk, timers: ManualTimers, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer = await desk.subscribe(
+        consumer_type=SHARED, unacked_messages_timeout_ms=1000, negative_ack_redelivery_delay_ms=100
+    )
+    second = metadata(uuid="u", chunk_id=1, num_chunks_from_msg=2, total_chunk_msg_size=2)
+    second.publish_time = int(time.time() * 1000)  # else it counts as old, and is acked
+    desk.deliver(compose(second, b"x"))
+    desk.deliver_each(b"forgotten")
+    await take(consumer, 1)
+    timers.advance(140)
+    await desk.fence(consumer)
+    assert asked(desk) == [[0]]
+    with caplog.at_level(logging.WARNING, "vela"):
+        timers.advance(5000)
+    assert ["negative_acknowledge" in text for text in caplog.messages] == [True]
 
 
 @pytest.mark.row("S4.25", "S4.26")

@@ -123,6 +123,21 @@ async def test_a_lazy_start_opens_partitions_when_they_are_needed(store: Storing
     assert sorted(store.payloads) == [b"%d" % n for n in range(8)]
 
 
+async def test_a_lazy_start_of_another_partition_does_not_change_the_name(
+    store: StoringPeer, client: Client
+) -> None:
+    targets = iter([3, 0])
+    producer = await client.create_producer(
+        "t", lazy_start_partitioned_producers=True, message_router=lambda _message, _count: next(targets)
+    )
+    name = producer.producer_name()
+    sending = producer.send_async(b"x")
+    assert (producer.producer_name(), bool(name)) == (name, True)
+    await sending
+    assert producer.producer_name() == name
+    assert opened(store) == ["t-partition-0", "t-partition-3"]
+
+
 async def test_an_exclusive_producer_opens_the_other_partitions_after_the_first(
     store: StoringPeer, client: Client
 ) -> None:
