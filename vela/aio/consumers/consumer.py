@@ -162,7 +162,7 @@ class Consumer(ABC):
         does not count. After the client's operation timeout it returns True. On Shared and Key_Shared it returns the
         broker's answer without waiting, because another consumer may get the message first. It also does not wait if
         the message may not arrive or may go to a listener: while paused, while inactive on Failover, without a queue,
-        with a memory limit, or with a listener. Raises the errors of `get_last_message_id`. Safe to cancel.
+        or with a listener. Raises the errors of `get_last_message_id`. Safe to cancel.
         """
 
     @abstractmethod

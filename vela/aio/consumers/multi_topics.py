@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from vela.aio.acks.sender import DONE, acked_id, no_message
 from vela.aio.consumers.consumer import Consumer
@@ -82,7 +82,6 @@ class MultiTopicsConsumer(Consumer):
                     function,
                     self,
                     self.queue,
-                    name=self._name,
                     view=self._options.listener_view,
                     thread=self._client.listener_threads.next(),
                 )
@@ -212,7 +211,7 @@ class MultiTopicsConsumer(Consumer):
                 consumer.acks.checked(own)
         answers = [consumer.acknowledge(own, properties) for consumer, own in lists.items()]
         awaited = [answer for answer in answers if answer is not DONE]
-        return _all_of(awaited) if awaited else DONE
+        return _Receipts(awaited) if awaited else DONE
 
     def _acked(self, message: Message | MessageId) -> TopicConsumer:
         if isinstance(message, MessageId):
@@ -343,5 +342,13 @@ def _is_current(message: Message) -> bool:
     return bool(message.entry.receiver.is_current(message))
 
 
-async def _all_of(answers: Sequence[Awaitable[None]]) -> None:
-    await asyncio.gather(*answers)
+class _Receipts:
+    """The receipts of several topics. Unlike a coroutine, it need not be awaited, because the acks are sent anyway."""
+
+    __slots__ = ("_answers",)
+
+    def __init__(self, answers: Sequence[Awaitable[None]]) -> None:
+        self._answers = answers
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return every(self._answers).__await__()

@@ -153,7 +153,6 @@ class TopicConsumer(Consumer):
                     function,
                     self,
                     self.queue,
-                    name=self._name,
                     view=self._options.listener_view,
                     thread=self._client.listener_threads.next(),
                 )
@@ -360,10 +359,14 @@ class TopicConsumer(Consumer):
         )
 
     def _next_will_arrive(self) -> bool:
-        """Return whether the topic's next messages will arrive here and wait for the application."""
+        """Return whether the topic's next messages will arrive here and wait for the application.
+
+        Even at the memory limit, a consumer without messages gets the next entry. Without a queue, only a receive asks
+        for one.
+        """
         return (
             self._options.queue_size > 0
-            and self.flow.fetches_ahead
+            and not self.flow.permits.is_paused
             and not self._options.is_shared
             and self._role.is_active is not False
             and self._inbox.listener is None

@@ -26,8 +26,8 @@ class ZeroQueueConsumer(TopicConsumer):
     """A consumer that fetches no message in advance, so that the broker can give messages to other consumers.
 
     A message waits here only if the receive that asked for it was cancelled, or the listener was paused. A batch may
-    bring more messages than were requested. When one arrives, this consumer closes, the receive whose turn it is fails
-    with InvalidMessage, and the broker gives the batch to another consumer.
+    bring more messages than were requested. When one arrives, this consumer closes, all waiting calls fail with
+    InvalidMessage, and the broker gives the batch to another consumer.
     """
 
     def __init__(self, client: ClientPorts, topic: str, options: ConsumerOptions, **kwargs: Any) -> None:
@@ -40,6 +40,7 @@ class ZeroQueueConsumer(TopicConsumer):
         super().__init__(client, topic, options)
         self._deliveries.refuse_batch = self._close_for_batch
         self._turn = asyncio.Lock()
+        self._refusal: InvalidMessage | None = None  # of the batch that closed this consumer
         self._is_listener_paused = False
 
     async def receive(self, timeout_millis: float | None = None) -> Message:
@@ -52,6 +53,8 @@ class ZeroQueueConsumer(TopicConsumer):
             raise InvalidConfiguration("a consumer without a queue cannot receive with a time limit")
         self._check_receives()
         async with self._turn:
+            if self._refusal is not None:
+                raise self._refusal
             self._check_receives()
             return await super().receive()
 
@@ -97,4 +100,5 @@ class ZeroQueueConsumer(TopicConsumer):
         logger.error("%s", error)
         if not self._state.is_over:
             self._state = ConsumerState.CLOSING
+            self._refusal = error
             self._closing = self._loop.create_task(self._close(error))

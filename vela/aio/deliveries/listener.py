@@ -69,15 +69,17 @@ def start_listener(
     consumer: Any,
     source: ListenerSource,
     *,
-    name: str,
     view: Callable[[Any, LoopCalls], Any],
-    thread: DaemonThread | None = None,
+    thread: DaemonThread,
 ) -> Listener:
-    """Return the listener for this kind of function. On a thread, `view(consumer, …)` replaces the consumer."""
+    """Return the listener for this kind of function.
+
+    A plain function runs on `thread`, and gets `view(consumer, …)` instead of the consumer.
+    """
     if is_coroutine_function(function):
         return TaskListener(cast("Callable[[Any, Message], Awaitable[None]]", function), consumer, source)
     calls = LoopCalls(asyncio.get_running_loop())
-    return ThreadListener(function, view(consumer, calls), source, calls, name=name, thread=thread)
+    return ThreadListener(function, view(consumer, calls), source, calls, thread)
 
 
 class LoopCalls:
@@ -144,7 +146,7 @@ class TaskListener:
                         and self._task.cancelling()
                     ):
                         raise  # The event loop ends. Otherwise the listener awaited something that was cancelled.
-                    logger.exception("the message listener failed; the message stays unacknowledged")
+                    logger.exception("the message listener failed; the next message follows: %r", message)
         finally:
             self._task = None
             self._source.listener_idle()
@@ -173,17 +175,13 @@ class ThreadListener:
         consumer: Any,
         source: ListenerSource,
         calls: LoopCalls,
-        *,
-        name: str,
-        thread: DaemonThread | None,
+        thread: DaemonThread,
     ) -> None:
-        """`thread`: None = a separate one, which ends when the listener is closed."""
         self._function = function
         self._consumer = consumer
         self._source = source
         self._calls = calls
-        self._thread = thread or DaemonThread(f"listener-{name}")
-        self._has_own_thread = thread is None
+        self._thread = thread
         self._lock = threading.Lock()  # for the three flags below, so that no wake-up is lost
         self._is_running = False
         self._is_paused = False
@@ -210,7 +208,7 @@ class ThreadListener:
                 try:
                     _require_no_coroutine(self._function(self._consumer, message))
                 except BaseException:  # SystemExit too: the thread must go on
-                    logger.exception("the message listener failed; the message stays unacknowledged")
+                    logger.exception("the message listener failed; the next message follows: %r", message)
             self._thread.submit(self._run)  # other listeners on this thread go first
         except Exception:  # taking a message failed: the next delivery starts a new round
             with self._lock:
@@ -245,8 +243,6 @@ class ThreadListener:
     def close(self) -> None:
         with self._lock:
             self._is_paused = self._is_closed = True
-        if self._has_own_thread:
-            self._thread.stop(0)
 
 
 def _require_no_coroutine(outcome: object) -> None:

@@ -157,6 +157,7 @@ class PullConsumer:
         self._resumed = asyncio.Event()
         self._resumed.set()
         self._starting = asyncio.Lock()
+        self._closing = asyncio.Lock()
         self._saving = asyncio.Lock()
         self._failure: VelaError | None = None
         self._is_started = False
@@ -196,11 +197,18 @@ class PullConsumer:
         """Stop pulling, wait for running listeners, and save the offsets. Safe to repeat.
 
         A consumer that starts from these offsets begins each queue at the first unacknowledged message. Raises the
-        store's errors; such a consumer then begins at the offsets saved before.
+        store's errors; such a consumer then begins at the offsets saved before. A second call waits for the first one
+        and raises nothing. In a listener that is a coroutine function it does not wait, because the first call may wait
+        for that listener.
         """
-        if self._is_closed:
+        if self._is_closed and self._listener is not None and self._listener.runs_here():
             return
-        self._is_closed = True
+        async with self._closing:
+            if not self._is_closed:
+                self._is_closed = True
+                await self._close()
+
+    async def _close(self) -> None:
         for task in self._tasks:
             task.cancel()
         for timer in self._given_back.values():
@@ -356,7 +364,7 @@ class PullConsumer:
             offset=offset,
             saved=saved,
             deliver=self._deliver,
-            moved=self._save,
+            moved=self._save_or_warn,
         )
 
     def _deliver(self, messages: Iterable[PulledMessage]) -> None:
@@ -389,10 +397,14 @@ class PullConsumer:
     async def _commit_regularly(self) -> None:
         while True:
             await asyncio.sleep(self._settings.commit_interval_ms / 1000)
-            try:
-                await self._save()
-            except Exception as error:
-                logger.warning("%s: cannot save the offsets, will try again: %s", self._topic, error)
+            await self._save_or_warn()
+
+    async def _save_or_warn(self) -> None:
+        """Save the offsets. If that fails, log it: `_commit_regularly` tries again."""
+        try:
+            await self._save()
+        except Exception as error:
+            logger.warning("%s: cannot save the offsets, will try again: %s", self._topic, error)
 
     async def _save(self) -> None:
         async with self._saving:

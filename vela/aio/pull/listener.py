@@ -53,6 +53,10 @@ class PullListener(Generic[C]):
         """Start calling the function."""
         self._tasks = [asyncio.create_task(self._listen()) for _ in range(self._concurrency)]
 
+    def runs_here(self) -> bool:
+        """Return whether the current task is one of the listener's."""
+        return asyncio.current_task() in self._tasks
+
     async def stop(self) -> None:
         """Wait for running calls after the consumer was closed, except for the call that closes it."""
         others = [task for task in self._tasks if task is not asyncio.current_task()]

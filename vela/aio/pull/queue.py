@@ -33,7 +33,10 @@ class QueuePuller:
         deliver: Callable[[Iterable[PulledMessage]], None],
         moved: Callable[[], Awaitable[None]],
     ) -> None:
-        """`saved`: the stored offset; None = not stored. `moved` is called when the broker has moved the offset."""
+        """`saved`: the stored offset; None = not stored.
+
+        `moved` is called when the broker has moved the offset, and must not raise: pulling does not depend on it.
+        """
         self.queue = queue
         self.loop = PullLoop(offset, limits=settings.limits, pull_interval_ms=settings.pull_interval_ms)
         self.saved = saved

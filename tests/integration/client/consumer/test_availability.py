@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 import pytest
 
 from broker.doors.binary.wire import events
-from tests.integration.client.consumer.desk import TOPIC, Desk
+from tests.integration.client.consumer.desk import TOPIC, Desk, desk_running
 from tests.support.scripted_peer import LEDGER_ID, Link, silent
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, compose, damage, metadata, sealed, single
@@ -147,6 +147,29 @@ async def test_a_table_is_whole_although_the_last_entry_cannot_be_read(desk: Des
         table = await making
     assert (len(table), table.get("k")) == (1, b"v")
     await table.close()
+
+
+async def test_at_the_memory_limit_a_last_entry_without_a_message_is_the_end() -> None:
+    """At the limit, a consumer without messages gets one entry at a time, so the last one arrives too."""
+    async with desk_running(memory_limit_bytes=100) as desk:
+        hoarder = await desk.subscribe()
+        desk.deliver_each(b"x" * 100)
+        await until(lambda: desk.client.memory.is_reached, "the hoarder's message")
+        has = Topic(desk)
+        has.ends_at(1)
+        reader = await desk.client.create_reader(TOPIC, MessageId.earliest)
+        await desk.settled(1)
+        found = await waiting(has, reader.has_message_available())
+        desk.next_entry = 0
+        desk.deliver_each(b"first")
+        assert await quickly(found)
+        assert (await reader.read_next(5000)).data() == b"first"
+        await desk.settled(1)
+        has.asked = 0
+        found = await waiting(has, reader.has_message_available())
+        desk.deliver(damage(single(b"x")))
+        assert not await quickly(found)
+        await hoarder.close()
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from broker.doors.binary.wire import events
-from tests.integration.client.consumer.desk import Desk, owed
+from tests.integration.client.consumer.desk import TOPIC, Desk, owed
 from tests.integration.client.consumer.test_receiving import payloads
 from tests.support.fails_once import FailsOnce
 from tests.support.scripted_peer import LEDGER_ID
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, single
 from vela.aio.consumers.topic_consumer import TopicConsumer
-from vela.message import Message
+from vela.message import Message, MessageId
 from vela.options import ConsumerType
 
 
@@ -99,6 +99,27 @@ async def test_a_listener_that_raises_stops_nothing(
     assert desk.peer.count(events.Redeliver) == 0
     assert len([line for line in caplog.messages if "listener failed" in line]) == 1
     assert consumer.counters.messages_received == 3
+
+
+async def test_the_log_does_not_say_that_a_readers_message_stays_unacknowledged(
+    desk: Desk, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[str] = []
+
+    def listen(consumer: Any, message: Any) -> None:
+        seen.append(repr(message))
+        raise RuntimeError("the application's fault")
+
+    reader = await desk.client.create_reader(
+        TOPIC, MessageId.earliest, reader_listener=listener(kind, listen)
+    )
+    (entry_id,) = desk.deliver_each(b"0")
+    await until(lambda: "listener failed" in caplog.text, "the error")
+    (line,) = [line for line in caplog.messages if "listener failed" in line]
+    assert "unacknowledged" not in line
+    assert line.endswith(seen[0])
+    await reader.close()
+    assert desk.acks() == [(LEDGER_ID, entry_id)]
 
 
 @pytest.mark.row("S0.31")

@@ -230,6 +230,19 @@ async def test_a_list_with_a_wrong_id_acks_nothing_on_any_partition(desk: Desk) 
     assert desk.peer.count(events.Ack) == 0
 
 
+async def test_the_receipts_of_several_partitions_need_not_be_awaited(desk: Desk) -> None:
+    partitions = Partitions(desk, 2)
+    consumer = await partitions.consumer(ack_receipt_enabled=True, ack_group_time_ms=0)
+    consumer.acknowledge([MessageId(0, LEDGER_ID, 0), MessageId(1, LEDGER_ID, 0)])
+    receipts = consumer.acknowledge([MessageId(0, LEDGER_ID, 1), MessageId(1, LEDGER_ID, 1)])
+    await until(lambda: desk.peer.count(events.Ack) == 4, "the acks")
+    for ack in desk.peer.of(events.Ack):
+        assert ack.request_id is not None
+        desk.peer.link.engine.send_ack_response(ack.consumer_id, ack.request_id)
+    desk.peer.link.flush()
+    await asyncio.wait_for(receipts, 5)
+
+
 async def losing_one_of_two(desk: Desk, caplog: pytest.LogCaptureFixture) -> MultiTopicsConsumer:
     """Return a consumer of two topics, one of which is deleted."""
     gone = f"{TOPIC}-gone"

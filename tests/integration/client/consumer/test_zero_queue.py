@@ -307,6 +307,19 @@ async def test_a_batch_closes_a_consumer_without_a_queue_and_fails_its_receive(
         await consumer.receive()
 
 
+async def test_a_batch_fails_every_call_that_waits(desk: Desk) -> None:
+    consumer = await zero(desk)
+    calls = [await started(consumer) for _ in range(2)]
+    iterating = asyncio.ensure_future(anext(consumer))
+    await desk.settled(1)
+    desk.deliver(batch([b"alone"]))
+    for call in (*calls, iterating):
+        with pytest.raises(InvalidMessage):
+            await call
+    with pytest.raises(StopAsyncIteration):
+        await anext(consumer)
+
+
 @pytest.mark.row("S0.18")
 async def test_a_discarded_message_is_requested_again(desk: Desk) -> None:
     consumer = await zero(desk)

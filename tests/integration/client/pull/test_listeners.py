@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
@@ -153,6 +153,54 @@ async def test_a_listener_may_close_its_consumer(peer: PullPeer, http: ScriptedH
     peer.publish(b"a")
     await consumer(http, message_listener=listen).start()
     await asyncio.wait_for(closed.wait(), 5)
+
+
+async def test_a_listener_may_close_a_consumer_that_another_call_closes(
+    peer: PullPeer, http: ScriptedHttp
+) -> None:
+    entered, may_close = asyncio.Event(), asyncio.Event()
+
+    async def listen(pulling: PullConsumer, message: PulledMessage) -> None:
+        entered.set()
+        await may_close.wait()
+        await pulling.close()
+
+    peer.publish(b"a")
+    pulling = consumer(http, message_listener=listen)
+    await pulling.start()
+    await entered.wait()
+    closing = asyncio.ensure_future(pulling.close())
+    await asyncio.sleep(0)
+    may_close.set()
+    await asyncio.wait_for(closing, 5)
+
+
+async def test_a_second_close_returns_only_when_the_offsets_are_saved(
+    peer: PullPeer, http: ScriptedHttp
+) -> None:
+    saving, may_save = asyncio.Event(), asyncio.Event()
+
+    class Slow(MemoryOffsets):
+        async def save(self, topic: str, offsets: Mapping[int, int]) -> None:
+            if offsets[0]:
+                saving.set()
+                await may_save.wait()
+            await super().save(topic, offsets)
+
+    store = Slow()
+    peer.publish(b"a")
+    pulling = consumer(http, offset_store=store, commit_interval_ms=60_000)
+    await pulling.start()
+    await data(pulling, 1)
+    first = asyncio.ensure_future(pulling.close())
+    await saving.wait()
+    second = asyncio.ensure_future(pulling.close())
+    await asyncio.sleep(0.05)
+    assert not second.done()
+    may_save.set()
+    await asyncio.wait_for(second, 5)
+    assert store.saved == {(TOPIC, 0): 1}
+    await first
 
 
 async def test_a_negatively_acked_message_is_received_again_once(peer: PullPeer, http: ScriptedHttp) -> None:

@@ -153,6 +153,34 @@ async def test_a_corrected_offset_is_taken_and_saved_at_once(
         assert await data(pulling, 1) == [b"newer"]  # the messages pulled before the correction are dropped
 
 
+async def test_a_queue_is_pulled_on_while_its_corrected_offset_cannot_be_saved(
+    peer: PullPeer, http: ScriptedHttp, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Store(MemoryOffsets):
+        is_damaged = False
+
+        async def save(self, topic: str, offsets: Mapping[int, int]) -> None:
+            if self.is_damaged:
+                raise errors.InvalidConfiguration("repair the file")
+            await super().save(topic, offsets)
+
+    store = Store()
+    peer.publish(b"0", b"1", b"2")
+    async with consumer(http, offset_store=store, commit_interval_ms=10) as pulling:
+        await data(pulling, 3)
+        await until(lambda: store.saved == {(TOPIC, 0): 3}, "a commit")
+        await until(lambda: peer.pulls[-1] == (0, 3), "the held pull")
+        store.is_damaged = True
+        peer.queues[0].clear()  # as if the topic was deleted and created again
+        peer.publish(b"wakes the held pull, which is behind the end")
+        await until(lambda: "repair the file" in caplog.text, "the failed save")
+        peer.publish(b"new")
+        assert await data(pulling, 1) == [b"new"]
+        store.is_damaged = False
+        await until(lambda: store.saved == {(TOPIC, 0): 2}, "a later commit")
+    assert "cannot pull" not in caplog.text
+
+
 async def test_no_more_is_pulled_than_the_limits_say(peer: PullPeer, http: ScriptedHttp) -> None:
     peer.publish(*[b"x"] * 500)
     async with consumer(http, limits=PullLimits(messages=100)) as pulling:
