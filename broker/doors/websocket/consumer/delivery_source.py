@@ -48,7 +48,7 @@ class SourceOwner(Protocol):
         """Push the messages of an entry. The socket writes them at the next `flush` or later."""
 
     def flush(self) -> None:
-        """Write the pushed messages as far as the window has room."""
+        """Write the pushed messages, except those that must wait for room in the window."""
 
     def is_writable(self) -> bool:
         """Return whether the socket can send more."""
