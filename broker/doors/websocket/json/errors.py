@@ -71,7 +71,7 @@ class CloseCode(IntEnum):
     POLICY_VIOLATION = 1008
     MESSAGE_TOO_BIG = 1009  # a frame above the limit
     INTERNAL_ERROR = 1011  # a fault of the broker
-    SERVICE_RESTART = 1012  # the broker closed the consumer or producer, for example for a seek: connect again
+    SERVICE_RESTART = 1012  # the broker closed the consumer or producer, for example to seek: connect again
 
 
 class SessionError(RemoteProtocolError):
