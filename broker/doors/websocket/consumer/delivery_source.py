@@ -51,7 +51,7 @@ class SourceOwner(Protocol):
         """Write the pushed messages, except those that must wait for room in the window."""
 
     def is_writable(self) -> bool:
-        """Return whether the socket can send more."""
+        """Return whether the socket takes more deliveries."""
 
     def source_closed(self, reason: str) -> None:
         """End the socket, because the broker detached a consumer."""
@@ -192,7 +192,7 @@ class DeliverySource:
         return "?" if self.consumer is None else str(self.consumer.topic_name)
 
     def is_writable(self) -> bool:
-        """Return whether the socket can send more."""
+        """Return whether the socket takes more deliveries."""
         return self._owner.is_writable()
 
     def on_end_of_topic(self) -> None:

@@ -37,7 +37,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
         super().__init__(broker=broker, clock=clock, fragments=fragments)
         self._requested: RequestedPattern | None = None
         self._list: TopicListPort | None = None
-        self._joining = asyncio.Lock()  # locked while the socket attaches to topics
+        self._joining = asyncio.Lock()  # held while topics of the pattern are attached
         self._has_started = False
         self._joins: set[asyncio.Task[None]] = set()
 

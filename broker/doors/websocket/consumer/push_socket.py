@@ -181,7 +181,7 @@ class PushSocket(BrokerSocket):
             self._resume_delivery()
 
     def is_writable(self) -> bool:
-        """Return whether the broker may deliver more to this socket."""
+        """Return whether the socket takes more deliveries."""
         return self._ready_bytes < MAX_READY_BYTES and self.transport.is_writable()
 
     def _writable_again(self) -> None:

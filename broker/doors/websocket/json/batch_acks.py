@@ -18,7 +18,7 @@ MAX_BATCH_SIZE = 1 << 20
 class EntryAck(NamedTuple):
     """The ack of one entry. The cursor ANDs `remaining` with the members that are still unacked.
 
-    A named tuple, because every ack needs one and a dataclass would cost more than the rest of the work.
+    A named tuple, because every ack needs one and a dataclass would cost more.
     """
 
     ledger_id: int
@@ -49,7 +49,7 @@ class BatchAcks:
         return len(self._partly)
 
     def individual(self, ids: Iterable[MessageId]) -> list[EntryAck]:
-        """Return the acks of entries that follow from `ids`, at most one for each entry, in the order of `ids`.
+        """Return the entry acks for these ids, at most one for each entry, in the order of the ids.
 
         Repeating ids is harmless. Raises InvalidCommand for a batch member with an impossible index or size, and for
         ids that disagree about the size of a batch; then nothing is recorded.

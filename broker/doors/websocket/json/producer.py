@@ -23,7 +23,7 @@ _MAX_TIME_MS = 2**63 - 1
 
 
 class ProducerMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One message to publish. A msgspec struct, because making one takes a fifth of the time of a dataclass."""
+    """One message to publish. A msgspec struct: a dataclass would take five times as long to make."""
 
     payload: bytes
     properties: dict[str, str]  # {} if none were sent
