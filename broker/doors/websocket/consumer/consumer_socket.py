@@ -65,7 +65,7 @@ class ConsumerSocket(PushSocket):
 
     @property
     def prefetched(self) -> int:
-        """The permits at the start: the window, or 0 in pull mode with one source, where the peer grants permits."""
+        """The permits to begin with: 0 in pull mode with one source, otherwise the window."""
         return 0 if self.options.pull_mode and self.has_one_source else self.options.window
 
     def read_address(self) -> Sequence[str]:
@@ -75,7 +75,7 @@ class ConsumerSocket(PushSocket):
         return (topic,)
 
     async def attach(self, asked: Sequence[str]) -> None:
-        """Attach to these topics, which deliver once they get permits. Raises BrokerError and InvalidQuery."""
+        """Attach to these topics, without granting permits yet. Raises BrokerError."""
         options, topics = self.options, list(asked)
         if options.dead_letter is not None:
             letters = self.letters = self.letters or Letters(
@@ -97,7 +97,7 @@ class ConsumerSocket(PushSocket):
             if letters.retry_topic is not None:
                 topics.append(letters.retry_topic.full)
             topics = list(dict.fromkeys(topics))
-        for name in topics:  # check all before subscribing: a refused handshake must leave no subscription
+        for name in topics:  # check all first: a missing permission must leave no subscription behind
             self.guard.check_topic(Action.CONSUME, TopicName.parse(name), self.subscription)
         first_new = len(self.sources)
         await self.subscribe(topics, self._request, options.crypto_failure_action)
@@ -110,7 +110,7 @@ class ConsumerSocket(PushSocket):
             if self.letters is not None:
                 self.letters.attend(source)
             if source.consumer is not None and self._is_retry_topic(source.consumer.topic_name):
-                # Count a retry topic as ended: nobody terminates it, and `isEndOfTopic` would never be true.
+                # Count a retry topic as ended. Otherwise `isEndOfTopic` would stay false until it is terminated too.
                 source.is_ended = True
 
     def _request(self, topic: TopicName, partitions: int) -> SubscribeRequest:
@@ -163,14 +163,14 @@ class ConsumerSocket(PushSocket):
             self._answered(source, ids)
 
     def _answered(self, source: DeliverySource, ids: Sequence[MessageId]) -> None:
-        """Make room for each of these answers, whatever id it names."""
+        """Count each of these ids as one answer, even if its message was never pushed."""
         if source.unanswered is not None:
             for message_id in ids:
                 source.unanswered.answered(message_id)
         self.settled(source, len(ids))
 
     def _answered_through(self, source: DeliverySource, message_id: MessageId) -> None:
-        """Make room for every message up to this one: a peer that acks cumulatively sends no other answers."""
+        """Count every pushed message up to this one as answered, and at least one."""
         messages = 0 if source.unanswered is None else source.unanswered.answered_through(message_id)
         self.settled(source, max(1, messages))
 
@@ -214,7 +214,7 @@ class ConsumerSocket(PushSocket):
         await self.transport.share.away(self.letters.has_room())
 
     def release(self) -> None:
-        """Apply the received acks, finish dead and retry letters, and leave the other messages to other consumers."""
+        """Apply the acks received so far, finish the letters in progress, and leave the rest to other consumers."""
         super().release()
         if self.letters is not None:
             self.letters.lost()
@@ -231,5 +231,5 @@ class ConsumerSocket(PushSocket):
 
 
 def _warning_headers(warnings: Sequence[str]) -> list[tuple[bytes, bytes]]:
-    """Return the header with the warnings for the handshake's answer; no header if there are no warnings."""
+    """Return the header of the handshake's answer that has the warnings, or [] if there are none."""
     return [(b"X-Vela-Warning", "; ".join(warnings).encode())] if warnings else []

@@ -36,8 +36,8 @@ __all__ = ["DeliverySource", "LetterBox", "Outgoing", "SourceOwner"]
 
 logger = logging.getLogger(__name__)
 
-# These entries are not damaged, but JSON sockets cannot decode them. They stay unacked for a consumer that can, unless
-# cryptoFailureAction says what to do with an encrypted one.
+# Errors of entries that JSON sockets cannot decode, though they may be intact. Such an entry stays unacked for a
+# consumer that can, unless it is encrypted and cryptoFailureAction is DISCARD or CONSUME.
 _UNREADABLE: Final = (EntryEncrypted, EntryIsChunk, CodecUnavailable)
 
 
@@ -45,13 +45,13 @@ class SourceOwner(Protocol):
     """The socket, as its sources see it."""
 
     def push(self, source: DeliverySource, entry: Outgoing) -> None:
-        """Push the messages of an entry. The socket may delay writing them until the next `flush`."""
+        """Push the messages of an entry. The socket writes them at the next `flush` or later."""
 
     def flush(self) -> None:
-        """Write the pushed messages, because the delivery is complete."""
+        """Write the pushed messages, except those that must wait for room in the window."""
 
     def is_writable(self) -> bool:
-        """Return whether the socket can send more."""
+        """Return whether the socket takes more deliveries."""
 
     def source_closed(self, reason: str) -> None:
         """End the socket, because the broker detached a consumer."""
@@ -99,7 +99,7 @@ class DeliverySource:
         self.acks = BatchAcks()
         self.is_ended = False  # True = the topic is terminated and all acked; always True for a retry topic
         self.letters: LetterBox | None = None  # None = nothing becomes a dead letter
-        self.unanswered: Unanswered | None = None  # None = a cumulative ack makes room for one message only
+        self.unanswered: Unanswered | None = None  # None = a cumulative ack counts as one answer
         self._owner = owner
         self._cache = cache
         self._max_message_bytes = max_message_bytes
@@ -112,15 +112,12 @@ class DeliverySource:
     # -- from the broker -----------------------------------------------------------------------------------------
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Decode the entries and pass them to the socket.
-
-        Discard damaged entries and grant their permits again.
-        """
+        """Push the messages of these entries, except entries that become dead letters or cannot be decoded."""
         has_partly_acked = self.acks.partly_acked > 0
         for entry, redelivery_count, remaining in deliveries:
             charged = entry.messages if remaining is None else remaining.bit_count()
             ledger_id, entry_id = entry.ledger_id, entry.entry_id
-            if has_partly_acked:  # whatever the redelivery count: on Exclusive and Failover it is always 0
+            if has_partly_acked:  # do not check redelivery_count: on Exclusive and Failover it is always 0
                 self.acks.forget(ledger_id, entry_id)
             if redelivery_count and self.letters is not None and self.letters.bypasses(redelivery_count):
                 self.letters.take(self, Position(ledger_id, entry_id), charged)
@@ -145,10 +142,9 @@ class DeliverySource:
     def _pass_over(
         self, entry: StoredEntry, redelivery_count: int, charged: int, error: EntryCorrupt
     ) -> None:
-        """Handle an entry that was not decoded.
+        """Discard a damaged entry. Leave an entry unacked if other clients may be able to read it.
 
-        Discard a damaged entry. Leave an entry unacked if other clients can read it. For an encrypted entry, the crypto
-        failure action decides.
+        For an encrypted entry, the crypto failure action decides.
         """
         position = Position(entry.ledger_id, entry.entry_id)
         if isinstance(error, EntryEncrypted):
@@ -172,7 +168,7 @@ class DeliverySource:
         self.credit(charged)
 
     def _discard(self, position: Position, reason: ValidationError) -> None:
-        """Ack an entry with the reason, so that it is never delivered again. The subscription counts and logs it."""
+        """Ack an entry that the client does not get. The subscription counts the reason."""
         consumer = self.consumer
         if consumer is not None:
             # Ack later, because the broker is in the middle of its loop over this delivery.
@@ -196,7 +192,7 @@ class DeliverySource:
         return "?" if self.consumer is None else str(self.consumer.topic_name)
 
     def is_writable(self) -> bool:
-        """Return whether the socket can send more."""
+        """Return whether the socket takes more deliveries."""
         return self._owner.is_writable()
 
     def on_end_of_topic(self) -> None:
@@ -204,7 +200,7 @@ class DeliverySource:
         self.is_ended = True
 
     def on_consumer_closed(self, reason: str) -> None:
-        """End the socket, because the broker detached the consumer, for example after a seek, a reset or an unload."""
+        """End the socket, because the broker detached the consumer, for example for a seek, a reset or an unload."""
         self.consumer = None
         self._owner.source_closed(reason)
 
@@ -227,14 +223,14 @@ class DeliverySource:
         self._schedule()
 
     def ack_through(self, ack: EntryAck) -> None:
-        """Acknowledge everything up to and including this entry, without waiting for more acks."""
+        """Apply the acks received so far, then this cumulative ack."""
         self._settle()
         if self.consumer is not None:
             request = AckRequest(Position(ack.ledger_id, ack.entry_id), ack.remaining)
             self.consumer.ack([request], cumulative=True)
 
     def credit(self, messages: int) -> None:
-        """Grant permits to the broker, with all permits of this turn of the event loop at once. Ignore 0 and less."""
+        """Grant permits to the broker, together with others of this turn of the event loop. Ignore 0 and less."""
         if messages > 0:
             self._permits_due += messages
             self._schedule()
@@ -276,7 +272,7 @@ class DeliverySource:
 
 
 def _members(fragments: Sequence[Fragment]) -> int:
-    """Return the bits of the batch members among these messages."""
+    """Return the batch members among these messages as a bitset."""
     return sum(1 << each.batch_index for each in fragments if each.batch_index >= 0)
 
 

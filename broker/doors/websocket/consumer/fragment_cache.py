@@ -1,7 +1,4 @@
-"""A cache of decoded entries, in the form in which sockets push them.
-
-All sockets share it, so that an entry with several consumers is decoded once.
-"""
+"""A cache of decoded entries in the form in which sockets push them, shared by all sockets."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ __all__ = ["Fragment", "FragmentCache"]
 
 
 class Fragment(NamedTuple):
-    """The part of a message that is the same in every push."""
+    """One message of an entry: the parts of its push that are the same every time."""
 
     batch_index: int  # -1 when the entry is not a batch
     batch_size: int  # 0 when the entry is not a batch

@@ -48,7 +48,7 @@ __all__ = ["Letters"]
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE: Final = 100  # `_Letter` objects of each kind that one socket carries out at the same time
+AT_ONCE: Final = 100  # `_Letter` objects of each kind that one socket works on at the same time
 _WHOLE_ENTRY: Final = -2  # as a batch index: every member that is not acked
 _AFTER_FAILURE: Final = RedeliveryBackoff(min_ms=1000, max_ms=60_000, multiplier=2)
 _FINISH_S: Final = 5.0  # time to finish the letters of one kind when the socket is lost
@@ -56,7 +56,7 @@ _FINISH_S: Final = 5.0  # time to finish the letters of one kind when the socket
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Letter:
-    """What to copy (one message, or all messages of an entry), and the function that acks the original."""
+    """What to copy (one message, or all unacked messages of an entry), and how to settle the original."""
 
     source: DeliverySource
     consumer: ConsumerPort
@@ -65,12 +65,12 @@ class _Letter:
     batch_index: int = _WHOLE_ENTRY  # or the index of the member to copy; -1 = the entry is not a batch
     is_retry: bool = False
     delay_ms: int = 0  # of a retry letter
-    properties: Mapping[str, str] = field(default_factory=dict)  # added to those of a retry letter
+    properties: Mapping[str, str] = field(default_factory=dict)  # from the client, added to those of the copy
     permits: int = 0  # of messages that were not pushed; granted again when the letter is settled
 
 
 class Letters:
-    """Writes the letters of one socket, if its options ask for them. Call `resolve` first."""
+    """Writes the letters of one socket. Call `resolve` first."""
 
     def __init__(
         self,
@@ -97,11 +97,11 @@ class Letters:
         self._failures = 0  # letters in a row that could not be written
 
     async def resolve(self, topics: Sequence[str], *, without_own: bool = False) -> list[str]:
-        """Choose the topics of the letters. Raises InvalidTopicName for a name that is illegal or too long.
+        """Choose the topics of the letters, and return the topics to consume. The caller adds the retry topic to them.
 
-        With retry letters there is one topic of each kind. If the options do not name it, it is named after the first
-        consumed topic, as in Pulsar. Return those of `topics` that the socket consumes; the caller adds the retry
-        topic. With `without_own`, leave out topics that store the letters of other topics.
+        If the options name no topic for letters, each topic has its own; with retry letters, all use those of the first
+        topic, as in Pulsar. With `without_own`, leave out topics that store letters of other topics. Raises
+        BrokerError, for example InvalidTopicName for a name that is illegal or too long.
         """
         bases = list(dict.fromkeys(TopicName.parse(TopicName.parse(topic).base) for topic in topics))
         if self._retry is not None:
@@ -208,7 +208,7 @@ class Letters:
         await self._retry_letters.has_room()
 
     def _still_due(self, source: DeliverySource, due: Sequence[Due]) -> list[Position]:
-        """Return the positions to redeliver, without those that become letters. See `ConsumerPort.filter_due`."""
+        """Begin letters for overdue entries where the options ask for them. Return the positions to redeliver now."""
         consumer = source.consumer
         if consumer is None:
             return [each.position for each in due]
@@ -216,7 +216,7 @@ class Letters:
         wanted: list[Position] = []
         for position, is_nack in due:
             if position in busy:
-                # A letter of this entry is waiting or being written. Check soon which members are still unacked.
+                # A letter of this entry is waiting or being written. Check again later which members are unacked.
                 consumer.redeliver_at([position], self._clock.now_ms() + _AFTER_FAILURE.min_ms)
                 continue
             is_dead = self._dead_letter is not None and self._dead_letter.ends(
@@ -256,9 +256,7 @@ class Letters:
         except (BrokerError, EntryCorrupt) as refusal:
             error = refusal
         except Exception as fault:
-            logger.exception(
-                "%s: writing a letter failed, so its message is delivered again", letter.consumer.topic_name
-            )
+            logger.exception("%s: writing a letter failed unexpectedly", letter.consumer.topic_name)
             error = fault
         finally:
             self._busy.pop((letter.position, letter.batch_index), None)
@@ -267,14 +265,14 @@ class Letters:
             self._failed(letter, error)
 
     def _failed(self, letter: _Letter, error: Exception) -> None:
-        """Deliver the message again: at once the first time, then after longer and longer delays.
+        """Deliver the entry again: at once after a first failure, later after longer and longer delays.
 
-        The delays begin again at zero once a letter has been written.
+        Failures of all the socket's letters count, until a letter is written.
         """
         delay_ms = _AFTER_FAILURE.delay_ms(self._failures - 1) if self._failures else 0
         self._failures += 1
         logger.warning(
-            "%s, subscription %s: no %s letter was written for entry %s:%s, which is delivered again: %s",
+            "%s, subscription %s: writing a %s letter failed, so entry %s:%s is delivered again: %s",
             letter.consumer.topic_name,
             self._subscription,
             "retry" if letter.is_retry else "dead",
@@ -285,7 +283,7 @@ class Letters:
         letter.consumer.redeliver_at([letter.position], self._clock.now_ms() + delay_ms)
 
     async def _copy(self, letter: _Letter, entry: StoredEntry, remaining: int | None) -> None:
-        """Write a letter for each message and ack the messages whose letter is durable. Raises the first failure."""
+        """Write letters, ack each message whose letter is durable, then raise the first failure, if any."""
         limit = self._broker.settings.max_uncompressed_bytes
         left = [
             message
@@ -316,7 +314,7 @@ class Letters:
                 raise answer
 
     async def _write(self, letter: _Letter, message: Message) -> TopicName:
-        """Publish the copy of one message, wait until it is durable, and return its topic."""
+        """Publish the copy of one message, wait until it is durable, and return the topic of the copy."""
         consumer, now_ms = letter.consumer, self._clock.now_ms()
         topic = consumer.topic_name
         target, suffix, deliver_at_ms, initial = self.retry_topic, "RETRY", 0, None
@@ -380,10 +378,10 @@ class Letters:
     # -- the end -------------------------------------------------------------------------------------------------
 
     def lost(self) -> None:
-        """Finish letters that are being written, and drop those that wait. Safe to repeat.
+        """Drop the letters that wait, and finish in the background those that are being written. Safe to repeat.
 
-        Dead letters have 5 s to finish; after that, retry letters have another 5 s. Other consumers get the messages
-        of the letters that were dropped.
+        Dead letters have 5 s to finish, and retry letters up to 5 s more. Other consumers get the messages whose
+        letters were dropped.
         """
         self._dead_letters.drop_waiting()
         self._retry_letters.drop_waiting()
@@ -404,4 +402,4 @@ class Letters:
                 opening.cancel()
 
 
-_FINISHING: Final[set[asyncio.Future[None]]] = set()  # the event loop keeps only weak references
+_FINISHING: Final[set[asyncio.Future[None]]] = set()  # the event loop keeps only weak references to tasks

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class MultiTopicConsumerSocket(ConsumerSocket):
-    """One consumer of several topics. With a pattern it also consumes matching topics as soon as they are created.
+    """One consumer of several topics. With a pattern it also consumes matching topics that are created later.
 
     A pattern leaves out topics that the client's role may not consume. If the client names such a topic, the broker
     refuses the handshake. When a topic is deleted or unloaded, the socket closes with 1012, and the client connects
@@ -37,7 +37,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
         super().__init__(broker=broker, clock=clock, fragments=fragments)
         self._requested: RequestedPattern | None = None
         self._list: TopicListPort | None = None
-        self._joining = asyncio.Lock()  # locked while the socket attaches to topics
+        self._joining = asyncio.Lock()  # held while topics of the pattern are attached
         self._has_started = False
         self._joins: set[asyncio.Task[None]] = set()
 
@@ -51,7 +51,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
         return ()
 
     async def attach(self, asked: Sequence[str]) -> None:
-        """Attach to the named topics, or to those that the pattern chooses now. Raises the errors of the base class."""
+        """Attach to the named topics, or to those that the pattern chooses now. Raises BrokerError and InvalidQuery."""
         if self._requested is None:
             await super().attach(asked)
             return
@@ -66,7 +66,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
             await super().attach(self._permitted(self._list.names))
 
     def _permitted(self, names: frozenset[str]) -> list[str]:
-        """Return the topics that the client may consume and does not consume yet."""
+        """Return those of `names` that the client may consume and does not consume yet."""
         consumed = {each.consumer.topic_name.full for each in self.sources if each.consumer is not None}
         permitted = []
         for name in sorted(names - consumed):
@@ -74,7 +74,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
             try:
                 self.guard.check_topic(Action.CONSUME, topic, self.subscription)
             except NotAuthorized as error:
-                logger.info("%s: a topic of its pattern is left out: %s", self.address, error)
+                logger.info("%s: a topic that the pattern matches is left out: %s", self.address, error)
             else:
                 permitted.append(name)
         return permitted
@@ -86,7 +86,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
             join.add_done_callback(self._joins.discard)
 
     async def _join(self, added: frozenset[str]) -> None:
-        """Consume new topics. If that fails, close the socket, and the broker tries again when the client is back."""
+        """Consume new topics. If that fails, close the socket, so that the client connects again."""
         async with self._joining:
             before = len(self.sources)
             try:
@@ -109,7 +109,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
         self._has_started = True
 
     def release(self) -> None:
-        """Release as other consumers do, and stop watching for new topics."""
+        """Release everything, as the base class does, and stop watching for new topics."""
         super().release()
         if self._list is not None:
             self._list.detach()

@@ -1,7 +1,4 @@
-"""Warnings about options of a consumer that do not work as their names suggest.
-
-The client gets the warnings in the answer to its handshake, and the broker gets them with the subscribe request.
-"""
+"""Warnings about a consumer's options that do not work as their names suggest."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ def option_warnings(options: ConsumerOptions) -> Iterator[str]:
     if options.retry is not None:
         if not options.ack_timeout_ms:
             yield (
-                "retryEnable without ackTimeoutMillis: a message neither acknowledged nor put off is redelivered"
+                "retryEnable without ackTimeoutMillis: a message that the client does not answer is redelivered"
                 " only when its consumer leaves"
             )
         if single_active:

@@ -28,7 +28,7 @@ __all__ = ["PushSocket"]
 
 KNOWN_IDS: Final = 2_000  # ids that need no parsing when the peer sends them back; twice the largest window
 MAX_READY_BYTES: Final = 1024 * 1024
-MAX_MISSES: Final = 100  # after this many ids of unknown ledgers, a socket stops asking all its sources
+MAX_MISSES: Final = 100  # after this many ids of unknown ledgers, `source_of` no longer asks all sources
 
 
 class _Ready(NamedTuple):
@@ -45,9 +45,9 @@ class PushSocket(BrokerSocket):
     """Pushes messages of one source or of several.
 
     A socket with one source writes each delivery at once, because the broker's permits are its window. A socket with
-    several sources (partitions, v3) does not know which sources have messages. So each source gets a share of the
-    window as permits, at least one, and its deliveries wait here until the window has room. Above 1 MiB of waiting
-    messages, the broker stops delivering.
+    several sources (partitions or topics) does not know which of them have messages. So each source gets a share of the
+    window as permits, at least one, and its deliveries wait here until the window has room. While 1 MiB or more waits,
+    the broker delivers nothing.
     """
 
     window: DeliveryWindow  # `connect` sets it
@@ -65,8 +65,8 @@ class PushSocket(BrokerSocket):
         self._ready_bytes = 0
         self._is_draining = False
         self._departure = DepartureCause.LOST
-        self.is_growing = False  # topics may be added while the socket is open
-        # The socket is ending, or has unsubscribed: no topic joins, and `source_closed` sends no close frame.
+        self.is_growing = False  # True = topics may be added while the socket is open
+        # True = the socket is ending or has unsubscribed: no topic joins, and `source_closed` sends no close frame.
         self.is_letting_go = False
 
     async def subscribe(
@@ -77,9 +77,8 @@ class PushSocket(BrokerSocket):
     ) -> None:
         """Attach to each topic, or to its partitions. Raises BrokerError.
 
-        `request` gets the name of a topic or partition, and the topic's number of partitions. `crypto_failure_action`
-        says what to do with an encrypted entry. A missing topic is created. But if the socket is growing, the broker
-        chose the topics: a missing one was deleted meanwhile, and is passed over.
+        `request` gets the name of a topic or partition, and the topic's number of partitions. A growing socket passes
+        over a missing topic: it was deleted after the pattern chose it.
         """
         for text in topics:
             topic = TopicName.parse(text)
@@ -111,7 +110,7 @@ class PushSocket(BrokerSocket):
         self.credit_share(self.sources, permits)
 
     def credit_share(self, sources: Sequence[DeliverySource], permits: int) -> None:
-        """Let these sources begin to deliver, each with its share of the window's permits."""
+        """Let these sources begin to deliver, each with its share of the permits of the whole socket."""
         share = permits if self.has_one_source else max(1, permits // max(1, len(self.sources)))
         for source in sources:
             source.credit(share)
@@ -124,7 +123,7 @@ class PushSocket(BrokerSocket):
     # -- out -----------------------------------------------------------------------------------------------------
 
     def push(self, source: DeliverySource, entry: Outgoing) -> None:
-        """Push the messages of an entry with the next `flush`, or once the window has room for them."""
+        """Push the messages of an entry at the next `flush`, or with several sources once the window has room."""
         ledger_id, entry_id, fragments, redelivery_count = entry
         self._by_ledger[ledger_id] = source
         if self.has_one_source:
@@ -150,7 +149,7 @@ class PushSocket(BrokerSocket):
         self._frames.append(push_frame(text, data, redelivery_count))
 
     def flush(self) -> None:
-        """Write the pushed messages, because the delivery is complete."""
+        """Write the pushed messages, except those that must wait for room in the window."""
         if self._ready:
             self.drain_soon()
         self._write()
@@ -182,7 +181,7 @@ class PushSocket(BrokerSocket):
             self._resume_delivery()
 
     def is_writable(self) -> bool:
-        """Return whether the socket can send more."""
+        """Return whether the socket takes more deliveries."""
         return self._ready_bytes < MAX_READY_BYTES and self.transport.is_writable()
 
     def _writable_again(self) -> None:
@@ -203,7 +202,7 @@ class PushSocket(BrokerSocket):
             await self.transport.share.away(self.transport.drained())
 
     def settled(self, source: DeliverySource, messages: int) -> None:
-        """Make room in the window for this many messages that the peer has answered."""
+        """Tell the window that the peer has answered this many messages, and use the room that this makes."""
         credit = self.window.settled(messages)
         if self.has_one_source:
             source.credit(credit)
@@ -211,10 +210,10 @@ class PushSocket(BrokerSocket):
             self.drain_soon()
 
     def source_of(self, message_id: MessageId) -> DeliverySource:
-        """Return the source that has the id's ledger. Another socket may have delivered the message.
+        """Return the source of a message, which another socket may have delivered.
 
-        If no source has that ledger, return the source of the id's partition, or else the first source. Raises
-        InvalidCommand while no topic matches the socket's pattern.
+        This is the source that has the id's ledger, else that of the id's partition, else the first source. Raises
+        InvalidCommand while the socket has no source.
         """
         source = self._by_ledger.get(message_id.ledger_id)
         if source is not None:
@@ -234,13 +233,13 @@ class PushSocket(BrokerSocket):
 
     @property
     def is_end_of_topic(self) -> bool:
-        """Whether every topic and partition is terminated and fully acked. False while there are no topics."""
+        """Whether every source is ended. False while there is no source."""
         return bool(self.sources) and all(source.is_ended for source in self.sources)
 
     # -- the end -------------------------------------------------------------------------------------------------
 
     def source_closed(self, reason: str) -> None:
-        """Close with 1012, so that the peer connects again."""
+        """Close with 1012, so that the peer connects again, unless the socket is letting go."""
         if not self.is_letting_go:
             self.end(CloseCode.SERVICE_RESTART, reason, ServiceNotReady(f"{reason}: connect again"))
 
@@ -249,7 +248,7 @@ class PushSocket(BrokerSocket):
         return await self.transport.is_alive(PROBE_TIMEOUT_MS)
 
     async def disconnect(self, code: int) -> None:
-        """Release everything, and record whether the peer closed the socket or the connection was lost."""
+        """Record whether the peer closed the socket or the connection was lost, then release everything."""
         if code != NO_CLOSE_FRAME:
             self._departure = DepartureCause.CLOSED
         await super().disconnect(code)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ReaderSocket"]
 
-_OWN_STATUS = (401, 403)  # `refusal` answers with these unchanged
+_OWN_STATUS = (401, 403)  # `refusal` keeps these statuses
 
 
 class ReaderSocket(PushSocket):
@@ -38,7 +38,7 @@ class ReaderSocket(PushSocket):
         self._passed: dict[DeliverySource, Position] = {}
 
     async def connect(self) -> None:
-        """Attach after the message that the peer named, accept, and deliver up to the window."""
+        """Attach at the start that the peer chose, accept, and begin to deliver."""
         topic = full_topic(self.path_arguments)
         options = self._options = reader_options(self.query)
         self.window = DeliveryWindow.push(options.window)
@@ -61,9 +61,9 @@ class ReaderSocket(PushSocket):
         )
 
     def _start(self, topic: TopicName) -> tuple[Position, int | None]:
-        """Return the first entry to send, and the ack set of its messages to send (None = all).
+        """Return the first entry to send, and a bitset of its messages to send (None = all).
 
-        `messageId` itself is not sent.
+        The message that the peer named is not sent.
         """
         message_id = self._options.start
         position = Position(message_id.ledger_id, message_id.entry_id)
@@ -78,13 +78,13 @@ class ReaderSocket(PushSocket):
         return Position(position.ledger_id, position.entry_id + 1), None
 
     def refusal(self, status: int, reason: str) -> HandshakeRefused:
-        """Return a refusal with 500, as Pulsar does for readers, unless credentials or a permission are missing."""
+        """Return a refusal with 500, as Pulsar does for readers, unless the status is 401 or 403."""
         return HandshakeRefused(
             status if status in _OWN_STATUS else 500, f"Failed to create reader: {reason}"
         )
 
     def push(self, source: DeliverySource, entry: Outgoing) -> None:
-        """Push, and move the cursor past the entry: the backlog has only entries that this socket has not received."""
+        """Push, and move the cursor past the entry, so that the backlog has only entries not delivered yet."""
         super().push(source, entry)
         if not self._passed:
             self._loop.call_soon(self._move_cursors)
@@ -97,7 +97,7 @@ class ReaderSocket(PushSocket):
                 source.consumer.ack([AckRequest(position)], cumulative=True)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Count each object as one message processed, whatever id it has, and answer `isEndOfTopic`."""
+        """Answer each `isEndOfTopic`. Count every other object as one message processed, whatever id it has."""
         frame = decode_reader_frame(only_text(text_data))
         if frame.end_of_topic_requests:
             await self.answer_end_of_topic(frame.end_of_topic_requests)

@@ -10,15 +10,15 @@ from vela.wire.message_id import MessageId
 
 __all__ = ["MAX_BATCH_SIZE", "BatchAcks", "EntryAck"]
 
-# More members than an entry of 5 MiB can have (a member takes at least 6 bytes). A bit set is as long as the batch size
-# that an id claims, so without this limit an invented id could make the broker allocate gigabytes.
+# More members than 5 MiB of uncompressed messages have (a member takes at least 6 bytes). A bitset is as long as the
+# batch size that an id claims, so without this limit invented ids could make the broker allocate gigabytes.
 MAX_BATCH_SIZE = 1 << 20
 
 
 class EntryAck(NamedTuple):
     """The ack of one entry. The cursor ANDs `remaining` with the members that are still unacked.
 
-    A named tuple, because every ack needs one and a dataclass would cost more than the rest of the work.
+    A named tuple, because every ack needs one and a dataclass would cost more.
     """
 
     ledger_id: int
@@ -28,12 +28,12 @@ class EntryAck(NamedTuple):
 
 
 class BatchAcks:
-    """Turns acked ids of one topic, as one socket sends them, into entry acks.
+    """Turns the ids that a socket acks, of one topic or partition, into acks of entries.
 
-    With `batch_index_acks` (Vela's default) every member is acked separately and nothing is kept between calls. Without
-    it, an entry is acked when this socket has acked all members of its last delivery. Until then a bit set is kept for
-    each partly acked entry, for at most `max_entries`. Above that number the oldest bit set is forgotten. Its entry
-    then stays unacked until the broker delivers it again; no message is lost.
+    With `batch_index_acks` (the default) every member is acked separately and nothing is kept between calls. Without
+    it, an entry is acked when this socket has acked all members of its last delivery. Until then a bitset is kept for
+    each partly acked entry, for at most `max_entries`. Above that number the oldest bitset is forgotten. Its entry then
+    stays unacked until the broker delivers it again; no message is lost.
     """
 
     __slots__ = ("_batch_index_acks", "_max_entries", "_partly")
@@ -45,11 +45,11 @@ class BatchAcks:
 
     @property
     def partly_acked(self) -> int:
-        """The number of partly acked entries whose bit set is kept."""
+        """The number of entries whose bitset is kept."""
         return len(self._partly)
 
     def individual(self, ids: Iterable[MessageId]) -> list[EntryAck]:
-        """Return one ack for each entry of `ids`, in the order in which the entries were first named.
+        """Return the entry acks for these ids, at most one for each entry, in the order of the ids.
 
         Repeating ids is harmless. Raises InvalidCommand for a batch member with an impossible index or size, and for
         ids that disagree about the size of a batch; then nothing is recorded.
@@ -92,8 +92,7 @@ class BatchAcks:
     def delivered(self, ledger_id: int, entry_id: int, members: int) -> None:
         """Remember a delivery of some members of a batch: bit i of `members` is set for member i.
 
-        The peer never acks the other members, because they are acked already. Without batch index acks, the entry is
-        acked when the peer has acked the delivered ones.
+        Without batch index acks, the entry is acked when the peer has acked these members: it does not get the others.
         """
         if members and not self._batch_index_acks:
             self._keep((ledger_id, entry_id), members)
@@ -101,9 +100,9 @@ class BatchAcks:
     def cumulative(self, message_id: MessageId) -> EntryAck:
         """Return the ack of everything up to and including `message_id`.
 
-        If the id names a member of a batch, the members after it remain unacked. Without batch index acks, all members
-        of that batch remain unacked unless all members after it are acked already, so only the entries before the batch
-        are acked. Raises InvalidCommand for an impossible index or size.
+        If the id names a member of a batch, the members after it remain unacked. Without batch index acks, the batch is
+        acked only if all members after it are acked already; otherwise only the entries before the batch are acked.
+        Raises InvalidCommand for an impossible index or size.
         """
         position = (message_id.ledger_id, message_id.entry_id)
         remaining, size = 0, 0
@@ -121,7 +120,7 @@ class BatchAcks:
         )
 
     def forget(self, ledger_id: int, entry_id: int) -> None:
-        """Forget an entry that is delivered again, because all its members must then be acked again."""
+        """Forget the acked members of an entry. It is delivered again, and then they must be acked again."""
         self._partly.pop((ledger_id, entry_id), None)
 
 

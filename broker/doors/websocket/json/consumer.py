@@ -1,7 +1,6 @@
 """A consumer's frames: commands in, messages out.
 
-There are three extensions. A text frame may be a JSON array of command objects. All of them are decoded before any is
-applied, so a frame with a command that cannot be decoded changes nothing. The other two are the commands
+Extensions: a text frame may be a JSON array of commands, and there are two more commands,
 `{"type":"acknowledge","ackType":"cumulative","messageId":…}` and
 `{"type":"reconsumeLater","messageId":…,"delayMillis":…,"properties":{…}}`.
 """
@@ -65,7 +64,7 @@ class Permit(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReconsumeLater(msgspec.Struct, frozen=True, gc=False):
-    """Put a copy on the retry letter topic, to be delivered after `delay_ms`, and ack the message (an extension)."""
+    """Put a copy on the retry letter topic, to be delivered after `delay_ms`, then ack the message (an extension)."""
 
     message_id: MessageId
     delay_ms: int  # >= 0
@@ -134,12 +133,12 @@ _END_OF_TOPIC = {True: b'{"endOfTopic":true}', False: b'{"endOfTopic":false}'}
 def decode_commands(frame: Frame, known: Mapping[str, MessageId] = _NONE_KNOWN) -> list[ConsumerCommand]:
     """Return the commands of a text frame in order. There is one command unless the frame is an array.
 
-    `known` has the ids that were sent to this socket, by their base64 text: looking them up saves parsing (4 µs each).
-    Any other id is parsed, so a client may ack on one socket a message that it received on another.
+    `known` maps base64 text to ids that were sent to this socket: a look-up saves parsing (4 µs each). Any other id is
+    parsed, so a client may ack on one socket a message that it received on another.
 
-    Raises InvalidJson (not JSON, wrong types, empty or oversized array) and InvalidCommand (an id that is
-    missing, not base64 or not a MessageIdData; `permit` without a number; unknown `ackType`; `reconsumeLater`
-    without a delay or with wrong properties). A command whose `type` is absent or unknown acknowledges, as in Pulsar.
+    Raises InvalidJson (not JSON, wrong types, empty or oversized array) and InvalidCommand (an id that is missing, not
+    base64 or not a MessageIdData; `permit` without a number; unknown `ackType`; `reconsumeLater` with a wrong delay or
+    wrong properties). A command whose `type` is absent or unknown acknowledges, as in Pulsar.
     """
     fields = guarded_decode(_decode, frame)
     if type(fields) is _Fields:

@@ -1,4 +1,4 @@
-"""Messages that the client has encrypted: the keys in the address, and the fields of each message about encryption.
+"""Messages that the client has encrypted: the keys in the socket's address, and each message's encryption fields.
 
 The broker stores an encrypted payload unchanged. It writes the fields that consumers need for decryption into the
 entry's metadata.
@@ -24,7 +24,7 @@ _MOST_BYTES = 2**32 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncryptionKey:
-    """The data key of a client's messages, encrypted with the public key of this name."""
+    """The key of a client's messages, encrypted for the owner of the public key `name`."""
 
     name: str
     value: bytes
@@ -36,11 +36,11 @@ class MessageEncryption:
     """The fields of one encrypted message that consumers need to decrypt it."""
 
     param: bytes
-    compression: Compression = Compression.NONE  # of the payload before the client encrypted it
+    compression: Compression = Compression.NONE  # applied to the payload before it was encrypted
     uncompressed_bytes: int = 0
 
     def noted(self, keys: Sequence[EncryptionKey], metadata: MessageMetadata, payload: bytes) -> bytes:
-        """Write the keys and all fields into the metadata, and return the payload unchanged."""
+        """Write the keys and these fields into the metadata, and return the payload unchanged."""
         for key in keys:
             stored = metadata.encryption_keys.add(key=key.name, value=key.value)
             for name, value in key.metadata.items():
@@ -60,7 +60,7 @@ class _GivenKey(msgspec.Struct):
 def encryption_keys(query: Query) -> tuple[EncryptionKey, ...]:
     """Read `encryptionKeys`: base64 of `{"⟨name⟩": {"keyValue": base64, "metadata": {}}}`. () if there are none.
 
-    Raises HandshakeRefused (500) for anything else, such as names of keys with which Pulsar's broker would encrypt.
+    Raises HandshakeRefused (500) for anything else, such as names of keys that the broker is to encrypt with.
     """
     text = query.get("encryptionKeys")
     if not text:
@@ -84,7 +84,7 @@ def encryption_keys(query: Query) -> tuple[EncryptionKey, ...]:
 def message_encryption(
     param: str | None, compression: str | None, uncompressed_bytes: int | None
 ) -> MessageEncryption:
-    """Read the fields of one message. Raises ValueError, which says what is wrong."""
+    """Read the encryption fields of one message. Raises ValueError, which says what is wrong."""
     if not param:
         raise ValueError("encryptionParam is missing; send the parameter of the cipher in base64")
     try:

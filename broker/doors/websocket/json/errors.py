@@ -60,15 +60,12 @@ _TEXTS = {
 
 
 class CloseCode(IntEnum):
-    """The close codes that a peer sees. For a violation of the WebSocket protocol, Autobahn adds 1002.
-
-    Pulsar closes with 3 or 4, which a peer cannot see (it reads 1005).
-    """
+    """The close codes that a peer sees, besides Autobahn's 1002 for a violation of the WebSocket protocol."""
 
     NORMAL = 1000  # the client closed first
-    GOING_AWAY = 1001  # the broker stops
+    GOING_AWAY = 1001  # the broker stops, and the socket has no consumer or producer
     UNSUPPORTED_DATA = 1003  # a binary frame on a JSON endpoint
-    INVALID_DATA = 1007  # not UTF-8, not JSON, or JSON of the wrong types (error 3)
+    INVALID_DATA = 1007  # not UTF-8, or (error 3) not JSON or JSON of the wrong shape
     # A command that cannot be carried out, such as a bad id or permits <= 0 (error 3); credentials that have expired or
     # were revoked (error 5); a revoked permission (error 6); on /ws/binary, every close by BinaryConnection.
     POLICY_VIOLATION = 1008
@@ -78,10 +75,7 @@ class CloseCode(IntEnum):
 
 
 class SessionError(RemoteProtocolError):
-    """Closes the socket with `close_code` and `reason`. You may show `str()` to the peer.
-
-    If the frame is an array, the commands before the wrong command may have been applied.
-    """
+    """Closes the socket with `close_code` and `reason`. You may show `str()` to the peer."""
 
     close_code: ClassVar[CloseCode] = CloseCode.POLICY_VIOLATION
     error: ClassVar[WebSocketError] = WebSocketError.FAILED_TO_DESERIALIZE_FROM_JSON
@@ -93,13 +87,13 @@ class SessionError(RemoteProtocolError):
 
 
 class InvalidJson(SessionError):
-    """The frame is not JSON, or does not have the shape that this endpoint expects. No part of it is applied."""
+    """The frame is not JSON, or does not have the shape that this endpoint expects. Nothing in it is applied."""
 
     close_code = CloseCode.INVALID_DATA
 
 
 class InvalidCommand(SessionError):
-    """Well-formed JSON that asks for something impossible."""
+    """Well-formed JSON that asks for something impossible. In an array, earlier commands may have been applied."""
 
 
 class UnexpectedBinaryFrame(SessionError):

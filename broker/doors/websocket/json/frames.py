@@ -11,7 +11,7 @@ from broker.doors.websocket.json.errors import InvalidJson
 
 __all__ = ["MAX_ITEMS_PER_FRAME", "Frame", "guarded_decode"]
 
-MAX_ITEMS_PER_FRAME = 1000  # messages or commands in one array, to bound the time that one frame takes
+MAX_ITEMS_PER_FRAME = 1000  # objects in one array; bounds the time that one frame takes
 
 Frame: TypeAlias = str | bytes | bytearray | memoryview
 

@@ -1,7 +1,4 @@
-"""The query parameters of the handshake as options, with Pulsar's names, defaults and refusals.
-
-These functions ignore unknown parameters, and `token`, which `BrokerSocket` reads.
-"""
+"""The options of a socket, read from the query of its handshake. Unknown parameters are ignored."""
 
 from __future__ import annotations
 
@@ -104,7 +101,7 @@ class CryptoFailureAction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerOptions:
-    """Options of a producer. `batching_max_…` and `max_pending_messages` have an effect only with batching."""
+    """Options of a producer. Without batching, `batching_max_…` and `max_pending_messages` have their defaults."""
 
     producer_name: str | None = None  # None = the broker generates one
     initial_sequence_id: int | None = None  # the last id already used; None = the last stored id, if known
@@ -142,7 +139,7 @@ class ConsumerOptions:
 
     @property
     def window(self) -> int:
-        """The number of messages that may be pushed and not acked in push mode: the queue size, at least 1."""
+        """The number of messages that may be pushed and not answered in push mode: the queue size, at least 1."""
         return max(1, self.receiver_queue_size)
 
 
@@ -162,11 +159,10 @@ class ReaderOptions:
 
 
 def producer_options(query: Query) -> ProducerOptions:
-    """Read the options of a producer. Raises InvalidQuery (400).
+    """Read the options of a producer. With encryptionKeys, batching and compression are off.
 
-    A client that encrypts its messages sends the keys; then batching and compression have no effect. If the client
-    sends only the names of keys, this function raises HandshakeRefused (500), as Pulsar does without a key reader.
-    Otherwise a client that expects the broker to encrypt would publish in plain text.
+    Raises InvalidQuery (400), and HandshakeRefused (500) if encryptionKeys is malformed or has only names: a client
+    that expects the broker to encrypt must not publish in plain text.
     """
     keys = encryption_keys(query)
     defaults = ProducerOptions()
@@ -308,7 +304,7 @@ def _retry(query: Query) -> RetryPolicy | None:
 
 
 def _flag(query: Query, name: str, *, default: bool = False) -> bool:
-    """Read a flag. Raises InvalidQuery unless it is true or false. Pulsar treats anything else as false."""
+    """Read a flag. Raises InvalidQuery unless it is true or false."""
     if name not in query:
         return default
     text = query[name].lower()

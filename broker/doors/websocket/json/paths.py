@@ -15,10 +15,10 @@ __all__ = ["RequestedPattern", "full_topic", "requested_topics", "subscription_n
 
 
 def full_topic(pieces: Mapping[str, str]) -> str:
-    """Return `domain://tenant/namespace/topic` given the undecoded pieces of a path by name.
+    """Return `domain://tenant/namespace/topic`. `pieces` has the parts of the path by name, still percent-encoded.
 
     Empty segments inside the topic are left out. The broker checks later whether the name is legal. Raises InvalidQuery
-    for an unknown domain, and for a piece that is empty or cannot be decoded.
+    for an unknown domain, and for a piece that is blank or cannot be decoded.
     """
     domain = pieces["domain"]
     if domain not in DOMAINS:
@@ -33,7 +33,7 @@ def full_topic(pieces: Mapping[str, str]) -> str:
 
 
 def subscription_name(piece: str) -> str:
-    """Decode the subscription name in the path. Raises InvalidQuery if it is empty or has a control character."""
+    """Return the decoded name. Raises InvalidQuery if it cannot be decoded, is blank or has a control character."""
     name = form_decode(piece, "the subscription")
     if not name.strip():
         raise InvalidQuery("the subscription name is empty")
@@ -51,7 +51,7 @@ class RequestedPattern:
 
 
 def requested_topics(query: Query) -> tuple[str, ...] | RequestedPattern:
-    """Return the full names of `topics=a,b`, in order and without repetition, or the pattern.
+    """Return the names in `topics=a,b`, in order and without repetition, or the pattern.
 
     Raises InvalidQuery unless exactly one of `topics` and `topicsPattern` is given, for an empty name among `topics`,
     and for a pattern that is invalid or chooses non-persistent topics.

@@ -1,9 +1,7 @@
 """A producer's frames: messages in, acks out.
 
-Extension: a text frame may be a JSON array of message objects. The answer is exactly one frame: an array of
-acks in the same order, sent when the last of the messages is settled (`ArrayAcks`). Each item succeeds or
-fails as if it had been sent alone. The answer to an array that is empty or above the limit is one
-`send-error:3` object.
+Extension: a text frame may be a JSON array of message objects. Each of them succeeds or fails as if it had been sent
+alone. The answer is one frame: an array of acks and refusals in the same order, sent once all messages have one.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ _MAX_TIME_MS = 2**63 - 1
 
 
 class ProducerMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One message to publish. A msgspec struct, because it costs a fifth of a dataclass to make."""
+    """One message to publish. A msgspec struct: a dataclass would take five times as long to make."""
 
     payload: bytes
     properties: dict[str, str]  # {} if none were sent
@@ -44,7 +42,10 @@ class SendError(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     context: str | None = None  # None if there is none, or if the JSON could not be read
 
     def to_frame(self) -> bytes:
-        """Return `{"result":"send-error:<n>","errorMsg":…,"context":…,"errorCode":0,"schemaVersion":0}`."""
+        """Return `{"result":"send-error:<n>","errorMsg":…,"context":…,"errorCode":0,"schemaVersion":0}`.
+
+        Leaves out a `context` of None.
+        """
         return _encode(
             _ErrorAck(
                 result=f"send-error:{int(self.error)}",
@@ -95,12 +96,12 @@ _decode_raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 def decode_frame(
     frame: Frame, now_ms: int, *, is_encrypted: bool = False
 ) -> DecodedMessage | list[DecodedMessage]:
-    """Return the message of a text frame, or a list of messages if the frame is an array. Never raises.
+    """Return the message of a text frame, or a list of messages if the frame is an array. Raises nothing.
 
     `now_ms` is the broker's clock, for `deliverAfterMs`. `is_encrypted` says whether the socket has encryptionKeys.
-    A refused message becomes a SendError. Its number is 3 if the frame is not JSON or a field has the wrong type. It is
-    7 for a payload that is missing, null or not base64, for a time that cannot be read or stored, and for missing or
-    wrong encryption fields.
+    A refused message becomes a SendError, and so does an array that is empty or too long. The number is 7 for a payload
+    that is missing, null or not base64, for a time that cannot be read or stored, and for missing or wrong encryption
+    fields. Otherwise it is 3, for example if the frame is not JSON or a field has the wrong type.
     """
     try:
         fields = _decode(frame)
@@ -201,7 +202,7 @@ def ack_frame(message_id_base64: str, context: str | None) -> bytes:
 
 
 class ArrayAcks:
-    """Collects the answers to one array frame. Settle each index once, in any order."""
+    """Collects the answers to one array frame. Settle every index, in any order."""
 
     __slots__ = ("_answers", "_waiting")
 
@@ -213,8 +214,7 @@ class ArrayAcks:
     def settle(self, index: int, answer: bytes) -> bytes | None:
         """Record the answer (`ack_frame` or `SendError.to_frame`) to an item.
 
-        Return the frame if every item now has its answer, else None. Safe to repeat: an index that is settled already
-        keeps its first answer.
+        Return the frame if this was the last missing answer, else None. An item that has its answer already keeps it.
         """
         if self._answers[index]:
             return None

@@ -21,9 +21,9 @@ _decode = msgspec.json.Decoder(_Fields | list[_Fields]).decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderFrame:
-    """The requests in one frame of a reader."""
+    """The reports and requests in one frame of a reader."""
 
-    processed: int  # messages processed: they make room in the window, but nothing is acknowledged
+    processed: int  # messages processed; this makes room in the window and acks nothing
     end_of_topic_requests: int  # answer each with `end_of_topic_frame`
 
 

@@ -1,4 +1,4 @@
-"""The pushed messages of one topic that the peer has not answered, so that a cumulative ack frees all their places."""
+"""The pushed messages of one topic that the peer has not answered: a cumulative ack may answer many of them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Unanswered"]
 
-# Ten times the largest window. Only a huge batch, or a peer that answers with ids that it never got, can exceed it.
-_MOST: Final = 10_000
+_MOST: Final = 10_000  # ten times the largest window
 
 
 class Unanswered:
-    """Counts the copies of each message that were pushed and not answered. Keeps at most `most` messages.
-
-    If there are more, the oldest are forgotten, and a cumulative ack frees no places for them.
-    """
+    """Counts the pushed copies of each message that are not answered yet, for the latest `most` messages."""
 
     __slots__ = ("_copies", "_most")
 
@@ -37,7 +33,7 @@ class Unanswered:
             del copies[next(iter(copies))]
 
     def answered(self, message_id: MessageId) -> None:
-        """Count the answer to one copy of a message. Ignore a message of which no copy is counted."""
+        """Count one copy of a message as answered. Do nothing if no copy of it is counted as pushed."""
         key = (message_id.ledger_id, message_id.entry_id, message_id.batch_index)
         left = self._copies.pop(key, 0) - 1
         if left > 0:

@@ -12,13 +12,12 @@ __all__ = ["DeliveryWindow"]
 class DeliveryWindow:
     """Counts how many messages may be pushed now.
 
-    In push mode, and for every reader, at most `window` messages are pushed and not settled. Each ack, nack or
-    reconsumeLater frees one place, whatever id it names, so a client that acks twice widens its window. A cumulative
-    ack frees the places of all messages up to its own. Pull mode starts with no room: `permit` makes room, acks free no
-    places, and unused permits stay.
+    In push mode, and for readers, `settled` makes room for as many messages as the peer has answered. It does not look
+    at ids, so a client that acks a message twice widens its window. In pull mode only `permit` makes room, and unused
+    permits stay.
 
-    The balance falls below 0 when a batch has more messages than there is room for; the next credits make up for it.
-    `settled` and `permit` return their credit in messages, which the socket grants to the broker as permits.
+    The balance falls below 0 when a batch has more messages than there is room for. `settled` and `permit` return the
+    room that they made: a socket with one source grants it to the broker as permits.
     """
 
     __slots__ = ("_balance", "_pull")
@@ -43,21 +42,20 @@ class DeliveryWindow:
         return max(0, self._balance)
 
     def pushed(self, messages: int = 1) -> None:
-        """Use up room for `messages` that were written to the socket."""
+        """Use up room for this many messages."""
         self._balance -= messages
 
     def settled(self, messages: int = 1) -> int:
-        """Free this many places, for acks or nacks (for a reader: any objects). Return the credit, 0 in pull mode."""
+        """Make room for this many answered messages. Return `messages`, or 0 in pull mode, which makes no room."""
         if self._pull:
             return 0
         self._balance += messages
         return messages
 
     def permit(self, messages: int) -> int:
-        """Carry out a `permit` command. Return the credit: `messages`, or 0 in push mode, which ignores the command.
+        """Carry out a `permit` command. Return `messages`, or 0 in push mode, which ignores the command.
 
-        Raises InvalidCommand in pull mode if `messages` is not positive, and then changes nothing. Pulsar
-        subtracts such a number, and the client cannot see why no message arrives.
+        Raises InvalidCommand in pull mode if `messages` is not positive; Pulsar would subtract such a number.
         """
         if not self._pull:
             return 0
