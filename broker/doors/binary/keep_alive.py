@@ -87,10 +87,12 @@ class KeepAlive:
             )
 
     def _tick(self) -> None:
-        if self._is_heard():
-            if self._ping_is_out:
-                self._give_up(f"nothing was received within {PERIOD_S:g} s of a ping")
-                return
+        if not self._is_heard():
+            self._ping_is_out = False  # the answer may wait in the socket when the broker reads again
+        elif self._ping_is_out:
+            self._give_up(f"nothing was received within {PERIOD_S:g} s of a ping")
+            return
+        else:
             self._ping_is_out = True
             self._ping()
         self._timer = self._call_later(PERIOD_S, self._tick)

@@ -27,7 +27,6 @@ def deliver(flow: FlowControl, shown: list[Message], permits: int) -> None:
 def test_permits_of_taken_dropped_and_hidden_messages_are_granted_again() -> None:
     sent: list[int] = []
     flow = FlowControl(ReceiveWindow(4), MemoryLimit(0), sent.append)
-    assert flow.fetches_ahead
     flow.attached()
     deliver(flow, messages(2, size=5), 4)
     flow.taken(*messages(1, size=5))
@@ -41,7 +40,6 @@ def test_at_the_memory_limit_permits_wait_until_messages_are_taken() -> None:
     sent: list[int] = []
     memory = MemoryLimit(10)
     flow = FlowControl(ReceiveWindow(2), memory, sent.append)
-    assert not flow.fetches_ahead
     flow.attached()
     deliver(flow, messages(1, size=20), 2)
     flow.give_back(1)

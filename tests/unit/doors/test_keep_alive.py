@@ -41,6 +41,18 @@ async def test_a_peer_that_is_not_being_read_from_is_not_judged() -> None:
     assert await client.connection.peer.is_alive()
 
 
+async def test_a_peer_gets_a_whole_period_after_the_broker_reads_from_it_again() -> None:
+    client = WireClient(FakeBroker())
+    client.timers.advance(30_100)
+    client.connection.gate.output_stuck(stuck=True)
+    client.timers.advance(59_800)
+    client.connection.gate.output_stuck(stuck=False)
+    client.timers.advance(200)  # its answer to the ping may still be in the socket
+    assert not client.is_closed()
+    client.timers.advance(30_000)
+    assert client.is_closed()
+
+
 async def test_a_probe_says_nothing_of_a_peer_that_the_broker_stops_reading_from() -> None:
     client = WireClient(FakeBroker())
     probe = asyncio.ensure_future(client.connection.peer.is_alive())

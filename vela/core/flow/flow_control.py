@@ -73,11 +73,6 @@ class FlowControl:
         self._send = send
 
     @property
-    def fetches_ahead(self) -> bool:
-        """Return whether only a full queue can keep this consumer from asking for messages."""
-        return not self.permits.is_paused and self._memory is None
-
-    @property
     def is_spent(self) -> bool:
         """Return whether the broker has no permits, so that nothing arrives before the application takes messages."""
         withheld = 0 if self._memory is None else self._memory.withheld
