@@ -205,7 +205,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return at > 0
 
     def _continue(self) -> None:
-        """Parse on, because the queue has room or the connection's turn has come. Then read again if nothing forbids it."""
+        """Parse on, because the queue has room or this connection's turn has come. Read on if nothing forbids it."""
         if self.state == self.STATE_CLOSED:
             return
         self.consumeData()
