@@ -37,7 +37,7 @@ MAX_UNPARSED_BYTES: Final = 16 * 1024  # with more than this, stop reading until
 BINARY_PATH: Final = b"/ws/binary"
 PRODUCER_PREFIX: Final = b"/ws/v2/producer/"
 COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # limit on other paths; a thousand acks take a tenth of it
-ENVELOPE_BYTES: Final = 64 * 1024  # for the rest of a JSON message beside its payload: properties, key, context
+ENVELOPE_BYTES: Final = 64 * 1024  # for the parts of a JSON message beside its payload, such as properties
 
 _SMALL: Final = struct.Struct("!BB")
 _MEDIUM: Final = struct.Struct("!BBH")
