@@ -77,7 +77,7 @@ class ProducerPort(Protocol):
 
     @property
     def last_sequence_id(self) -> int:
-        """The sequence id of the last message stored under this producer name, -1 = not known."""
+        """The sequence id of the last message stored under this name before the opening, -1 = not known."""
 
     @property
     def schema_version(self) -> bytes:

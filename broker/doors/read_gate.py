@@ -19,7 +19,7 @@ MAX_PENDING_ACKS: Final = 10_000  # ack commands whose receipts wait until the c
 
 
 class ReadGate:
-    """Counts the answers that the broker owes one connection. Closes above a limit, and opens at half of every limit."""
+    """Counts the answers that the broker owes one connection. Closes above a limit, opens at half of every limit."""
 
     __slots__ = (
         "_acks",
@@ -85,7 +85,7 @@ class ReadGate:
         self._open_if_possible()
 
     def output_stuck(self, *, stuck: bool) -> None:
-        """Close the gate while `stuck`: the peer sends requests without reading the answers."""
+        """Close the gate while the peer sends requests without reading the answers."""
         self._output_is_stuck = stuck
         if stuck and self._open:
             self._close()

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["FlowControlledFactory", "FlowControlledProtocol"]
 
 HIGH_WATER_BYTES: Final = 1024 * 1024  # with this many unsent bytes, the socket is not writable
-# Between two looks at the clock. A whole frame takes a few µs, and so does a step of Autobahn's parser, which reads the
-# head of a frame, or the part of its payload that has arrived.
+# How many to handle between two looks at the clock, at a few µs each: frames that arrived whole, or steps of Autobahn's
+# parser. A step reads the head of a frame, or the part of its payload that has arrived.
 FRAMES_AT_ONCE: Final = 8
 STEPS_AT_ONCE: Final = 16
 MAX_UNPARSED_BYTES: Final = 16 * 1024  # with more than this, stop reading until the connection's turn comes

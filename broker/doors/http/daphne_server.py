@@ -106,7 +106,7 @@ class DaphneServer(LimitedServer):
             super().protocol_disconnected(protocol)
 
     def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
-        """Start the application of a connection, and return its queue; None if the connection is gone.
+        """Start the application of a request or a WebSocket. Return its queue; None if the connection is gone.
 
         The application of a WebSocket gets a bounded queue, and finds its transport in the scope.
         """
