@@ -34,8 +34,9 @@ async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = ""
     If the broker asks for no credentials, the client is ANONYMOUS. `token` comes from the URL's query. It is used
     only if the request has no Authorization header.
 
-    Raises AuthenticationFailed for wrong credentials, and TooManyRequests if the role sends too many requests. Raises
-    NotAuthorized if a proxy names no client or another proxy, or if a client that is not a proxy names another role.
+    Raises AuthenticationFailed for missing or wrong credentials, and TooManyRequests if the role sends too many
+    requests. Raises NotAuthorized if a proxy names no client or another proxy, or if a client that is not a proxy names
+    another role.
     """
     if not broker.access.is_on:
         return ANONYMOUS
@@ -86,10 +87,10 @@ def principal_now(
 
 
 def challenge_fields(access: AccessPort) -> tuple[tuple[bytes, bytes], ...]:
-    """Return the header fields of an answer with status 401. They name the schemes that the broker accepts.
+    """Return the fields WWW-Authenticate of an answer with status 401, one for each scheme that the broker accepts.
 
-    There is one field for each scheme. A broker that accepts only client certificates names Bearer: HTTP requires the
-    answer to name a scheme, and there is none for certificates.
+    A broker that accepts only client certificates names Bearer: HTTP requires the answer to name a scheme, and there is
+    none for certificates.
     """
     fields = []
     if access.takes_tokens or not access.takes_passwords:

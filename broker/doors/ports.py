@@ -77,7 +77,7 @@ class ProducerPort(Protocol):
 
     @property
     def last_sequence_id(self) -> int:
-        """The sequence id of the last message stored under this producer name, -1 = not known."""
+        """The sequence id of the last message stored under this name before the opening, -1 = not known."""
 
     @property
     def schema_version(self) -> bytes:
@@ -164,10 +164,10 @@ class ConsumerPort(Protocol):
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
         """Deliver these entries again. If `positions` is None, deliver again everything pending at this consumer.
 
-        On Exclusive and Failover, the active consumer gets everything unacked again, whatever `positions` says, and a
-        request of a consumer that is not active is ignored. Non-persistent topics ignore every request.
+        On Exclusive and Failover, the active consumer gets everything unacked again, whichever positions it names, and
+        a request of a consumer that is not active is ignored. Non-persistent topics ignore every request.
 
-        `epoch` is the new consumer epoch; None = no change.
+        An `epoch` higher than the consumer epoch replaces it.
         """
 
     def redeliver_at(self, positions: Sequence[Position], due_ms: int) -> None:
@@ -192,7 +192,10 @@ class ConsumerPort(Protocol):
         """Read an entry again, and the bitset of its unacked messages (None = all). Raises BrokerError."""
 
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
-        """Return a function that acks for this consumer, even after it has left. After a seek, it does nothing."""
+        """Return a function that acks for this consumer, even after the consumer has left.
+
+        The function does nothing once a reset, a seek or an undo has moved the cursor.
+        """
 
     def letter_written(self, position: Position, topic: str, *, is_retry: bool) -> None:
         """Record in the delivery story that the door copied an entry to this dead letter or retry letter topic."""
@@ -269,7 +272,7 @@ class PartitionsPort(Protocol):
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
         """Return the number of partitions, 0 = not partitioned.
 
-        With `create`, a missing topic is created if policies give it partitions. Raises TopicNotFound.
+        With `create`, a missing topic is created if policies give it partitions. Raises BrokerError.
         """
 
 
@@ -325,13 +328,13 @@ class SchemasPort(Protocol):
     async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
         """Return one version of a topic's schema, or the latest if `version` is None.
 
-        Raises SchemaNotFound, IncompatibleSchema.
+        Raises BrokerError, for example SchemaNotFound.
         """
 
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
         """Return this schema's version, b"" for the type NONE. Store the schema if it is new.
 
-        Raises IncompatibleSchema, TopicNotFound.
+        Raises BrokerError, for example IncompatibleSchema or TopicNotFound.
         """
 
 
@@ -345,7 +348,7 @@ class PullsPort(StatusPort, PartitionsPort, Protocol):
         """Answer a pull as `pull` does, from memory. Return None if PostgreSQL must be queried. Raises BrokerError."""
 
     def forget_pull(self, parked: ParkedPull) -> None:
-        """Drop a pull whose client is gone. Safe to repeat."""
+        """Drop a parked pull without an answer. Safe to repeat."""
 
     async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
         """Return the offset that a consumer group committed. Raises BrokerError."""
@@ -431,7 +434,7 @@ class BrokerPort(MetricsPort, ClientPort, CredentialsPort, Protocol):
 
     @property
     def refused_requests(self) -> Counter[str]:
-        """Requests that the broker refused since its start, by kind."""
+        """How many requests of binary connections the broker refused since its start, by kind."""
 
 
 class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):

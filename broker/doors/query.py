@@ -1,4 +1,4 @@
-"""Form decoding of path segments and query strings, as strict as Java's decoder."""
+"""Form decoding of path segments and query strings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def form_decode(text: str, what: str) -> str:
-    """Decode `%xx` and `+`. Raises InvalidQuery on a broken escape or bytes that are not UTF-8."""
+    """Decode `%xx` and `+`. `what` names the text in errors.
+
+    Raises InvalidQuery for a broken escape or bytes that are not UTF-8.
+    """
     if _BAD_ESCAPE.search(text):
         raise InvalidQuery(f"{what} has a % without two hexadecimal digits after it; write %25 for a %")
     try:

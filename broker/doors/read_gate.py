@@ -19,7 +19,7 @@ MAX_PENDING_ACKS: Final = 10_000  # ack commands whose receipts wait until the c
 
 
 class ReadGate:
-    """Counts the answers that the broker owes one connection. Closes above a limit and opens at half the limit."""
+    """Counts the answers that the broker owes one connection. Closes above a limit, opens at half of every limit."""
 
     __slots__ = (
         "_acks",

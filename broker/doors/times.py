@@ -41,7 +41,7 @@ def _second_text(second: int) -> str:
 
 
 def parse_time(text: str) -> int:
-    """Read an ISO-8601 instant with an offset, in milliseconds since 1970. Digits below a millisecond are cut off.
+    """Read an ISO-8601 instant with an offset as milliseconds since 1970. Digits below a millisecond are cut off.
 
     Raises ValueError if `text` is not such an instant, or is before 1970 (an entry stores unsigned milliseconds).
     """
@@ -63,5 +63,5 @@ def _offset(text: str) -> timedelta:
     hours, minutes = int(text[1:3]), int(text[4:6])
     offset = timedelta(hours=hours, minutes=minutes)
     if minutes > 59 or offset > _MAX_OFFSET:
-        raise ValueError("the offset of the time is outside -18:00 … +18:00")
+        raise ValueError("the offset of the time must be from -18:00 to +18:00, with fewer than 60 minutes")
     return -offset if text[0] == "-" else offset

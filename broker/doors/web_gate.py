@@ -3,8 +3,7 @@
 Without authentication, any page that a person on the broker's machine or network opens could use the broker through the
 browser. The gate prevents that by checking headers that the browser sends and the page cannot change. `Origin` and
 `Sec-Fetch-Site` say where the page comes from. `Host` says by which name the browser reached the broker: if the name
-of a page's own site resolves to the broker's address (DNS rebinding), the browser sends that name. Clients that are not
-browsers send only a `Host`.
+of a page's own site resolves to the broker's address (DNS rebinding), the browser sends that name.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class WebGate:
         self._knows = functools.lru_cache(_REMEMBERED)(self._knows_host)
 
     def takes_host(self, host: bytes, local_address: str) -> bool:
-        """Return whether the broker answers to this `Host` on a connection that came in on this address."""
+        """Return whether the broker answers to this `Host` on a connection that came in on `local_address`."""
         return len(host) <= _LONGEST_HOST and self._knows(host, local_address)
 
     def _knows_host(self, host: bytes, local_address: str) -> bool:

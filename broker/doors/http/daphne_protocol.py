@@ -29,14 +29,15 @@ if TYPE_CHECKING:
 __all__ = ["FlowControlledFactory", "FlowControlledProtocol"]
 
 HIGH_WATER_BYTES: Final = 1024 * 1024  # with this many unsent bytes, the socket is not writable
-FRAMES_AT_ONCE: Final = 8  # frames that arrived whole; each takes a few µs
-# Steps of Autobahn's parser, a few µs each. A frame takes two: for its head and for its payload.
+# How many to handle between two looks at the clock, at a few µs each: frames that arrived whole, or steps of Autobahn's
+# parser. A step reads the head of a frame, or the part of its payload that has arrived.
+FRAMES_AT_ONCE: Final = 8
 STEPS_AT_ONCE: Final = 16
 MAX_UNPARSED_BYTES: Final = 16 * 1024  # with more than this, stop reading until the connection's turn comes
 BINARY_PATH: Final = b"/ws/binary"
 PRODUCER_PREFIX: Final = b"/ws/v2/producer/"
 COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # limit on other paths; a thousand acks take a tenth of it
-ENVELOPE_BYTES: Final = 64 * 1024  # for all of a JSON message but its payload: properties, key, context
+ENVELOPE_BYTES: Final = 64 * 1024  # for the parts of a JSON message beside its payload, such as properties
 
 _SMALL: Final = struct.Struct("!BB")
 _MEDIUM: Final = struct.Struct("!BBH")
@@ -45,7 +46,7 @@ _LARGE: Final = struct.Struct("!BBQ")
 
 @implementer(IPushProducer)
 class _Producer:
-    """Twisted's transport calls this when its buffer passes 64 KiB, and when the buffer is empty again."""
+    """Twisted's transport calls it when its buffer passes 64 KiB, when the buffer is empty again, and at the end."""
 
     def __init__(self, protocol: FlowControlledProtocol) -> None:
         self._protocol = protocol
@@ -80,7 +81,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._unanswered_ping: bytes | None = None  # the last ping of a peer that does not read
         self._refusal: Mapping[str, Any] | None = None
         self._is_reading_paused = False  # by the queue, or because the broker stops
-        self._is_out_of_turn = False  # True until the connection's turn comes and `_continue` is called
+        self._is_out_of_turn = False  # while True, `_continue` waits for the connection's turn
         self._is_finishing = False
 
     def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
@@ -91,7 +92,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     # -- the handshake -------------------------------------------------------------------------------------------
 
     def onConnect(self, request: Any) -> Any:  # noqa: N802 - Autobahn's name
-        """Take over the transport's flow control from the HTTP connection and set the limits of the endpoint."""
+        """Take over the transport's flow control from the HTTP connection, and set the path's limit on messages."""
         self.transport.unregisterProducer()
         self.transport.registerProducer(_Producer(self), True)
         limit = self._message_limit(request.path.encode("ascii"))
@@ -138,7 +139,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         code: int = 400,
         responseHeaders: Any = None,  # noqa: N803 - Autobahn's name
     ) -> None:
-        """Refuse a malformed handshake. Autobahn itself puts the reason into the status line and sends no body."""
+        """Refuse a handshake. Autobahn itself puts the reason into the status line and sends no body."""
         self.wasNotCleanReason = reason
         headers = [(b"Content-Type", JSON)]
         if responseHeaders:  # Autobahn sets them for one fault only: a version that the server does not speak
@@ -204,7 +205,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return at > 0
 
     def _continue(self) -> None:
-        """Parse the rest, then read again, because the queue has room or this connection's turn has come."""
+        """Parse on, because the queue has room or this connection's turn has come. Read on if nothing forbids it."""
         if self.state == self.STATE_CLOSED:
             return
         self.consumeData()
@@ -250,7 +251,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def onPing(self, payload: bytes) -> None:  # noqa: N802 - Autobahn's name
         """Answer a ping. While the peer does not read, keep only the last ping: RFC 6455 lets one pong answer several.
 
-        Otherwise the pongs of a peer that only sends pings would fill the memory.
+        Otherwise a peer that sends pings and reads nothing would fill the memory with pongs.
         """
         if self._is_output_paused:
             self._unanswered_ping = payload
@@ -267,7 +268,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self.output_drained()
         # Free these now, because the garbage collector may find this object much later.
         self.data, self.message_data = b"", None
-        if hasattr(self, "server"):  # else the connection was lost before its handshake was read
+        if hasattr(self, "server"):  # else the connection ended before `onConnect`
             super().onClose(wasClean, code, reason)
 
     def pause_reading(self) -> None:
@@ -283,8 +284,8 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def check_timeouts(self) -> None:
         """Ping as Daphne does, but not while the broker reads nothing from the peer, or while a ping has no answer.
 
-        Autobahn forgets the timer of an unanswered ping when it sends another one. Its pong would then not stop the
-        timer, which would drop a peer that was slow once.
+        A second ping would make Autobahn forget the timer of the first. No pong could then stop that timer, and it
+        would drop a peer that was slow once.
         """
         if self._is_heard() and self.autoPingTimeoutCall is None:
             super().check_timeouts()
@@ -294,7 +295,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         if self._is_heard():
             super().onAutoPingTimeout()
         else:
-            self.autoPingTimeoutCall = self.autoPingPending = None  # the next `check_timeouts` pings again
+            self.autoPingTimeoutCall = self.autoPingPending = None  # a later `check_timeouts` pings again
 
     # -- out -----------------------------------------------------------------------------------------------------
 
@@ -310,7 +311,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
 
     @property
     def certificate(self) -> ClientCertificate | None:
-        """The client certificate that the TLS handshake has verified; None if the client sent none."""
+        """The client's checked certificate; None if there is none, or if it has not exactly one common name."""
         certificate: ClientCertificate | None = self.transport.certificate
         return certificate
 
@@ -338,11 +339,11 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
 
     @property
     def unsent_bytes(self) -> int:
-        """An upper bound on the written bytes that still wait in this process."""
+        """Roughly how many written bytes wait in this process. Less than 64 KiB counts as 0."""
         return self._unsent_bytes
 
     def is_writable(self) -> bool:
-        """Return whether fewer bytes than HIGH_WATER_BYTES are unsent."""
+        """Return whether fewer than HIGH_WATER_BYTES are unsent."""
         return self._unsent_bytes < HIGH_WATER_BYTES
 
     def on_writable(self, callback: Callable[[], None]) -> None:
@@ -370,7 +371,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         await self._drained.wait()
 
     async def is_alive(self, timeout_ms: int) -> bool:
-        """Ping the peer and return whether a message or a pong arrives in time. If none does, drop the connection."""
+        """Ping the peer. If the broker reads, and no message or pong arrives in time, drop it and return False."""
         if self.state != self.STATE_OPEN:
             return False
         if not self._is_heard():

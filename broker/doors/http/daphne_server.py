@@ -79,10 +79,9 @@ class DaphneServer(LimitedServer):
                 protocol.pause_reading()
 
     async def stop(self, timeout_s: float = 1.0) -> None:
-        """Stop accepting connections, close every WebSocket with 1001, and wait for pulls and for applications.
+        """Stop accepting connections, close every WebSocket with 1001, and wait for pulls and then for applications.
 
-        Waits at most `timeout_s` for the pulls, then as long for the applications. Each time it cancels those that are
-        late, and waits at most `timeout_s` more for them.
+        For each of the two, wait at most `timeout_s`, cancel those that are late, and wait at most `timeout_s` more.
         """
         await self.stop_accepting()
         running: list[asyncio.Future[None]] = []
@@ -102,12 +101,12 @@ class DaphneServer(LimitedServer):
                 await asyncio.wait(late, timeout=timeout_s)
 
     def protocol_disconnected(self, protocol: Any) -> None:
-        """Do what Daphne does, unless the connection was refused and has been removed already."""
+        """Do what Daphne does, unless the connection has been removed already, for example after a refusal."""
         if protocol in self.connections:
             super().protocol_disconnected(protocol)
 
     def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
-        """Start the application of a connection, and return its queue; None if the connection is gone.
+        """Start the application of a request or a WebSocket. Return its queue; None if the connection is gone.
 
         The application of a WebSocket gets a bounded queue, and finds its transport in the scope.
         """

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["HttpPages"]
 
 PROMETHEUS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
-# The pause between two slices of /metrics. A slice takes a millisecond. A message passes through the event loop several
-# times, and should seldom wait for more than one slice.
+# The pause between two slices of /metrics, each of which takes about a millisecond to make. In a pause a message can
+# make all its passes through the event loop, so that it seldom waits for more than one slice.
 _PAUSE_S: Final = 0.002
 EVERYBODY: Final = "*"  # in VELA_METRICS_ROLES, it stands for every client
 
 
 class HttpPages:
-    """An ASGI application for `/metrics`, `/healthz` and `/readyz`. It answers 404 to every other path."""
+    """An ASGI application for `/metrics`, `/healthz` and `/readyz`. Paths that nothing serves get 404 here."""
 
     def __init__(self, broker: BrokerPort) -> None:
         self._broker = broker
@@ -49,7 +49,7 @@ class HttpPages:
         await respond(scope, send, status, body, content_type=content_type, headers=headers)
 
     async def _check_metrics(self, scope: Scope) -> None:
-        """Check that the client may read metrics. Raises AuthenticationFailed, NotAuthorized, TooManyRequests."""
+        """Check that the client may read metrics. Raises AuthenticationFailed, NotAuthorized or TooManyRequests."""
         if EVERYBODY not in self._broker.settings.metrics_roles:
             principal = await principal_of(self._broker, scope)
             self._broker.access.check(principal, Action.MEASURE, CLUSTER)

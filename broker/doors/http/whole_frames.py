@@ -1,4 +1,4 @@
-"""Read the WebSocket frame that most clients send: a whole message, masked and shorter than 64 KiB.
+"""Read the kind of WebSocket frame that clients send most: a whole message, masked and shorter than 64 KiB.
 
 Autobahn takes 5 µs for such a frame, and twice copies all bytes that arrived after it. Autobahn still reads all other
 frames: fragments, control frames, longer and incomplete frames, and everything that a client may not send.
@@ -18,7 +18,7 @@ _BINARY: Final = 0x82
 _MASKED: Final = 0x80
 _TWO_BYTES_OF_LENGTH: Final = 126
 _MASK_BYTES: Final = 4
-# Autobahn's C code takes 2 µs for a payload of any length. Up to this length, XOR of two integers is faster.
+# Up to about this length, XOR of two integers is faster than Autobahn's C code.
 _INTEGER_BYTES: Final = 1200
 _LENGTH: Final = struct.Struct("!H")
 

@@ -62,7 +62,8 @@ class PullAnswers:
         self.gate = WebGate(broker.settings)  # the whole port's gate: `PullConnection` checks hosts with it
         self.challenge = challenge_fields(broker.access)  # header fields of answers with status 401
         self.reading: set[asyncio.Task[None]] = set()  # pulls that wait for the database
-        # Checked again when permissions or revocations change. Empty unless the broker asks for credentials.
+        # Parked pulls whose clients are checked again when permissions, revocations or passwords change. Empty unless
+        # the broker asks for credentials.
         self.parked: set[PullInProgress] = set()
         if broker.access.is_on:
             broker.access.watch(self._recheck)
@@ -123,7 +124,7 @@ class PullAnswers:
         return pull
 
     async def stop(self, timeout_s: float) -> None:
-        """Wait for the pulls that are reading from the database. Cancel those that take too long."""
+        """Wait for the pulls that are reading from the database. Cancel those that take longer than `timeout_s`."""
         if self.reading:
             _, late = await asyncio.wait(self.reading, timeout=timeout_s)
             for task in late:
@@ -175,7 +176,7 @@ class PullInProgress:
         task.add_done_callback(self._answers.reading.discard)
 
     def leave(self) -> None:
-        """Give up the pull, because the peer is gone. Safe to repeat."""
+        """Give up the pull, because the peer is gone. Safe to repeat, and after the answer."""
         self._respond = None
         self._answers.parked.discard(self)
         if self._parked is not None:
@@ -223,7 +224,7 @@ def refusal(error: Exception) -> tuple[int, bytes]:
         return 400, json_reason(str(error))
     if isinstance(error, BrokerError):
         return http_status(error), json_reason(str(error))
-    logger.error("a pull failed with an unexpected error; it is answered with status 500", exc_info=error)
+    logger.error("a request to /pull/ failed unexpectedly; it is answered with status 500", exc_info=error)
     return 500, json_reason("internal error; see the broker's log")
 
 

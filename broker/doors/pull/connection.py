@@ -58,9 +58,9 @@ class PullConnection(LimitedConnection):
     def __init__(self) -> None:
         super().__init__()
         self._pull: PullInProgress | None = None
-        # Bytes of later requests, kept while a pull has no answer or this connection waits for its turn.
+        # Bytes that are kept while a pull has no answer, the output is full, or this connection waits for its turn.
         self._waiting = b""
-        self._is_out_of_turn = False  # True until the connection's turn comes and `_turn_came` is called
+        self._is_out_of_turn = False  # while True, `_turn_came` waits for the connection's turn
         self._is_output_full = False
         self._local_address = ""
         self._address = ""  # of the client, with its port
@@ -76,7 +76,7 @@ class PullConnection(LimitedConnection):
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
         """Handle bytes of requests, which may be cut anywhere."""
-        if self.requests or self._is_refused:  # Twisted is reading a request, or its answer is not finished
+        if self.requests or self._is_refused:  # Twisted reads or answers a request, or ignores all bytes
             super().dataReceived(data)
         elif self._pull is not None or self._is_output_full or self._is_out_of_turn:
             self._waiting += data
@@ -168,19 +168,19 @@ class PullConnection(LimitedConnection):
             self._read(waiting)
 
     def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Stop reading requests, because the peer does not read its answers."""
+        """Stop reading requests, because the peer does not read the answers."""
         self._is_output_full = True
         super().pauseProducing()
 
     def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Continue with the next request, because the peer has received everything."""
+        """Continue with the next request, because all written bytes have left this process."""
         self._is_output_full = False
         super().resumeProducing()
         if self._pull is None and not self._is_out_of_turn:
             self._go_on()
 
     def timeoutConnection(self) -> None:  # noqa: N802 - Twisted's name
-        """Close the connection after one to two idle timeouts without a parked pull and without an answer.
+        """Close the connection after one to two idle timeouts without a pull in progress and without an answer.
 
         Twisted calls this when its parser has seen no data for one idle timeout. Pulls bypass that parser, so they do
         not restart its timer.

@@ -1,4 +1,4 @@
-"""`/pull/…` over ASGI: offsets of consumer groups, counts of queues, and pulls that `PullConnection` passes on."""
+"""`/pull/…` over ASGI: a group's offset, the number of a topic's queues, and pulls that `PullConnection` passes on."""
 
 from __future__ import annotations
 

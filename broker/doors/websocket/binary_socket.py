@@ -44,7 +44,7 @@ class BinarySocket(BrokerSocket):
         self.transport.on_writable(self._connection.writable_again)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Handle bytes of the protocol. Waits while the broker owes this peer too many answers."""
+        """Handle bytes of the protocol, then wait until the broker may read on. Raises InvalidCommand for text."""
         if bytes_data is None:
             raise InvalidCommand("text frames belong to the JSON endpoints; send binary frames here")
         assert self._connection is not None
@@ -59,7 +59,7 @@ class BinarySocket(BrokerSocket):
 
 
 class _WebSocketLink:
-    """A `ByteLink` over a WebSocket. `may_read` is set while the socket receives frames."""
+    """A `ByteLink` over a WebSocket. While `may_read` is not set, the socket receives no frames."""
 
     def __init__(self, transport: FrameTransport, may_read: asyncio.Event) -> None:
         self._transport = transport
@@ -71,7 +71,7 @@ class _WebSocketLink:
 
     @property
     def unsent_bytes(self) -> int:
-        """An upper bound on the written bytes that still wait in this process."""
+        """Roughly how many written bytes wait in this process."""
         return self._transport.unsent_bytes
 
     def is_writable(self) -> bool:
@@ -92,5 +92,5 @@ class _WebSocketLink:
         self._transport.close(CloseCode.POLICY_VIOLATION, "the last frame says why")
 
     def abort(self) -> None:
-        """Close as `close` does, because the server drops a WebSocket whose peer does not answer."""
+        """Close as `close` does: the server drops a WebSocket whose peer does not answer the close frame."""
         self.close()

@@ -1,1 +1,1 @@
-"""Requests and answers of long-poll pulls: RocketMQ's suspend model, with queues and dense offsets."""
+"""Parse the requests of pull clients and encode the answers."""

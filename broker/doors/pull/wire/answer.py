@@ -38,9 +38,9 @@ def encode_answer(
     messages: Sequence[AnsweredMessage] = (),
     unreadable_messages: int = 0,
 ) -> bytes:
-    """Return the JSON body.
+    """Return the answer as JSON.
 
-    `unreadable_messages` counts the messages that the answer skips: corrupt, encrypted, or parts of a large message.
+    `unreadable_messages` counts the messages that the answer skips because the broker cannot read them.
     """
     return _encode(
         {

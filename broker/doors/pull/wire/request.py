@@ -1,4 +1,4 @@
-"""Parse the queries of `/pull/v1/…` and `/pull/v1-offset/…`."""
+"""Parse the paths below `/pull/` and their queries."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class OffsetRequest:
 
 
 def parse_pull_topic(raw_path: str, prefix: str) -> str:
-    """Return the topic of a path `{prefix}{tenant}/{namespace}/{topic}`, percent-decoded. Raises InvalidPull."""
+    """Return the full name of the topic in a path `{prefix}{tenant}/{namespace}/{topic}`. Raises InvalidPull."""
     pieces = raw_path.removeprefix(prefix).split("/")
     if len(pieces) != 3 or not all(pieces):
         raise InvalidPull(
@@ -59,7 +59,7 @@ def parse_pull_topic(raw_path: str, prefix: str) -> str:
 
 
 def parse_pull_request(topic: str, query_string: str | bytes) -> PullRequest:
-    """Read and check every parameter. Raises InvalidPull, which names the first invalid parameter."""
+    """Read and check every parameter of a pull. Raises InvalidPull."""
     query = _query(query_string)
     if "commit_offset" in query:
         raise InvalidPull("a pull does not commit: commit with PUT /pull/v1-offset/…")
@@ -80,7 +80,7 @@ def parse_pull_request(topic: str, query_string: str | bytes) -> PullRequest:
 
 
 def parse_offset_request(topic: str, query_string: str | bytes, *, is_commit: bool) -> OffsetRequest:
-    """Read and check every parameter. Raises InvalidPull, which names the first invalid parameter."""
+    """Read and check every parameter of a request to read or commit an offset. Raises InvalidPull."""
     query = _query(query_string)
     _known(query, _COMMIT_PARAMETERS if is_commit else _OFFSET_PARAMETERS)
     subscription = query.get("subscription")

@@ -39,7 +39,7 @@ class BoundedTasks:
         self._room.set()
 
     async def finish(self, timeout_s: float) -> None:
-        """Wait for the running pieces, and cancel those that take longer than `timeout_s`."""
+        """Wait for the running pieces, at most `timeout_s`, then cancel those that still run."""
         if self._running:
             await asyncio.wait(self._running, timeout=timeout_s)
         for task in self._running:
