@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.test import Client
 from joserfc.jwk import ECKey, OctKey, RSAKey
 
@@ -147,6 +148,21 @@ def test_the_next_login_finds_the_same_user_and_reads_the_roles_again(
     go(Client(), server)
     assert roles() == {("garden/*", Role.ADMIN)}
     assert User.objects.get().username == "ada"
+
+
+def test_commands_give_the_role_back_that_a_login_took_from_the_last_admin(
+    browser: Client, server: LoginServer
+) -> None:
+    server.person |= {"groups": ["platform"]}
+    go(browser, server)
+    server.person |= {"groups": []}
+    go(Client(), server)
+    assert roles() == set()
+    call_command("setrole", "ada", "*", "admin")
+    go(Client(), server)
+    assert roles() == {("*", Role.ADMIN)}
+    call_command("createadmin")
+    assert User.objects.get(is_superuser=True).username == "admin"
 
 
 def test_a_role_given_here_for_the_same_pattern_stays(browser: Client, server: LoginServer) -> None:
