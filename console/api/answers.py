@@ -121,7 +121,7 @@ class Topic(_Answer):
     consumers: int | None
     message_rate_acked: float | None
     worst_subscription: str | None = Field(
-        description="the one with the largest backlog, on a partitioned topic that of the partition with the largest; null: none"
+        description="the one with the largest backlog; on a partitioned topic, in the partition with the largest"
     )
     state: _WorstState
     state_since_ms: int | None
