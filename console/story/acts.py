@@ -42,14 +42,17 @@ class Effect(StrEnum):
 
 
 def acts_on(subscriptions: Collection[int], since_ms: int) -> list[ActOnMessage]:
-    """Return the latest applied acts on these subscriptions since `since_ms`. One query."""
+    """Return the latest applied acts on these subscriptions since `since_ms`. One query.
+
+    One act more than MOST_ACTS of a subscription means that there may be older ones.
+    """
     if not subscriptions:
         return []
     return fetch(
         ActOnMessage,
         "story",
         "acts",
-        {"subscriptions": list(subscriptions), "since_ms": since_ms, "limit": MOST_ACTS},
+        {"subscriptions": list(subscriptions), "since_ms": since_ms, "limit": MOST_ACTS + 1},
     )
 
 

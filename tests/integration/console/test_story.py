@@ -15,6 +15,7 @@ from tests.integration.console.shop import BATCH_ENTRY, Shop
 
 ORDERS = "/t/persistent/public/default/orders"
 API = "/api/v1/topics/persistent/public/default/orders"
+OLDER = "There may be older events, which are not shown."
 _IDS = count(1)
 
 
@@ -175,7 +176,20 @@ def test_a_long_story_has_only_its_newest_events(operator: Client, shop: Shop) -
     told = billing(operator, f"{shop.sealed.pk}:5")
     assert (len(told["events"]), told["is_cut"]) == (100, True)
     assert told["events"][0]["at_ms"] == shop.now_ms - 4999
-    assert "Older events are not shown." in text_of(operator.get(f"{ORDERS}/m/{shop.sealed.pk}:5"))
+    assert OLDER in text_of(operator.get(f"{ORDERS}/m/{shop.sealed.pk}:5"))
+
+
+@pytest.mark.parametrize(("acts", "is_cut"), [(50, False), (51, True)])
+def test_a_story_says_that_only_the_latest_acts_are_looked_at(
+    acts: int, is_cut: bool, operator: Client, shop: Shop
+) -> None:
+    ledger = shop.sealed.pk
+    act(shop, "skip", result={"before": f"{ledger}:4", "after": f"{ledger}:5"})
+    for _ in range(acts - 1):  # these acts did not touch the message
+        act(shop, "skip", result={"before": f"{ledger}:5", "after": f"{ledger}:6"})
+    told = billing(operator, f"{ledger}:5")
+    assert (len(told["events"]), told["is_cut"]) == (0 if is_cut else 1, is_cut)
+    assert (OLDER in text_of(operator.get(f"{ORDERS}/m/{ledger}:5"))) == is_cut
 
 
 def test_a_hostile_consumer_name_stays_text(operator: Client, shop: Shop) -> None:
