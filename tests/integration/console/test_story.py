@@ -42,7 +42,14 @@ def row(shop: Shop, event: StoryEvent, at_ms: int, entry: int = 5, **more: Any) 
     )
 
 
-def act(shop: Shop, kind: str, *, result: dict[str, Any], plan: dict[str, Any] | None = None) -> Act:
+def act(
+    shop: Shop,
+    kind: str,
+    *,
+    result: dict[str, Any],
+    plan: dict[str, Any] | None = None,
+    undo_of: Act | None = None,
+) -> Act:
     now = datetime.fromtimestamp((shop.now_ms - 500) / 1000, UTC)
     return Act.objects.create(
         kind=kind,
@@ -53,6 +60,7 @@ def act(shop: Shop, kind: str, *, result: dict[str, Any], plan: dict[str, Any] |
         subscription_name="billing",
         plan=plan,
         result=result,
+        undo_of=undo_of,
         who="alice",
         origin="test",
         requested_at=now,
@@ -147,6 +155,26 @@ def test_acts_on_one_message_of_a_batch_appear_in_the_story_of_that_message_only
     words = text_of(operator.get(f"{ORDERS}/m/{place}:1"))
     assert "sent to the dead letters by an operator" in words
     assert "orders-billing-DLQ" in words
+
+
+def test_a_skip_into_a_batch_and_the_undo_of_an_act_on_one_message_are_in_its_story(
+    operator: Client, shop: Shop
+) -> None:
+    batch, before = f"{shop.open.pk}:{BATCH_ENTRY}", f"{shop.open.pk}:{BATCH_ENTRY - 1}"
+    stayed = {"before": before, "after": before}
+    inside = {"position": batch, "remaining": f"{0b11110:x}"}
+    pinned = {"how": "move", "position": before, "remaining": f"{0b11110:x}"}
+    skipped = act(shop, "skip", result=stayed | {"inside": inside}, plan={"pinned": pinned})
+    pinned = {"how": "one", "position": batch, "remaining": f"{0b10111:x}"}
+    one = act(shop, "skip_one", result=stayed, plan={"pinned": pinned})
+    undo = act(shop, "undo", result=stayed, plan={"pinned": None}, undo_of=one)
+    told = {index: billing(operator, f"{batch}:{index}")["events"] for index in (0, 2, 3)}
+    assert {index: [(each["event"], each["act"]) for each in events] for index, events in told.items()} == {
+        0: [("passed", skipped.pk)],
+        2: [],
+        3: [("taken_out", one.pk), ("brought_back", undo.pk)],
+    }
+    assert "brought back by an undo" in text_of(operator.get(f"{ORDERS}/m/{batch}:3"))
 
 
 def test_the_page_says_how_much_was_left_out(operator: Client, shop: Shop) -> None:
