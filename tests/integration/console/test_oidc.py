@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -544,6 +545,23 @@ def test_the_setting_about_second_factors_does_not_apply_to_users_of_the_login_s
     configure(require_second_factor="everybody")
     go(browser, server)
     assert browser.get("/account").status_code == 200
+
+
+def test_a_password_that_django_gave_a_user_of_the_login_server_does_not_work(
+    browser: Client, server: LoginServer, configure: Callable[..., None]
+) -> None:
+    go(browser, server)
+    ada = User.objects.get(username="ada")
+    ada.is_staff = True
+    ada.set_password("tested-7")  # as /django-admin/ and `manage.py changepassword` do
+    ada.save()
+    configure(require_second_factor="everybody")
+    given = {"username": "ada", "password": "tested-7"}
+    for address in ("/login", "/django-admin/login/"):
+        assert "correct username and password" in text_of(Client().post(address, given))
+    basic = {"Authorization": f"Basic {b64encode(b'ada:tested-7').decode()}"}
+    assert Client().get("/api/v1/topics", headers=basic).status_code == 401
+    assert go(Client(), server).status_code == 302
 
 
 def test_without_local_logins_only_superusers_log_in_with_a_password(
