@@ -101,9 +101,9 @@ def _document(row: ActRow) -> dict[str, Any]:
 
 
 def _role(kind: str) -> str:
-    """Return the role that this kind of act needs; empty for acts on tokens, of clients and of the broker."""
+    """Return the role that this kind of act needs; empty if the console does not offer the kind."""
     known = KINDS.get(kind)
-    if kind in OF_USERS:
+    if kind in OF_USERS or kind in ("create_token", "revoke_token"):
         return "admin"
     is_requested = kind.endswith("_alert_rule") or (known is not None and known.can_be_requested)
     return role_for(kind).word if is_requested or kind == "undo" else ""

@@ -120,7 +120,9 @@ class Topic(_Answer):
     subscriptions: int
     consumers: int | None
     message_rate_acked: float | None
-    worst_subscription: str | None = Field(description="the one with the largest backlog")
+    worst_subscription: str | None = Field(
+        description="the one with the largest backlog; on a partitioned topic, in the partition with the largest"
+    )
     state: _WorstState
     state_since_ms: int | None
 
@@ -216,7 +218,7 @@ class Cursor(_Subscription):
     topic: str
     partition: int = Field(description="-1: the topic is not a partition")
     mark_delete: str = Field(description="ledger:entry")
-    version: int = Field(description="counts acts")
+    version: int = Field(description="counts the acts that changed the cursor, also seeks of clients")
     permits: int | None
 
 
@@ -250,7 +252,7 @@ class OneSubscription(_Subscription):
     partition: int = Field(description="-1: the topic is not a partition")
     mark_delete: str = Field(description="ledger:entry")
     read_position: str | None
-    version: int = Field(description="counts acts")
+    version: int = Field(description="counts the acts that changed the cursor, also seeks of clients")
     acked_entries: int
     acked_bytes: int
     problems: dict[str, int] | None = Field(description="each problem in words, and how often it happened")
@@ -325,7 +327,7 @@ class Stats(_Answer):
     message_rate_acked: float
     broker: Broker
     troubles: list[Trouble] = Field(
-        description="what is wrong: no broker, or a silent one, beat or tick worker"
+        description="what is wrong: no broker has run, it was stopped, or it, beat or the tick worker is silent"
     )
     waiting_acts: int
 
@@ -403,7 +405,10 @@ class FoundMessages(_Answer):
 
     messages: list[FoundMessage]
     looked_at: LookedAt
-    next_after: str | None = Field(description="null: everything was searched")
+    next_after: str | None = Field(
+        description="null: everything was searched; or stopped_by is cursor; or time or database stopped a first page"
+        " before its first entry: ask for it again"
+    )
 
 
 class DecoderAttempt(_Answer):

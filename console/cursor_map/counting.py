@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-__all__ = ["COLOURS", "Flight", "Run", "Share", "counts", "shares_of"]
+__all__ = ["COLOURS", "Flight", "Run", "Share", "counts", "shares_of", "unacked"]
 
 COLOURS: Final = 6  # consumers with a colour of their own: those with the most entries in flight
 
@@ -31,6 +31,22 @@ class Share:
     colour: int  # 1 to 6, or 0
     runs: Sequence[Run]
     entries: int
+
+
+def unacked(flights: Iterable[Flight], acked: Sequence[Run]) -> Iterator[Flight]:
+    """Yield the parts of the deliveries that are not acked. Deliveries and runs must be sorted."""
+    at = 0
+    for flight in flights:
+        while at < len(acked) and acked[at][1] < flight.first:
+            at += 1
+        first, number = flight.first, at
+        while number < len(acked) and acked[number][0] <= flight.last:
+            if first < acked[number][0]:
+                yield replace(flight, first=first, last=acked[number][0] - 1)
+            first = acked[number][1] + 1
+            number += 1
+        if first <= flight.last:
+            yield replace(flight, first=first)
 
 
 def shares_of(flights: Sequence[Flight]) -> list[Share]:

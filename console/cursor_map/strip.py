@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from console.cursor_map.counting import Flight, Run, Share, counts, shares_of
+from console.cursor_map.counting import Flight, Run, Share, counts, shares_of, unacked
 
 __all__ = ["HEIGHT", "WIDTH", "Bar", "Column", "CursorMap", "Part", "PartShare", "Tick", "cursor_map"]
 
@@ -113,7 +113,8 @@ def cursor_map(
     left = max(begin, mark_delete + 1 - max(round(beyond * BEFORE_SHARE), 1 if beyond else end - begin))
     span = end - left
     all_acked = [(left, mark_delete), *acked]
-    shares = shares_of(in_flight)
+    # A delivery of several entries may cover acked ones.
+    shares = shares_of(list(unacked(in_flight, [(0, mark_delete), *acked])))
     parts = tuple(_parts(_edges(left, span, PARTS), all_acked, shares))
     ticks = [Tick(name="mark-delete", x=round((max(mark_delete + 1, left) - left) / span * WIDTH, 2))]
     if read is not None and left <= read <= end:
@@ -139,7 +140,7 @@ def _edges(left: int, span: int, most: int) -> list[int]:
 def _parts(edges: Sequence[int], acked: Sequence[Run], shares: Sequence[Share]) -> Iterator[Part]:
     """Yield the part between each pair of neighbouring edges.
 
-    A delivery may cover acked entries, so no more entries count as in flight than are left unacked in the part.
+    If deliveries overlap, no more entries count as in flight than are left unacked in the part.
     """
     acked_counts = counts(acked, edges)
     share_counts = [counts(share.runs, edges) for share in shares]

@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest
 
 from broker.conf import broker_settings
+from console.models import Identity
 from console.people.requirement import lack_a_required_factor
 
 __all__ = ["BACKEND", "Users"]
@@ -27,11 +28,15 @@ class Users(ModelBackend):
         password: str | None = None,
         **more: Any,
     ) -> User | None:
-        """Return the user with this name and password, or None. With VELA_LOCAL_LOGIN=0, accept only superusers."""
+        """Return the user with this name and password, or None. With VELA_LOCAL_LOGIN=0, accept only superusers.
+
+        Also return None for a user of the login server, even if Django's own pages or commands have set a password:
+        these users are exempt from VELA_REQUIRE_SECOND_FACTOR.
+        """
         user = super().authenticate(request, username, password, **more)
-        if user is None or broker_settings().local_login or user.is_superuser:
-            return user
-        return None
+        if user is None or not (broker_settings().local_login or user.is_superuser):
+            return None
+        return None if Identity.objects.filter(user=user).exists() else user
 
     async def aauthenticate(
         self,

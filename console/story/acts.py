@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -10,14 +10,14 @@ from typing import Final
 from console.queries.database import fetch
 from console.queries.topics.log import Place
 
-__all__ = ["MOST_ACTS", "ActOnMessage", "Effect", "acts_on", "effect_of"]
+__all__ = ["MOST_ACTS", "ActOnMessage", "Effect", "acts_on", "effects_of"]
 
 MOST_ACTS: Final = 50  # of one subscription, the latest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActOnMessage:
-    """An applied act on a subscription, with the fields from which `effect_of` finds its effect on a message."""
+    """An applied act on a subscription, with the fields from which `effects_of` finds its effect on a message."""
 
     id: int
     subscription_id: int
@@ -26,10 +26,14 @@ class ActOnMessage:
     finished_ms: int
     before: str | None  # mark-delete, as ledger:entry
     after: str
-    how: str | None  # one: the act skips the entry at `position`; move, reset: it moves the cursor
+    # one: it skipped the entry at `position`; otherwise it moved the cursor. None: an undo, or an act without a plan.
+    how: str | None
+    # ledger:entry. reset: the entry to deliver next; move: the planned mark-delete
     position: str | None
-    # For `one`, a bitset in hexadecimal: the messages of the batch at `position` that the act left alone.
+    inside: str | None  # the batch that came next after the move and was partly acked, as ledger:entry
+    # A bitset in hexadecimal: the messages of the batch that the act left alone, if it ended inside one.
     remaining: str | None
+    undo_of: int | None
     letter_topic: str | None
 
 
@@ -42,32 +46,72 @@ class Effect(StrEnum):
 
 
 def acts_on(subscriptions: Collection[int], since_ms: int) -> list[ActOnMessage]:
-    """Return the latest applied acts on these subscriptions since `since_ms`. One query."""
+    """Return the latest applied acts on these subscriptions since `since_ms`. One query.
+
+    One act more than MOST_ACTS of a subscription means that there may be older ones.
+    """
     if not subscriptions:
         return []
     return fetch(
         ActOnMessage,
         "story",
         "acts",
-        {"subscriptions": list(subscriptions), "since_ms": since_ms, "limit": MOST_ACTS},
+        {"subscriptions": list(subscriptions), "since_ms": since_ms, "limit": MOST_ACTS + 1},
     )
 
 
-def effect_of(act: ActOnMessage, place: Place, batch_index: int) -> Effect | None:
-    """Return the effect of an act on a message, or None if it had none."""
-    if act.how == "one":
-        if act.position is None or _place(act.position) != place:
-            return None
-        left_alone = (
-            batch_index >= 0 and act.remaining is not None and int(act.remaining, 16) >> batch_index & 1
-        )
-        return None if left_alone else Effect.TAKEN_OUT
-    if act.before is None:
-        return None
-    before, after = _place(act.before), _place(act.after)
-    if before < place <= after:
-        return Effect.PASSED
-    return Effect.BROUGHT_BACK if after < place <= before else None
+def effects_of(
+    acts: Iterable[ActOnMessage], place: Place, batch_index: int
+) -> list[tuple[ActOnMessage, Effect]]:
+    """Return the acts that had an effect on a message. `acts` are those of one subscription, the oldest first."""
+    found: dict[int, tuple[ActOnMessage, Effect]] = {}
+    is_out = False  # an act took the message out, and mark-delete is still before it
+    for act in acts:
+        if act.how == "one":
+            if _is_taken_out(act, place, batch_index):
+                found[act.id] = act, Effect.TAKEN_OUT
+                is_out = True
+        elif act.before is not None:
+            was_past = is_out or place <= _place(act.before)
+            is_out = _place(act.after) < place and _leaves_out(
+                act, found.get(act.undo_of or 0), place, batch_index, is_out=is_out
+            )
+            is_past = is_out or place <= _place(act.after)
+            if was_past != is_past:
+                found[act.id] = act, Effect.PASSED if is_past else Effect.BROUGHT_BACK
+    return list(found.values())
+
+
+def _is_taken_out(act: ActOnMessage, place: Place, batch_index: int) -> bool:
+    if act.position is None or _place(act.position) != place:
+        return False
+    return batch_index < 0 or act.remaining is None or not int(act.remaining, 16) >> batch_index & 1
+
+
+def _leaves_out(
+    act: ActOnMessage,
+    undone: tuple[ActOnMessage, Effect] | None,
+    place: Place,
+    batch_index: int,
+    *,
+    is_out: bool,
+) -> bool:
+    """Return whether the message is out after an act that left mark-delete before it."""
+    if undone is not None:
+        return undone[1] is Effect.BROUGHT_BACK
+    if _begins_beyond(act, place, batch_index):
+        return True
+    return is_out and act.how != "reset" and act.kind != "seek"  # these forget every ack
+
+
+def _begins_beyond(act: ActOnMessage, place: Place, batch_index: int) -> bool:
+    """Return whether the act moved the cursor into the message's batch, to a later message."""
+    if act.remaining is None or act.inside is None or act.position is None or _place(act.inside) != place:
+        return False
+    if act.how == "move" and act.position != act.after:
+        return False  # consumers had acked past the target: another reason made the batch the next one
+    left_alone = int(act.remaining, 16)
+    return 0 <= batch_index < (left_alone & -left_alone).bit_length() - 1
 
 
 def _place(text: str) -> Place:

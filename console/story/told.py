@@ -14,7 +14,7 @@ from broker.topics.policies_in_force import effective_policies
 from console.messages.message import FoundMessage, SubscriptionStates
 from console.queries.topics.policies import topic_policies
 from console.queries.topics.topic import TopicHead
-from console.story.acts import ActOnMessage, Effect, acts_on, effect_of
+from console.story.acts import MOST_ACTS, ActOnMessage, Effect, acts_on, effects_of
 from console.story.rows import MOST_ROWS, StoryRow, in_order, moment_of, rows_of
 
 __all__ = ["Kept", "StoryLine", "SubscriptionStory", "kept_of", "stories_of"]
@@ -43,7 +43,7 @@ class SubscriptionStory:
     lines: Sequence[StoryLine]
     # The events of neighbouring entries, and perhaps of this one, that were not recorded.
     left_out: StoryRow | None
-    is_cut: bool  # older events may be recorded too
+    is_cut: bool  # there may be older events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,16 +82,16 @@ def _story(rows: Sequence[StoryRow], acts: Sequence[ActOnMessage], found: FoundM
     recorded = [row for row in rows if row.event != StoryEvent.UNRECORDED]
     left_out = next((row for row in rows if row.event == StoryEvent.UNRECORDED), None)
     dated = [(moment_of(row), _line(row)) for row in in_order(recorded)]
-    for act in sorted(acts, key=attrgetter("id")):  # acts of one millisecond stay in this order
-        effect = effect_of(act, found.opened.stored.place, found.spot.batch_index)
-        if effect is not None:
-            dated.append(((act.finished_ms, True, act.id), _act_line(act, effect)))
-    if not dated and left_out is None:
+    latest = sorted(acts, key=attrgetter("id"))[-MOST_ACTS:]
+    for act, effect in effects_of(latest, found.opened.stored.place, found.spot.batch_index):
+        dated.append(
+            ((act.finished_ms, True, act.id), _act_line(act, effect))
+        )  # acts of one millisecond in this order
+    is_cut = len(recorded) >= MOST_ROWS or len(acts) > MOST_ACTS
+    if not dated and left_out is None and not is_cut:
         return _NOTHING
     dated.sort(key=lambda each: each[0][:2])
-    return SubscriptionStory(
-        lines=[line for _, line in dated], left_out=left_out, is_cut=len(recorded) >= MOST_ROWS
-    )
+    return SubscriptionStory(lines=[line for _, line in dated], left_out=left_out, is_cut=is_cut)
 
 
 def _line(row: StoryRow) -> StoryLine:

@@ -44,6 +44,7 @@ _EVENTS: Final = {
 }
 _SKIPPED: Final = gettext_noop("skipped by an operator")
 _TAKEN_OUT: Final = {"send_to_dead_letters": gettext_noop("sent to the dead letters by an operator")}
+_UNDONE: Final = gettext_noop("brought back by an undo")  # which may leave the cursor where it is
 _RECORDED: Final = {
     "off": (
         gettext_noop(
@@ -70,6 +71,8 @@ def line_before(line: StoryLine) -> str:
     """Return an event's words before the consumer's name."""
     if line.event == "taken_out":
         return _(_TAKEN_OUT.get(line.act_kind, _SKIPPED))
+    if line.event == "brought_back" and line.act_kind == "undo":
+        return _(_UNDONE)
     return _(_EVENTS[line.event][0])
 
 

@@ -35,8 +35,14 @@
     if (value == null) return UNKNOWN;
     if (value < 1000) return `${Math.round(value)}${GAP}ms`;
     if (value < 99_500) return `${(value / 1000).toFixed(value < 9950 ? 1 : 0)}${GAP}s`;
-    return value < 6_000_000 ? `${Math.round(value / 60_000)}${GAP}min` : `${(value / 3_600_000).toFixed(1)}${GAP}h`;
+    const minutes = Math.round(value / 60_000);
+    if (minutes < 100) return `${minutes}${GAP}min`;
+    const hours = Math.floor(minutes / 60);
+    const rest = minutes % 60;
+    if (hours < 48) return rest ? `${hours}${GAP}h ${rest}${GAP}min` : `${hours}${GAP}h`;
+    return `${Math.round(hours / 24)}${GAP}d`;
   };
+  const shortLatency = (value) => (value < 6_000_000 ? latency(value) : `${(value / 3_600_000).toFixed(1)}${GAP}h`); // fits beside the chart
   const short = (value) => (value >= 10_000 ? size(value).replace(/B$/, "") : String(value));
 
   // --- Charts ----------------------------------------------------------------------------------------------------
@@ -64,7 +70,7 @@
     },
     acks: {
       write: latency,
-      axis: latency,
+      axis: shortLatency,
       steps: WHOLE,
       lines: [
         { label: Vela.words.ack_p50_ms, key: "ack_p50_ms", colour: "--accent" },

@@ -55,7 +55,7 @@ class StoryOnSubscription(BaseModel):
     state: Literal["acked", "in flight", "delayed", "unacked"]
     events: list[StoryEvent]
     left_out: LeftOut | None
-    is_cut: bool = Field(description="true: older events may be recorded too")
+    is_cut: bool = Field(description="true: there may be older events, which are not here")
 
 
 class DeliveryStory(BaseModel):

@@ -25,7 +25,7 @@ SELECT a.* FROM unnest(%(subscriptions)s::bigint[]) AS s(id) CROSS JOIN LATERAL 
     SELECT id, subscription_id, kind, who, (extract(epoch FROM finished_at) * 1000)::bigint AS finished_ms,
            result->>'before' AS before, result->>'after' AS after, plan->'pinned'->>'how' AS how,
            plan->'pinned'->>'position' AS position, plan->'pinned'->>'remaining' AS remaining,
-           result->>'letter_topic' AS letter_topic
+           result->>'letter_topic' AS letter_topic, result->'inside'->>'position' AS inside, undo_of_id AS undo_of
     FROM vela_act
     WHERE subscription_id = s.id AND state = 'applied' AND result->>'after' IS NOT NULL
       AND finished_at >= to_timestamp(%(since_ms)s / 1000.0)

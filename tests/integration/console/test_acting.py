@@ -355,6 +355,19 @@ def test_a_refused_act_on_a_subscription_that_is_gone_leads_to_no_form(
     assert "Change the request" not in text_of(operator.get("/acts/1"))
 
 
+@pytest.mark.parametrize("kind", ["delete_subscription", "unsubscribe", "expire_subscription"])
+def test_an_act_that_deleted_its_subscription_leads_back_to_the_topic(
+    kind: str, operator: Client, broker: FakeActs
+) -> None:
+    operator.post(f"{BILLING}/act/clear")
+    broker.acts[1] = replace(
+        broker.acts[1], kind=kind, state="applied", finished_at=broker.acts[1].created_at
+    )
+    page = operator.get("/acts/1").content.decode()
+    assert f'href="{BILLING.partition("/s/")[0]}">Back to orders' in page
+    assert f'href="{BILLING}"' not in page
+
+
 def test_a_viewer_may_not_act(looker: Client, operator: Client, broker: FakeActs) -> None:
     operator.post(f"{BILLING}/act/clear")
     asked = len(broker.asked)

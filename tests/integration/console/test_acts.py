@@ -225,7 +225,16 @@ def test_a_line_of_the_export_says_everything(looker: Client, shop: Shop) -> Non
 
 @pytest.mark.parametrize(
     ("kind", "role"),
-    [("delete_topic", "admin"), ("set_password", "admin"), ("undo", "operator"), ("seek", "")],
+    [
+        ("delete_topic", "admin"),
+        ("set_password", "admin"),
+        ("create_token", "admin"),
+        ("revoke_token", "admin"),
+        ("undo", "operator"),
+        ("seek", ""),
+        ("trim", ""),
+        ("set_permissions", ""),
+    ],
 )
 def test_the_export_says_which_role_an_act_takes(kind: str, role: str, looker: Client, shop: Shop) -> None:
     an_act(shop, kind=kind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.test import Client
 from joserfc.jwk import ECKey, OctKey, RSAKey
 
@@ -147,6 +149,21 @@ def test_the_next_login_finds_the_same_user_and_reads_the_roles_again(
     go(Client(), server)
     assert roles() == {("garden/*", Role.ADMIN)}
     assert User.objects.get().username == "ada"
+
+
+def test_commands_give_the_role_back_that_a_login_took_from_the_last_admin(
+    browser: Client, server: LoginServer
+) -> None:
+    server.person |= {"groups": ["platform"]}
+    go(browser, server)
+    server.person |= {"groups": []}
+    go(Client(), server)
+    assert roles() == set()
+    call_command("setrole", "ada", "*", "admin")
+    go(Client(), server)
+    assert roles() == {("*", Role.ADMIN)}
+    call_command("createadmin")
+    assert User.objects.get(is_superuser=True).username == "admin"
 
 
 def test_a_role_given_here_for_the_same_pattern_stays(browser: Client, server: LoginServer) -> None:
@@ -528,6 +545,23 @@ def test_the_setting_about_second_factors_does_not_apply_to_users_of_the_login_s
     configure(require_second_factor="everybody")
     go(browser, server)
     assert browser.get("/account").status_code == 200
+
+
+def test_a_password_that_django_gave_a_user_of_the_login_server_does_not_work(
+    browser: Client, server: LoginServer, configure: Callable[..., None]
+) -> None:
+    go(browser, server)
+    ada = User.objects.get(username="ada")
+    ada.is_staff = True
+    ada.set_password("tested-7")  # as /django-admin/ and `manage.py changepassword` do
+    ada.save()
+    configure(require_second_factor="everybody")
+    given = {"username": "ada", "password": "tested-7"}
+    for address in ("/login", "/django-admin/login/"):
+        assert "correct username and password" in text_of(Client().post(address, given))
+    basic = {"Authorization": f"Basic {b64encode(b'ada:tested-7').decode()}"}
+    assert Client().get("/api/v1/topics", headers=basic).status_code == 401
+    assert go(Client(), server).status_code == 302
 
 
 def test_without_local_logins_only_superusers_log_in_with_a_password(

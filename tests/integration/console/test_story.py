@@ -15,6 +15,7 @@ from tests.integration.console.shop import BATCH_ENTRY, Shop
 
 ORDERS = "/t/persistent/public/default/orders"
 API = "/api/v1/topics/persistent/public/default/orders"
+OLDER = "There may be older events, which are not shown."
 _IDS = count(1)
 
 
@@ -41,7 +42,14 @@ def row(shop: Shop, event: StoryEvent, at_ms: int, entry: int = 5, **more: Any) 
     )
 
 
-def act(shop: Shop, kind: str, *, result: dict[str, Any], plan: dict[str, Any] | None = None) -> Act:
+def act(
+    shop: Shop,
+    kind: str,
+    *,
+    result: dict[str, Any],
+    plan: dict[str, Any] | None = None,
+    undo_of: Act | None = None,
+) -> Act:
     now = datetime.fromtimestamp((shop.now_ms - 500) / 1000, UTC)
     return Act.objects.create(
         kind=kind,
@@ -52,6 +60,7 @@ def act(shop: Shop, kind: str, *, result: dict[str, Any], plan: dict[str, Any] |
         subscription_name="billing",
         plan=plan,
         result=result,
+        undo_of=undo_of,
         who="alice",
         origin="test",
         requested_at=now,
@@ -148,6 +157,26 @@ def test_acts_on_one_message_of_a_batch_appear_in_the_story_of_that_message_only
     assert "orders-billing-DLQ" in words
 
 
+def test_a_skip_into_a_batch_and_the_undo_of_an_act_on_one_message_are_in_its_story(
+    operator: Client, shop: Shop
+) -> None:
+    batch, before = f"{shop.open.pk}:{BATCH_ENTRY}", f"{shop.open.pk}:{BATCH_ENTRY - 1}"
+    stayed = {"before": before, "after": before}
+    inside = {"position": batch, "remaining": f"{0b11110:x}"}
+    pinned = {"how": "move", "position": before, "remaining": f"{0b11110:x}"}
+    skipped = act(shop, "skip", result=stayed | {"inside": inside}, plan={"pinned": pinned})
+    pinned = {"how": "one", "position": batch, "remaining": f"{0b10111:x}"}
+    one = act(shop, "skip_one", result=stayed, plan={"pinned": pinned})
+    undo = act(shop, "undo", result=stayed, plan={"pinned": None}, undo_of=one)
+    told = {index: billing(operator, f"{batch}:{index}")["events"] for index in (0, 2, 3)}
+    assert {index: [(each["event"], each["act"]) for each in events] for index, events in told.items()} == {
+        0: [("passed", skipped.pk)],
+        2: [],
+        3: [("taken_out", one.pk), ("brought_back", undo.pk)],
+    }
+    assert "brought back by an undo" in text_of(operator.get(f"{ORDERS}/m/{batch}:3"))
+
+
 def test_the_page_says_how_much_was_left_out(operator: Client, shop: Shop) -> None:
     for at_ms, first, events in ((-5000, 0, 1200), (-4000, 2, 34), (-4000, 6, 7)):
         row(
@@ -175,7 +204,20 @@ def test_a_long_story_has_only_its_newest_events(operator: Client, shop: Shop) -
     told = billing(operator, f"{shop.sealed.pk}:5")
     assert (len(told["events"]), told["is_cut"]) == (100, True)
     assert told["events"][0]["at_ms"] == shop.now_ms - 4999
-    assert "Older events are not shown." in text_of(operator.get(f"{ORDERS}/m/{shop.sealed.pk}:5"))
+    assert OLDER in text_of(operator.get(f"{ORDERS}/m/{shop.sealed.pk}:5"))
+
+
+@pytest.mark.parametrize(("acts", "is_cut"), [(50, False), (51, True)])
+def test_a_story_says_that_only_the_latest_acts_are_looked_at(
+    acts: int, is_cut: bool, operator: Client, shop: Shop
+) -> None:
+    ledger = shop.sealed.pk
+    act(shop, "skip", result={"before": f"{ledger}:4", "after": f"{ledger}:5"})
+    for _ in range(acts - 1):  # these acts did not touch the message
+        act(shop, "skip", result={"before": f"{ledger}:5", "after": f"{ledger}:6"})
+    told = billing(operator, f"{ledger}:5")
+    assert (len(told["events"]), told["is_cut"]) == (0 if is_cut else 1, is_cut)
+    assert (OLDER in text_of(operator.get(f"{ORDERS}/m/{ledger}:5"))) == is_cut
 
 
 def test_a_hostile_consumer_name_stays_text(operator: Client, shop: Shop) -> None:

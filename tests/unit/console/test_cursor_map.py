@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.cursor_map.counting import COLOURS, Flight
+from console.cursor_map.counting import COLOURS, Flight, unacked
 from console.cursor_map.strip import HEIGHT, WIDTH, cursor_map
 
 
@@ -61,6 +61,27 @@ def test_the_states_of_the_strip_add_up_to_all_entries(
     largest = dict(Counter(flying.values()).most_common(COLOURS))
     assert {name: number for name, number in shown.items() if name} == largest
     assert shown.total() == len(flying)
+
+
+def test_acked_entries_inside_a_delivery_are_not_in_flight() -> None:
+    drawn = cursor_map(
+        begin=0,
+        end=1000,
+        mark_delete=99,
+        read=121,
+        acked=[(105, 109), (115, 119)],
+        in_flight=[Flight(consumer="c", first=100, last=120)],
+    )
+    assert drawn is not None
+    assert (drawn.in_flight, drawn.ready) == (11, 879)
+    assert [share.entries for share in drawn.shares] == [11]
+
+
+@given(st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)))
+def test_a_delivery_is_in_flight_where_it_is_not_acked(delivered: set[int], acked: set[int]) -> None:
+    flights = [Flight(consumer="c", first=first, last=last) for first, last in runs_of(delivered)]
+    left = [index for each in unacked(flights, runs_of(acked)) for index in range(each.first, each.last + 1)]
+    assert left == sorted(delivered - acked)
 
 
 def test_a_log_without_entries_has_no_strip() -> None:

@@ -9,8 +9,10 @@ import pytest
 from playwright.sync_api import Page, Route
 
 from broker.models import StatsPoint10s
+from console.words.numerals import latency
 from tests.integration.console.shop import Shop
 from tests.integration.console.test_history import BILLING, ORDERS, an_act
+from vela.wire.latency_counts import percentile_ms
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -120,6 +122,18 @@ def test_the_legend_names_each_line_with_its_number(page: Page, shop: Shop) -> N
     legend = page.inner_text("[data-chart=acks] .u-legend").replace("\n", " ")
     for word in ("To ack p50", "50\u202fms", "p95", "1.5\u202fs", "p99", "1.9\u202fs"):
         assert word in legend, (word, legend)
+
+
+@pytest.mark.parametrize("bucket", [13, 17, 23, 24, 29])  # from 4 s to 5 d
+def test_the_legend_writes_latencies_as_the_server_does(page: Page, bucket: int, shop: Shop) -> None:
+    add_points(shop, minutes=30)
+    counted = [0] * bucket + [100]
+    StatsPoint10s.objects.filter(subscription_id=shop.billing.pk).update(ack_latencies=counted)
+    page.goto(BILLING)
+    page.wait_for_selector(DRAWN)
+    legend = page.inner_text("[data-chart=acks] .u-legend")
+    for share in (0.5, 0.95, 0.99):
+        assert latency(percentile_ms(counted, share)) in legend, legend
 
 
 def test_new_numbers_come_by_themselves_and_not_while_the_page_is_paused(page: Page, shop: Shop) -> None:

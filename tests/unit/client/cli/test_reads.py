@@ -464,10 +464,20 @@ def a_page(*found: dict[str, Any], after: str | None = None, **looked: Any) -> d
     return {
         "messages": list(found),
         "looked_at": {
-            "entries": 1000, "stored_entries": 9000, "by_key_hash": False, "not_searched": {}, **looked
+            "entries": 1000, "stored_entries": 9000, "by_key_hash": False, "not_searched": {},
+            "stopped_by": "limit" if after else "end", **looked
         },
         "next_after": after,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("reason", ["cursor", "time", "database"])
+def test_a_search_that_stops_without_a_next_page_is_not_called_whole(
+    reason: str, vela: Vela, console: FakeConsole
+) -> None:
+    console.answers[f"GET {TOPIC}/messages"] = [a_page(entries=0, stopped_by=reason)]
+    done = vela("find orders --key 4711")
+    assert done.stderr == "0 messages found, scanned: 0 of 9,000 entries; there may be more\n"
 
 
 def test_a_search_goes_on_until_it_has_enough(vela: Vela, console: FakeConsole) -> None:

@@ -171,7 +171,7 @@ def _search(
         matched, entries = matched + len(page["messages"]), entries + looked["entries"]
         following = page["next_after"] or ""
         if not following or matched >= limit or following == after:
-            return found, _words(matched, entries, looked, is_whole=not following)
+            return found, _words(matched, entries, looked, is_whole=looked["stopped_by"] == "end")
         after = following
 
 
