@@ -26,6 +26,7 @@ from vela.wire.binary import commands
 MAX_MESSAGE_BYTES = 256 * 1024
 PRODUCER = "/ws/v2/producer/persistent/public/default/orders"
 CONSUMER = "/ws/v2/consumer/persistent/public/default/orders/s?subscriptionInitialPosition=Earliest"
+READER = "/ws/v2/reader/persistent/public/default/orders"
 
 Running = tuple[FakeBroker, DaphneServer]
 
@@ -299,6 +300,18 @@ async def test_a_producer_that_sends_too_many_messages_is_read_later(daphne: Dap
     finally:
         await asyncio.to_thread(daphne.call, server.stop)
     assert time.monotonic() - began_s > 0.1  # 100 messages a second are allowed, so 20 must wait
+    assert broker.connections.times_reached["VELA_WEBSOCKET_MESSAGE_RATE"] > 0
+
+
+async def test_each_report_of_a_reader_counts_towards_its_rate(daphne: DaphneThread) -> None:
+    broker, server = daphne.start(max_message_bytes=MAX_MESSAGE_BYTES, websocket_message_rate=100)
+    try:
+        async with websockets.connect(url((broker, server), READER)) as reader:
+            await reader.send(json.dumps([{}] * 120))
+            await reader.send(json.dumps({"type": "isEndOfTopic"}))
+            await reader.recv()
+    finally:
+        await asyncio.to_thread(daphne.call, server.stop)
     assert broker.connections.times_reached["VELA_WEBSOCKET_MESSAGE_RATE"] > 0
 
 

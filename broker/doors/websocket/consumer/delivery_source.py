@@ -184,7 +184,7 @@ class DeliverySource:
     def _settle_missing(self, position: Position, charged: int, fragments: Sequence[Fragment]) -> None:
         """Ack the members marked as removed by compaction: the peer never gets them, so it cannot ack them."""
         left = _members(fragments) or None
-        self._acks_due.append(EntryAck(position.ledger_id, position.entry_id, left, 0))
+        self._acks_due.append(EntryAck(position.ledger_id, position.entry_id, left))
         self.credit(charged - len(fragments))
 
     @property

@@ -99,6 +99,7 @@ class ReaderSocket(PushSocket):
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Answer each `isEndOfTopic`. Count every other object as one message processed, whatever id it has."""
         frame = decode_reader_frame(only_text(text_data))
+        self.taken = frame.processed + frame.end_of_topic_requests
         if frame.end_of_topic_requests:
             await self.answer_end_of_topic(frame.end_of_topic_requests)
         if frame.processed:

@@ -24,7 +24,6 @@ class EntryAck(NamedTuple):
     ledger_id: int
     entry_id: int
     remaining: int | None  # bit i set = message i of the batch stays unacked; None = the whole entry is done
-    batch_size: int  # batch size that the client's id claims, 0 = not a batch
 
 
 class BatchAcks:
@@ -59,7 +58,7 @@ class BatchAcks:
         for message_id in ids:
             position = (message_id.ledger_id, message_id.entry_id)
             if message_id.batch_index < 0:
-                sizes[position], merged[position] = 0, 0
+                merged[position] = 0
                 continue
             size = _checked_batch_size(message_id)
             known = merged.get(position)
@@ -70,19 +69,17 @@ class BatchAcks:
                     "two ids of one batch disagree about its size; send back the ids as they came"
                 )
             merged[position] = known & ~(1 << message_id.batch_index)
-        acks = (self._entry_ack(p, remaining, sizes[p]) for p, remaining in merged.items())
+        acks = (self._entry_ack(p, remaining) for p, remaining in merged.items())
         return [ack for ack in acks if ack is not None]
 
-    def _entry_ack(self, position: tuple[int, int], remaining: int, size: int) -> EntryAck | None:
+    def _entry_ack(self, position: tuple[int, int], remaining: int) -> EntryAck | None:
         if not self._batch_index_acks and remaining:
             remaining &= self._partly.pop(position, remaining)
             if remaining:
                 self._keep(position, remaining)
                 return None
         self._partly.pop(position, None)
-        return EntryAck(
-            ledger_id=position[0], entry_id=position[1], remaining=remaining or None, batch_size=size
-        )
+        return EntryAck(ledger_id=position[0], entry_id=position[1], remaining=remaining or None)
 
     def _keep(self, position: tuple[int, int], remaining: int) -> None:
         self._partly[position] = remaining
@@ -105,7 +102,7 @@ class BatchAcks:
         Raises InvalidCommand for an impossible index or size.
         """
         position = (message_id.ledger_id, message_id.entry_id)
-        remaining, size = 0, 0
+        remaining = 0
         if message_id.batch_index >= 0:
             size = _checked_batch_size(message_id)
             through = (1 << (message_id.batch_index + 1)) - 1
@@ -115,9 +112,7 @@ class BatchAcks:
                 remaining = (1 << size) - 1
         for known in [p for p in self._partly if p < position or (p == position and not remaining)]:
             del self._partly[known]
-        return EntryAck(
-            ledger_id=position[0], entry_id=position[1], remaining=remaining or None, batch_size=size
-        )
+        return EntryAck(ledger_id=position[0], entry_id=position[1], remaining=remaining or None)
 
     def forget(self, ledger_id: int, entry_id: int) -> None:
         """Forget the acked members of an entry. It is delivered again, and then they must be acked again."""
