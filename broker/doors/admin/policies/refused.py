@@ -1,6 +1,6 @@
 """Pulsar's policies that this API refuses to change, mostly because Vela has no equivalent.
 
-Reads return the default.
+A GET returns Pulsar's default.
 """
 
 from __future__ import annotations
