@@ -40,9 +40,7 @@ def type_named(name: str) -> SchemaType:
     upper = name.upper()
     type_ = SchemaType.__members__.get(_NAMES.get(upper, upper))
     if type_ is None:
-        raise Refused(
-            422, f"{name!r} is not a schema type: use one of {', '.join(SchemaType.__members__)}"
-        )
+        raise Refused(422, f"{name!r} is not a schema type: use one of {', '.join(SchemaType.__members__)}")
     return type_
 
 

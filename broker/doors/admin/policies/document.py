@@ -81,7 +81,7 @@ async def create_namespace(
 async def delete_namespace(request: AdminRequest, tenant: str, namespace: str, force: bool = False) -> None:
     """Delete a namespace that has no topics."""
     if force:
-        raise Refused(405, "Forced deletion of namespaces is not enabled: delete the namespace's topics first")
+        raise Refused(405, "Forced deletion of namespaces is not enabled: delete the topics first")
     full = await Catalogue(request.broker).require_namespace(tenant, namespace)
     if await _all_topics(request, tenant, namespace):
         raise Refused(409, "Cannot delete non empty namespace")
