@@ -223,7 +223,7 @@ async def expire_through(
     subscription: str,
     through: Body[ResetCursorData],
 ) -> None:
-    """Skip the messages up to and including the one with this id."""
+    """Skip the messages up to and including a message id."""
     name = named(domain, tenant, namespace, topic)
     await found_subscription(request, name, subscription, "Expire message at position")
     index = -1 if name.partition is None else name.partition
