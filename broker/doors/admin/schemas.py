@@ -86,7 +86,7 @@ class SchemaResponse(BaseModel):
 
 
 class AllSchemas(BaseModel):
-    """Every version of a topic's schema since it was last deleted."""
+    """Every version of a topic's schema since its last deletion."""
 
     getSchemaResponses: list[SchemaResponse]  # noqa: N815 - Pulsar's name
 
@@ -123,7 +123,7 @@ async def get_schema_version(
 
 @operation(router, "GET", f"{_SCHEMAS}/schemas", Action.LOOK_UP)
 async def get_all_schemas(request: AdminRequest, tenant: str, namespace: str, topic: str) -> AllSchemas:
-    """Return every version of a schema since it was last deleted."""
+    """Return every version of a schema since its last deletion."""
     stored = await _stored(request, tenant, namespace, topic)
     return AllSchemas(getSchemaResponses=[SchemaResponse.of(each) for each in stored])
 

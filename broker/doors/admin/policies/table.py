@@ -103,7 +103,7 @@ def _read_retention(values: Values) -> Retention:
 def _write_retention(given: Retention) -> dict[str, object]:
     minutes, mebibytes = given.retentionTimeInMinutes, given.retentionSizeInMB
     if min(minutes, mebibytes) < -1 or (minutes == 0) is not (mebibytes == 0):
-        raise Refused(412, "Invalid retention policy: set both values to 0 or neither, and use -1 for no limit")
+        raise Refused(412, "Invalid retention policy: set both values to 0 or neither; -1 is no limit")
     return {
         "retention_ms": minutes * 60_000 if minutes > 0 else minutes,
         "retention_bytes": mebibytes * _MIB if mebibytes > 0 else mebibytes,
