@@ -34,7 +34,7 @@ CERTIFICATE: Final = "vela.certificate"  # the key in a scope's extensions
 
 
 def certificate_of(scope: Mapping[str, Any]) -> ClientCertificate | None:
-    """Return the client's checked certificate; None if there is none, or if it has not exactly one common name."""
+    """Return the client's checked certificate; None without one, or if it does not have exactly one common name."""
     certificate: ClientCertificate | None = scope.get("extensions", {}).get(CERTIFICATE)
     return certificate
 

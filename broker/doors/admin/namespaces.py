@@ -67,7 +67,7 @@ async def get_bundles(request: AdminRequest, tenant: str, namespace: str) -> Bun
 
 @operation(router, "PUT", f"{NAMESPACE}/unload", Action.RULE)
 async def unload_namespace(request: AdminRequest, tenant: str, namespace: str) -> None:
-    """Unload the topics of a namespace that are in memory."""
+    """Unload the persistent topics of a namespace."""
     full = await Catalogue(request.broker).require_namespace(tenant, namespace)
     names = [each.name for each in request.broker.topics.all()]
     await _act_on_each(request, "unload", [(each.full, "") for each in names if each.namespace_name == full])
@@ -82,31 +82,28 @@ async def unload_bundle(request: AdminRequest, tenant: str, namespace: str, bund
 
 @operation(router, "POST", f"{NAMESPACE}/clearBacklog", Action.ADMINISTER)
 async def clear_backlog(request: AdminRequest, tenant: str, namespace: str) -> None:
-    """Skip the backlog of every subscription in a namespace.
-
-    Non-durable subscriptions keep their backlogs.
-    """
+    """Skip the backlog of every durable subscription in a namespace."""
     await _act_on_each(request, "clear", await _subscriptions(request, tenant, namespace))
 
 
 @operation(router, "POST", f"{NAMESPACE}/clearBacklog/{{segment:subscription}}", Action.ADMINISTER)
 async def clear_backlog_of(request: AdminRequest, tenant: str, namespace: str, subscription: str) -> None:
-    """Skip the backlog of the subscriptions of this name in a namespace."""
+    """Skip the backlogs of the subscriptions of this name in a namespace."""
     found = await _subscriptions(request, tenant, namespace)
     await _act_on_each(request, "clear", [each for each in found if each[1] == subscription])
 
 
 @operation(router, "POST", f"{NAMESPACE}/unsubscribe/{{segment:subscription}}", Action.ADMINISTER)
 async def unsubscribe(request: AdminRequest, tenant: str, namespace: str, subscription: str) -> None:
-    """Delete the subscriptions of this name in a namespace. None of them may have consumers."""
+    """Delete the subscriptions of this name in a namespace. Those with consumers stay, and the answer is then 412."""
     found = await _subscriptions(request, tenant, namespace)
     await _act_on_each(request, "delete_subscription", [each for each in found if each[1] == subscription])
 
 
 async def _act_on_each(request: AdminRequest, kind: str, found: Sequence[tuple[str, str]]) -> None:
-    """Carry out an act on each topic and subscription, then raise the first refusal, as Pulsar does.
+    """Carry out an act on each of these topics or subscriptions, then raise the first refusal, as Pulsar does.
 
-    A topic or subscription that was deleted meanwhile does not count as a refusal.
+    One that was deleted meanwhile does not count as a refusal.
     """
     refusals: list[BrokerError] = []
     for topic, subscription in found:

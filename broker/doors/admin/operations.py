@@ -56,7 +56,7 @@ def _subject_of(names: Mapping[str, Any]) -> Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """One line of the table of operations."""
+    """One line of the tables of operations."""
 
     method: str
     path: str  # without converters
@@ -66,12 +66,12 @@ class Described:
 
 
 class _Segment:
-    """One part of a path, form-decoded once: %2F is a slash and + is a space, as Pulsar decodes topics."""
+    """One part of a path, decoded as Pulsar decodes topic names: %2F is a slash, + is a space."""
 
     regex = "[^/]+"
 
     def to_python(self, value: str) -> str:
-        return unquote_plus(value, errors="strict")  # a ValueError means that no path matches
+        return unquote_plus(value, errors="strict")  # Django takes a ValueError as no match
 
     def to_url(self, value: str) -> str:
         return value
@@ -105,9 +105,9 @@ def operation(
 ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
     """Register an asynchronous operation. A result of None is answered with 204 and no body, as in Pulsar.
 
-    A call raises NotAuthorized unless the client has the permission for `action`. If `action` is None, every
-    authenticated client may call the operation. `refused` says why the operation always refuses.
-    `media_type` is the type of the content, for an operation that returns an HttpResponse.
+    A request without the permission for `action` is refused; if `action` is None, no permission is needed. `refused`
+    says why the operation always refuses; empty if it does not. `media_type` is the type of the content, for an
+    operation that returns an HttpResponse.
     """
 
     def register(view: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:

@@ -1,4 +1,4 @@
-"""Partitioned topics: create, count, grow and delete."""
+"""Partitioned topics: create, count, grow, terminate and delete."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ async def update_partitions(
 async def delete_partitioned_topic(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, force: bool = False
 ) -> None:
-    """Delete a partitioned topic with its partitions. If clients are connected, this needs force=true.
+    """Delete a partitioned topic with its partitions. A persistent topic with clients needs force=true.
 
-    Raises Refused(412) if the topic is non-persistent and clients are connected, even with force=true.
+    A non-persistent topic with clients is refused, even with force=true.
     """
     name = named(domain, tenant, namespace, topic)
     if name.partition is not None:

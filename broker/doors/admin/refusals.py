@@ -1,4 +1,4 @@
-"""The HTTP statuses of refusals, as in Pulsar's admin API. `doors/server_errors.py` has those of other requests."""
+"""The HTTP statuses of refusals in the admin API, as in Pulsar's. `doors/server_errors.py` has those of other doors."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _STATUSES: Final[tuple[tuple[type[BrokerError], int], ...]] = (
 
 
 class Refused(Exception):
-    """Answers a request with this status. The reason tells the caller what to change."""
+    """The request is refused with this HTTP status and reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -77,5 +77,5 @@ class Refused(Exception):
 
 
 def status_of(error: BrokerError) -> int:
-    """Return the HTTP status of an error."""
+    """Return the HTTP status of an error: 500 if the list above has none for it."""
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)

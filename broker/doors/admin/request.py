@@ -40,9 +40,9 @@ class PulsarObject(BaseModel):
 
 
 class AdminRequest(ASGIRequest):
-    """Django's request without its query, which Django would decode differently from the other doors.
+    """Django's request, with the query as raw bytes: Django would decode it differently from the other doors.
 
-    `AdminPages` creates it and sets the broker, the client, the names in the path and the query.
+    `AdminPages` creates it and sets these attributes.
     """
 
     broker: AdminPort
@@ -51,13 +51,13 @@ class AdminRequest(ASGIRequest):
     query_string: bytes  # percent-encoded
 
     def _set_content_type_params(self, meta: Mapping[str, str]) -> None:
-        """Read the content type without its parameters: JSON is UTF-8, and Django fails at some parameters."""
+        """Read the content type without its parameters: JSON is UTF-8, and Django fails on some parameters."""
         self.content_type = meta.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
         self.content_params = {}
 
     @property
     def reason(self) -> str:
-        """Why the client changes something, for the act log."""
+        """The client's reason for a change, for the act log; "" if it gave none."""
         return self.headers.get(_REASON_HEADER, "")
 
     async def act(

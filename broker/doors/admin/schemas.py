@@ -40,9 +40,7 @@ def type_named(name: str) -> SchemaType:
     upper = name.upper()
     type_ = SchemaType.__members__.get(_NAMES.get(upper, upper))
     if type_ is None:
-        raise Refused(
-            422, f"{name!r} is not a type of schemas: use one of {', '.join(SchemaType.__members__)}"
-        )
+        raise Refused(422, f"{name!r} is not a schema type: use one of {', '.join(SchemaType.__members__)}")
     return type_
 
 
@@ -88,7 +86,7 @@ class SchemaResponse(BaseModel):
 
 
 class AllSchemas(BaseModel):
-    """Every version of a topic's schema."""
+    """Every version of a topic's schema since its last deletion."""
 
     getSchemaResponses: list[SchemaResponse]  # noqa: N815 - Pulsar's name
 
@@ -125,7 +123,7 @@ async def get_schema_version(
 
 @operation(router, "GET", f"{_SCHEMAS}/schemas", Action.LOOK_UP)
 async def get_all_schemas(request: AdminRequest, tenant: str, namespace: str, topic: str) -> AllSchemas:
-    """Return every version of a schema."""
+    """Return every version of a schema since its last deletion."""
     stored = await _stored(request, tenant, namespace, topic)
     return AllSchemas(getSchemaResponses=[SchemaResponse.of(each) for each in stored])
 
@@ -149,7 +147,7 @@ async def post_schema(
 async def delete_schema(
     request: AdminRequest, tenant: str, namespace: str, topic: str, force: bool = False
 ) -> VersionResponse:
-    """Remove a topic's schema. Stored messages can still be read with their schema versions, even after force=true."""
+    """Delete a topic's schema. Its versions stay readable for stored messages, even after force=true."""
     name = TopicName.parse(named("persistent", tenant, namespace, topic).base)
     versions = await _stored(request, tenant, namespace, topic)
     await request.act("delete_schema", topic=name.full)

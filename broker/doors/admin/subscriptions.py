@@ -132,9 +132,9 @@ async def create_subscription(
     at: Body[ResetCursorData | str | None] = None,
     replicated: bool = False,
 ) -> None:
-    """Create a subscription at a message id, "earliest" or "latest" (the default). Create a missing topic too.
+    """Create a subscription at a message id, "earliest" or "latest" (the default). Create a missing topic if allowed.
 
-    Raises Refused(404) if the namespace does not exist, and Refused(412) if policies do not let clients create topics.
+    Policies say whether clients may create topics.
     """
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Create subscription", 400)
@@ -205,8 +205,8 @@ async def expire_older(
 ) -> None:
     """Skip the messages that are older than this many seconds, separately on each partition.
 
-    Skips messages on all partitions first. Then answers 409 if a partition had no backlog, or if it had connected
-    consumers, a small backlog and no message that old.
+    The answer is 409 if a partition had no backlog, or if it had connected consumers, a small backlog and no message
+    that old. Messages on the other partitions are skipped even then.
     """
     name = named(domain, tenant, namespace, topic)
     await _require(request, name, subscription, "Expire messages")
@@ -223,10 +223,7 @@ async def expire_through(
     subscription: str,
     through: Body[ResetCursorData],
 ) -> None:
-    """Skip the messages up to a message id.
-
-    The message with this id is skipped too.
-    """
+    """Skip the messages up to and including a message id."""
     name = named(domain, tenant, namespace, topic)
     await found_subscription(request, name, subscription, "Expire message at position")
     index = -1 if name.partition is None else name.partition
@@ -244,10 +241,10 @@ async def expire_through(
 async def expire_all(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, seconds: int
 ) -> None:
-    """Skip messages older than this many seconds, on every subscription. The caller needs permission for each of them.
+    """Skip messages older than this many seconds, on every durable subscription. The caller needs permission for each.
 
-    Only durable subscriptions take part. Skips messages on all of them first. Then answers 409 if one of them had no
-    backlog, or if it had connected consumers, a small backlog and no message that old.
+    The answer is 409 if one of them had no backlog, or if it had connected consumers, a small backlog and no message
+    that old. Messages are skipped on the others even then.
     """
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Expire messages")
@@ -268,7 +265,7 @@ async def reset_to_time(
     subscription: str,
     time_ms: int,
 ) -> None:
-    """Deliver again from the first message at or after this time, in ms since 1970."""
+    """Move the cursor to the first message stored at or after this time, in ms since 1970."""
     name = named(domain, tenant, namespace, topic)
     await _require(request, name, subscription, "Reset cursor")
     await request.act(
@@ -289,7 +286,7 @@ async def reset_to_id(
     subscription: str,
     at: Body[ResetCursorData | str | None] = None,
 ) -> None:
-    """Deliver again from a message id, or from "earliest" or "latest" (the default)."""
+    """Move the cursor to a message id, "earliest" or "latest" (the default)."""
     name = named(domain, tenant, namespace, topic)
     await found_subscription(request, name, subscription, "Reset cursor on position")
     await request.act("reset", topic=name.full, subscription=subscription, parameters=_place(at))
@@ -336,7 +333,7 @@ async def analyze_backlog(
     subscription: str,
     at: Body[ResetCursorData | None] = None,
 ) -> BacklogAnalysis:
-    """Count the backlog in entries and messages. The counts are exact, so the place in the body is ignored."""
+    """Count the whole backlog in entries and messages. A place in the body is ignored."""
     name = named(domain, tenant, namespace, topic)
     _, found = await found_subscription(request, name, subscription, "Analyze backlog")
     entries, messages = found.cursor.backlog_entries, found.cursor.backlog_messages

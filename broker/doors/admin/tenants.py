@@ -37,7 +37,7 @@ async def get_tenants(request: AdminRequest) -> list[str]:
 
 @operation(router, "GET", _TENANT, Action.RULE)
 async def get_tenant(request: AdminRequest, tenant: str) -> TenantInfo:
-    """Return the roles and clusters of a tenant."""
+    """Return the roles that administer a tenant, and its clusters."""
     roles = await Catalogue(request.broker).admin_roles(tenant)
     return TenantInfo(adminRoles=roles, allowedClusters=[CLUSTER])
 
@@ -63,7 +63,7 @@ async def update_tenant(request: AdminRequest, tenant: str, info: TenantInfo) ->
 async def delete_tenant(request: AdminRequest, tenant: str, force: bool = False) -> None:
     """Delete a tenant that has no namespace."""
     if force:
-        raise Refused(405, "Forced deletion of tenants is not enabled: delete its namespaces first")
+        raise Refused(405, "Forced deletion of tenants is not enabled: delete the namespaces first")
     if await Catalogue(request.broker).namespaces(tenant):
         raise Refused(409, "The tenant still has active namespaces")
     await request.act("delete_tenant", topic=f"{tenant}/*")

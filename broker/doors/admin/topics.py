@@ -66,7 +66,7 @@ class OffloadStatus(LongRunningStatus):
 
 
 async def opened(request: AdminRequest, name: TopicName, what: str) -> Topic:
-    """Return the topic in memory, loaded if necessary.
+    """Return the topic. Load it if necessary.
 
     Raises Refused(405) for a partitioned or non-persistent topic, and TopicNotFound. `what` names the operation.
     """
@@ -86,7 +86,7 @@ def require_persistent(name: TopicName, what: str, status: int = 405) -> None:
 
 @operation(router, "GET", NAMESPACE, Action.ADMINISTER)
 async def get_topics(request: AdminRequest, domain: str, tenant: str, namespace: str) -> list[str]:
-    """List the topics of a namespace. Of a partitioned topic, list only the partitions."""
+    """List the topics of a namespace. In place of a partitioned topic, list its partitions."""
     return await Catalogue(request.broker).topics(tenant, namespace, domain=domain)
 
 
@@ -148,10 +148,9 @@ async def find_or_make_topic(request: AdminRequest, name: TopicName) -> None:
 async def delete_topic(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, force: bool = False
 ) -> None:
-    """Delete a topic with its subscriptions and messages. If clients are connected, this needs force=true.
+    """Delete a topic with its subscriptions and messages. A persistent topic with clients needs force=true.
 
-    Raises Refused(409) if the topic is partitioned, and Refused(412) if it is non-persistent and clients are connected,
-    even with force=true.
+    Raises Refused(409) for a partitioned topic, and the errors of `remove_topic`.
     """
     name = named(domain, tenant, namespace, topic)
     if (await Catalogue(request.broker).require(name)).partitions:
@@ -228,7 +227,7 @@ async def get_compaction(
 async def offload_topic(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, before: MessageIdData
 ) -> None:
-    """Start moving the ledgers before a message out of PostgreSQL."""
+    """Start moving ledgers out of PostgreSQL: those before a message's ledger."""
     found = await opened(request, named(domain, tenant, namespace, topic), "Offload")
     last = await Catalogue(request.broker).last_offload_run(found.topic_id)
     if last is not None and last.state in _UNENDED:
@@ -270,7 +269,7 @@ async def truncate_topic(request: AdminRequest, domain: str, tenant: str, namesp
 
 @operation(router, "POST", f"{TOPIC}/trim", Action.ADMINISTER)
 async def trim_topic(request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str) -> None:
-    """Free a topic's acknowledged messages that retention no longer keeps."""
+    """Delete acknowledged messages that retention no longer keeps."""
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Trim")
     await Catalogue(request.broker).require(name)

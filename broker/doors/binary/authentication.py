@@ -29,15 +29,15 @@ logger = logging.getLogger(__name__)
 REFRESH_MARKER: Final = b"PulsarAuthRefresh"  # the challenge that asks for new credentials of the same method
 REFRESH_TIMEOUT_S: Final = 30.0
 _LOOK_AGAIN_S: Final = 1.0  # between two checks whether the broker reads from the peer again
-# After this many checks, close anyway: if a peer always sends more than its rate, no check finds the broker reading.
+# After this many checks, close anyway: a peer that always exceeds its rate may keep the broker from reading.
 _MOST_LOOKS: Final = 600
 
 
 class ConnectionAuthentication:
     """Unlocks the guard of one connection.
 
-    When the credentials expire, asks the client for new ones. Closes the connection if the client cannot send them or
-    does not send them in time.
+    When the credentials expire, asks the client for new ones. Closes the connection if the client cannot send them,
+    does not send them in time, or is refused.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class ConnectionAuthentication:
     def on_connect(self, event: events.Connect) -> None:
         """Answer CONNECTED, at once or after a thread has checked the credentials.
 
-        Raises AuthenticationFailed or NotAuthorized, which closes the connection. An error in the thread's check also
-        closes it.
+        Raises AuthenticationFailed or NotAuthorized; the caller then closes the connection. An error in the thread's
+        check also closes it.
         """
         self._can_refresh = event.supports_auth_refresh
         self._credentials = replace(
@@ -84,7 +84,7 @@ class ConnectionAuthentication:
         self._authenticate(event, self._connected)
 
     def on_auth_response(self, event: events.AuthResponse) -> None:
-        """Check the client's new credentials. Raises the errors of `on_connect`, which close the connection."""
+        """Check the client's new credentials. Raises the errors of `on_connect`."""
         data = event.auth_data or b""
         if self._credentials.original_data and self._broker.settings.authenticate_original_auth_data:
             # The proxy has passed the challenge on to its client, so these are the client's credentials.

@@ -189,8 +189,7 @@ class BinaryConnection:
 
         Raises RemoteProtocolError if the frame is larger than MAX_GREETING_BYTES, or if the client uses TLS.
 
-        Commands in the same piece as CONNECT are legal only after the broker has answered CONNECT. The broker decodes
-        them after its answer, so it also serves a client that does not wait for CONNECTED.
+        The rest of the piece is decoded after CONNECT is answered, so a client need not wait for CONNECTED.
         """
         greeting = self._greeting or bytearray()
         greeting += piece
@@ -266,7 +265,7 @@ class BinaryConnection:
             self._link.resume_reading()
 
     def writable_again(self) -> None:
-        """Resume deliveries, because the peer has received most of the written bytes."""
+        """Resume deliveries, because most of the written bytes have been sent."""
         self.peer.drained()
         self._consumers.writable_again()
         self._topic_watchers.writable_again()
@@ -280,10 +279,8 @@ class BinaryConnection:
     def lost(self) -> None:
         """Release everything, because the connection is gone. Safe to repeat.
 
-        The pending messages of its consumers go to other consumers, or to those that attach later.
-
-        This frees the buffers at once. The connection's objects refer to each other, so the objects themselves stay in
-        memory until the garbage collector finds them.
+        Pending messages go to other or later consumers. The buffers are freed here, because the connection's objects
+        refer to each other: they stay in memory until the garbage collector finds them.
         """
         if self.peer.is_lost:
             return

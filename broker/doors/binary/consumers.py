@@ -68,19 +68,19 @@ class ConsumerTable:
                 slot.consumer.detach()
 
     def on_flow(self, event: events.Flow) -> None:
-        """Add permits. Ignore FLOW for an unknown consumer."""
+        """Add permits. Ignore FLOW for a consumer that is not open."""
         slot = self._slots.get(event.consumer_id)
         if slot is not None and slot.consumer is not None:
             slot.consumer.flow(event.permits)
 
     def on_ack(self, event: events.Ack) -> None:
-        """Apply acks. Ignore ACK for an unknown consumer."""
+        """Apply acks. Ignore ACK for a consumer that is not open."""
         slot = self._slots.get(event.consumer_id)
         if slot is not None:
             slot.ack(event)
 
     def on_redeliver(self, event: events.Redeliver) -> None:
-        """Redeliver messages. Ignore the request for an unknown consumer."""
+        """Redeliver messages. Ignore the request for a consumer that is not open."""
         slot = self._slots.get(event.consumer_id)
         if slot is not None:
             slot.redeliver(event)
@@ -268,7 +268,7 @@ class ConsumerSlot:
         self.consumer_id = consumer_id
         self.partition = -1  # -1 = not a partition
         self.consumer: ConsumerPort | None = None  # None while the consumer is being opened
-        # Held by one UNSUBSCRIBE, SEEK or GET_LAST_MESSAGE_ID: these requests run in the order of arrival.
+        # Held during an UNSUBSCRIBE, SEEK or GET_LAST_MESSAGE_ID, so that they run one at a time, in order of arrival.
         self.turn = asyncio.Lock()
         self.is_closed = False
         self._peer = peer
@@ -301,13 +301,13 @@ class ConsumerSlot:
         self._peer.written()
 
     def on_consumer_closed(self, reason: str) -> None:
-        """Tell the client, which then subscribes again, that the broker has detached the consumer."""
+        """Tell the client that the broker has detached the consumer. The client then subscribes again."""
         if not self.is_closed:
             self.is_closed = True
             self._on_closed(self, reason)
 
     def close_connection(self, reason: str) -> None:
-        """Close the connection, because the client is too old to split the batch that it would get."""
+        """Close the connection, because the client is too old to split a batch that it should get."""
         self.is_closed = True
         self._peer.close(reason)
 
@@ -318,7 +318,7 @@ class ConsumerSlot:
             self._peer.written()
 
     async def is_alive(self) -> bool:
-        """Ping the peer, because another client wants to attach to this Exclusive subscription."""
+        """Return whether the peer answers a ping. Called when another client wants this Exclusive subscription."""
         return await self._peer.is_alive()
 
     def ack(self, event: events.Ack) -> None:
@@ -362,8 +362,8 @@ class ConsumerSlot:
     def redeliver(self, event: events.Redeliver) -> None:
         """Redeliver the messages with these ids, or all pending messages if the client sent no ids.
 
-        A long command arrives as several events. On Exclusive and Failover, the ids do not matter: each event would
-        deliver everything unacked again, so only the first event of a command counts.
+        A long command arrives as several events. On Exclusive and Failover each event would deliver everything unacked
+        again, so only the first event of a command counts.
         """
         if self.consumer is not None and not (
             event.is_rest and self.consumer.subscription_type.single_active

@@ -34,7 +34,7 @@ __all__ = ["router"]
 
 _TOPIC: Final = "/topics/{domain:domain}/{segment:tenant}/{segment:namespace}/{segment:topic}"
 MAX_MESSAGES: Final = 1000
-_AGAIN, _REFUSED = 1, 2  # Pulsar's error codes for a message: send it again, or change it first
+_AGAIN, _REFUSED = 1, 2  # Pulsar's error codes for a message: it may succeed later, or it will not
 _MAX_INT64: Final = 2**63 - 1
 _MOST_DIGITS: Final = 30  # of a time; real times have fewer
 _LONGEST_TURN_S: Final = 0.01  # after this much work, a request lets other connections work
@@ -61,7 +61,7 @@ class RestMessage(PulsarObject):
     key: _Text | None = None
     properties: dict[_Text, _Text] = Field(default_factory=dict)
     eventTime: str | None = None  # ms since 1970, or ISO 8601
-    # The largest 64-bit number is not allowed, because no further id could follow.
+    # The largest 64-bit number is not allowed, because no id could follow it.
     sequenceId: Annotated[Number, Field(ge=0, lt=_MAX_INT64)] | None = None
     deliverAt: _Time = 0  # ms since 1970
     deliverAfterMs: _Time = 0
@@ -72,7 +72,7 @@ class RestMessages(PulsarObject):
 
     messages: Annotated[list[RestMessage], Field(min_length=1, max_length=MAX_MESSAGES)]
     producerName: _Text | None = None
-    schemaVersion: Number = -1  # -1: not given
+    schemaVersion: Number = -1  # negative: not given
     keySchema: str | None = None
     valueSchema: str | None = None  # a SchemaInfo as JSON, or that JSON in base64
 
@@ -205,9 +205,9 @@ def _result(target: TopicName, found: object, schema_version: int) -> RestResult
 async def _all_outgoing(
     messages: Sequence[RestMessage], schema: RestSchema, now_ms: int
 ) -> list[OutgoingMessage]:
-    """Return the messages as they are stored.
+    """Return the messages to store. Raises Refused.
 
-    Let other connections work in between, because checking messages against a schema may take long.
+    Checking many messages against a schema may take long, so other connections get turns between messages.
     """
     outgoing: list[OutgoingMessage] = []
     turn_s = time.monotonic()

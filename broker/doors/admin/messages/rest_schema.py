@@ -1,4 +1,4 @@
-"""The schema of REST messages: find the schema that a request names, and encode the text of messages with it."""
+"""The schema of a REST request's messages: find it, and encode their text with it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def schema_of(
 ) -> RestSchema:
     """Return the schema that a request names, or else the topic's latest, if it has one.
 
-    Raises Refused for a schema or version that cannot be read, and SchemaNotFound for a version that is not stored.
+    Raises Refused for a schema or version that REST cannot use, and SchemaNotFound for a version that is not stored.
     """
     if key_schema:
         raise Refused(422, "keySchema: REST has no KeyValue messages; publish them with a client")
@@ -97,7 +97,10 @@ async def schema_of(
 
 
 def _read(text: str) -> SchemaDefinition:
-    """Read `{"name", "type", "schema", "properties"}`, as JSON or as that JSON in base64. `schema` is in base64."""
+    """Read a SchemaInfo: an object with name, type, schema (in base64) and properties, or its JSON in base64.
+
+    Raises Refused.
+    """
     try:
         info: Any = json.loads(
             text if text.lstrip().startswith("{") else base64.b64decode(text, validate=True)

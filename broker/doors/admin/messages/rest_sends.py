@@ -1,4 +1,4 @@
-"""The producers of one REST request, which opens a producer for each topic or partition to which it publishes."""
+"""The producers of a REST request: one for each topic or partition that it publishes to."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RestSends(AwaitedSends):
         self._next_sequence_id = 0
 
     async def open(self, identity: ClientIdentity) -> bytes:
-        """Open the producer, and return the version of its schema, b"" = none. Raises BrokerError."""
+        """Open the producer and return its schema's version; b"" if it has no schema. Raises BrokerError."""
         self._producer = await self._broker.open_producer(self._request, identity, self)
         self._next_sequence_id = self._producer.last_sequence_id + 1
         return self._producer.schema_version
@@ -49,14 +49,14 @@ class RestSends(AwaitedSends):
     ) -> Receipt:
         """Store one message and wait for its receipt.
 
-        Messages are stored in the order of the calls. If `sequence_id` is None, the message gets the id after the last
-        id of the producer. `deliver_at_ms` is 0 for a message without delay. Raises SendOutcomeUnknown if there is no
+        Messages are stored in the order of the calls. If `sequence_id` is None, the message gets the id after the
+        producer's last one. `deliver_at_ms` is 0 for a message without delay. Raises SendOutcomeUnknown if there is no
         receipt, and any other BrokerError if the message is not stored.
         """
         producer = self._producer
         if producer is None:
             raise SendOutcomeUnknown(
-                f"the broker closed {self._request.topic} before it answered: send again"
+                f"the broker closed {self._request.topic} before it took the message: send again"
             )
         setting_bytes = self._broker.settings.max_message_bytes
         limit_bytes = min(setting_bytes, producer.max_message_bytes or setting_bytes)
@@ -96,7 +96,7 @@ class RestSends(AwaitedSends):
             ) from None
 
     def close(self) -> None:
-        """Detach the producer. The broker still stores the messages that it was given. Safe to repeat."""
+        """Detach the producer. The broker still stores the messages that were sent. Safe to repeat."""
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.detach()

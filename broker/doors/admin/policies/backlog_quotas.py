@@ -36,7 +36,7 @@ def quota_map(found: Values) -> dict[str, BacklogQuota]:
 
 
 def names_of(kind: QuotaType, found: Values) -> list[str]:
-    """Return the policies to unset to remove a quota. `found` has the values that are set now."""
+    """Return the policies that must be unset to remove a quota. `found` has the values that are set now."""
     is_alone = not _others(kind, found)
     return [_NAMES[kind], *(["backlog_quota_policy"] if is_alone else [])]
 
@@ -72,7 +72,7 @@ def write_quota(given: BacklogQuota, kind: QuotaType, found: Values) -> dict[str
 def write_map(given: object) -> dict[str, object]:
     """Return the values that set the quotas of a new namespace, from `backlog_quota_map`.
 
-    Raises Refused(400) if it is not a map of quotas, and Refused(412) if they have different policies.
+    Raises Refused(400) if `given` is not a map of quotas, and Refused(412) if they have different policies.
     """
     try:
         quotas = _MAP.validate_python(given)

@@ -19,7 +19,7 @@ __all__ = ["change", "of_namespace", "of_topic", "values"]
 
 
 async def of_namespace(request: AdminRequest, tenant: str, namespace: str) -> Holder:
-    """Return a namespace as the holder of policies. Raises Refused(404)."""
+    """Return a namespace as the holder of policies. Raises Refused(404), InvalidTopicName."""
     return Holder.of_namespace(await Catalogue(request.broker).require_namespace(tenant, namespace))
 
 
@@ -48,7 +48,7 @@ async def change(
 ) -> None:
     """Set and unset Vela's policies on a holder as one act. A value of None unsets a policy.
 
-    Does nothing if the document already has these values.
+    If nothing would change, there is no act.
     """
     state = await request.broker.policies.documents.read(holder)
     given: dict[str, object] = {**dict.fromkeys(to_unset), **(to_set or {})}

@@ -58,7 +58,7 @@ async def get_policies(request: AdminRequest, tenant: str, namespace: str) -> di
 async def create_namespace(
     request: AdminRequest, tenant: str, namespace: str, policies: Body[dict[str, Any] | None] = None
 ) -> None:
-    """Create a namespace. The body may have policies; those that Vela has are set, unless empty, false, 0 or -1."""
+    """Create a namespace. Policies in the body are set if Vela has them, unless empty, false, 0, -1 or UNDEFINED."""
     parse_namespace(f"{tenant}/{namespace}")
     catalogue = Catalogue(request.broker)
     await catalogue.admin_roles(tenant)
@@ -81,7 +81,7 @@ async def create_namespace(
 async def delete_namespace(request: AdminRequest, tenant: str, namespace: str, force: bool = False) -> None:
     """Delete a namespace that has no topics."""
     if force:
-        raise Refused(405, "Forced deletion of namespaces is not enabled: delete its topics first")
+        raise Refused(405, "Forced deletion of namespaces is not enabled: delete the topics first")
     full = await Catalogue(request.broker).require_namespace(tenant, namespace)
     if await _all_topics(request, tenant, namespace):
         raise Refused(409, "Cannot delete non empty namespace")

@@ -1,4 +1,4 @@
-"""The operations on single policies. `table.py` defines most; those on quotas and replication are here."""
+"""The operations on single policies: those in the table of `table.py`, backlog quotas, and replication clusters."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ router = Router()
 
 @operation(router, "GET", _OF_NAMESPACE, Action.ADMINISTER)
 async def get_namespace_permissions(request: AdminRequest, tenant: str, namespace: str) -> _Roles:
-    """Return what each role may do in a namespace."""
+    """Return the permissions of each role on a namespace."""
     subject = await _namespace(request, tenant, namespace)
     return _shown((await _granted(request, f"{tenant}/{namespace}")).namespaces.get(subject.namespace, {}))
 
@@ -57,8 +57,7 @@ async def grant_subscription_permission(
 ) -> None:
     """Let roles use a subscription. After that, only roles with this permission may use it.
 
-    Each of these roles also needs the permission to consume from the topic. Superusers and admins of the tenant need no
-    permission.
+    These roles also need the permission to consume from the topic. Superusers and admins of the tenant need neither.
     """
     subject = await _namespace(request, tenant, namespace)
     if not roles:
@@ -70,7 +69,7 @@ async def grant_subscription_permission(
 async def revoke_subscription_permission(
     request: AdminRequest, tenant: str, namespace: str, subscription: str, role: str
 ) -> None:
-    """Forbid a role from using a subscription. If no role is left, every consumer of the topic may use it."""
+    """Revoke a role's permission to use a subscription. If no role has it any more, all consumers may use it."""
     subject = await _namespace(request, tenant, namespace)
     await _set(request, replace(subject, subscription=subscription), [role], [])
 

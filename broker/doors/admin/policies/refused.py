@@ -1,6 +1,6 @@
 """Pulsar's policies that this API refuses to change, mostly because Vela has no equivalent.
 
-Reads return the default.
+A GET returns Pulsar's default.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _OF_NAMESPACES: Final = (
     _Refused(path="subscriptionTypesEnabled", reason=_NO_SUCH_POLICY, default=[]),
     _Refused(path="antiAffinity", reason="Vela runs one broker"),
     _Refused(path="resourcegroup", reason=_NO_SUCH_POLICY),
-    _Refused(path="entryFilters", reason="entry filters are the setting VELA_ENTRY_FILTERS"),
+    _Refused(path="entryFilters", reason="set VELA_ENTRY_FILTERS instead"),
     _Refused(path="properties", reason=_NO_SUCH_POLICY, changes=("PUT", "DELETE"), default={}),
 )
 _OF_TOPICS: Final = (
@@ -78,7 +78,7 @@ _OF_TOPICS: Final = (
     _Refused(path="deduplicationSnapshotInterval", reason=_NO_SUCH_POLICY),
     _Refused(path="offloadPolicies", reason=_NO_OFFLOAD),
     _Refused(path="subscriptionTypesEnabled", reason=_NO_SUCH_POLICY),
-    _Refused(path="entryFilters", reason="entry filters are the setting VELA_ENTRY_FILTERS"),
+    _Refused(path="entryFilters", reason="set VELA_ENTRY_FILTERS instead"),
     _Refused(
         path="subscription/{segment:subscription}/replicatedSubscriptionStatus",
         reason=_NO_REPLICATION,

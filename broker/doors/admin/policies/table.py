@@ -1,4 +1,4 @@
-"""The table of Pulsar's policies that Vela has: which policies of Vela each of them sets, and how to convert values."""
+"""A table of Pulsar's policies: which of Vela's policies each of them sets, and how to convert values."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _read_retention(values: Values) -> Retention:
 def _write_retention(given: Retention) -> dict[str, object]:
     minutes, mebibytes = given.retentionTimeInMinutes, given.retentionSizeInMB
     if min(minutes, mebibytes) < -1 or (minutes == 0) is not (mebibytes == 0):
-        raise Refused(412, "Invalid retention policy: both values are 0, or both are -1 or more than 0")
+        raise Refused(412, "Invalid retention policy: set both values to 0 or neither; -1 is no limit")
     return {
         "retention_ms": minutes * 60_000 if minutes > 0 else minutes,
         "retention_bytes": mebibytes * _MIB if mebibytes > 0 else mebibytes,
@@ -350,7 +350,7 @@ POLICIES: Final[tuple[AdminPolicy, ...]] = (
 def completed(document: Values, in_force: Values) -> Values:
     """Return the policies that are set, and those that one policy of Pulsar shows together with them.
 
-    For example, Pulsar's retention has a time and a size. If only one of them is set, the other is the one in force.
+    For example, Pulsar's retention has a time and a size. If only the size is set, the time in force is added.
     """
     found = dict(document)
     for policy in POLICIES:

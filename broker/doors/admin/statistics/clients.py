@@ -47,7 +47,7 @@ def consumer_stats(
     """Return the statistics of a consumer.
 
     `ranges` are the hash slots that it owns, or None if the subscription is not Key_Shared. `draining` are the slots
-    that it no longer owns, but of which it still has entries to ack. Newer entries of these slots wait until then.
+    that it no longer owns, although entries of them are still pending at it.
     """
     figures = consumer.statistics(rates)
     return ConsumerStats(
@@ -83,7 +83,7 @@ def consumer_stats(
 
 
 def key_ranges(dispatcher: Dispatcher) -> dict[DispatchConsumer, list[tuple[int, int]]]:
-    """Return the hash slots of each consumer of a Key_Shared subscription; empty for other types."""
+    """Return the ranges of hash slots of each consumer of a Key_Shared subscription; empty for other types."""
     if not isinstance(dispatcher, KeySharedDispatcher):
         return {}
     return {

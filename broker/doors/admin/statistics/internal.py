@@ -106,7 +106,7 @@ def _state(topic: Topic) -> str:
 
 
 def _ledger(info: LedgerInfo, topic: Topic, *, is_open: bool) -> LedgerStats:
-    """Return one ledger. As in Pulsar, the open ledger has zeros; see currentLedgerEntries and currentLedgerSize."""
+    """Return one ledger. As in Pulsar, the open ledger has zeros: `currentLedger…` has its figures."""
     if is_open:
         return LedgerStats(ledgerId=info.ledger_id, entries=0, size=0)
     return LedgerStats(

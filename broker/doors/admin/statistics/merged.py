@@ -13,7 +13,7 @@ __all__ = ["merged"]
 
 M = TypeVar("M", bound=BaseModel)
 
-# Endings of the names of values that are not amounts and cannot be added. The largest value is shown instead.
+# Values whose names end like this cannot be added up. The largest is shown instead.
 _LARGEST: Final = (
     "Timestamp",
     "TimeStamp",
@@ -36,7 +36,7 @@ _EARLIEST: Final = (
 
 
 def merged(parts: Sequence[TopicStats]) -> TopicStats:
-    """Add up amounts and rates, and merge clients and subscriptions by name. If `parts` is empty, return defaults."""
+    """Add up amounts and rates, and merge clients and subscriptions by name. Without parts, return defaults."""
     if not parts:
         return TopicStats()
     whole = _merged(parts)
@@ -71,7 +71,7 @@ def _value(name: str, values: list[Any]) -> Any:
     if isinstance(first, bool):
         return any(present)
     if name in _LATEST:
-        return max(present, key=lambda time: time.rstrip("Z"))  # "00.2Z" is before "00.25Z"
+        return max(present, key=lambda time: time.rstrip("Z"))  # "00.2" < "00.25", but "00.2Z" > "00.25Z"
     if isinstance(first, str):
         return next((each for each in present if each), "")
     if name in _EARLIEST:

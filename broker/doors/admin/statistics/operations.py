@@ -27,7 +27,7 @@ router = Router()
 
 
 class _Options(BaseModel):
-    """The parts of the statistics that the caller asks for. Backlogs are always exact."""
+    """The parts of the statistics that the caller asks for."""
 
     model_config = ConfigDict(populate_by_name=True)
 

@@ -45,8 +45,9 @@ class Asked:
 async def topic_stats(broker: AdminPort, topic: Topic, asked: Asked, *, created_ms: int) -> TopicStats:
     """Return the statistics of a topic in memory.
 
-    Asks PostgreSQL for properties, compaction and offloads, and for the ages of backlogs if the caller wants them.
-    `created_ms` is when the topic was created, 0 = not known. Raises psycopg.Error.
+    Reads properties, compaction and offloads from PostgreSQL and, with `earliest_time`, the oldest entry of each
+    backlog. `created_ms` is when the topic was created, 0 = not known. Raises psycopg.Error, and PersistenceFailed if
+    that entry cannot be read.
     """
     pool, topic_id = broker.pool, topic.topic_id
     properties = await repeat_until_done(
@@ -226,7 +227,7 @@ def _passing_stats(each: NonPersistentSubscription, rates: Rates, asked: Asked) 
 
 
 async def _earliest_ms(topic: Topic, subscription: str) -> int:
-    """Return when the oldest entry of a backlog was stored; 0 if there is none."""
+    """Return when the oldest entry of a backlog was stored, in ms since 1970; 0 if no such entry is stored."""
     found = topic.subscriptions.get(subscription)
     if found is None or not found.cursor.backlog_entries:
         return 0
