@@ -2,7 +2,7 @@
 
 New entries are added before any subscription is woken, so that consumers that keep up do not read PostgreSQL. Entries
 that a subscription with a backlog reads ahead are added too, so that subscriptions at nearby positions share the read.
-The entries that arrived first are evicted first. Most entries are wanted soon after they arrive, and a subscription that is far
+The oldest arrivals are evicted first. Most entries are wanted soon after they arrive, and a subscription that is far
 behind reads a whole range from PostgreSQL anyway.
 """
 

@@ -73,7 +73,7 @@ def _of_batch(data: bytes, max_message_bytes: int) -> tuple[CompactionMessage | 
 
 
 def without_messages(data: bytes, kept: Collection[int], *, max_message_bytes: int) -> bytes:
-    """Return a batch in which only the messages at the indexes `kept` have content. Raises EntryCorrupt if it is unreadable."""
+    """Return a batch with only the messages at the indexes `kept`. Raises EntryCorrupt if it cannot be read."""
     opened = open_entry(data, max_message_bytes=max_message_bytes)
     groups = [group if index in kept else _REMOVED for index, (_, group) in enumerate(_groups(opened))]
     metadata = opened.metadata
