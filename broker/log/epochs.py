@@ -121,8 +121,8 @@ class Epochs:
         """Run one write guarded by the epochs of many logs, until its outcome is known. Returns each log's result.
 
         If the answer of `call` lacks a log, the write of that log was fenced. If the result of this method lacks a log,
-        that log is closed, for example because another broker has it. The call must be safe to repeat.
-        After a lost connection the epochs are advanced first, so that a late statement cannot undo later writes. Raises
+        that log is closed, for example because another broker has it. The call must be safe to repeat. After a lost
+        connection the epochs are advanced first, so that a late statement cannot undo later writes. Raises
         psycopg.Error if the server refuses, and any other error of the call. Not safe to cancel.
         """
         done: dict[TopicLog, T] = {}

@@ -49,7 +49,7 @@ class SegmentDrops:
         self.copied_entries = 0
 
     async def turn(self) -> bool:
-        """Drop empty segments, then empty one more segment and drop it. Return whether to call this again at once.
+        """Drop segments without ledgers, then empty one segment and drop it. Return whether to call this again at once.
 
         Raises psycopg.Error if the database fails or refuses, and the errors of `open_log`. Safe to repeat. Cancel it
         only when the broker stops: afterwards, a log in memory may not know to which segment a ledger has moved.

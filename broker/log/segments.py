@@ -44,7 +44,7 @@ class Segments:
         self.open_id = 0
 
     async def start(self) -> None:
-        """Find the open segment, or create one."""
+        """Find the open segment or create one, close older segments, and create the views again."""
         found = await repeat_until_done(self._pool, store.newest_segment, what="finding the open segment")
         if found is None:
             await self._open_next()

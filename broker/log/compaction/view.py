@@ -63,7 +63,7 @@ class CompactedView:
 
     @property
     def trim_limit(self) -> Position | None:
-        """The last compacted position: no entry above it may be trimmed. None = no limit."""
+        """The position above which no entry may be trimmed yet; None = no limit."""
         return None if self.stored is None else self.stored.horizon.position
 
     async def read(self, first: Position) -> ReadPage:

@@ -33,7 +33,7 @@ class LedgerPlace(Protocol):
         """Return the entries with these ids that are stored, in the order of their ids."""
 
     async def read_counts(self, first: int, last: int) -> list[tuple[int, int, int]]:
-        """Return (entry id, cumulative messages, cumulative bytes) of the stored entries among `first` to `last`."""
+        """Return (entry id, cumulative messages, cumulative bytes) of the stored entries from `first` to `last`."""
 
     async def append_ms(self, entry_id: int) -> int | None:
         """Return when an entry was appended, in Unix milliseconds; None if it is not stored."""
