@@ -1,6 +1,6 @@
 """The newest and the recently read entries of all topics, cached up to a limit in bytes.
 
-New entries are added before any subscription is woken, so that consumers that keep up never read PostgreSQL. Entries
+New entries are added before any subscription is woken, so that consumers that keep up do not read PostgreSQL. Entries
 that a subscription with a backlog reads ahead are added too, so that subscriptions at nearby positions share the read.
 The oldest arrivals are evicted first. Most entries are wanted soon after they arrive, and a subscription that is far
 behind reads a whole range from PostgreSQL anyway.
@@ -15,8 +15,8 @@ from broker.core.entry import StoredEntry
 
 __all__ = ["EntryCache", "TopicEntries"]
 
-# An entry's tuple, its ints, and the references to it. If they were not counted, small entries would take six times the
-# budget.
+# For an entry's tuple, its ints, and the references to it. If they were not counted, small entries would take six times
+# the budget.
 ENTRY_OVERHEAD_BYTES = 600
 
 TopicEntries = dict[int, dict[int, StoredEntry]]  # ledger → entry id → entry
@@ -36,7 +36,7 @@ class EntryCache:
         return self._size_bytes
 
     def add(self, topic: TopicEntries, entries: Iterable[StoredEntry]) -> None:
-        """Add entries of a topic. Adding an entry again has no effect."""
+        """Add entries of a topic. Leaves out those that are in the cache already."""
         arrivals = self._arrivals
         for entry in entries:
             ledger_id, entry_id = entry.ledger_id, entry.entry_id

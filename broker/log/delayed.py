@@ -1,9 +1,9 @@
 """Delayed delivery of one topic: Shared and Key_Shared subscriptions pass over an entry until it is due.
 
-The due time belongs to the entry, so one bitmap serves all subscriptions of the topic. No subscription needs its own
-tracker, and acks, skips, resets and restarts have nothing to update. The statement of the append writes due times to
-`vela_delayed_entry`; memory holds the nearest ones. Once an entry is due, it is delivered like any other, and
-housekeeping deletes its row soon after. The owner's timer and Celery's tick call the same `run_due`.
+The due time belongs to the entry, so one bitmap serves all subscriptions of the topic, and acks, skips and resets have
+nothing to update in it. The statement that appends an entry also writes its due time to `vela_delayed_entry`; memory
+holds the nearest due times. Once an entry is due, it is delivered like any other, and housekeeping deletes its row soon
+after. The timer of `Deadlines` and Celery's tick both call `run_due`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 RELEASE_ENTRIES: Final = 2000  # the most in one turn of the event loop, so that other work gets its turns
 DELAYING: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
-_FOR_EVER_MS: Final = (1 << 63) - 1  # the latest delivery time that the protocol and PostgreSQL have
+_FOR_EVER_MS: Final = (1 << 63) - 1  # the latest time that the protocol and PostgreSQL can store
 _LOOK_AGAIN_S: Final = 0.005
 _LONGEST_WAIT_MS: Final = 250  # then release due entries, even if those released before are not all sent
 _READ_AGAIN_MS: Final = 1000  # after a failed read
@@ -102,7 +102,7 @@ class DelayedMessages:
             self._refill_if_needed()
 
     def __len__(self) -> int:
-        """Return the number of entries that are not due yet."""
+        """Return the number of delayed entries that were not released yet."""
         return len(self._entries)
 
     def __repr__(self) -> str:
@@ -118,7 +118,7 @@ class DelayedMessages:
         return bool(len(self._entries)) and type_ in DELAYING and self._policies.delayed_delivery
 
     def next_ready(self, cursor: Cursor, position: Position) -> Position:
-        """Return the next entry to read at or after `position`. Call this only if `passes_over` is true."""
+        """Return the next position to read, at or after `position`. Call this only if `passes_over` is true."""
         return next_ready(cursor, self._entries.waiting, position)
 
     def is_early(self, entry: StoredEntry, type_: SubscriptionType, now_ms: int) -> bool:
@@ -142,14 +142,14 @@ class DelayedMessages:
     # -- in ------------------------------------------------------------------------------------------------------
 
     def appended(self, entries: Sequence[StoredEntry]) -> None:
-        """Add entries that were just stored together with their due times and are not due yet."""
+        """Add entries, at least one, that were just stored together with their due times."""
         for entry in entries:
             self._entries.add(DueEntry(entry.deliver_at_ms, entry.ledger_id, entry.entry_id))
         self._last_row_ms = max(self._last_row_ms, max(entry.deliver_at_ms for entry in entries))
         self._watch()
 
     def keep_back(self, entry: StoredEntry) -> None:
-        """Add an entry that was read too early: the clock was set back, or delayed delivery was off for a time."""
+        """Add an entry that was read too early, for example because the clock was set back. Its row may be gone."""
         self._entries.add(DueEntry(entry.deliver_at_ms, entry.ledger_id, entry.entry_id), stored=False)
         self._watch()
 
@@ -183,8 +183,7 @@ class DelayedMessages:
     def next_due_ms(self) -> int | None:
         """Return when `run_due` next has work, in Unix milliseconds. 0 = now, because the policy is off.
 
-        None = no due time is in memory, or the log is closed. `run_due` is also called after due times were read from
-        the table.
+        None = no due time is in memory, or the log is closed.
         """
         if not self._log.is_open:
             return None
@@ -208,10 +207,7 @@ class DelayedMessages:
         return self._target.has_room_for_replays() or now_ms - self._released_ms >= _LONGEST_WAIT_MS
 
     def _look_again(self) -> None:
-        """Run again soon, without the timer of `Deadlines`.
-
-        If that timer is off, Celery's tick alone must be enough.
-        """
+        """Run again soon, without the timer of `Deadlines`, which may be off."""
         if not self._is_looking_again:
             self._is_looking_again = True
             asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self._look)
@@ -263,7 +259,7 @@ class DelayedMessages:
 
     @property
     def needs_pruning(self) -> bool:
-        """Whether there are rows to delete."""
+        """Whether there may be rows to delete."""
         log = self._log
         return log.is_open and (
             self._has_released

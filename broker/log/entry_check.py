@@ -1,4 +1,4 @@
-"""Verify entries that were read from PostgreSQL or a file, before they are sent: stored data can be damaged.
+"""Verify entries that were read from PostgreSQL or a file, because stored data can be damaged.
 
 Entries from the cache need no check: they were verified when their producer sent them, or when they were read.
 """
@@ -19,7 +19,7 @@ __all__ = ["verified"]
 
 
 def verified(entries: list[StoredEntry]) -> list[StoredEntry]:
-    """Return the same list, after setting FLAG_CORRUPT on the entries with a wrong checksum or wrong metadata."""
+    """Return the same list, after setting FLAG_CORRUPT on the entries whose checksum or metadata is wrong."""
     damaged = [at for at, entry in enumerate(entries) if not _is_sound(entry.data)]
     for at in damaged:
         entries[at] = entries[at]._replace(flags=entries[at].flags | FLAG_CORRUPT)
@@ -27,11 +27,7 @@ def verified(entries: list[StoredEntry]) -> list[StoredEntry]:
 
 
 def _is_sound(data: bytes) -> bool:
-    """Return whether the checksum and the metadata are valid.
-
-    The broker parses the metadata of every entry that it appends. So if the checksum is valid and the metadata is not,
-    something else wrote the row.
-    """
+    """Return whether the checksum is right and the metadata can be read."""
     if not checksum_ok(data):
         return False
     if plain_head(data) is not None:

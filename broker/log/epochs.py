@@ -35,7 +35,7 @@ _RETRY_S = 0.2
 class Epochs:
     """The epochs of the logs that this process owns. `token` distinguishes them from the epochs of other processes.
 
-    `on_advanced` is called when logs have new epochs.
+    `on_advanced` is called after `advance` has given new epochs to logs.
     """
 
     def __init__(self, pool: ConnectionPool) -> None:
@@ -89,7 +89,7 @@ class Epochs:
         return kept
 
     async def has_advanced(self, log: TopicLog, epoch: int) -> bool:
-        """Return whether this process itself advanced the log's epoch from `epoch`. Call this after a write was fenced.
+        """After a fenced write, return whether the log is open and this process has advanced its epoch from `epoch`.
 
         Waits for an advance in flight: it may have committed although its answer has not arrived yet.
         """
@@ -101,7 +101,7 @@ class Epochs:
     ) -> T | None:
         """Run `call(connection, epoch)`, one write guarded by the log's epoch, until its outcome is known.
 
-        `call` returns None if the write was fenced. This method returns None if the log is closed, usually because
+        `call` returns None if the write was fenced. If this method returns None, the log is closed, usually because
         another broker has it. Errors, repetition and cancellation are as in `write_all`.
         """
 
@@ -121,8 +121,8 @@ class Epochs:
         """Run one write guarded by the epochs of many logs, until its outcome is known. Returns each log's result.
 
         If the answer of `call` lacks a log, the write of that log was fenced. If the result of this method lacks a log,
-        that log is closed: another broker has it, or its epoch could not be advanced. The call must be safe to repeat.
-        After a lost connection the epochs are advanced first, so that a late statement cannot undo later writes. Raises
+        that log is closed, for example because another broker has it. The call must be safe to repeat. After a lost
+        connection the epochs are advanced first, so that a late statement cannot undo later writes. Raises
         psycopg.Error if the server refuses, and any other error of the call. Not safe to cancel.
         """
         done: dict[TopicLog, T] = {}
@@ -157,12 +157,12 @@ class Epochs:
     async def write_together(
         self, logs: Sequence[TopicLog], call: Callable[[Connection], Awaitable[T]], *, what: str
     ) -> T | None:
-        """Run one transaction under the epochs of all these logs, until its outcome is known.
+        """Run one transaction under the epochs of all these logs. Repeat it while the database is unavailable.
 
-        Returns None if another broker has one of the logs. Nothing is stored then, and that log is closed. If another
-        broker took a log while the connection was lost, this broker cannot know whether the transaction was stored. It
-        then closes all the logs, and the next request loads them from PostgreSQL. The call must be safe to repeat.
-        Raises psycopg.Error if the server refuses, and any other error of the call. Not safe to cancel.
+        Returns None if one of the logs is closed, usually because another broker has it: nothing is stored then. If
+        another broker takes a log while the connection is lost, the transaction may or may not be stored: this method
+        then closes all the logs and returns None. The call must be safe to repeat. Raises psycopg.Error if the server
+        refuses, and any other error of the call. Not safe to cancel.
         """
         while True:
             epochs: dict[TopicLog, int] = {}

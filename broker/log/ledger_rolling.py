@@ -1,7 +1,4 @@
-"""Seal ledgers and open the next ledgers. When a segment closes, one statement does this for many topics.
-
-topic_log.py decides whether a ledger is full, by the rules of `broker.core.ledgers.rollover`.
-"""
+"""Seal ledgers and open the next ledgers. One statement can do this for many topics."""
 
 from __future__ import annotations
 
@@ -22,11 +19,11 @@ __all__ = ["roll_ledgers"]
 async def roll_ledgers(
     epochs: Epochs, logs: Sequence[TopicLog], *, segment_id: int, now_ms: int
 ) -> set[TopicLog]:
-    """Seal the open ledger of each log and open its next one in `segment_id`.
+    """Seal the open ledger of each log, if it has one, and open the next ledger in the segment `segment_id`.
 
-    Returns the logs that have a new ledger. The others were fenced and are closed. While this function runs, no append
-    of these logs may be in flight or start. Raises psycopg.Error if the server refuses, and then no log has a new
-    ledger in memory. Not safe to cancel.
+    Returns the logs that have a new ledger. The others are closed. While this function runs, no append of these logs
+    may be in flight or start. Raises psycopg.Error if the server refuses, and then no log has a new ledger in memory.
+    Not safe to cancel.
     """
     rolls = {log: _roll_of(log) for log in logs}
 

@@ -1,7 +1,7 @@
 """Read one topic's log from segments and files: ranges of entries, chosen entries, and counts for the message index.
 
 A short read never means the end of the log. Ids have no gaps, so a missing entry below the last known one is a fault,
-unless its ledger was trimmed or moved to another place during the read. The ledger map shows whether it was.
+unless its ledger was trimmed or moved to another place during the read.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _INDEX_LOAD_ENTRIES = 32_768
 
 
 class GapInLog(PersistenceFailed):
-    """A stored entry is missing. Every subscription that comes to it stops there, so that it passes over no message."""
+    """An entry that its ledger should have is missing. A subscription stops at it and does not pass over it."""
 
 
 class TopicReader:
-    """Reads for all subscriptions of one topic.
+    """Reads one topic's log.
 
-    Every method that reads an offloaded ledger raises OffloadedUnreadable if the ledger's file cannot be read now.
-    Every method raises PlaceGone if the file or segment of a ledger was lost.
+    Every method raises OffloadedUnreadable if a ledger's file is damaged or cannot be read now, PlaceGone if a ledger's
+    file or segment was lost, and psycopg.Error if the server refuses a read.
     """
 
     def __init__(self, pool: ConnectionPool, files: FileReads, topic_log: TopicLog) -> None:
@@ -120,7 +120,7 @@ class TopicReader:
                 break
             ledger = self._log.ledgers.get(position.ledger_id)
             if ledger is None:
-                continue  # trimmed since it was delivered
+                continue  # trimmed
             counts = self._log.index.counts(ledger, position.entry_id)
             size_bytes += ledger.size_bytes // max(1, ledger.entries) if counts is None else counts[1]
             wanted.append(position)
@@ -129,7 +129,7 @@ class TopicReader:
     async def load_index(self, ranges: Iterable[tuple[int, int, int]]) -> None:
         """Load the counts of ranges (ledger, first entry, last entry). The exception IndexMissing names such ranges.
 
-        Raises GapInLog if a count is missing although its ledger has the entry. Safe to cancel and to repeat.
+        Raises GapInLog if the last entry of a range is missing although the ledger has it. Safe to cancel and repeat.
         """
         self._log.index.loads += 1
         try:
@@ -161,9 +161,9 @@ class TopicReader:
         )
 
     async def messages_through(self, position: Position) -> int | None:
-        """Return how many messages the topic has up to and including an entry; None if the entry is not stored.
+        """Return the topic's cumulative messages up to and including an entry; None if the entry is not stored.
 
-        Safe to repeat.
+        Safe to cancel and to repeat.
         """
         return await self._ask(
             position.ledger_id,

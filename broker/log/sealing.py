@@ -1,6 +1,6 @@
 """Seal the open ledger of a topic without new messages, so that its segment can be dropped later.
 
-A busy topic seals its ledger when an append opens the next one. An idle topic would keep a closed segment forever.
+An append that needs a new ledger seals the previous one. An idle topic would keep a closed segment forever.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["seal", "seal_idle"]
 
 
 async def seal_idle(epochs: Epochs, log: TopicLog, *, open_segment_id: int) -> bool:
-    """Seal the open ledger if its segment is closed and no append is in flight. Return whether it was sealed.
+    """Seal the open ledger if its segment is closed and no sends wait or are in flight. Return whether it was sealed.
 
     An append that begins meanwhile opens the next ledger and also seals this one. Sealing a ledger twice does no harm.
     """
@@ -31,7 +31,7 @@ async def seal_idle(epochs: Epochs, log: TopicLog, *, open_segment_id: int) -> b
 
 
 async def seal(epochs: Epochs, log: TopicLog, ledger: LedgerInfo) -> bool:
-    """Seal a ledger and store its totals. Return False if the log was fenced and is closed. Safe to repeat."""
+    """Seal a ledger and store its totals. Return False if the log is closed. Safe to repeat."""
     done = await epochs.write(
         log,
         lambda connection, epoch: store.seal_ledger(

@@ -1,4 +1,4 @@
-"""Drop segments without ledgers, and copy the last ledgers out of segments whose other ledgers were trimmed.
+"""Drop segments without ledgers, and copy the last ledgers out of segments that are mostly trimmed.
 
 Copies are made in small pieces with pauses in between, so that appends do not wait. A copy may stop at any point: the
 next turn continues it, and readers do not see the copy until the ledger's row names the new segment.
@@ -30,7 +30,7 @@ _REST = 3  # the pause after a piece, in multiples of the time that the piece to
 
 
 class SegmentDrops:
-    """Empties and drops old segments. The segments' task in upkeep/lifetime.py calls `turn`, one call at a time."""
+    """Empties and drops old segments. Calls of `turn` must not overlap."""
 
     def __init__(
         self,
@@ -49,11 +49,10 @@ class SegmentDrops:
         self.copied_entries = 0
 
     async def turn(self) -> bool:
-        """Drop empty segments, then empty one more segment and drop it. Return whether to call this again at once.
+        """Drop segments without ledgers, then empty one segment and drop it. Return whether to call this again at once.
 
-        Raises psycopg.Error if the database fails or refuses a statement. Safe to repeat. Cancel it only when the
-        broker stops: after a cancellation, the log in memory may still look for a ledger in the segment that the
-        ledger has left.
+        Raises psycopg.Error if the database fails or refuses, and the errors of `open_log`. Safe to repeat. Cancel it
+        only when the broker stops: afterwards, a log in memory may not know to which segment a ledger has moved.
         """
         async with self._pool.use() as connection:
             uses = await store.segment_uses(connection)

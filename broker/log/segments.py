@@ -1,6 +1,6 @@
 """Choose the segment for new ledgers, open the next segment, and find the long-lived segment for copies.
 
-`Segments` creates the table of a new segment first, and appends can use it at once. It creates the views over all
+`Segments` creates the tables of a new segment first, and appends can use them at once. It creates the views over all
 segments again when no reader locks them. Neither step delays an append.
 """
 
@@ -44,7 +44,7 @@ class Segments:
         self.open_id = 0
 
     async def start(self) -> None:
-        """Find the open segment, or create one."""
+        """Find the open segment or create one, close older segments, and create the views again."""
         found = await repeat_until_done(self._pool, store.newest_segment, what="finding the open segment")
         if found is None:
             await self._open_next()
@@ -60,8 +60,8 @@ class Segments:
     async def turn(self) -> None:
         """Open the next segment if the open segment is full or old. Create the views again if they are out of date.
 
-        A segment without entries stays open. If there are many segments, a segment grows larger and older before the
-        next is opened.
+        A segment without entries stays open. If there are many segments, it grows larger and older before the next is
+        opened. With `MAX_SEGMENTS` segments, none is opened.
         """
         async with self._changing:
             await self._turn()

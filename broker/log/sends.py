@@ -1,4 +1,4 @@
-"""The requests that producers pass to the log, and the receipts that they get when an entry is durable.
+"""The requests that producers pass to the log, and the receipts that they get.
 
 Both are named tuples, because the hot path builds one of each per entry (see broker/core/entry.py).
 """
@@ -18,13 +18,13 @@ class SendRequest(NamedTuple):
     messages: int  # from the entry's metadata, not from the command
     flags: int  # broker.core.entry.FLAG_BATCH | …
     deliver_at_ms: int  # 0 = at once
-    key_hash: int | None  # Murmur3 slot of the sticky key, None when the entry has no key
+    key_hash: int | None  # hash slot of the ordering key, else of the key; None if the entry has neither
     data: bytes
     outbox_id: int = 0  # the outbox row that the append's statement deletes; 0 = none
 
 
 class Receipt(NamedTuple):
-    """The receipt of a send that is durable, or that a non-persistent topic has delivered or dropped.
+    """The receipt of a send whose entry is durable, or was delivered or dropped by a non-persistent topic.
 
     Receipts of one producer come in the order of its sends.
     """
@@ -33,4 +33,4 @@ class Receipt(NamedTuple):
     highest_sequence_id: int  # as the client sent it; 0 if the client sent none
     ledger_id: int
     entry_id: int
-    size_bytes: int  # of the entry; the door subtracts it from the bytes that wait for a receipt
+    size_bytes: int  # of the entry's data

@@ -34,12 +34,12 @@ Send = tuple[Any, "SendRequest"]  # the producer, which the log only passes back
 
 @dataclass(slots=True)
 class AppendBatch:
-    """The entries that one statement stores for one topic. A retry uses the same ids."""
+    """The entries that one append stores for one topic."""
 
     sends: list[Send] = field(default_factory=list)
     entries: list[StoredEntry] = field(default_factory=list)
     delayed: list[StoredEntry] = field(default_factory=list)  # the entries that are not due yet
-    outbox_ids: list[int] = field(default_factory=list)  # outbox rows that these entries come from
+    outbox_ids: list[int] = field(default_factory=list)  # the outbox rows that became entries
     size_bytes: int = 0
     # Monotonic time when its first send was queued, or when the previous batch was taken.
     since_s: float = 0.0
@@ -102,11 +102,11 @@ class TopicLog:
         self.topic_id = topic_id
         self.owner_epoch = owner_epoch
         self.is_open = True
-        self.is_fenced = False  # closed by `fence`: nothing may be stored any more
+        self.is_fenced = False  # whether `fence` closed the log
         self.is_queued = False  # waits for a lane of the writer
         self.is_taken = False  # a lane of the writer connects or opens a ledger for it
         self.ledgers = ledgers
-        self.segments = segments  # ledger → segment, for ledgers that are not offloaded
+        self.segments = segments  # ledger → segment, for ledgers in PostgreSQL
         self.files = files  # offloaded ledger → its file's name
         self.index = MessageIndex(ledgers)
         self.cached: TopicEntries = {}
@@ -128,8 +128,8 @@ class TopicLog:
     def fence(self, reason: str) -> None:
         """Store and send nothing more, and close all clients, so that they connect again. Safe to repeat.
 
-        Called if another broker owns the topic, or if a fault left the outcome of a write unknown. The next request
-        for the topic loads it again.
+        Called if another broker may own the topic, or if memory may differ from what is stored. The next request for
+        the topic loads it again.
         """
         if self.is_open:
             logger.warning("%s is closed: %s", self.name, reason, extra={"topic": str(self.name)})
@@ -137,7 +137,7 @@ class TopicLog:
             self._give_up(TopicFenced(f"{self.name}: {reason}; connect again"))
 
     def close(self) -> None:
-        """Close the log without a fault: the broker stops, or the topic leaves memory or is deleted. Safe to repeat.
+        """Close the log without a fault, for example because the broker stops. Safe to repeat.
 
         Sends that wait or are in flight get no receipt: their clients connect again and send them again.
         """
@@ -176,22 +176,22 @@ class TopicLog:
 
     @property
     def open_segment_id(self) -> int | None:
-        """The segment of the open ledger, or None if the next append needs a new ledger first."""
+        """The segment of the open ledger; None if no ledger is open."""
         ledger = self.ledgers.open_ledger()
         return None if ledger is None else self.segments[ledger.ledger_id]
 
     def needs_ledger(self, now_ms: int, segment_id: int) -> bool:
-        """Return whether the next append needs a new ledger: none is open, it is full, or its segment is closed."""
+        """Return whether an append to this segment needs a new ledger: none is open in the segment, or it is full."""
         ledger = self.ledgers.open_ledger()
         if ledger is None:
             return True
         return self.segments[ledger.ledger_id] != segment_id or must_roll(ledger, self.policy, now_ms)
 
     def take_batch(self, *, max_entries: int, max_bytes: int, now_ms: int) -> AppendBatch:
-        """Give the next sends their positions and return them as a batch, which is now in flight.
+        """Give the next sends their positions and return them as a batch.
 
-        While another batch is in flight, the new one follows it: its ids come next, and it may commit only after its
-        `turn` is true. The batch stays until `committed`, `give_back` or `refuse`. Its last entry may exceed
+        If no batch is in flight, this one now is. Otherwise it follows that batch: its ids come next, and it may commit
+        only after its `turn` is true. It stays until `committed`, `give_back` or `refuse`. Its last entry may exceed
         `max_bytes`. Raises ValueError if no ledger is open or a batch follows already.
         """
         ledger = self.ledgers.open_ledger()
@@ -250,7 +250,7 @@ class TopicLog:
     def committed(self, batch: AppendBatch) -> None:
         """Add a durable batch to the log, so that it can be delivered.
 
-        A batch that follows is then in flight, unless it waited too long: its sends go back into the queue.
+        A batch that follows is then in flight. If it has waited too long, its sends go back into the queue instead.
         """
         self.in_flight = None
         following, self.following = self.following, None
@@ -349,22 +349,22 @@ class TopicLog:
         return dropped
 
     def oldest_cached(self) -> Position | None:
-        """Return roughly the oldest entry in memory: the first cached entry of the oldest cached ledger."""
+        """Return roughly the oldest entry in memory: the one cached first of the oldest cached ledger; None if none."""
         ledger_id = min((each for each, entries in self.cached.items() if entries), default=None)
         return None if ledger_id is None else Position(ledger_id, next(iter(self.cached[ledger_id])))
 
     def offloaded(self, ledger_id: int, name: str) -> None:
-        """Read a sealed ledger from its file from now on. No effect if it was trimmed meanwhile."""
+        """Read a sealed ledger from its file from now on. No effect if the ledger was trimmed meanwhile."""
         if self.segments.pop(ledger_id, None) is not None:
             self.files[ledger_id] = name
 
     @property
     def offloaded_bytes(self) -> int:
-        """Bytes of the entries of the ledgers that are read from files."""
+        """The bytes of all entries that are read from files."""
         ledgers = [self.ledgers.get(each) for each in self.files]
         return sum(each.size_bytes for each in ledgers if each is not None)
 
     def add_ledger(self, info: LedgerInfo, segment_id: int) -> None:
-        """Add a new open ledger. The previous ledger must be sealed."""
+        """Add a new open ledger. Raises ValueError unless the previous ledger is sealed."""
         self.segments[info.ledger_id] = segment_id
         self.ledgers.add(info)

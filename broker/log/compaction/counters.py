@@ -1,4 +1,4 @@
-"""Counts of a topic's compactions since the topic was loaded, for /metrics."""
+"""Numbers about a topic's compactions since the topic was loaded, for /metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["CompactionCounters"]
 
 @dataclass(slots=True, kw_only=True)
 class CompactionCounters:
-    """Counts of runs. The last three fields describe the latest run that succeeded."""
+    """Counts of runs and removed messages. The last three fields describe the latest run that succeeded."""
 
     succeeded: int = 0
     failed: int = 0
@@ -32,9 +32,9 @@ class CompactionCounters:
 
     @property
     def has_run(self) -> bool:
-        """Whether a run has ended since the topic was loaded."""
+        """Whether a run has succeeded or failed since the topic was loaded."""
         return bool(self.succeeded or self.failed)
 
     def per_s(self, size_bytes: int) -> float:
-        """Return `size_bytes` divided by the duration of the latest run, in bytes a second."""
+        """Return `size_bytes` divided by the duration of the latest successful run, in bytes a second."""
         return size_bytes * 1000 / max(1, self.duration_ms)

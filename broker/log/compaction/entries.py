@@ -73,7 +73,7 @@ def _of_batch(data: bytes, max_message_bytes: int) -> tuple[CompactionMessage | 
 
 
 def without_messages(data: bytes, kept: Collection[int], *, max_message_bytes: int) -> bytes:
-    """Return a batch in which only the messages at the indexes `kept` have content. Raises EntryCorrupt."""
+    """Return a batch with only the messages at the indexes `kept`. Raises EntryCorrupt if it cannot be read."""
     opened = open_entry(data, max_message_bytes=max_message_bytes)
     groups = [group if index in kept else _REMOVED for index, (_, group) in enumerate(_groups(opened))]
     metadata = opened.metadata
@@ -81,9 +81,9 @@ def without_messages(data: bytes, kept: Collection[int], *, max_message_bytes: i
 
 
 def last_kept_index(entry: StoredEntry, *, max_message_bytes: int) -> int:
-    """Return the index of the last message with content in a batch; -1 if the entry is not a batch.
+    """Return the index of the last message in a batch that was not removed; -1 if the entry is not a batch.
 
-    If the batch cannot be read, or none of its messages has content, this is the index of its last message.
+    If the batch cannot be read, or all its messages were removed, this is the index of its last message.
     """
     if not entry.is_batch:
         return -1
@@ -93,9 +93,9 @@ def last_kept_index(entry: StoredEntry, *, max_message_bytes: int) -> int:
 
 
 def _groups(opened: OpenedEntry) -> Iterator[tuple[SingleMessageMetadata, bytes]]:
-    """For each message of a batch, yield its metadata, and the bytes that hold this metadata and the message.
+    """For each message of a batch, yield its metadata, and its bytes in the payload, which include the metadata.
 
-    Raises BatchCorrupt if a message does not fit the payload.
+    Raises BatchCorrupt if a message does not fit the payload, or if its metadata cannot be read.
     """
     metadata, payload = opened
     offset = 0

@@ -40,8 +40,7 @@ class CompactedView:
 
     `stored` None = no run has ever begun, or the compaction was deleted; its generation 0 = no run has succeeded yet.
 
-    Only the compactor changes this object. At its end, a run publishes its entries with one statement. Before that,
-    readers do not get them.
+    Only the compactor changes this object. Readers get the entries of a run after one statement has published them.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class CompactedView:
         self.stored = stored
         self.counters = CompactionCounters()
         self.is_running = False  # a compaction runs, or waits for its turn
-        # Held while `stored` and its row change, so that no two changes choose the same number for a run.
+        # Held while the horizon or the number of a run changes, so that no two changes choose the same number.
         self.changing = asyncio.Lock()
 
     @property
@@ -64,14 +63,14 @@ class CompactedView:
 
     @property
     def trim_limit(self) -> Position | None:
-        """The position above which no entry may be trimmed, because it is not compacted yet; None = no limit."""
+        """The position above which no entry may be trimmed yet; None = no limit."""
         return None if self.stored is None else self.stored.horizon.position
 
     async def read(self, first: Position) -> ReadPage:
-        """Read the next kept entries, beginning at `first`.
+        """Read the kept entries from `first` on, up to the limits of a page.
 
-        An empty page ends after the horizon if no kept entry is left, or at `first` if the compaction was deleted. In
-        both cases the caller continues in the log at the page's `end`. Safe to cancel.
+        An empty page ends after the horizon if no kept entry is left, or at `first` if the compaction was deleted. Safe
+        to cancel.
         """
         found = await repeat_until_done(
             self._pool,
@@ -89,7 +88,7 @@ class CompactedView:
     async def last_message(self) -> tuple[StoredEntry, int] | None:
         """Return the last kept entry and the index of the last kept message in it, or -1 if the entry is not a batch.
 
-        Returns None if compaction kept nothing.
+        Returns None if there is no kept entry.
         """
         entry = await repeat_until_done(
             self._pool,
@@ -101,7 +100,7 @@ class CompactedView:
         return entry, last_kept_index(entry, max_message_bytes=self._max_message_bytes)
 
     async def first_since(self, time_ms: int) -> Position | None:
-        """Return the first kept entry that was appended at or after `time_ms`; None if there is none."""
+        """Return the position of the first kept entry appended at or after `time_ms`; None if there is none."""
         return await repeat_until_done(
             self._pool,
             lambda c: store.first_since(c, self._topic_id, time_ms),

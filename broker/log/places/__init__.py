@@ -1,1 +1,1 @@
-"""The places of a ledger's entries: a segment in PostgreSQL, or a separate file for each ledger."""
+"""The two places where a ledger's entries can be: a segment in PostgreSQL, or a file for this ledger alone."""

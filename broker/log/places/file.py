@@ -25,11 +25,11 @@ _THREADS = 2  # each needs memory for a row group and for the entries that it re
 
 
 class OffloadedUnreadable(PersistenceFailed):
-    """The file of an offloaded ledger cannot be read now. The read may succeed later, so delivery tries again."""
+    """The file of an offloaded ledger is damaged, or cannot be read now. Delivery tries again."""
 
 
 class FileReads:
-    """The files of all offloaded ledgers. Threads do the work, so that the event loop never waits for the storage."""
+    """The files of all offloaded ledgers, read and deleted in threads."""
 
     def __init__(self, url: str, *, cache_bytes: int) -> None:
         """`url` is VELA_OFFLOAD_URL, which may be empty while no ledger is offloaded. Opens nothing yet."""
@@ -38,7 +38,7 @@ class FileReads:
 
     @property
     def cached_bytes(self) -> int:
-        """The size of the cache of row groups, in bytes."""
+        """The size of the row groups in the cache, in bytes."""
         return self._files.size_bytes
 
     async def run(self, call: Callable[[LedgerFiles], T]) -> T:
@@ -69,7 +69,7 @@ class FileReads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePlace:
-    """The file of one ledger: a LedgerPlace. Every method raises OffloadedUnreadable if the file cannot be read now."""
+    """The file of one ledger: a LedgerPlace. Every method also raises OffloadedUnreadable."""
 
     files: FileReads
     name: str

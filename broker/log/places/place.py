@@ -1,4 +1,4 @@
-"""The reads that a topic's log needs, whether a ledger is in PostgreSQL or in a file."""
+"""The interface for reading a ledger, whether it is in PostgreSQL or in a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PlaceGone(PersistenceFailed):
 class LedgerPlace(Protocol):
     """Where the entries of one ledger are. Two places of a ledger are equal if they are the same segment or file.
 
-    Every method raises PlaceGone if the place does not exist any more. All methods are safe to repeat and to cancel.
+    Every method raises PlaceGone if it finds that the place does not exist. All are safe to repeat and to cancel.
     """
 
     async def read(self, first: int, last: int, *, more_bytes: int) -> list[StoredEntry]:
@@ -33,10 +33,10 @@ class LedgerPlace(Protocol):
         """Return the entries with these ids that are stored, in the order of their ids."""
 
     async def read_counts(self, first: int, last: int) -> list[tuple[int, int, int]]:
-        """Return (entry id, cumulative messages, cumulative bytes) of entries `first` to `last`."""
+        """Return (entry id, cumulative messages, cumulative bytes) of the stored entries from `first` to `last`."""
 
     async def append_ms(self, entry_id: int) -> int | None:
         """Return when an entry was appended, in Unix milliseconds; None if it is not stored."""
 
     async def messages_through(self, entry_id: int) -> int | None:
-        """Return how many messages the topic has up to and including an entry; None if the entry is not stored."""
+        """Return the topic's cumulative messages up to and including an entry; None if the entry is not stored."""

@@ -1,4 +1,4 @@
-"""A ledger in a segment's table. Reads are retried while the database is unavailable."""
+"""A ledger in a segment's tables. Reads are repeated while the database is unavailable."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class SegmentPlace:
             lambda connection: store.read_some(
                 connection, segment_id=self.segment_id, ledger_id=self.ledger_id, entry_ids=entry_ids
             ),
-            what="reading entries again",
+            what="reading chosen entries",
         )
 
     async def read_counts(self, first: int, last: int) -> list[tuple[int, int, int]]:
@@ -58,7 +58,7 @@ class SegmentPlace:
             lambda connection: store.read_counts(
                 connection, segment_id=self.segment_id, ledger_id=self.ledger_id, first=first, last=last
             ),
-            what="reading counts",
+            what="reading message counts",
         )
 
     async def append_ms(self, entry_id: int) -> int | None:
@@ -66,7 +66,7 @@ class SegmentPlace:
             lambda connection: store.append_ms_at(
                 connection, segment_id=self.segment_id, ledger_id=self.ledger_id, entry_id=entry_id
             ),
-            what="reading a time",
+            what="reading an append time",
         )
 
     async def messages_through(self, entry_id: int) -> int | None:
@@ -74,7 +74,7 @@ class SegmentPlace:
             lambda connection: store.messages_through(
                 connection, segment_id=self.segment_id, ledger_id=self.ledger_id, entry_id=entry_id
             ),
-            what="searching an offset",
+            what="reading a message count",
         )
 
     async def _ask(self, call: Callable[[Connection], Awaitable[T]], *, what: str) -> T:

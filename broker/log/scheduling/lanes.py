@@ -1,8 +1,8 @@
 """The writer's lanes: tasks with a connection each, and the logs that wait for one of them.
 
 Two lanes store at a time. A third may follow one of them: it copies the next rows of a log ahead, while earlier rows of
-that log are being committed. When the copied rows may commit, the third lane counts as storing, and another lane may
-copy ahead.
+that log are being committed. When the copied rows may commit, this lane counts as storing, and another lane may copy
+ahead.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Job(Enum):
 
 @dataclass(slots=True)
 class Lane:
-    """The connection of one task. It opens when the task first has something to store, and again after a loss."""
+    """The connection of one task. It opens when the task first has something to store, and is replaced after a loss."""
 
     name: str
     conninfo: str
@@ -53,7 +53,7 @@ class Lane:
     job: _Job = _Job.NONE
 
     async def connected(self) -> PreparedConnection:
-        """Return the connection. While the database is unavailable, try again and again."""
+        """Return the connection, after opening it if necessary. Try until the database is available."""
         delay_s = _RETRY_S
         while self.connection is None or self.connection.closed:
             try:
@@ -74,7 +74,7 @@ class Lane:
 
 
 class Lanes:
-    """Gives lanes to logs. `store` stores the sends of ready logs; `follow` copies rows of one log ahead."""
+    """Gives lanes to logs. `store` stores sends of ready logs; `follow` copies rows of a log ahead and commits them."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Lanes:
         self._store = store
         self._follow = follow
         self.ready = ReadyLogs()
-        # Logs of which a lane may copy rows ahead, in the order in which they came.
+        # Logs whose next rows a lane may copy ahead. The keys are in the order of `submit`.
         self._followed: dict[TopicLog, None] = {}
         self._lanes = [Lane(f"writer {number}", conninfo) for number in range(_LANES)]
         self._idle: deque[asyncio.Future[None]] = deque()  # one for each lane that waits for work
@@ -111,8 +111,7 @@ class Lanes:
     def submit(self, log: TopicLog) -> None:
         """Queue a log that has sends waiting. No effect if the log is queued, taken by a lane or paused.
 
-        No effect either while a batch of the log is in flight, unless the server copies the batch's rows and enough
-        sends wait to copy more.
+        While a batch of the log is in flight, has an effect only if the next batch can be copied ahead.
         """
         if log.is_queued or log.is_taken or log.is_paused:
             return

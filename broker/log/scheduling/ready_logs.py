@@ -1,7 +1,7 @@
 """The logs that wait for a lane of the writer.
 
-Each log is checked a limited number of times, however many logs wait. A log begins in `_new`. A check moves it to
-`_sound` or `_full`, and a later check may move it from `_sound` to `_full`. A log may leave from each of the three.
+Each log is checked at most twice, however many logs wait. A log begins in `_new`. A check may move it to `_sound` or
+`_full`, and a later check from `_sound` to `_full`. A log may leave from each of the three.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ReadyLogs:
         return log
 
     def next_for(self, segment_id: int, now_ms: int) -> TopicLog | None:
-        """Remove and return the next log that can append to this segment at once, or None."""
+        """Remove and return the next log that can append to this segment at once; None if there is none."""
         while others := self._sound or self._new:
             log = others.popleft()
             if _has_sends(log) and log.needs_ledger(now_ms, segment_id):
@@ -53,10 +53,7 @@ class ReadyLogs:
         return None
 
     def take_full(self, segment_id: int, now_ms: int, *, most: int) -> list[TopicLog]:
-        """Remove and return at most `most` logs that need a new ledger to append to this segment.
-
-        Right after a segment was opened, that is every log.
-        """
+        """Remove and return at most `most` logs that need a new ledger to append to this segment."""
         while self._new:
             log = self._new.popleft()
             is_full = _has_sends(log) and log.needs_ledger(now_ms, segment_id)

@@ -2,8 +2,8 @@
 
 A topic that publishes much could fill whole statements. For each entry, the event loop needs about 15 µs to bind the
 row and to write the receipt, and topics that publish little would have to wait. So while such light topics publish, no
-topic may add much to a statement. Topics that all publish much do not limit each other, because with small statements
-each of them would store a third less. Callers pass the time; this module reads no clock.
+topic may add more than `BESIDE_LIGHT`. Topics that all publish much do not limit each other, because with small
+statements each of them would store a third less. Callers pass the time; this module reads no clock.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ class Size(NamedTuple):
     size_bytes: int
 
 
-# 1,000 rows of 1 KB take about 15 ms; more only adds latency. The bytes are half of what one connection may have
+# 1,000 rows of 1 KB take about 15 ms; more rows only add latency. The bytes are half of what one connection may have
 # without a receipt, so that one half is gathered while the other commits.
 STATEMENT: Final = Size(1000, 2 * 1024 * 1024)
 BESIDE_LIGHT: Final = Size(100, 256 * 1024)
-_LASTS_S: Final = 0.1  # how long the lower limit lasts after a light topic and another topic took turns
+_LASTS_S: Final = 0.1  # how long the lower limit lasts after a light topic and another took turns
 
 
 class TopicLimit:
-    """The limit for each topic, from the parts that the topics took before."""
+    """The limit of one topic's part of a statement, which follows from the parts that topics took before."""
 
     def __init__(self) -> None:
         self._latest_topic_id: int | None = None
