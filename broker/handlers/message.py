@@ -35,7 +35,7 @@ class Message:
         return self.payload.decode()
 
     def json(self) -> Any:
-        """Return the payload as JSON. Raises ValueError."""
+        """Parse the payload as JSON. Raises ValueError."""
         return json.loads(self.payload)
 
     @classmethod
