@@ -37,7 +37,7 @@ class FrameTransport(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """An estimate of the written bytes that still wait in this process."""
+        """Roughly how many written bytes wait in this process."""
 
     def is_writable(self) -> bool:
         """Return False after a write passed the high-water mark, until everything is sent or the peer is gone."""
