@@ -23,7 +23,7 @@ _MOST = 2**62  # fits PostgreSQL's bigint, with room for sums
 
 
 class SettingInvalid(ValueError):
-    """Settings cannot be used. The message names them and says what to change."""
+    """Settings cannot be used. The message names them and says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Between:
     most: int | None = None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Give every bad number the same error message, in place of pydantic's several."""
+        """Give one error message for all bad numbers, in place of pydantic's several."""
         bounds = f"of at least {self.least}" if self.most is None else f"from {self.least} to {self.most}"
         return core_schema.custom_error_schema(
             core_schema.int_schema(ge=self.least, le=_MOST if self.most is None else self.most),
@@ -63,7 +63,7 @@ Names = Annotated[tuple[str, ...], PlainValidator(listed)]
 
 
 def read_settings(shape: type[T], environment: Mapping[str, str]) -> T:
-    """Return a dataclass in which every field has a Variable and a default. An empty variable counts as unset.
+    """Fill a dataclass in which every field has a Variable and a default. An empty variable counts as unset.
 
     Raises SettingInvalid, with a line for each variable that has a bad value.
     """

@@ -22,7 +22,7 @@ _Result = TypeVar("_Result")
 # One connection's part of a turn. An idle pass of the event loop costs a few percent of this time.
 PART_NS: Final = 125_000
 # A turn, for all connections together. A pass has at most one turn, and a message takes about five passes, so other
-# connections delay it by about 1.3 ms, unless a piece of work takes longer than a turn.
+# connections delay it by at most about 1.3 ms, unless single pieces of work take long.
 TURN_NS: Final = 250_000
 
 

@@ -139,7 +139,7 @@ def client_certificate(peer_certificate: Mapping[str, object] | None) -> ClientC
 
 
 def _state_of(path: Path | None) -> tuple[int, int, int] | None:
-    """Return values that change when the file or its permissions change; None if it is not set or cannot be read."""
+    """Return values that change when the file or its permissions change; None if no file is set or found."""
     if path is None:
         return None
     try:

@@ -60,8 +60,8 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     `scope["url_route"]["kwargs"]`, and `accept`, `send` and `close` are Channels' own. Callbacks of the broker, which
     cannot await, write to `transport`.
 
-    Only the receive loop is not Channels' own, which makes a task for each message and closes old database connections
-    in a thread before it calls `receive`. docs/decisions/0023-channels-for-the-websocket-doors.md has the figures.
+    The receive loop replaces Channels' own, which makes a task for each message and closes old database connections in
+    a thread before it calls `receive`. docs/decisions/0023-channels-for-the-websocket-doors.md has the figures.
 
     While `receive` waits, the server's bounded queue fills, and then the server stops reading from the peer.
     """
@@ -241,8 +241,8 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Handle one frame. Raises SessionError to close the socket.
 
-        The next frame is handled after this one. This method must wait inside `transport.share.away`, so that the work
-        of other connections is not charged to this one.
+        If this method waits, it must do so inside `transport.share.away`, so that the work of other connections is not
+        charged to this one.
         """
         only_text(text_data)
 

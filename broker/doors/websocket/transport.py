@@ -51,7 +51,7 @@ class FrameTransport(Protocol):
     async def is_alive(self, timeout_ms: int) -> bool:
         """Ping the peer, and return whether a message or a pong arrives in time. If none does, drop the connection.
 
-        Return True, too, while the server does not read from the peer. Safe to cancel.
+        While the server does not read from the peer, return True. Safe to cancel.
         """
 
     def close(self, code: int, reason: str) -> None:
