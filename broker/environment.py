@@ -23,7 +23,7 @@ _MOST = 2**62  # fits PostgreSQL's bigint, with room for sums
 
 
 class SettingInvalid(ValueError):
-    """Settings have bad values. The message has one line per bad value, and says what the variable accepts instead."""
+    """Settings cannot be used. The message names them and says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Annotates an int with its bounds, which are inclusive. The error message always names them."""
+    """Annotates an int with its inclusive bounds, which the error message names."""
 
     least: int
     most: int | None = None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Replace pydantic's various error messages about a number with a single one."""
+        """Give one error message for all bad numbers, in place of pydantic's several."""
         bounds = f"of at least {self.least}" if self.most is None else f"from {self.least} to {self.most}"
         return core_schema.custom_error_schema(
             core_schema.int_schema(ge=self.least, le=_MOST if self.most is None else self.most),

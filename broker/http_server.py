@@ -1,5 +1,4 @@
-"""Daphne with limits on what a client may send and how long it may take. It serves the broker's HTTP ports and the
-console's.
+"""Daphne with limits on the size of a request and its time to arrive. Serves the HTTP ports of broker and console.
 
 Stock Daphne writes a request body of any length to disk, and keeps a very slow request open forever.
 """
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["MAX_BODY_BYTES", "LimitedConnection", "LimitedServer"]
 
 MAX_BODY_BYTES: Final = 1024 * 1024
-MAX_UNFINISHED_REQUESTS: Final = 500  # on both ports together; with one more, the oldest is refused
-# RFC 9112: a client that takes this server for a proxy sends an absolute target, and some proxies pass it on.
+MAX_UNFINISHED_REQUESTS: Final = 500  # with TLS and without, together; with one more, the oldest is refused
+# RFC 9112: the target may be a whole URL. Clients send one to a proxy, and some proxies pass it on.
 _ABSOLUTE_TARGET: Final = re.compile(rb"(?i:https?)://([^/?]*)(.*)", re.DOTALL)
 _SPELLED: Final = b"X-Pulsar-PROPERTY"  # Java's admin client ignores any other spelling
 # The time to read and ignore bytes after a refusal. Closing immediately could lose the answer.
@@ -56,10 +55,7 @@ class _SpelledHeaders(Headers):
 
 
 class LimitedConnection(HTTPChannel):
-    """One HTTP connection.
-
-    A request that is too large, or takes too long to arrive, is refused, and the connection is closed.
-    """
+    """One HTTP connection. Refuses a request that is too large or arrives too slowly, and closes the connection."""
 
     factory: Any
     transport: Any
@@ -90,12 +86,12 @@ class LimitedConnection(HTTPChannel):
 
     @property
     def certificate(self) -> ClientCertificate | None:
-        """The client's checked certificate; None if the client presented none."""
+        """The client's checked certificate; None if there is none, or if it has not exactly one common name."""
         certificate: ClientCertificate | None = self.transport.certificate
         return certificate
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Parse the bytes, and start the clock if they end inside a request."""
+        """Parse the bytes. If they end inside a request, limit the time for the rest of it."""
         if not self._is_refused:
             super().dataReceived(data)
             self._watch()
@@ -127,9 +123,9 @@ class LimitedConnection(HTTPChannel):
         if not self._is_refused:
             self.refuse(
                 400,
-                "these bytes are not a request in HTTP/1.1: its first line has a method, a path of printable ASCII"
-                " characters without spaces, and HTTP/1.1. Headers with a colon follow, at most"
-                f" {self.maxHeaders}, in {self.totalHeadersSize} bytes. A body is chunked or has one Content-Length.",
+                "these bytes are not an HTTP/1.1 request. Its first line has a method, a path of printable ASCII"
+                f" characters without spaces, and HTTP/1.1. At most {self.maxHeaders} headers with a colon follow, in"
+                f" {self.totalHeadersSize} bytes. A body is chunked or has one Content-Length.",
             )
 
     def lineLengthExceeded(self, line: bytes) -> None:  # noqa: N802 - Twisted's name
@@ -137,7 +133,7 @@ class LimitedConnection(HTTPChannel):
         self._respondToBadRequestAndDisconnect()
 
     def lineReceived(self, line: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Read a line of a head. After a refusal, ignore the line: Twisted would answer a second time."""
+        """Read a line. After a refusal, ignore it: Twisted would answer a second time."""
         if not self._is_refused:
             super().lineReceived(line)
 
@@ -147,13 +143,13 @@ class LimitedConnection(HTTPChannel):
             super().rawDataReceived(data)
 
     def allContentReceived(self) -> None:  # noqa: N802 - Twisted's name
-        """Read the end of a request."""
+        """Handle a request that has arrived whole."""
         if not self._is_refused:
             self.request_arrived()
             super().allContentReceived()
 
     def request_arrived(self) -> None:
-        """Stop the clock. Safe to repeat."""
+        """Stop limiting the time of the request. Safe to repeat."""
         if self._deadline is not None:
             if self._deadline.active():
                 self._deadline.cancel()
@@ -228,7 +224,7 @@ class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
         super().__init__(*args, parsePOSTFormSubmission=False)
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:  # noqa: N802 - Twisted's name
-        """If the target is a URL such as `http://host/path`, take the path and the Host header from the URL."""
+        """If the target is a URL such as `http://host/path`, use its path, and its host in place of the Host header."""
         absolute = _ABSOLUTE_TARGET.fullmatch(path)
         if absolute is not None:
             host, path = absolute.groups()
@@ -240,7 +236,7 @@ class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
         super().requestReceived(command, path, version)
 
     def basic_error(self, status: int, status_text: bytes, body: str) -> None:
-        """Refuse a request that Daphne cannot read, in the same form as other refusals. Daphne's own page is HTML."""
+        """Refuse a request that Daphne cannot read, in JSON like the other refusals. Daphne itself would send HTML."""
         reason = json.dumps({"reason": body}).encode()
         headers = [(b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(reason))]
         self.handle_reply({"type": "http.response.start", "status": status, "headers": headers})
@@ -255,7 +251,7 @@ class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
 
 
 class _PlainTransport(tcp.Server):
-    """A connection without TLS. When it is lost, it gives up its place among the counted connections."""
+    """A connection without TLS. When it is lost, it is no longer counted."""
 
     is_secure = False
     certificate: ClientCertificate | None = None
@@ -352,7 +348,7 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
         return factory
 
     def run(self) -> None:
-        """Serve until SIGTERM or SIGINT. Call `listen` first."""
+        """Serve until SIGTERM or SIGINT. Open the ports first."""
         asyncio.set_event_loop(twisted_loop)
         _reactor().addSystemEventTrigger("before", "shutdown", self.kill_all_applications)
         _reactor().run()

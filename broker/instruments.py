@@ -1,7 +1,7 @@
 """Histograms of how long publishes, deliveries and acks take.
 
-Each histogram gets one observation per group, not one per message. A group is, for example, what one statement stores
-in one topic, or one write to a subscription's consumers.
+Each histogram gets one observation per group, not one per message. A group is what one statement stores in one topic,
+one write to a subscription's consumers, or one flush of a subscription's acks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class Instruments:
         self.registry = CollectorRegistry()
         self.publish_latency = Histogram(
             "vela_publish_latency_seconds",
-            "from the first publish of a group to its receipts; a group is what one statement stores in one topic",
+            "from the first publish of a group, or from the start of the group before it if that is later, to its"
+            " receipts; a group is what one statement stores in one topic",
             buckets=_COMMIT_BUCKETS_S,
             registry=self.registry,
         )

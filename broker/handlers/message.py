@@ -24,7 +24,7 @@ class Message:
     payload: bytes
     key: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
-    # Each time is None if the producer gave none, or a number outside the range of a datetime.
+    # The two times are None if the producer gave none, or a number outside the range of a datetime.
     publish_time: datetime | None = None
     event_time: datetime | None = None  # when the event happened
     redelivery_count: int = 0  # redeliveries that the broker counted; always 0 on Exclusive and Failover
@@ -35,7 +35,7 @@ class Message:
         return self.payload.decode()
 
     def json(self) -> Any:
-        """Return the payload as JSON. Raises ValueError."""
+        """Parse the payload as JSON. Raises ValueError."""
         return json.loads(self.payload)
 
     @classmethod

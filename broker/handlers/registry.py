@@ -33,7 +33,7 @@ class Handler:
     topic: TopicName
     subscription: str
     type: SubscriptionType
-    concurrency: int  # messages handled at once by one worker
+    concurrency: int  # the most messages that one worker handles at once
     from_earliest: bool  # a new subscription begins at the oldest stored message, not at the next new one
     atomic: bool  # each call runs in its own transaction
     retry_delay_ms: int  # after an exception
@@ -125,17 +125,17 @@ def _checked(
         raise refuse(str(error)) from None
     except ValueError:
         names = ", ".join(each.value for each in SubscriptionType)
-        raise refuse(f"type {type_!r}; one of {names}") from None
+        raise refuse(f"type {type_!r} is not one of {names}") from None
     if not 1 <= concurrency <= MAX_CONCURRENCY:
-        raise refuse(f"concurrency {concurrency}; 1 to {MAX_CONCURRENCY}")
+        raise refuse(f"concurrency is {concurrency}: it takes 1 to {MAX_CONCURRENCY}")
     if wanted is not SubscriptionType.SHARED and concurrency > 1:
         raise refuse(f"concurrency {concurrency} would break the order of {wanted.value}; use 1, or Shared")
     if retry_delay_ms < 100:
-        raise refuse(f"retry_delay_s {retry_delay_ms / 1000:g}; at least 0.1")
+        raise refuse(f"retry_delay_s is {retry_delay_ms / 1000:g}: it takes at least 0.1")
     if ack_timeout_ms and ack_timeout_ms < 1000:
-        raise refuse(f"ack_timeout_s {ack_timeout_ms / 1000:g}; 0 or at least 1")
+        raise refuse(f"ack_timeout_s is {ack_timeout_ms / 1000:g}: it takes 0, or at least 1")
     if max_redeliveries < 0:
-        raise refuse(f"max_redeliveries {max_redeliveries}; 0 or more")
+        raise refuse(f"max_redeliveries is {max_redeliveries}: it takes 0 or more")
     if max_redeliveries and wanted.single_active:
         raise refuse(f"max_redeliveries never counts on {wanted.value}: use Shared or Key_Shared")
     if dead_letter_topic and not max_redeliveries:

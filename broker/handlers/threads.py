@@ -34,8 +34,8 @@ class CallThreads:
     async def run(self, call: Callable[[], object]) -> None:
         """Run `call` in a free thread. Calls start in the order of the requests. Raises the exception of the call.
 
-        Cancelling stops the waiting, not the call. A BaseException such as SystemExit is raised as a RuntimeError,
-        because it would end the event loop and with it all other calls.
+        Cancelling stops the waiting, not the call. SystemExit and the like become a RuntimeError, because they would
+        end the event loop and with it all other calls.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()

@@ -1,4 +1,4 @@
-"""Run handlers, each with a consumer of Vela's client. A message is acked when the handler's function has returned."""
+"""Run handlers, each with its own consumer. A message is acked when the handler's function has returned."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class _Runner:
     async def run(self) -> None:
         """Subscribe and consume. If that fails, subscribe again after a pause. Runs until it is cancelled.
 
-        The client reconnects by itself, so consuming fails only if the broker refuses the consumer or closes it.
+        After a lost connection the client reconnects by itself.
         """
         faults = 0
         while True:
@@ -156,7 +156,7 @@ class _Runner:
             initial_position=InitialPosition.Earliest if handler.from_earliest else InitialPosition.Latest,
             dead_letter_policy=dead_letter_policy,
             batch_index_ack_enabled=True,
-            ack_group_time_ms=0,  # at once: if a worker is killed, only its unfinished calls are repeated
+            ack_group_time_ms=0,  # at once, so that few finished calls are repeated if a worker is killed
         )
 
     async def _consume(self, consumer: Consumer) -> None:

@@ -1,4 +1,4 @@
-"""Limits on the requests, messages and bytes of a client per second: by connection, by address and by role."""
+"""Limits on the requests, messages and bytes per second of each connection, each address and each role."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientRates", "TooManyRequests"]
 
-_MOST_WAIT_MS: Final = 1000  # so that the broker soon notices that a client has left
+_MOST_WAIT_MS: Final = 1000  # the longest wait that `wait_s` returns
 
 
 class _By(IntEnum):
-    """The kind of sender whose requests a limit counts together."""
+    """What a limit applies to: each connection, each address or each role."""
 
     CONNECTION = 0
     ADDRESS = 1
@@ -34,7 +34,7 @@ class _Limit(NamedTuple):
 
 
 class ClientRates:
-    """Counts the requests, messages and bytes of clients on all ports of a process. A limit of 0 is off."""
+    """Counts HTTP requests, and messages and bytes on WebSockets, in one process. A limit of 0 is off."""
 
     def __init__(
         self,
@@ -73,15 +73,15 @@ class ClientRates:
         self._check(self._requests, _keys(peer, ""), peer)
 
     def check_role(self, role: str) -> None:
-        """Count an HTTP request, or a handshake, of this role. "" = no role is known.
+        """Count an HTTP request, or a handshake, of this role. Raises TooManyRequests if it exceeds the limit.
 
-        Raises TooManyRequests if it exceeds the limit.
+        "" = no role is known, and nothing is counted.
         """
         if role:
             self._check(self._role_requests, ("", "", role), f"role {role}")
 
     def wait_s(self, peer: str, role: str, *, messages: int, size_bytes: int) -> float:
-        """Count messages and bytes of a WebSocket. Return the seconds for which to read no more from it, at most 1.
+        """Count messages and bytes of a WebSocket. Return how many seconds to wait before the next frame, at most 1.
 
         After that time call this method again with 0 messages and 0 bytes, until it returns 0.
         """

@@ -18,7 +18,7 @@ __all__ = ["ConnectionLimits", "ConnectionPlace"]
 
 logger = logging.getLogger(__name__)
 
-# Log at most one line for each limit in this time: a flood of connections must not fill the log.
+# Log at most one line for each limit in this time, so that a flood of connections does not fill the log.
 _LOG_PERIOD_S: Final = 10.0
 
 
@@ -26,7 +26,7 @@ class ConnectionLimits:
     """Counts open connections, in total and by address. One object serves all ports of a process."""
 
     def __init__(self, settings: DoorSettings, loop_time: LoopTime | None = None) -> None:
-        """`loop_time` is the event loop's time, which the connections share. By default it uses the machine's clock."""
+        """`loop_time` is the event loop's time, which the connections share. None = one with the machine's clock."""
         self.loop_time = loop_time or LoopTime()
         self._most = settings.max_connections
         self._most_per_address = settings.max_connections_per_address

@@ -15,7 +15,7 @@ _EVERYWHERE: Final = "::"
 async def listen(make_protocol: Callable[[], asyncio.Protocol], host: str, port: int) -> asyncio.Server:
     """Listen on an address; `::` includes IPv4. Raises OSError if the address is in use or not local.
 
-    asyncio's own sockets on `::` accept only IPv6, but the ports that Twisted opens accept both.
+    On `::`, asyncio's own sockets would accept only IPv6.
     """
     loop = asyncio.get_running_loop()
     if host != _EVERYWHERE or not socket.has_dualstack_ipv6():

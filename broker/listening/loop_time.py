@@ -1,8 +1,7 @@
 """The event loop's time, shared among the connections of a process.
 
 One busy connection must not delay all others. The time is divided into turns, and each connection may work for a part
-of a turn. A connection that has used its part keeps the bytes that it has read, reads no more, and continues in a later
-turn. `FairTurns` decides when a turn ends.
+of a turn. A connection that has used its part keeps the bytes that it has read, and continues in a later turn.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ __all__ = ["LoopTime", "TimeShare"]
 
 _Result = TypeVar("_Result")
 
-# One connection's part of a turn. A pass of the event loop without any work costs a few hundredths of this time.
+# One connection's part of a turn. An idle pass of the event loop costs a few percent of this time.
 PART_NS: Final = 125_000
 # A turn, for all connections together. A pass has at most one turn, and a message takes about five passes, so other
-# connections delay it by at most about 1.3 ms.
+# connections delay it by at most about 1.3 ms, unless single pieces of work take long.
 TURN_NS: Final = 250_000
 
 
@@ -41,7 +40,7 @@ class LoopTime:
         self._cpu_at_turn_ns = 0
         self.fair = FairTurns(part_ns=PART_NS, turn_ns=TURN_NS)
         self.waits = 0
-        """How often a connection had to wait for another turn, because its part or the whole turn was used."""
+        """How often a connection had to wait for another turn, because its part or the whole turn was used up."""
         self._is_turn_coming = False
 
     def share(self) -> TimeShare:
@@ -49,11 +48,11 @@ class LoopTime:
         return TimeShare(self)
 
     def worked_ns(self, time_ns: int) -> int:
-        """Return how much of `time_ns`, which a piece of work took, to charge to its connection.
+        """Return how much time to charge to a connection for a piece of work that took `time_ns`.
 
-        On a busy machine the system may stop the thread in the middle of a piece and run something else. The connection
-        does not pay for that time: it pays at most the CPU time that the thread has used since the turn began. Reading
-        the CPU time takes a µs, so this is checked only for a piece that took longer than a part.
+        On a busy machine the system may run something else in the middle of a piece. A piece longer than a part is
+        therefore charged at most the CPU time of the thread since the turn began. Reading the CPU time takes a µs, so
+        it is not done for shorter pieces.
         """
         if time_ns <= PART_NS:
             return time_ns
@@ -97,7 +96,7 @@ class TimeShare(Share):
         return False
 
     def begins(self, resume: Callable[[], None]) -> bool:
-        """Start the stopwatch. If the connection may not work now, return False and call `resume` when it may."""
+        """Start the stopwatch. If the connection may not work now, return False, and call `resume` in a later turn."""
         if self.may_begin():
             return True
         self._wait(resume)
@@ -109,7 +108,7 @@ class TimeShare(Share):
         return self._began_ns is not None
 
     def goes_on(self, resume: Callable[[], None]) -> bool:
-        """Charge the work so far. If the part or the turn is over, return False and call `resume` in a later turn."""
+        """Charge the work so far. If the part or the turn is over, return False, and call `resume` in a later turn."""
         if self.may_go_on():
             return True
         self._wait(resume)
@@ -133,7 +132,7 @@ class TimeShare(Share):
             self._began_ns = None
 
     def charge(self, time_ns: int) -> None:
-        """Charge work that the stopwatch did not measure."""
+        """Charge this much work, and begin a turn soon if one is due."""
         self._time.fair.worked(self, time_ns)
         if self._time.fair.is_turn_due:
             self._time.turn_soon()
@@ -186,7 +185,7 @@ class TimeShare(Share):
     def close(self) -> None:
         """Stop waiting for turns, because the connection is closed. Safe to repeat.
 
-        First cancel the connection's tasks that wait in `turn`: after `close`, nothing wakes them.
+        This does not wake tasks that wait in `turn`: cancel them first.
         """
         self._waiting.clear()
         self._time.fair.leave(self)

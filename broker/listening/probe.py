@@ -14,8 +14,8 @@ _TIMEOUT_S: Final = 3.0
 def ask_ready(host: str, port: int, *, has_tls: bool) -> tuple[int, str]:
     """Return the status of GET /readyz, and the beginning of the answer. Raises OSError, http.client.HTTPException.
 
-    `host` is written as in a URL: an IPv6 address has brackets. A process that refuses the probe because it wants a
-    client certificate counts as ready: the probe has none.
+    `host` may be an IPv6 address in brackets. The probe has no client certificate: a process that refuses it for that
+    reason counts as ready.
     """
     host = host.strip("[]")
     connection = (

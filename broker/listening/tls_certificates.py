@@ -32,16 +32,16 @@ _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3
 
 
 class CertificateUnusable(Exception):
-    """A file cannot be used. The message names its setting, not its path, and says why."""
+    """A file is not set or cannot be used. The message names the setting, not the path, and says why."""
 
 
 class TlsCertificates:
-    """The TLS context for new connections. Bound to the event loop on which `watch` is called."""
+    """The TLS context for new connections. Call `watch` and `stop` on the same event loop."""
 
     def __init__(self, settings: DoorSettings, *, asks_clients: bool) -> None:
         """Read the files. Raises CertificateUnusable.
 
-        `asks_clients`: if a trust file is set, ask clients for a certificate. A setting says if they must show one.
+        `asks_clients`: ask clients for a certificate if a trust file is set. A setting says whether they must show one.
         """
         self._settings = settings
         self._asks_clients = asks_clients and settings.tls_trust_file is not None

@@ -21,8 +21,8 @@ _LINGER_S: Final = 5.0  # time for a peer that failed the handshake to read the 
 class TlsConnection(asyncio.Protocol, asyncio.Transport):
     """A protocol for the socket's transport below, and a transport for the protocol above.
 
-    This class keeps no written bytes. It encrypts them into the transport below, whose flow control reaches the
-    protocol above. The protocol above gets `connection_made` after the handshake, and no call if the handshake fails.
+    Written bytes are encrypted at once and passed to the transport below, whose flow control reaches the protocol
+    above. The protocol above gets `connection_made` after the handshake, and no call if the handshake fails.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         self._timer = self._loop.call_later(self._handshake_timeout_s, self._too_slow)
 
     def data_received(self, data: bytes) -> None:
-        """Decrypt received bytes."""
+        """Carry on with the handshake, or decrypt the bytes. Ignored after `close`."""
         if self._is_closing:
             return
         self._incoming.write(data)
@@ -72,12 +72,12 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
             self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        """Tell the protocol above that most of the written bytes have left this process."""
+        """Tell the protocol above that enough of the written bytes have left this process."""
         if self._protocol is not None:
             self._protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the protocol above. If the handshake was not done, report that it failed."""
+        """Tell the protocol above. If the handshake was not done, report that it failed, unless that was reported."""
         self._timer.cancel()
         if self._protocol is not None:
             self._protocol.connection_lost(exc)
@@ -184,7 +184,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         self._send_encrypted()
 
     def can_write_eof(self) -> bool:
-        """Return False: TLS closes both directions at once."""
+        """Return False: `close` closes both directions at once."""
         return False
 
     def get_write_buffer_size(self) -> int:

@@ -33,7 +33,7 @@ class TwistedTransport(asyncio.Protocol):
     def __init__(self, build_protocol: Callable[[Any], IProtocol]) -> None:
         """`build_protocol` gets the peer's address and returns the Twisted protocol, as a factory does."""
         self._build_protocol = build_protocol
-        self._producer: Any = None  # in Twisted's sense: the object that writes an answer piece by piece
+        self._producer: Any = None  # in Twisted's sense: the object that is told when to stop writing
         self.protocol: Any = None  # Daphne replaces it when a request becomes a WebSocket
         self.connected = True
         self.disconnecting = False
@@ -91,7 +91,7 @@ class TwistedTransport(asyncio.Protocol):
         self._transport.close()
 
     def loseWriteConnection(self) -> None:  # noqa: N802 - Twisted's name
-        """Do nothing: TLS cannot close one direction. The answer's length tells the peer where it ends."""
+        """Do nothing: `TlsConnection` cannot close one direction. The answer's length tells the peer where it ends."""
 
     def abortConnection(self) -> None:  # noqa: N802 - Twisted's name
         """Close immediately."""
@@ -107,7 +107,7 @@ class TwistedTransport(asyncio.Protocol):
         return self._host
 
     def registerProducer(self, producer: Any, streaming: bool) -> None:  # noqa: N802 - Twisted's name
-        """Tell this producer when to pause. Only streaming producers are supported, and Daphne has no others."""
+        """Tell this producer when to pause. Only streaming producers are supported; Daphne uses no others."""
         assert streaming
         if self.disconnected:
             producer.stopProducing()

@@ -18,10 +18,10 @@ _LOOK_EVERY_S = 0.002  # a pause polls, because pauses are rare, and an event wo
 
 @asynccontextmanager
 async def appends_paused(log: TopicLog, writer: Writer) -> AsyncIterator[None]:
-    """Pause a topic's appends: inside the block, no append is in flight and none starts. New sends wait in the queue.
+    """Pause a topic's appends: inside the block, none is in flight and none starts. New sends wait in the queue.
 
-    First waits for the commit in flight and its receipts. A producer that was closed before it got its receipts would
-    send the same messages again.
+    Before the block, wait for the commit in flight and its receipts. A producer that is closed before it gets its
+    receipts sends the same messages again.
     """
     log.is_paused = True
     try:

@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 OPEN_TIMEOUT_S: Final = 15.0
 PROBE_TIMEOUT_MS: Final = 5_000
-CHARGED_AT_ONCE: Final = 8  # frames; reading the clock after each would double the cost of a refused frame
+CHARGED_AT_ONCE: Final = 8  # frames; reading the clock after each of them would cost too much
 NO_CLOSE_FRAME: Final = 1006  # RFC 6455: the connection ended without a close frame
 
 
@@ -60,11 +60,10 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     `scope["url_route"]["kwargs"]`, and `accept`, `send` and `close` are Channels' own. Callbacks of the broker, which
     cannot await, write to `transport`.
 
-    Only the receive loop replaces Channels' own. Before Channels calls `receive`, it makes a task for each message and
-    closes old database connections in a thread. One connection then handles 3,000 messages a second; with this loop it
-    handles 26,500, nine times as many. Channels has no back-pressure either, because Daphne's queue has no limit. Here
-    nothing stands between the server's bounded queue and `receive`. While `receive` waits, that queue fills, and the
-    server stops reading from the peer. docs/decisions/0023-channels-for-the-websocket-doors.md has the figures.
+    The receive loop replaces Channels' own, which makes a task for each message and closes old database connections in
+    a thread before it calls `receive`. docs/decisions/0023-channels-for-the-websocket-doors.md has the figures.
+
+    While `receive` waits, the server's bounded queue fills, and then the server stops reading from the peer.
     """
 
     scope: Scope
@@ -78,7 +77,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         self._authenticator = broker
         self._rates = broker.connections.rates
         self.taken = 1  # JSON messages or commands of the latest frame, for the rates
-        self._ended: BrokerError | None = None  # why the broker ended the socket while it was being opened
+        self._ended: BrokerError | None = None  # set by `end`; `opening` then refuses the handshake
         self._watch = CredentialsWatch(
             broker,
             self.guard,
@@ -135,7 +134,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             self.transport.share.close()
 
     def _refused(self, error: BrokerError) -> None:
-        """Close the socket, because the credentials have expired or were revoked, or a permission was revoked."""
+        """Close the socket, because its credentials are no longer accepted or a permission was revoked."""
         number = (
             WebSocketError.AUTHENTICATION_ERROR
             if isinstance(error, AuthenticationFailed)
@@ -146,14 +145,14 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     def end(self, code: CloseCode, reason: str, error: BrokerError) -> None:
         """Close the socket and detach from the broker.
 
-        A handshake cannot be closed: it is refused with `error` as soon as `opening` is done.
+        A socket that is still being opened is refused with `error` at the end of `opening`.
         """
         self._ended = error
         self.transport.close(code, close_reason(reason))
         self.release()
 
     async def _serve(self, receive: Receive) -> int:
-        """Receive frames until the connection is gone, each in this connection's turn. Return the close code."""
+        """Handle frames, in this connection's turns, until the connection is gone. Return the close code."""
         share = self.transport.share
         frames = 0
         while True:
@@ -180,7 +179,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
                 raise
 
     async def _keep_to_rates(self, messages: int, size_bytes: int) -> None:
-        """Wait while the peer's address or role has sent too much. Meanwhile, nothing is read from the peer."""
+        """Wait while the peer, its address or its role has sent too much."""
         principal = self.guard.principal
         role = "" if principal is None or principal is ANONYMOUS else principal.role
         while wait_s := self._rates.wait_s(self.address, role, messages=messages, size_bytes=size_bytes):
@@ -188,7 +187,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             await asyncio.sleep(wait_s)
 
     async def connect(self) -> None:
-        """Accept when the broker is ready. Raises HandshakeRefused.
+        """Accept if the broker is ready. Otherwise raise HandshakeRefused.
 
         The guard stays locked. This suits a socket that requests nothing from the broker, or authenticates later.
         """
@@ -228,10 +227,9 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             raise self.refusal(500, "internal error; see the broker's log") from None
 
     async def check_partitions(self, topic: TopicName, attached: int) -> None:
-        """Raise ServiceNotReady if this socket attached to `attached` partitions and the topic now has another number.
+        """Raise ServiceNotReady unless the topic still has the `attached` partitions of this socket. 0 = do not check.
 
-        The act that adds partitions closes the sockets that are attached already. It would miss this one, which would
-        then never learn of the new partitions.
+        The act that adds partitions closes the attached sockets, but may have missed this one while it was opened.
         """
         if attached and await self.broker.partition_count(topic, create=False) != attached:
             raise ServiceNotReady(f"{topic} has just got more partitions: connect again")
@@ -243,8 +241,8 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Handle one frame. Raises SessionError to close the socket.
 
-        Nothing is read from the peer while this method waits. It must wait inside `transport.share.away`, so that the
-        work of other connections is not charged to this one.
+        If this method waits, it must do so inside `transport.share.away`, so that the work of other connections is not
+        charged to this one.
         """
         only_text(text_data)
 

@@ -1,4 +1,4 @@
-"""The services that a WebSocket needs from the server beyond ASGI: frames written without a task, and flow control.
+"""The services that a WebSocket needs from the server beyond ASGI: writing from callbacks, and flow control.
 
 ASGI's `send` must be awaited and sends one frame per call. The broker delivers from callbacks and in bulk, so the
 server puts its own object for the connection into the scope, under `extensions` / `vela.transport`.
@@ -19,7 +19,7 @@ EXTENSION: Final = "vela.transport"
 
 
 class FrameTransport(Protocol):
-    """One WebSocket as the server sees it. Nothing raises after the connection is lost.
+    """The server's side of one WebSocket. No method raises after the connection is lost.
 
     Only `drained` and `is_alive` wait.
     """
@@ -37,10 +37,10 @@ class FrameTransport(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """An upper bound on the written bytes that still wait in this process."""
+        """Roughly how many written bytes wait in this process."""
 
     def is_writable(self) -> bool:
-        """Return False after a write passed the high-water mark, until the peer is gone or has received everything."""
+        """Return False after a write passed the high-water mark, until everything is sent or the peer is gone."""
 
     def on_writable(self, callback: Callable[[], None]) -> None:
         """Call `callback` whenever the socket becomes writable again."""
@@ -49,9 +49,9 @@ class FrameTransport(Protocol):
         """Wait until the socket is writable, or the connection is gone. Safe to cancel."""
 
     async def is_alive(self, timeout_ms: int) -> bool:
-        """Ping the peer. Return True as soon as a message or a pong arrives. Safe to cancel.
+        """Ping the peer, and return whether a message or a pong arrives in time. If none does, drop the connection.
 
-        If none arrives in time, drop the connection and return False.
+        While the server does not read from the peer, return True. Safe to cancel.
         """
 
     def close(self, code: int, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""The choice of a partition for each message. For a key, Pulsar's client libraries choose the same partition."""
+"""Choose a partition for each message. A key gets the same partition as from Pulsar's client libraries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["PartitionChoice"]
 class PartitionChoice:
     """Chooses by key. Messages without a key all go to the same partition, or to each partition in turn.
 
-    A turn is one message. In Pulsar's client libraries, with batching, it lasts about as long as a batch.
+    A turn is one message, with batching too.
     """
 
     def __init__(
@@ -24,7 +24,7 @@ class PartitionChoice:
         hashing: HashingScheme,
         first: int | None = None,
     ) -> None:
-        """`partitions` >= 1. `first` is the partition to begin with, by default a random partition."""
+        """`partitions` >= 1. `first` is the first partition for messages without a key; None = a random one."""
         self._partitions = partitions
         self._takes_turns = routing is RoutingMode.ROUND_ROBIN
         self._hashing = hashing

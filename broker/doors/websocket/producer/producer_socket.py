@@ -1,4 +1,4 @@
-"""`/ws/v2/producer/…`: receive JSON messages and ack each one once it is durable."""
+"""`/ws/v2/producer/…`: publish a client's JSON messages, and ack or refuse each of them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class ProducerSocket(BrokerSocket):
         return HandshakeRefused(status, f"Failed to create producer: {reason}")
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Publish one message or an array of them. Wait while `ReadGate` is closed."""
+        """Publish one message or an array of them. Then wait while the `ReadGate` is closed."""
         decoded = decode_frame(only_text(text_data), self.clock.now_ms(), is_encrypted=self._is_encrypted)
         self.taken = 1
         if type(decoded) is list:
@@ -103,7 +103,7 @@ class ProducerSocket(BrokerSocket):
             self._lanes[self._choice.of(message.key)].publish(message, reply)
 
     def answer(self, answers: Sequence[tuple[Reply, bytes]]) -> None:
-        """Send these acks or refusals with one write. The answer to an array waits for those of all its messages."""
+        """Send these acks or refusals with one write. An array is answered once all its messages have their answers."""
         frames: list[bytes] = []
         for (_, array, index), frame in answers:
             whole = frame if array is None else array.settle(index, frame)
@@ -121,14 +121,11 @@ class ProducerSocket(BrokerSocket):
         self.end(CloseCode.SERVICE_RESTART, reason, why)
 
     async def is_alive(self) -> bool:
-        """Return whether the peer answers a ping. The broker asks when another client wants this producer's name."""
+        """Return whether the peer is alive: see `FrameTransport.is_alive`."""
         return await self.transport.is_alive(PROBE_TIMEOUT_MS)
 
     def release(self) -> None:
-        """Send open batches and detach the producers. The broker still stores the messages that it was given.
-
-        Safe to repeat.
-        """
+        """Send open batches, then detach the producers. Safe to repeat."""
         self._is_lost = True
         for lane in self._lanes:
             lane.detach()

@@ -29,7 +29,7 @@ __all__ = ["LaneOwner", "PublishLane", "Reply"]
 
 MAX_BATCH_BYTES: Final = 128 * 1024  # of messages; Pulsar's clients also close a batch at this size
 _MEMBER_BYTES: Final = 16  # what each member adds to a batch besides its payload and strings
-MAX_CONTEXT_CHARACTERS: Final = 16 * 1024  # of one context, which is kept until its message has its ack
+MAX_CONTEXT_CHARACTERS: Final = 16 * 1024  # of one context, which is kept until its message is answered
 
 Reply: TypeAlias = tuple[str | None, ArrayAcks | None, int]
 """Where an answer goes: the message's context, the array that it came in (None = alone), and its index in the array."""
@@ -103,7 +103,7 @@ class PublishLane:
             self._next_sequence_id = producer.last_sequence_id + 1
 
     def detach(self) -> None:
-        """Send the open batch and detach the producer, because the socket is gone. Safe to repeat."""
+        """Send the open batch, then detach the producer. Safe to repeat."""
         self._flush_batch()
         if self._timeout_timer is not None:
             self._timeout_timer.cancel()
@@ -113,9 +113,9 @@ class PublishLane:
             producer.detach()
 
     def publish(self, message: ProducerMessage, reply: Reply) -> None:
-        """Pass one message to the broker, alone or in the open batch.
+        """Publish one message, alone or in the open batch.
 
-        Refuse a message whose payload or context is too large, or that exceeds the limit of pending messages.
+        Refuse it if its payload or context is too large, or if too many messages are pending.
         """
         options = self._options
         if message.context is not None and len(message.context) > MAX_CONTEXT_CHARACTERS:
@@ -228,7 +228,7 @@ class PublishLane:
     # -- answers -----------------------------------------------------------------------------------------------
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """Ack sends that are durable now, with one write."""
+        """Ack these sends with one write."""
         answers: list[tuple[Reply, bytes]] = []
         partition, size_bytes = self._partition, 0
         for receipt in receipts:
@@ -295,6 +295,6 @@ class PublishLane:
 
 
 def _size_in_batch(message: ProducerMessage) -> int:
-    """Return the size of a message in an open batch. Its strings count too: they may be longer than the payload."""
+    """Estimate the size of a message in an open batch. Its strings count too: they may be longer than the payload."""
     texts = (message.key or "", message.context or "", *message.properties, *message.properties.values())
     return _MEMBER_BYTES + len(message.payload) + sum(map(len, texts))
