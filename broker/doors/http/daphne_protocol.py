@@ -342,6 +342,10 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         """Roughly how many written bytes wait in this process. Less than 64 KiB counts as 0."""
         return self._unsent_bytes
 
+    def is_connected(self) -> bool:
+        """Return whether neither side has begun to close the socket, and the connection is not lost."""
+        return bool(self.state == self.STATE_OPEN)
+
     def is_writable(self) -> bool:
         """Return whether fewer than HIGH_WATER_BYTES are unsent."""
         return self._unsent_bytes < HIGH_WATER_BYTES
@@ -372,7 +376,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
 
     async def is_alive(self, timeout_ms: int) -> bool:
         """Ping the peer. If the broker reads, and no message or pong arrives in time, drop it and return False."""
-        if self.state != self.STATE_OPEN:
+        if not self.is_connected():
             return False
         if not self._is_heard():
             return True  # the broker does not read from the peer now, so it would not see an answer

@@ -183,6 +183,8 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         principal = self.guard.principal
         role = "" if principal is None or principal is ANONYMOUS else principal.role
         while wait_s := self._rates.wait_s(self.address, role, messages=messages, size_bytes=size_bytes):
+            if not self.transport.is_connected():
+                return  # the server reports the peer's end only after the frames that it sent
             messages = size_bytes = 0
             await asyncio.sleep(wait_s)
 

@@ -39,6 +39,9 @@ class FrameTransport(Protocol):
     def unsent_bytes(self) -> int:
         """Roughly how many written bytes wait in this process."""
 
+    def is_connected(self) -> bool:
+        """Return whether neither side has begun to close the socket, and the connection is not lost."""
+
     def is_writable(self) -> bool:
         """Return False after a write passed the high-water mark, until everything is sent or the peer is gone."""
 

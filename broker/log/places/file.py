@@ -36,11 +36,6 @@ class FileReads:
         self._files = LedgerFiles(url, cache_bytes=cache_bytes)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ledger files")
 
-    @property
-    def cached_bytes(self) -> int:
-        """The size of the row groups in the cache, in bytes."""
-        return self._files.size_bytes
-
     async def run(self, call: Callable[[LedgerFiles], T]) -> T:
         """Run `call` in a thread. Safe to cancel.
 

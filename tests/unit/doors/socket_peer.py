@@ -34,6 +34,9 @@ class FakeTransport:
     def write_frames(self, payloads: Sequence[bytes], *, binary: bool) -> None:
         self.writes.append(list(payloads))
 
+    def is_connected(self) -> bool:
+        return self.closed is None
+
     def is_writable(self) -> bool:
         return self.writable
 

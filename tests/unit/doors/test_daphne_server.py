@@ -19,6 +19,7 @@ import websockets
 from broker.doors.http.daphne_protocol import FlowControlledProtocol
 from broker.doors.http.daphne_server import DaphneServer
 from broker.http_server import MAX_BODY_BYTES
+from tests.support.waiting import wait_until
 from tests.unit.doors.daphne_thread import DaphneThread
 from tests.unit.doors.fake_broker import FakeBroker
 from vela.wire.binary import commands
@@ -301,6 +302,21 @@ async def test_a_producer_that_sends_too_many_messages_is_read_later(daphne: Dap
         await asyncio.to_thread(daphne.call, server.stop)
     assert time.monotonic() - began_s > 0.1  # 100 messages a second are allowed, so 20 must wait
     assert broker.connections.times_reached["VELA_WEBSOCKET_MESSAGE_RATE"] > 0
+
+
+async def test_a_client_that_leaves_while_it_sent_too_much_is_released_soon(daphne: DaphneThread) -> None:
+    broker, server = daphne.start(max_message_bytes=MAX_MESSAGE_BYTES, websocket_byte_rate=100)
+    try:
+        async with websockets.connect(url((broker, server), PRODUCER)) as producer:
+            await producer.send(message(bytes(10_000)))
+            await producer.recv()
+            (topic,) = broker.topics.values()
+            assert topic.producers
+        await asyncio.to_thread(
+            wait_until, lambda: not topic.producers, "the producer's release", timeout_s=5
+        )
+    finally:
+        await asyncio.to_thread(daphne.call, server.stop)
 
 
 async def test_each_report_of_a_reader_counts_towards_its_rate(daphne: DaphneThread) -> None:
