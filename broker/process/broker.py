@@ -531,7 +531,7 @@ class Broker:
     def _report_anew(self) -> None:
         """Report every topic and subscription: a sweep may have deleted the rows about their clients, or may soon.
 
-        It deletes all such rows while the heartbeat is silent, and rows of an earlier owner epoch when they are old.
+        It deletes all such rows while the heartbeat is silent, and old rows of an earlier owner epoch.
         """
         self.reporter.report_anew(self.topics.all())
 

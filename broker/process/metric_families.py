@@ -181,7 +181,7 @@ STORED_TOPIC: Final[list[Family[Topic] | SplitFamily[Topic]]] = [
     SplitFamily(
         "pulsar_storage_backlog_quota_exceeded_evictions_total",
         "counter",
-        "how often the slowest subscription skipped messages because it was over the backlog quota",
+        "how often messages of the slowest subscription were skipped because it was over the backlog quota",
         "quota_type",
         lambda topic: topic.quota.evictions.items() if topic.quota.is_set else (),
     ),
