@@ -434,7 +434,7 @@ class Broker:
         return True, ""
 
     def metrics_page(self) -> Iterator[bytes]:
-        """Yield the page /metrics in slices. Each slice takes about a millisecond to make."""
+        """Yield the page /metrics in slices, as `Metrics.page` describes."""
         return self._metrics.page()
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:

@@ -122,7 +122,7 @@ class _Kind:
         self._growing_share = growing_share
 
     def ended(self, now_s: float, peak_bytes: int) -> None:
-        """Count time and memory from now on."""
+        """Measure time and memory growth from now on."""
         self._ended_s, self._peak_then = now_s, peak_bytes
 
     def is_due(self, now_s: float, peak_bytes: int) -> bool:

@@ -132,7 +132,7 @@ class ProcessMetrics(Collector):
             ),
             (
                 "vela_offloaded_bytes_total",
-                "bytes of the entries in these ledgers",
+                "bytes of offloaded ledgers that the broker began to read from their files",
                 lifetime.offloads.size_bytes,
             ),
             ("vela_outbox_moved_total", "messages moved from the outbox into their topics", outbox.moved),
