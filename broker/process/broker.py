@@ -1,6 +1,6 @@
 """One broker process: it builds the parts, starts and stops them, and passes clients' requests on to them.
 
-The file has over 400 lines, so that the wiring of the parts and the order of their start and stop are in one place.
+This file has over 400 lines to keep the wiring of the parts and the order of their start and stop in one place.
 """
 
 from __future__ import annotations
@@ -434,7 +434,7 @@ class Broker:
         return True, ""
 
     def metrics_page(self) -> Iterator[bytes]:
-        """Yield the page /metrics in slices. Each slice takes about a millisecond to make."""
+        """Yield the page /metrics in slices, as `Metrics.page` describes."""
         return self._metrics.page()
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
@@ -442,10 +442,7 @@ class Broker:
         return await self._requests.partition_count(topic, create=create)
 
     def service_urls(self, topic: TopicName) -> tuple[str, str]:
-        """Return the URLs of this broker, which serves every topic: for clients without TLS, and for clients with it.
-
-        If the port without TLS is off, both begin with pulsar+ssl://.
-        """
+        """Return this broker's URLs for clients without TLS and for clients with TLS. It serves every topic."""
         return self.settings.advertised_url, self.settings.advertised_tls_url
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
@@ -534,7 +531,7 @@ class Broker:
     def _report_anew(self) -> None:
         """Report every topic and subscription: a sweep may have deleted the rows about their clients, or may soon.
 
-        The sweep deletes all such rows while the heartbeat is silent, and rows with an earlier owner epoch.
+        It deletes all such rows while the heartbeat is silent, and old rows of an earlier owner epoch.
         """
         self.reporter.report_anew(self.topics.all())
 

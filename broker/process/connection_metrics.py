@@ -20,10 +20,10 @@ class ConnectionMetrics(Collector):
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
-        self.certificates: TlsCertificates | None = None  # set once the ports with TLS are open
+        self.certificates: TlsCertificates | None = None  # None = TLS is off
 
     def describe(self) -> list[Metric]:
-        """Return nothing, so that registering this collector does not call `collect`."""
+        """Return nothing, so that the registry checks no names for duplicates."""
         return []
 
     def collect(self) -> Iterator[Metric]:

@@ -20,7 +20,7 @@ class DiskMetrics(Collector):
         self._folder = folder
 
     def describe(self) -> list[Metric]:
-        """Return nothing, so that registering this collector does not call `collect`."""
+        """Return nothing, so that the registry checks no names for duplicates."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -28,7 +28,9 @@ class DiskMetrics(Collector):
         free = GaugeMetricFamily(
             "vela_database_disk_free_bytes", "free bytes on the disk of the embedded PostgreSQL"
         )
-        size = GaugeMetricFamily("vela_database_disk_size_bytes", "size of that disk")
+        size = GaugeMetricFamily(
+            "vela_database_disk_size_bytes", "bytes of the disk of the embedded PostgreSQL"
+        )
         if self._folder is not None:
             with suppress(OSError):
                 usage = shutil.disk_usage(self._folder)

@@ -46,7 +46,7 @@ ALL_GROWING_SHARE: Final = 100
 
 
 class FullCollections:
-    """Collects the garbage of all generations on the event loop that starts it."""
+    """Collects the garbage of all generations, on the event loop on which it is created."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class FullCollections:
         collect_new: Callable[[], object] | None = None,
         collect_all: Callable[[], object] | None = None,
     ) -> None:
-        """Begin to measure. `peak_bytes` returns the most memory that the process has ever used."""
+        """`peak_bytes` returns the most memory that the process has ever used."""
         self._call_later = call_later or asyncio.get_running_loop().call_later
         self._now_s = now_s
         self._peak_bytes = peak_bytes or peak_memory_bytes
@@ -122,7 +122,7 @@ class _Kind:
         self._growing_share = growing_share
 
     def ended(self, now_s: float, peak_bytes: int) -> None:
-        """Count time and memory from now on."""
+        """Measure time and memory growth from now on."""
         self._ended_s, self._peak_then = now_s, peak_bytes
 
     def is_due(self, now_s: float, peak_bytes: int) -> bool:

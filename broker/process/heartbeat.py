@@ -53,6 +53,8 @@ class Heartbeat:
         async with self._pool.use() as connection:
             gap_s = await store.seen(connection)
         if gap_s >= LATE_S:
-            logger.warning("the heartbeat was %.1f s late; the console said that the broker is silent", gap_s)
+            logger.warning(
+                "no heartbeat was stored for %.1f s; the console said that the broker is silent", gap_s
+            )
         if gap_s >= SILENT_S:
             self._on_late()

@@ -1,7 +1,7 @@
 """Metrics of offloaded ledgers and of compaction, under Pulsar's names.
 
 A topic has the series of offloaded ledgers only if it has such ledgers, and the series of compacted entries only if it
-was compacted. The series of runs of compaction begin with the first run that ends after the topic was loaded.
+was compacted. The other series begin with the first compaction that ends after the topic was loaded.
 """
 
 from __future__ import annotations
@@ -80,14 +80,14 @@ HISTORY: Final[list[Family[Topic]]] = [
     Family(
         "pulsar_compaction_read_throughput",
         "gauge",
-        "bytes that the latest compaction read per second",
+        "bytes per second that the latest successful compaction read",
         _counted(lambda counters: counters.per_s(counters.read_bytes)),
         adds_up=False,
     ),
     Family(
         "pulsar_compaction_write_throughput",
         "gauge",
-        "bytes that the latest compaction stored per second",
+        "bytes per second that the latest successful compaction stored",
         _counted(lambda counters: counters.per_s(counters.written_bytes)),
         adds_up=False,
     ),

@@ -61,7 +61,7 @@ class SplitFamily(Generic[S]):
 
 
 def state_family(standings: Standings) -> Family[Subscription]:
-    """Return the series of the states that the reporter judged. Readers have none."""
+    """Return the series of the states that the reporter judged. A reader has no such series."""
     return Family(
         "vela_subscription_state",
         "gauge",
@@ -159,21 +159,21 @@ STORED_TOPIC: Final[list[Family[Topic] | SplitFamily[Topic]]] = [
     Family(
         "pulsar_storage_backlog_quota_limit",
         "gauge",
-        "the quota in bytes; -1: none",
+        "the backlog quota in bytes; -1 = none",
         lambda topic: topic.policies.backlog_quota_bytes,
         adds_up=False,
     ),
     Family(
         "pulsar_storage_backlog_quota_limit_time",
         "gauge",
-        "the quota in seconds; -1: none",
+        "the backlog quota in seconds; -1 = none",
         _quota_seconds,
         adds_up=False,
     ),
     SplitFamily(
         "vela_backlog_quota_exceeded",
         "gauge",
-        "1 while producers must wait because of this subscription's backlog",
+        "1 while the topic takes no messages because of this subscription's backlog",
         "subscription",
         _breach,
         adds_up=False,
@@ -181,7 +181,7 @@ STORED_TOPIC: Final[list[Family[Topic] | SplitFamily[Topic]]] = [
     SplitFamily(
         "pulsar_storage_backlog_quota_exceeded_evictions_total",
         "counter",
-        "evictions of messages of the slowest subscription, which was over the backlog quota",
+        "how often messages of the slowest subscription were skipped because it was over the backlog quota",
         "quota_type",
         lambda topic: topic.quota.evictions.items() if topic.quota.is_set else (),
     ),
@@ -308,7 +308,7 @@ STORED_SUBSCRIPTION: Final[list[Family[Subscription] | SplitFamily[Subscription]
     Family(
         "vela_subscription_option_warnings_total",
         "counter",
-        "consumers with options that have no effect; the log names the options",
+        "warnings about the options of consumers; the log has their texts",
         lambda subscription: sum(subscription.counters.option_warnings.values()),
     ),
     SplitFamily(

@@ -53,7 +53,7 @@ _LOOK_EVERY: Final = 8  # topics or subscriptions between two readings of the cl
 
 
 class Metrics:
-    """The pages of one broker."""
+    """Makes the page /metrics of one broker."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Metrics:
         *,
         has_topics: bool,
     ) -> None:
-        """If `has_topics` is True, each topic and subscription has series; otherwise only namespaces have series."""
+        """`has_topics`: write series of each topic and subscription, instead of their sums over each namespace."""
         self._topics = topics
         self._non_persistent = non_persistent
         self._registry = registry
@@ -79,7 +79,7 @@ class Metrics:
         ]
 
     def page(self) -> Iterator[bytes]:
-        """Yield the page in slices that each take about `SLICE_S` to make; some are empty. Reads no database.
+        """Yield the page in slices, some of which are empty. Reads no database.
 
         A topic or subscription that comes or goes while the page is made may or may not be on it.
         """

@@ -72,7 +72,7 @@ class Ownership:
     async def acquire(self) -> None:
         """Take the lock. Wait at most `lock_wait_s` seconds for an earlier broker to stop.
 
-        Raises BrokerAlreadyRuns, which names the holder, or psycopg.OperationalError if the database cannot be reached.
+        Raises BrokerAlreadyRuns, which names the holder, or psycopg.Error.
         """
         self._connection = await self._connect()
         deadline_s = asyncio.get_running_loop().time() + self._settings.lock_wait_s
@@ -121,7 +121,7 @@ class Ownership:
         await self._resume()
 
     async def _resume(self) -> None:
-        """Reconnect, take the lock again, and advance each epoch. Give up topics that another broker took."""
+        """Reconnect, take the lock again, and advance the topics' epochs. Give up topics that another broker took."""
         attempts = 0
         while not self.is_held:
             attempts += 1

@@ -49,7 +49,7 @@ class ProcessMetrics(Collector):
         self._tick_age_s = tick_age_s
 
     def describe(self) -> list[Metric]:
-        """Return nothing, so that registering this collector does not run `collect`."""
+        """Return nothing, so that the registry checks no names for duplicates."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -127,12 +127,12 @@ class ProcessMetrics(Collector):
             ),
             (
                 "vela_offloaded_ledgers_total",
-                "ledgers that the broker switched to reading from an offloaded file",
+                "offloaded ledgers that the broker began to read from their files",
                 lifetime.offloads.ledgers,
             ),
             (
                 "vela_offloaded_bytes_total",
-                "bytes of the entries in offloaded ledgers",
+                "bytes of offloaded ledgers that the broker began to read from their files",
                 lifetime.offloads.size_bytes,
             ),
             ("vela_outbox_moved_total", "messages moved from the outbox into their topics", outbox.moved),

@@ -32,8 +32,8 @@ _PROBED = (AccessMode.SHARED, AccessMode.EXCLUSIVE, AccessMode.WAIT_FOR_EXCLUSIV
 class ProducerAccess:
     """Admits, queues and fences producers. `producers` maps names to attached producers.
 
-    `store_epoch` makes a new topic epoch durable before its exclusive producer may send. `prepare` is called for each
-    producer when no other producer has its name, and before the producer may send.
+    Before a producer may send, `prepare` is called. If the producer is exclusive, `store_epoch` is called first, with
+    its topic epoch.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class ProducerAccess:
     async def admit(self, producer: Producer) -> None:
         """Attach a producer, alone or alongside others, or let it wait (`is_ready` stays False).
 
-        Raises the errors of `admission`; ProducerBusy if a live connection uses the name of a Shared producer or the
-        topic has too many producers; ProducerFenced if another producer takes the topic meanwhile; TopicFenced; and
+        Raises the errors of `admission` and `store_epoch`; ProducerBusy if a live connection uses the name of a Shared
+        producer or the topic has too many producers; ProducerFenced if another producer takes the topic meanwhile; and
         ServiceNotReady if the producer is closed meanwhile. After an error or a cancellation, call `remove` for the
         producer.
         """
@@ -158,7 +158,7 @@ class ProducerAccess:
     async def _take(self, producer: Producer) -> None:
         """Give `producer` exclusive access, which is already reserved for it.
 
-        Raises TopicFenced, ProducerFenced, ServiceNotReady.
+        Raises ProducerFenced, ServiceNotReady, and the errors of `store_epoch`.
         """
         epoch = next_epoch(self.topic_epoch, producer.request.topic_epoch)
         try:

@@ -18,12 +18,12 @@ class AwaitedSends:
         self._waiting: dict[int, asyncio.Future[Receipt]] = {}
 
     def expect(self, sequence_id: int) -> asyncio.Future[Receipt]:
-        """Return a future for the receipt. It fails with SendOutcomeUnknown or any other BrokerError."""
+        """Return a future for the receipt. It fails with a BrokerError, such as SendOutcomeUnknown."""
         answer = self._waiting[sequence_id] = asyncio.get_running_loop().create_future()
         return answer
 
     def give_up(self, why: str) -> None:
-        """Fail every send that has no receipt yet. Its error is SendOutcomeUnknown with this reason. Safe to repeat."""
+        """Fail every unanswered send with SendOutcomeUnknown, for this reason. Safe to repeat."""
         waiting, self._waiting = self._waiting, {}
         for answer in waiting.values():
             if not answer.done():

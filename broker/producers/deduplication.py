@@ -1,7 +1,7 @@
 """Deduplication of one topic: recognize repeated sends, and remember the progress of each producer.
 
 `DeduplicationKeeper` stores the state once a second, so the stored state lags behind the sends. A broker that takes
-over the topic reads the newer entries from the log, so that a crash at any moment loses nothing.
+over the topic reads the newer entries from the log.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ class TopicDeduplication:
         self._gone.discard(name)
 
     def _mark(self, producer: Producer, request: SendRequest) -> Mark:
-        """Return the mark that `mark_of_entry` will find in the stored entry.
+        """Return the mark of a send's entry.
 
         Parse the entry only if it is a batch, or a chunk other than the last: for these, the client's command SEND may
         lack the last sequence id or the chunk id.

@@ -71,9 +71,9 @@ class DeduplicationKeeper:
         self._forgetting: set[int] = set()
 
     async def load(self, topic: DeduplicatedTopic) -> TopicDeduplication:
-        """Build the state of a topic that was just taken over. Raises GapInLog.
+        """Build the state of a topic that was just taken over, from the stored rows and the newer entries.
 
-        The state consists of the stored rows and of the entries that are newer than these rows.
+        Raises GapInLog if one of these entries is missing, and the other errors of a failed read.
         """
         through, rows = await repeat_until_done(
             self._pool, lambda c: store.load(c, topic.topic_id), what="loading deduplication"

@@ -73,7 +73,7 @@ class Buckets:
         self._noted |= subscriptions
 
     def discard(self) -> None:
-        """Forget the changed topics and subscriptions. A later change counts everything since the last bucket."""
+        """Forget which objects changed. When one changes again, everything since its last bucket counts."""
         self._topics.clear()
         self._subscriptions.clear()
         self._noted.clear()
@@ -218,12 +218,12 @@ def _worth_storing(row: PointRow | None) -> PointRow | None:
 
 
 def _says_something(row: PointRow) -> bool:
-    """Return whether the row shows a change. In a bucket where nothing changed, no row is stored."""
+    """Return whether messages moved or the backlog changed."""
     moved = row.messages_in or row.messages_out or row.messages_acked or row.messages_redelivered
     return bool(moved) or row.backlog != row.backlog_before
 
 
 def _worst_backlog(topic: Topic) -> int:
-    """Return the largest backlog of the topic's durable subscriptions, as lists of topics show it."""
+    """Return the largest backlog of the topic's durable subscriptions."""
     backlogs = (each.cursor.backlog_messages for each in topic.subscriptions.values() if each.is_durable)
     return max(backlogs, default=0)

@@ -27,9 +27,9 @@ _MOST_BEHIND_MS: Final = 60_000
 
 
 class History:
-    """Stores each bucket once. While the database is unavailable, the next bucket grows and nothing is lost.
+    """Stores each bucket at most once. While the database is unavailable, the next bucket grows and nothing is lost.
 
-    Only the reporter's task calls these methods. A crash loses the bucket that was not stored.
+    Only the reporter calls these methods, one at a time. A crash loses what was not stored.
     """
 
     def __init__(self, pool: ConnectionPool, clock: Clock) -> None:
@@ -53,8 +53,8 @@ class History:
     async def write(self) -> None:
         """Store the bucket that has ended, if one has. Raises psycopg.Error while the database is unavailable.
 
-        Changes between two calls count in the bucket that ended last. While Celery rolls points up into longer buckets,
-        it has a lock that this call needs, and the bucket is left to the next call.
+        Changes between the bucket's end and this call count in it too. While Celery rolls points up into longer
+        buckets, it has a lock that this call needs, and the bucket is left to the next call.
         """
         try:
             await self._store()
@@ -78,7 +78,7 @@ class History:
         self._is_behind = True
 
     async def finish(self) -> None:
-        """Store everything up to now. Raises psycopg.Error while the database is unavailable."""
+        """Store everything up to now. Raises psycopg.Error if the database is unavailable or rolls up points."""
         await self._store()
         await self._close(max(self._open_ms, _start_of_bucket(self._clock.now_ms())))
 

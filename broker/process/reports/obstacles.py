@@ -1,4 +1,4 @@
-"""Obstacles to the delivery of a subscription, and departures of its consumers, as rows for the console's diagnosis."""
+"""What hinders a subscription's deliveries, and which of its consumers left, as rows for the console's diagnosis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["departure_of", "obstacles_of"]
 
-_LONGEST_FAULT: Final = 1000  # characters: a fault names a file with its whole path
+_LONGEST_FAULT: Final = 1000  # characters, because a fault may name a file with its whole path
 
 
 def obstacles_of(subscription: Subscription, now_ms: int) -> ObstaclesRow:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_ROWS", "pending_rows"]
 
-MAX_ROWS = 2000  # of one consumer, as many as a page can show; the counts in its session's row are exact
+MAX_ROWS = 2000  # of one consumer; the counts in its session's row include the entries that are left out
 
 # Ledger, first entry, last entry, messages, delivery time, redelivery count, deadline.
 _Run = tuple[int, int, int, int, int, int, int | None]
@@ -25,7 +25,7 @@ _Run = tuple[int, int, int, int, int, int, int | None]
 def pending_rows(subscription: Subscription, consumer: Consumer) -> list[PendingRow]:
     """Return at most MAX_ROWS rows, lowest positions first.
 
-    If entries are left out, the last row carries the subscription's next deadline in their place.
+    If entries are left out, the last row has the subscription's next deadline instead of its own.
     """
     runs = _delivered_range if subscription.type.single_active else _pending_runs
     rows: list[PendingRow] = []
@@ -53,7 +53,7 @@ def pending_rows(subscription: Subscription, consumer: Consumer) -> list[Pending
 
 
 def _pending_runs(subscription: Subscription, consumer: Consumer) -> Iterator[_Run]:
-    """Yield the pending entries of a consumer of a shared type, split where delivery, count or deadline changes."""
+    """Yield a Shared or Key_Shared consumer's pending entries, split where delivery time, count or deadline changes."""
     pending, dispatcher, deadlines = (
         consumer.dispatch.pending,
         subscription.dispatcher,
@@ -83,7 +83,7 @@ def _pending_runs(subscription: Subscription, consumer: Consumer) -> Iterator[_R
 
 
 def _delivered_range(subscription: Subscription, consumer: Consumer) -> Iterator[_Run]:
-    """Yield the delivered range with its nearest deadline: Exclusive and Failover know nothing more precise."""
+    """Yield the delivered range with its nearest deadline: on Exclusive and Failover, nothing more precise is known."""
     if not consumer.dispatch.unacked_messages:
         return
     ledgers = subscription.log.ledgers

@@ -1,6 +1,6 @@
 """Write in-memory state to the tables that the console shows: sessions, pending acks, summaries, delivery stories.
 
-Only topics and subscriptions that changed are written, at most once a second. When the broker loads a topic, it reads
+Topics and subscriptions are written when they change, at most once a second. When the broker loads a topic, it reads
 only the times of last use from these tables.
 """
 
@@ -42,13 +42,13 @@ __all__ = ["Reporter"]
 logger = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
-_ANEW_AT_ONCE: Final = 1000  # topics and subscriptions that one report reports again, about 50 ms of work
+_ANEW_AT_ONCE: Final = 1000  # the most that one report takes from `report_anew`, about 50 ms of work
 _JUDGED_AT_ONCE: Final = 1000  # the most subscriptions of an earlier broker whose state one turn decides
 _COME_BACK_MS = 60_000  # the time in which clients of an earlier broker connect again
 
 
 class Reporter:
-    """Collects changes and writes them once a second. If a write fails, the next one includes its changes."""
+    """Collects changes and writes them once a second. While the database is unavailable, the changes are kept."""
 
     def __init__(self, pool: ConnectionPool, clock: Clock, story_buffer: StoryBuffer) -> None:
         self._pool = pool

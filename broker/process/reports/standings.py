@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 _FORGET_EVERY: Final = 60
 _SLICE: Final = 200  # subscriptions, a few milliseconds of work
 _NO_DUE_TIME_MS: Final = 10_000  # time until the next look if no due time of delayed messages is in memory
-_UNATTENDED_MS: Final = 5_000  # time between looks at a subscription without consumers whose topic changes
+_UNATTENDED_MS: Final = 5_000  # time between looks at a subscription without consumers, if its topic changes
 
 
 class Standings:

@@ -28,7 +28,7 @@ class SubscriptionStatistics:
     """One subscription on one partition, or on all partitions together."""
 
     name: str
-    type: str  # of its last consumers; over all partitions, the type on the first partition
+    type: str  # of its last consumers; over all partitions, the type on the first partition that has it
     consumers: int  # attached; a consumer of a partitioned topic counts once for each partition
     backlog_messages: int
     backlog_bytes: int
@@ -51,7 +51,7 @@ class TopicStatistics:
     byte_rate_in: float
     last_append_ms: int  # Unix time, 0 = never
     updated_ms: int  # Unix time of the oldest report in these numbers; 0 = there was no report yet
-    subscriptions: tuple[SubscriptionStatistics, ...]  # by name
+    subscriptions: tuple[SubscriptionStatistics, ...]  # sorted by name
 
     @property
     def consumers(self) -> int:

@@ -20,9 +20,9 @@ logger = logging.getLogger(__name__)
 
 
 class Stories:
-    """Stores each row once. Only the reporter's task calls `write`. A crash loses the rows that were not stored.
+    """Stores each row at most once. Only the reporter calls `write`. A crash loses the rows that were not stored.
 
-    While the database is unavailable, rows wait in the buffer, and recorders count those that do not fit.
+    While the database is unavailable, rows wait in the buffer, and recorders count the events that do not fit.
     """
 
     def __init__(self, pool: ConnectionPool, buffer: StoryBuffer) -> None:
@@ -32,7 +32,7 @@ class Stories:
         self._ids: Sequence[int] = ()  # ids of the first rows; a repeated statement uses the same ids
 
     async def write(self) -> None:
-        """Store all waiting rows. Raises psycopg.Error while the database is unavailable; the next call tries again."""
+        """Store the waiting rows. Raises psycopg.Error while the database is unavailable; the next call tries again."""
         if not self._rows:
             self._rows = self._buffer.take()
         while self._rows:

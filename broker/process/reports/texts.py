@@ -1,4 +1,4 @@
-"""Free text of clients and of PostgreSQL, in the form that the console's tables can store."""
+"""Free text in a form that the console's tables can store."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _LONGEST: Final = 200  # characters
 
 
 def storable(text: str, most: int = _LONGEST) -> str:
-    """Return the text in a form that PostgreSQL can store, cut to `most` characters, which a page can show."""
+    """Return the text in a form that PostgreSQL can store, cut to `most` characters."""
     return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")[:most]
