@@ -152,7 +152,9 @@ class DirectKind(ActKind[P]):
 
     def _planned_again(self, each: _Measured) -> Mapping[str, Any]:
         """Return one partition's part of a new plan, which leaves the partition out if nothing is left to do there."""
-        return {"left_out": "; ".join(each.effect.words)} if each.is_done else self._planned(each.effect).shown
+        return (
+            {"left_out": "; ".join(each.effect.words)} if each.is_done else self._planned(each.effect).shown
+        )
 
     def _planned(self, effect: Effect) -> Plan:
         shown = {**effect.to_json(), "notes": [*effect.notes, self.no_undo]}
