@@ -184,7 +184,7 @@ class ActKind(ABC, Generic[P]):
     """One kind of act."""
 
     name: ClassVar[str]
-    summary: ClassVar[str]  # one sentence for users
+    summary: ClassVar[str]  # one to three sentences for users
     scope: ClassVar[Scope] = Scope.SUBSCRIPTION
     closes_consumers: ClassVar[bool] = False
     can_undo: ClassVar[bool] = False
