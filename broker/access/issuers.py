@@ -175,10 +175,14 @@ class _Issuer:
         )
 
     def is_due(self) -> bool:
-        """Return whether it is time to read the keys again, or for the first time."""
+        """Return whether it is time to read the keys again, or for the first time.
+
+        After a failed attempt it is time even if the known keys are not old yet, so that the metrics say when the
+        issuer has recovered.
+        """
         age_s = None if self._read_s is None else self._now_s() - self._read_s
         is_old = age_s is None or age_s >= self._settings.openid_keys_refresh_s
-        return is_old and self._is_past(RETRY_S)
+        return (is_old or bool(self._error)) and self._is_past(RETRY_S)
 
     def may_ask_for_key(self) -> bool:
         """Return whether a token with an unknown key is a reason to read the keys now.

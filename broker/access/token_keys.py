@@ -41,6 +41,10 @@ class TokenKeys:
         """Return the keys, as `refresh` last read them."""
         return (*self._fixed, *(each.value for each in self._files))
 
+    def first_secret(self) -> TokenKey | None:
+        """Return the first secret key, which can also sign. None if all keys are public, or there is none."""
+        return next((each for each in self.current() if each.is_secret), None)
+
     def refresh(self) -> bool:
         """Read the files that have changed. Return whether the new content of one is in use.
 

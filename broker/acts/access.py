@@ -98,12 +98,13 @@ def create_token(
 
 
 def _signing_key(settings: AccessSettings) -> TokenKey:
-    if not (settings.token_secret_key or settings.token_secret_key_file):
+    key = TokenKeys(settings).first_secret()
+    if key is None:
         raise NoSigningKey(
             "there is no key to sign with: set VELA_TOKEN_SECRET_KEY_FILE to the file that the broker has, or name a"
             " private key with --private-key"
         )
-    return TokenKeys(settings).current()[0]
+    return key
 
 
 def revoke_token(token_id: str, *, who: str, origin: str) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from broker.acts.runner import ActRunner
     from broker.storage.connection import Connection
 
-__all__ = ["OwnRequests", "ReasonMissing"]
+__all__ = ["OwnRequests", "PlanEnded", "PlanNotApproved", "ReasonMissing"]
 
 _ATTEMPTS: Final = 3
 
@@ -25,6 +25,18 @@ class ReasonMissing(ActInvalid):
     """The namespace is protected, and the request has no reason."""
 
     code = "ReasonMissing"
+
+
+class PlanNotApproved(ActInvalid):
+    """A user refused the plan before it was applied."""
+
+    code = "NotApproved"
+
+
+class PlanEnded(ActInvalid):
+    """The act is not planned any more: another request applied it, or it failed or expired."""
+
+    code = "WrongState"
 
 
 class OwnRequests:
@@ -51,8 +63,9 @@ class OwnRequests:
         planned again, at most twice.
 
         Raises NothingToActOn if there is no such topic, subscription or namespace. Raises ReasonMissing if the
-        namespace is protected and `reason` is empty, and SecondPersonNeeded if the namespace asks for two users. If the
-        act is refused, fails or expires, raises the BrokerError that says why.
+        namespace is protected and `reason` is empty, and SecondPersonNeeded if the namespace asks for two users. Raises
+        PlanNotApproved if a user refuses the plan before it is applied, and PlanEnded if it is not planned any more for
+        another reason. If the act is refused, fails or expires, raises the BrokerError that says why.
         """
         asked = find_kind(kind)
         given = dict(parameters or {})
@@ -89,9 +102,7 @@ class OwnRequests:
                 return act_id
 
     async def _apply(self, act_id: int, topic: str, who: str, origin: str, reason: str) -> None:
-        refusal: ActInvalid = ReasonMissing(
-            f"the namespace of {topic} is protected: give a reason (policy protected)"
-        )
+        refusal = ActInvalid("the plan could not be applied")
 
         async def apply(connection: Connection) -> int | None:
             nonlocal refusal
@@ -111,7 +122,17 @@ class OwnRequests:
                 await store.refuse(
                     connection, act_id, who=who, origin=origin, error=str(refusal), error_code=refusal.code
                 )
+            else:
+                refusal = _why_not_applied(act_id, topic, *await store.outcome(connection, act_id))
             return None
 
         if await self._runner.ask(apply) is None:
             raise refusal
+
+
+def _why_not_applied(act_id: int, topic: str, state: str, error: str) -> ActInvalid:
+    if state == "planned":
+        return ReasonMissing(f"the namespace of {topic} is protected: give a reason (policy protected)")
+    if state == "refused":
+        return PlanNotApproved(f"act {act_id} was not applied: {error}")
+    return PlanEnded(f"act {act_id} is {state}: only a planned act can be applied")

@@ -20,7 +20,7 @@ __all__ = [
 
 # Facts about an entry, stored in its row so that dispatch need not parse the metadata again.
 FLAG_BATCH = 1  # the payload is framed as a batch, perhaps of one message
-FLAG_MARKER = 2  # an entry for brokers of a Pulsar cluster; consumers of a persistent topic do not get it
+FLAG_MARKER = 2  # an entry for brokers of a Pulsar cluster; consumers do not get it
 FLAG_CHUNK = 4  # one part of a large message; the metadata says which one
 FLAG_LAST_CHUNK = 8  # the last part of a large message
 FLAG_DELAYED = 16  # its delivery time lay in the future when it was appended

@@ -1,7 +1,6 @@
 """The errors with which the broker answers a client.
 
 `code` is the name of Pulsar's ServerError if one fits. `retriable` means that the same request may succeed later.
-`fatal` means that the client must first open its connection, producer or consumer again.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ class BrokerError(Exception):
 
     code: ClassVar[str] = "UnknownError"
     retriable: ClassVar[bool] = False
-    fatal: ClassVar[bool] = False
 
 
 class TopicNotFound(BrokerError):
@@ -34,7 +32,6 @@ class TopicFenced(BrokerError):
 
     code = "ServiceNotReady"
     retriable = True
-    fatal = True
 
 
 class SubscriptionNotFound(BrokerError):
@@ -72,7 +69,6 @@ class ProducerBusy(BrokerError):
 
 class ProducerFenced(BrokerError):
     code = "ProducerFenced"
-    fatal = True
 
 
 class NotAllowed(BrokerError):
@@ -99,7 +95,6 @@ class InvalidFlow(BrokerError):
     """A client granted fewer than one permit."""
 
     code = "MetadataError"
-    fatal = True
 
 
 class UnsupportedVersion(BrokerError):
@@ -182,7 +177,6 @@ class AnswerTooLarge(NotAllowed):
 
 class AuthenticationFailed(BrokerError):
     code = "AuthenticationError"
-    fatal = True
 
 
 class NotAuthorized(BrokerError):

@@ -44,7 +44,7 @@ class Act(models.Model):
     plan = models.JSONField(null=True)
     result = models.JSONField(null=True)
     error = models.TextField(default="")
-    error_code = models.CharField(max_length=64, db_default="")  # the same codes that clients get
+    error_code = models.CharField(max_length=64, db_default="")  # why it was refused, failed or expired
     progress = models.JSONField(null=True)  # of long work; for a publish, the end of the log before it
     message = models.BinaryField(null=True)  # the entry that a publish stores; NULL once the act has ended
     who = models.TextField()

@@ -160,7 +160,8 @@ class DeleteCompactionForm(_TopicForm):
     kind = "delete_compaction"
     heading = gettext_lazy("Delete compaction")
     lead = gettext_lazy(
-        "Delete the compacted topic. Its readers get the log instead, and retention alone decides what stays."
+        "Delete the compacted topic. Its readers get the log instead, and messages that are not compacted yet may be"
+        " trimmed like any others."
     )
 
 

@@ -73,9 +73,9 @@ class ActExpired(BrokerError):
 
 
 class PartlyDone(BrokerError):
-    """An act on several partitions was stopped by an error after it had changed some of them.
+    """An act was stopped by an error after it had changed something, such as some of several partitions.
 
-    `result` has the outcome on each partition, or is empty. To do the rest, plan the act again.
+    `result` has the outcome on each partition, or is empty. The text says how to do the rest.
     """
 
     code = "PartlyDone"
@@ -184,7 +184,7 @@ class ActKind(ABC, Generic[P]):
     """One kind of act."""
 
     name: ClassVar[str]
-    summary: ClassVar[str]  # one sentence for users
+    summary: ClassVar[str]  # one to three sentences for users
     scope: ClassVar[Scope] = Scope.SUBSCRIPTION
     closes_consumers: ClassVar[bool] = False
     can_undo: ClassVar[bool] = False

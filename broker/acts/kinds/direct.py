@@ -93,7 +93,7 @@ class DirectKind(ActKind[P]):
                     _Measured(part, done or await self.measure(part.context, given), done is not None)
                 )
         if complaint := _joint_complaint(measured, context.act.plan or {}):
-            preview = [part_json(each.part, self._planned(each.effect).shown) for each in measured]
+            preview = [part_json(each.part, self._planned_again(each)) for each in measured]
             raise ActConflict(complaint, preview=Plan(shown=merged_plan(preview)))
         results: list[dict[str, Any]] = []
         error: BrokerError | None = None
@@ -149,6 +149,12 @@ class DirectKind(ActKind[P]):
                 f"partition {part.partition}: the database refused it: {first_line(error)}"
             )
         return None
+
+    def _planned_again(self, each: _Measured) -> Mapping[str, Any]:
+        """Return one partition's part of a new plan, which leaves the partition out if nothing is left to do there."""
+        return (
+            {"left_out": "; ".join(each.effect.words)} if each.is_done else self._planned(each.effect).shown
+        )
 
     def _planned(self, effect: Effect) -> Plan:
         shown = {**effect.to_json(), "notes": [*effect.notes, self.no_undo]}

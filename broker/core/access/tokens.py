@@ -44,6 +44,16 @@ class TokenKey:
     key: OctKey | RSAKey | ECKey
     algorithms: tuple[str, ...]  # the first one signs
 
+    @property
+    def is_secret(self) -> bool:
+        """Whether this is a secret that both signs and verifies."""
+        return isinstance(self.key, OctKey)
+
+    @property
+    def can_sign(self) -> bool:
+        """Whether this is a secret or a private key."""
+        return bool(self.key.is_private)
+
 
 def secret_key(raw: bytes) -> TokenKey:
     """Return a secret key for HS256, HS384 and HS512 from raw bytes, or from their base64 text.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 from django.http import HttpResponse
@@ -23,6 +24,7 @@ _BROKERS: Final = "/admin/v2/brokers"
 _CLUSTER: Final = "/admin/v2/clusters/{segment:cluster}"
 # The version of Pulsar whose API Vela provides. Some tools check it.
 _API_VERSION: Final = "4.0.0"
+_HEALTH_WAIT_S: Final = 5.0  # for PostgreSQL, which may be away while the broker's lock still counts as held
 
 router = Router()
 
@@ -110,7 +112,11 @@ async def get_leader_broker(request: AdminRequest) -> BrokerInfo:
 async def get_health(request: AdminRequest) -> HttpResponse:
     """Answer `ok` if the broker serves clients and PostgreSQL answers."""
     _require_ready(request)
-    await Catalogue(request.broker).has_namespace("public", "default")
+    try:
+        async with asyncio.timeout(_HEALTH_WAIT_S):
+            await Catalogue(request.broker).has_namespace("public", "default")
+    except TimeoutError:
+        raise Refused(500, "PostgreSQL does not answer") from None
     return _text("ok")
 
 

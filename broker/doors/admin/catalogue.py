@@ -47,6 +47,8 @@ class Catalogue:
 
     async def admin_roles(self, tenant: str) -> list[str]:
         """Return the roles that administer a tenant."""
+        if not _NAME.fullmatch(tenant):  # PostgreSQL refuses some such names with an error
+            raise Refused(404, "Tenant does not exist")
         roles = await repeat_until_done(
             self._broker.pool, lambda c: namespaces.admin_roles(c, tenant), what="reading a tenant"
         )

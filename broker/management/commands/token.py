@@ -66,11 +66,14 @@ class Command(BaseCommand):
 
 def _read_key(path: Path) -> TokenKey:
     try:
-        return asymmetric_key(path.read_bytes())
+        key = asymmetric_key(path.read_bytes())
     except OSError as error:
         raise CommandError(f"{path} cannot be read: {error.strerror}") from None
     except TokenKeyInvalid as error:
         raise CommandError(f"{path} has no private key: {error}") from None
+    if not key.can_sign:
+        raise CommandError(f"{path} has no private key: it is a public key")
+    return key
 
 
 def _line(token: AccessToken) -> str:

@@ -184,6 +184,12 @@ async def needs_second_person(connection: Connection, act_id: int) -> bool:
     return row is not None and bool(row[-1])
 
 
+async def outcome(connection: Connection, act_id: int) -> tuple[str, str]:
+    """Return the state of an act and its error. The state is "deleted" if the act log has the act no more."""
+    row = await (await connection.execute(query("acts", "outcome"), (act_id,))).fetchone()
+    return ("deleted", "") if row is None else (row[0], row[1])
+
+
 async def refuse(
     connection: Connection, act_id: int, *, who: str, origin: str, error: str, error_code: str
 ) -> None:

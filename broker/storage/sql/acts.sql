@@ -81,6 +81,9 @@ WITH refused AS (
 )
 SELECT id, pg_notify('vela_act_done', id::text) FROM refused
 
+-- name: outcome
+SELECT state, error FROM vela_act WHERE id = %s
+
 -- name: wake_owner
 SELECT pg_notify('vela_act', %s::text)
 

@@ -268,9 +268,10 @@ class Compactor:
             await self._sweep_quietly(topic)
 
     async def forget(self, topic: Topic) -> None:
-        """Delete the compacted messages of a topic: readers then get the log, and retention alone decides about trims.
+        """Delete the compacted messages of a topic.
 
-        Safe to repeat. Raises TopicFenced.
+        Readers then get the log, and entries that are not compacted yet may be trimmed like any others. Safe to repeat.
+        Raises TopicFenced.
         """
         async with topic.compacted.changing:
             if topic.compacted.stored is None:

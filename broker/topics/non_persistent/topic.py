@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from broker.core.entry import StoredEntry
+from broker.core.entry import FLAG_MARKER, StoredEntry
 from broker.core.errors import ServiceNotReady
 from broker.log.sends import Receipt
 from broker.producers.access import ProducerAccess
@@ -175,8 +175,9 @@ class NonPersistentTopic:
                 )
             )
         if self._may_send():
+            wanted = [each for each in entries if not each.flags & FLAG_MARKER]
             for subscription in list(self.subscriptions.values()):
-                subscription.deliver(entries, now_ms)
+                subscription.deliver(wanted, now_ms)
         for producer, receipts in by_producer.items():
             messages = sum(request.messages for sender, request in queue if sender is producer)
             producer.answered(receipts, messages, sum(each.size_bytes for each in receipts), now_ms)

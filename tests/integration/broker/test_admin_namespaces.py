@@ -78,3 +78,15 @@ async def test_a_namespace_is_not_created_if_a_policy_is_refused(run: BrokerRun)
     assert (await ask(run, "GET", None, path))[0] == 404
     assert await ask(run, "PUT", {"max_producers_per_topic": 5}, path) == (204, None)
     assert (await ask(run, "GET", None, path))[1]["max_producers_per_topic"] == 5
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a b"])
+async def test_a_name_that_no_tenant_can_have_is_not_found(
+    run: BrokerRun, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for path in (f"/admin/v2/tenants/{name}", f"/admin/v2/namespaces/{name}"):
+        assert await ask(run, "GET", None, path) == (404, {"reason": "Tenant does not exist"})
+    body = {"allowedClusters": ["vela"]}
+    assert (await ask(run, "POST", body, f"/admin/v2/tenants/{name}"))[0] == 404
+    assert (await ask(run, "DELETE", None, f"/admin/v2/tenants/{name}"))[0] == 404
+    assert "the database failed" not in caplog.text

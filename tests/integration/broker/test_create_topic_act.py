@@ -10,6 +10,7 @@ from broker.acts import requests as acts
 from broker.core.topic_name import TopicName
 from broker.storage.connection import Connection, connect
 from broker.storage.topics import topics as topic_store
+from broker.topics.policies import PolicyChanges, PolicyConflict
 from tests.integration.broker.topic_acting import apply, done, plan
 from tests.support.broker_harness import BrokerRun, one_row, rows
 
@@ -103,6 +104,27 @@ async def test_policies_of_a_topic_that_was_created_after_the_plan_are_kept(run:
     await run.producer("orders")
     policies = run.topic("orders").policies
     assert (policies.retention_ms, policies.message_ttl_ms) == (7 * 24 * 3_600_000, 0)
+
+
+async def test_an_act_that_creates_a_topic_but_cannot_set_its_policies_says_so(
+    run: BrokerRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run.producer()
+    planned = await plan("create_topic", HERE, name="orders", policies={"retention_ms": "7d"})
+
+    async def taken(*_: object, **__: object) -> None:
+        raise PolicyConflict("the policies were changed meanwhile")
+
+    monkeypatch.setattr(PolicyChanges, "change", taken)
+    applied = await apply(planned)
+    assert (applied.state, applied.error) == (
+        "failed",
+        (
+            "persistent://public/default/orders exists now, but its policies were not set: the policies were changed"
+            " meanwhile; set them there"
+        ),
+    )
+    await run.producer("orders")
 
 
 async def test_a_created_topic_can_be_deleted_again(run: BrokerRun) -> None:

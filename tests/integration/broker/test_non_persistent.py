@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from broker.core.entry import FLAG_MARKER
 from broker.core.errors import (
     ConsumerBusy,
     NotAllowed,
@@ -47,6 +48,19 @@ async def test_connected_consumers_get_a_message_and_others_miss_it(run: BrokerR
     assert consumer.payloads[3:] == [b"7"]
     assert one_row(run.database_url, "SELECT count(*) FROM vela_topic") == (0,)
     assert run.broker.writer.commits == 0
+
+
+async def test_a_marker_reaches_no_consumer(run: BrokerRun) -> None:
+    producer = await run.producer(T)
+    consumer = await run.consumer(T, permits=2)
+    producer.send(flags=FLAG_MARKER)
+    producer.send()
+    producer.send(flags=FLAG_MARKER)
+    producer.send()
+    await producer.has_receipts(4)
+    assert consumer.payloads == [b"1", b"3"]  # the markers took no permits
+    (topic,) = run.broker.non_persistent.all()
+    assert topic.subscriptions["s"].messages_dropped == 0
 
 
 async def test_every_subscription_gets_a_copy_and_shared_ones_take_turns(run: BrokerRun) -> None:

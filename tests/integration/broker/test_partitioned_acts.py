@@ -363,6 +363,22 @@ async def test_a_subscription_and_a_bookmark_are_created_and_deleted_on_all_part
     assert rows(run.database_url, "SELECT 1 FROM vela_subscription WHERE name = 'new'") == []
 
 
+async def test_a_new_plan_of_a_deletion_leaves_out_the_partitions_where_nothing_is_left(
+    run: BrokerRun,
+) -> None:
+    await three(run)
+    act_id, _ = await planned(run, "delete_subscription", topic="p")
+    await done(run, "delete_subscription", topic=of(1))
+    await (await run.producer(of(0))).publish(1)
+    state, result, error = await apply(run, act_id)
+    assert (state, error.split(",")[0]) == ("refused", "1 message published after the plan would be lost")
+    plan = one_row(run.database_url, "SELECT plan FROM vela_act WHERE id = %s", result["new_plan"])[0]
+    assert [bool(each) for each in per_partition(plan, "left_out")] == [False, True, False]
+    assert (plan["skipped_messages"], plan["standing"]["count"]) == (7, 2)
+    state, result, error = await apply(run, result["new_plan"])
+    assert (state, error, per_partition(result, "partition")) == ("applied", "", [0, 2])
+
+
 async def test_a_partial_result_says_which_partitions_are_done_and_the_rest_can_follow(
     run: BrokerRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from broker.acts import requests as acts
+from broker.acts.kinds.parameters import ActInvalid
 from broker.acts.second_person import SecondPersonNeeded
+from broker.storage.acts import acts as store
+from broker.storage.connection import Connection
 from broker.storage.log import sweep
 from tests.integration.broker.topic_acting import T, done
 from tests.support.broker_harness import BrokerRun, one_row, rows
@@ -104,6 +107,32 @@ async def test_the_admin_api_cannot_act_where_a_second_person_is_needed(run: Bro
     assert rows(run.database_url, "SELECT state, who, origin FROM vela_act ORDER BY id DESC LIMIT 1") == [
         ("refused", "anonymous", "admin")
     ]
+
+
+@pytest.mark.parametrize(
+    ("is_refused", "says", "code"),
+    [
+        (True, "user ben refused the plan: not on a Friday", "NotApproved"),
+        (False, "is failed: only a planned act can be applied", "WrongState"),
+    ],
+)
+async def test_the_admin_api_says_what_became_of_its_plan(
+    run: BrokerRun, monkeypatch: pytest.MonkeyPatch, is_refused: bool, says: str, code: str
+) -> None:
+    await run.producer()
+    request_apply = store.request_apply
+
+    async def after_the_refusal(connection: Connection, act_id: int, **given: Any) -> bool:
+        if is_refused:
+            await asyncio.to_thread(acts.refuse, act_id, who="ben", origin=HERE, reason="not on a Friday")
+        else:
+            await connection.execute("UPDATE vela_act SET state = 'failed' WHERE id = %s", (act_id,))
+        return await request_apply(connection, act_id, **given)
+
+    monkeypatch.setattr(store, "request_apply", after_the_refusal)
+    with pytest.raises(ActInvalid, match=says) as refused:
+        await run.broker.own_requests.carry_out("unload", topic=T, who="anonymous", origin="admin")
+    assert refused.value.code == code
 
 
 async def test_removing_the_policy_needs_a_second_person_too(run: BrokerRun) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
-from joserfc.jwk import ECKey
+from joserfc.jwk import ECKey, RSAKey
 
 from broker.acts import access
 from broker.conf import BrokerSettings
@@ -58,6 +58,30 @@ def test_a_token_can_last_for_ever_and_be_signed_by_a_private_key(tmp_path: Path
     made = run("token", "create", "app", "--expires", "never", "--private-key", str(path)).strip()
     assert verify(made, [asymmetric_key(pair.as_pem(private=False))], now_ms=10**15).expires_ms is None
     assert "never expires" in run("token", "list")
+
+
+def test_a_secret_key_in_a_file_signs_beside_a_public_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "secret"
+    path.write_text(SECRET)
+    environment = {
+        "VELA_AUTHENTICATION": "token",
+        "VELA_TOKEN_SECRET_KEY_FILE": str(path),
+        "VELA_TOKEN_PUBLIC_KEY": RSAKey.generate_key(2048).as_pem(private=False).decode(),
+    }
+    monkeypatch.setattr(
+        token_command, "broker_settings", lambda: BrokerSettings.from_environment(environment)
+    )
+    made = run("token", "create", "billing").strip()
+    assert verify(made, [secret_key(SECRET.encode())], now_ms=0).role == "billing"
+
+
+def test_a_public_key_cannot_sign(tmp_path: Path) -> None:
+    path = tmp_path / "public.pem"
+    path.write_bytes(ECKey.generate_key("P-256").as_pem(private=False))
+    with pytest.raises(CommandError, match="has no private key: it is a public key"):
+        run("token", "create", "app", "--private-key", str(path))
 
 
 def test_a_token_is_revoked_once_even_if_it_was_made_elsewhere() -> None:

@@ -141,6 +141,21 @@ async def test_known_keys_go_on_working_while_the_issuer_is_away_until_they_expi
     assert "can be read again" in caplog.text
 
 
+async def test_an_issuer_that_recovers_is_read_again_before_its_keys_are_old(side: Side) -> None:
+    await side.verify(side.token())
+    side.server.status = 503
+    side.now_s = 300
+    made_up = side.server.access_token({"sub": "app", "aud": "vela"}, key_id="other")
+    assert "try again later" in await side.refused(made_up)
+    side.server.status = 200
+    await side.turn()
+    assert not side.is_up()  # the broker asked a moment ago
+    side.now_s += RETRY_S
+    await side.turn()
+    assert side.is_up()
+    assert side.server.asked == [DISCOVERY, KEYS, DISCOVERY, DISCOVERY, KEYS]
+
+
 async def test_an_issuer_that_was_never_reachable_lets_no_one_in_until_it_is(side: Side) -> None:
     side.server.status = 500
     assert "try again later" in await side.refused(side.token())

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from broker.acts.kinds.base import ActContext, Scope
+from broker.acts.kinds.base import ActContext, PartlyDone, Scope
 from broker.acts.kinds.direct import DirectKind, Effect
 from broker.acts.kinds.parameters import ActInvalid, Rule
 from broker.core.counted import counted
+from broker.core.errors import BrokerError
 from broker.core.policies import PolicyInvalid, PolicyLevel
 from broker.core.topic_name import MOST_PARTITIONS, TopicName
 from broker.storage.pool import repeat_until_done
@@ -83,7 +84,12 @@ class CreateTopic(DirectKind[NewTopic]):
                 f"{name} was created with other policies after this plan, and they stay: change them there"
             )
         if before != after:
-            await context.tools.policies.change(holder, before=before, after=after)
+            try:
+                await context.tools.policies.change(holder, before=before, after=after)
+            except BrokerError as error:
+                raise PartlyDone(
+                    f"{name} exists now, but its policies were not set: {error}; set them there", result={}
+                ) from error
 
 
 def _full_name(context: ActContext, given: NewTopic) -> TopicName:
