@@ -20,7 +20,9 @@ def problems(subscription: Subscription) -> dict[str, int]:
     if counters.invalid_acks:
         found["acks of ids that are not stored"] = counters.invalid_acks
     if counters.ignored_acks:
-        found[f"cumulative acks, which {subscription.type.value} does not have"] = counters.ignored_acks
+        kind = subscription.type
+        fault = " of more than one id" if kind.single_active else f", which {kind.value} does not have"
+        found[f"cumulative acks{fault}"] = counters.ignored_acks
     refused = subscription.refusal
     if refused is not None:
         found[refused.problem()] = refused.refusals

@@ -6,6 +6,8 @@ import pytest
 
 from broker.core.entry import FLAG_BATCH
 from broker.core.position import Position
+from broker.core.subscription.types import SubscriptionType
+from broker.process.reports.problems import problems
 from tests.support.broker_harness import BrokerRun, eventually, rows
 from tests.support.json_peer import JsonPeer, only_consumer, publish, publish_entries, text_of
 from vela.wire.checksum import with_checksum
@@ -57,3 +59,11 @@ async def test_discards_cost_nothing_and_are_counted_and_shown(run: BrokerRun) -
     }
     query = "SELECT problems FROM vela_subscription_summary"
     await eventually(lambda: rows(run.database_url, query) == [(wanted,)], "the console's numbers")
+
+
+async def test_a_cumulative_ack_of_several_ids_is_named_as_such(run: BrokerRun) -> None:
+    positions = await (await run.producer()).publish(2)
+    consumer = await run.consumer(type_=SubscriptionType.EXCLUSIVE, permits=10)
+    await consumer.has(2)
+    consumer.ack(*positions, cumulative=True)
+    assert problems(run.subscription()) == {"cumulative acks of more than one id": 1}
