@@ -10,7 +10,7 @@ from broker.models.topics import Topic
 
 __all__ = ["Act", "Bookmark"]
 
-# The tenant/namespace, or tenant/*, with which `topic_name` begins; "" if there is none, as in "*".
+# The tenant/namespace or tenant/* in `topic_name`; "" if there is none, as in "*".
 _NAMESPACE = Coalesce(
     models.Func("topic_name", models.Value("^(?:[a-z-]+://)?([^/]+/[^/]+)"), function="substring"),
     models.Value(""),
@@ -18,7 +18,7 @@ _NAMESPACE = Coalesce(
 
 
 class Act(models.Model):
-    """A change by an operator, a client or a policy, from plan to undo. The table is also the audit log."""
+    """A change by an operator, a client or a policy, from plan to result. The table is also the audit log."""
 
     class State(models.TextChoices):
         PLAN_REQUESTED = "plan_requested"
@@ -44,7 +44,7 @@ class Act(models.Model):
     plan = models.JSONField(null=True)
     result = models.JSONField(null=True)
     error = models.TextField(default="")
-    error_code = models.CharField(max_length=64, db_default="")  # the same codes that clients get
+    error_code = models.CharField(max_length=64, db_default="")  # a short code of the reason in `error`
     progress = models.JSONField(null=True)  # of long work; for a publish, the end of the log before it
     message = models.BinaryField(null=True)  # the entry that a publish stores; NULL once the act has ended
     who = models.TextField()

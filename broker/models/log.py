@@ -97,7 +97,7 @@ class Ledger(models.Model):
     messages_before = models.BigIntegerField(default=0)
     bytes_before = models.BigIntegerField(default=0)
     opened_ms = models.BigIntegerField()
-    first_append_ms = models.BigIntegerField(default=0)  # 0 = nothing stored
+    first_append_ms = models.BigIntegerField(default=0)  # 0 = the ledger is open or empty
     last_append_ms = models.BigIntegerField(default=0)
 
     class Meta:
