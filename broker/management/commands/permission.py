@@ -38,7 +38,7 @@ class Command(BaseCommand):
         change.add_argument(
             "--subscription",
             default="",
-            help="with a namespace: the subscription to keep for roles with consume",
+            help="with a namespace: the subscription that is kept for this role",
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
