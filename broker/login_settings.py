@@ -40,8 +40,8 @@ def is_role_pattern(text: str) -> bool:
 def issuer_url(url: str) -> str:
     """Check and return the URL of an OpenID Connect server.
 
-    Raises ValueError if it has no host, a query or a fragment, if it cannot be read, or if it is neither https nor http
-    to this machine.
+    Raises ValueError for a URL that cannot be read, lacks a host, has a query or a fragment, or is neither https nor
+    http to this machine.
     """
     try:
         parts = urlsplit(url)
