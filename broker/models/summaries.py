@@ -1,4 +1,4 @@
-"""The numbers that lists show, with their age, the obstacles to deliveries, and the consumers that left."""
+"""Numbers that lists show, obstacles to deliveries, and consumers that left."""
 
 from __future__ import annotations
 
