@@ -40,7 +40,8 @@ def is_role_pattern(text: str) -> bool:
 def issuer_url(url: str) -> str:
     """Check and return the URL of an OpenID Connect server.
 
-    Raises ValueError if it is not such a URL, or if it is plain http to another machine.
+    Raises ValueError for a URL that cannot be read, lacks a host, has a query or a fragment, or is neither https nor
+    http to this machine.
     """
     try:
         parts = urlsplit(url)
@@ -93,9 +94,9 @@ class LoginSettings:
         AfterValidator(issuer_url),
         Variable("VELA_OIDC_ISSUER", "URL", "the OpenID Connect login server"),
     ] = ""
-    oidc_name: Annotated[str, Variable("VELA_OIDC_NAME", "text", "what pages call the login server")] = (
-        "single sign-on"
-    )
+    oidc_name: Annotated[
+        str, Variable("VELA_OIDC_NAME", "text", "what pages and the act log call the login server")
+    ] = "single sign-on"
     oidc_client_id: Annotated[
         str, Variable("VELA_OIDC_CLIENT_ID", "text", "this console's name at the login server")
     ] = ""

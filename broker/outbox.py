@@ -1,7 +1,7 @@
 """`broker.publish`: messages that are part of a Django transaction.
 
-The message is a row of `vela_outbox`. After the transaction has committed, the broker moves the message into the topic.
-A rollback removes the row. Publishing takes no lock, so a long transaction does not delay other messages.
+Each message is a row of `vela_outbox`. After the transaction has committed, the broker moves the message into the
+topic. A rollback removes the row. Publishing takes no lock, so a long transaction does not delay other messages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from vela.wire.entry import encode_single
 
 __all__ = ["apublish", "publish"]
 
-# The connections that have published and not yet notified the broker of it.
+# Connections that have published and not yet notified the broker.
 _unannounced: WeakKeyDictionary[BaseDatabaseWrapper, bool] = WeakKeyDictionary()
 
 
@@ -45,15 +45,16 @@ def publish(
 ) -> None:
     """Publish one message as part of the open transaction of the database `using`, or immediately if there is none.
 
-    `topic` is a full or a short name; the topic is created if it does not exist and a policy allows it. Text is
-    encoded as UTF-8. On a partitioned topic, all messages of a key go to one partition. The messages of a topic, or of
-    each partition, keep the order of the calls within a transaction, and between two transactions if one begins to
-    publish after the other has committed.
+    `topic` is a full or a short name; the topic is created if it does not exist and a policy allows it. Text is encoded
+    as UTF-8. On a partitioned topic, the ordering key chooses the partition; without one, the key does. The messages of
+    a topic, or of each partition, keep the order of the calls within a transaction, and between two transactions if one
+    begins to publish after the other has committed.
 
     Raises InvalidTopicName, MessageTooLarge (VELA_MAX_MESSAGE_BYTES, and about 10 KiB for properties and keys),
     MetadataInvalid (both `deliver_at` and `deliver_after`, a time without a time zone or before 1970, a value of the
-    wrong type); the transaction continues as if you had not called `publish`. If the topic refuses the message later,
-    the message stays in the outbox with the reason, and the broker tries again every minute.
+    wrong type, text that UTF-8 cannot express). After one of these errors, the transaction continues as if you had not
+    called `publish`. If the topic refuses the message later, the message stays in the outbox with the reason, and the
+    broker tries again every minute. Later messages do not wait for it.
     """
     name = _persistent(topic)
     data = _bytes(payload)
@@ -108,7 +109,7 @@ async def apublish(
     deliver_after: timedelta | None = None,
     using: str = DEFAULT_DB_ALIAS,
 ) -> None:
-    """Call `publish` from asynchronous code, in the connection's thread like all of Django's database work."""
+    """Call `publish` from asynchronous code, in the thread of Django's other database work."""
     await sync_to_async(publish)(
         topic,
         payload,

@@ -7,7 +7,7 @@ topic's next rows during a commit, and commits them afterwards. Otherwise one to
 while its commits are synced and answered.
 
 No failure leaves a topic with a batch in flight. After an unknown outcome the writer advances the epochs and reads the
-log. It refuses sends that are not stored and cannot be stored. Their producers are closed, so that they send again.
+log. If sends cannot be stored, the writer refuses them, and their producers are closed so that the clients send again.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Writer:
         finally:
             log.is_taken = False
         if not log.is_open or not log.has_sends():
-            return  # closed, paused, or emptied while the ledger was being opened
+            return  # closed, paused or emptied while the lane connected or the ledger was being opened
         if log.needs_ledger(now_ms, self._segments.open_id):
             self.submit(log)  # its sends were refused and new sends came, or the segment was closed
             return
@@ -169,7 +169,7 @@ class Writer:
             return None
 
     def _take_following(self, log: TopicLog) -> AppendBatch | None:
-        """Take the next batch of a log that has one in flight; None = it must wait until that one is committed."""
+        """Take the next batch of a log that has one in flight, or return None if it cannot be copied now."""
         before, now_ms, now_s = log.in_flight, self._clock.now_ms(), time.monotonic()
         if (
             before is None
@@ -264,7 +264,7 @@ class Writer:
             if log.topic_id in stored:
                 self._committed(log, batch)
             elif await self._epochs.has_advanced(log, epochs[log.topic_id]):
-                # This process itself advanced the epoch while the statement was in flight (ownership resumed).
+                # This process itself advanced the epoch while the statement was in flight.
                 log.give_back(batch)
                 self._resubmit(log)
             else:
@@ -287,7 +287,7 @@ class Writer:
     async def _store_one_by_one(
         self, lane: Lane, batches: dict[TopicLog, AppendBatch], error: Exception
     ) -> None:
-        """Settle batches that are not stored: a failure affects only the topic that causes it."""
+        """Refuse a single batch, or store each of several alone: a failure affects only the topic that causes it."""
         if len(batches) == 1:
             self._refuse(next(iter(batches)), error)
             return
@@ -308,9 +308,10 @@ class Writer:
     async def _not_stored(
         self, lane: Lane, batches: dict[TopicLog, AppendBatch]
     ) -> dict[TopicLog, AppendBatch]:
-        """Find out what a statement of unknown outcome stored. Settle the stored batches, and return the others.
+        """Settle the batches that a statement of unknown outcome stored, and return those that it did not store.
 
-        Advances the epochs first. The advance waits until the old statement has ended, so the answer cannot change.
+        Advances the epochs first, which waits until the old statement has ended, so the answer cannot change. Fences a
+        log if another broker took it, or if the outcome stays unknown.
         """
         self.unknown_outcomes += 1
         await lane.close()
@@ -353,5 +354,5 @@ class Writer:
 
 
 def _in_flight(batches: dict[TopicLog, AppendBatch]) -> dict[TopicLog, AppendBatch]:
-    """Return the batches that are not settled yet. A log may have another batch in flight now."""
+    """Return those of the batches that are still in flight. A log may have another batch in flight now."""
     return {log: batch for log, batch in batches.items() if log.is_open and log.in_flight is batch}

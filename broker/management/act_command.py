@@ -18,7 +18,10 @@ __all__ = ["ActCommand"]
 
 
 class ActCommand(BaseCommand):
-    """Plans and applies an act, and prints the receipt. Exits with 1 if the act is refused or no broker answers."""
+    """Plans and applies an act, and prints the receipt.
+
+    Exits with 1 if the act is refused, fails or expires, or if no broker answers.
+    """
 
     requires_system_checks = ()  # `make check` runs the checks; here every call would pay for them
 
@@ -33,7 +36,7 @@ class ActCommand(BaseCommand):
         self.add_consent(parser)
 
     def add_consent(self, parser: CommandParser) -> None:
-        """Add the options that the commands of all acts have."""
+        """Add the options that all these commands have."""
         parser.add_argument("--yes", action="store_true", help="apply without asking")
         parser.add_argument("--dry-run", action="store_true", help="show the plan and stop")
         parser.add_argument("--reason", default="", help="a reason for the act log")
@@ -41,11 +44,11 @@ class ActCommand(BaseCommand):
             "--allow-drift",
             type=int,
             metavar="N",
-            help="accept up to N more redelivered or lost messages than planned (default: the plan's number)",
+            help="accept up to N more redelivered or lost messages than planned (default: the number in the plan)",
         )
 
     def run_act(self, kind: str, parameters: Mapping[str, object], options: Mapping[str, Any]) -> None:
-        """Plan an act of this kind, show what it would do, and apply it unless the user says no."""
+        """Plan an act of this kind on a subscription, and apply it as `plan_and_apply` does."""
         self.plan_and_apply(
             lambda: acts.plan(
                 kind,
@@ -62,7 +65,10 @@ class ActCommand(BaseCommand):
         )
 
     def plan_and_apply(self, plan: Callable[[], acts.ActView], options: Mapping[str, Any]) -> None:
-        """Show the act that `plan` returns, and apply it unless the user says no."""
+        """Show the act that `plan` returns, and apply it unless --dry-run is given or the user says no.
+
+        Raises CommandError if the act is refused, fails or expires, or if no broker answers.
+        """
         try:
             act = _answered(plan())
             self._show(act, act.plan or {})
@@ -153,8 +159,8 @@ def _moved(result: Mapping[str, Any]) -> str:
 def _answered(act: acts.ActView) -> acts.ActView:
     if act.is_waiting:
         raise CommandError(
-            f"act {act.id} waits: no broker answered. Start one with `manage.py runbroker`; without one,"
-            " the act expires"
+            f"act {act.id} waits: no broker answered. One that starts in time still answers it: run"
+            " `manage.py runbroker`"
         )
     if act.error:
         raise CommandError(f"act {act.id} {act.state}: {act.error}")

@@ -9,7 +9,7 @@ __all__ = ["caller"]
 
 
 def caller() -> str:
-    """Return the name of the operating system's user, or the user's number if there is no name, as in containers."""
+    """Return the user's name in the operating system, or `uid` and a number if there is none, as in some containers."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # KeyError before Python 3.13

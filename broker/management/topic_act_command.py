@@ -23,7 +23,7 @@ class TopicActCommand(ActCommand):
     def run_on(
         self, name: str, kind: str, parameters: Mapping[str, object], options: Mapping[str, Any]
     ) -> None:
-        """Act on `tenant/namespace` or a topic. Raises CommandError if the act is refused."""
+        """Plan an act of this kind on `tenant/namespace` or a topic, and apply it as `plan_and_apply` does."""
         self.plan_and_apply(
             lambda: acts.plan(
                 kind,

@@ -1,9 +1,9 @@
 """Create the tables of the models, and everything that models cannot describe.
 
-Those are functions, UNLOGGED tables, views and a first segment.
+Those are functions, triggers, UNLOGGED tables, views and a first segment.
 
-Until the first release, a change of these tables also renames this file. Vela then refuses a database of an earlier
-checkout, and names the migration that it does not know.
+The first migration of earlier checkouts has another name, so Vela refuses their databases and names the migration that
+it does not know.
 
 This file has over 400 lines, because a migration that databases have applied is never split.
 """

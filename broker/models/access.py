@@ -26,7 +26,7 @@ class GrantedPermission(models.Model):
 
 
 class AccessToken(models.Model):
-    """A token by its id. The token itself is stored nowhere."""
+    """The record of a token. The token itself is stored nowhere."""
 
     id = models.TextField(primary_key=True)  # the claim `jti`
     role = models.TextField()

@@ -10,7 +10,7 @@ from broker.models.topics import Topic
 
 __all__ = ["Act", "Bookmark"]
 
-# The tenant/namespace, or tenant/*, with which `topic_name` begins; "" if there is none, as in "*".
+# The tenant/namespace or tenant/* in `topic_name`; "" if there is none, as in "*".
 _NAMESPACE = Coalesce(
     models.Func("topic_name", models.Value("^(?:[a-z-]+://)?([^/]+/[^/]+)"), function="substring"),
     models.Value(""),
@@ -18,7 +18,7 @@ _NAMESPACE = Coalesce(
 
 
 class Act(models.Model):
-    """A change by an operator, a client or a policy, from plan to undo. The table is also the audit log."""
+    """A change by an operator, a client or a policy, from plan to result. The table is also the audit log."""
 
     class State(models.TextChoices):
         PLAN_REQUESTED = "plan_requested"

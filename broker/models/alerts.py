@@ -46,7 +46,7 @@ class AlertFiring(models.Model):
     rule_name = models.TextField()
     severity = models.CharField(max_length=16)
     measure = models.CharField(max_length=16)
-    # No foreign keys: the history outlives its subjects. 0 = none.
+    # No foreign keys: the history outlives its subjects. 0 or NULL = none.
     topic_id = models.BigIntegerField()
     subscription_id = models.BigIntegerField()
     namespace_id = models.BigIntegerField(null=True)

@@ -70,7 +70,7 @@ class CompactedEntry(models.Model):
 
 
 class CompactionSurvey(models.Model):
-    """The first pass of a compaction, which Spark ran. Rows of CompactionKey have the latest message of each key."""
+    """The first pass of a compaction, which Spark runs. Rows of CompactionKey have the latest message of each key."""
 
     class State(models.TextChoices):
         READING = "reading"

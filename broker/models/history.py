@@ -39,8 +39,8 @@ class _StatsPoint(models.Model):
     backlog_before = models.BigIntegerField(null=True)  # at the beginning of the bucket
     backlog = models.BigIntegerField(null=True)  # at the end of the bucket
     backlog_most = models.BigIntegerField(null=True)  # the largest seen in the bucket, including both ends
-    stored_bytes = models.BigIntegerField(null=True)  # at the end of the bucket; NULL for a subscription
-    # For a subscription, numbers of messages by their time from delivery to ack: below 1 ms, 2 ms, 4 ms and so on.
+    stored_bytes = models.BigIntegerField(null=True)  # at the end; NULL for a subscription, or if unknown
+    # For a subscription, numbers of messages by time from delivery to ack: below 1 ms, then 1, 2 to 3, 4 to 7 ms, …
     ack_latencies = ArrayField(models.BigIntegerField(), null=True)
 
     class Meta:

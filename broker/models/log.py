@@ -97,7 +97,7 @@ class Ledger(models.Model):
     messages_before = models.BigIntegerField(default=0)
     bytes_before = models.BigIntegerField(default=0)
     opened_ms = models.BigIntegerField()
-    first_append_ms = models.BigIntegerField(default=0)  # 0 = nothing stored
+    first_append_ms = models.BigIntegerField(default=0)  # 0 = the ledger is open or empty
     last_append_ms = models.BigIntegerField(default=0)
 
     class Meta:
@@ -133,7 +133,7 @@ class Entry(models.Model):
 
 
 class DelayedEntry(models.Model):
-    """The due time of an entry that was not due when it was appended. The row is deleted after that time."""
+    """The due time of an entry that was not due when it was appended. Deleted after that time, or with the entry."""
 
     pk = models.CompositePrimaryKey("topic_id", "deliver_at_ms", "ledger_id", "entry_id")
     topic_id = models.BigIntegerField()  # no foreign key, so that appends stay cheap

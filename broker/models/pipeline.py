@@ -48,7 +48,7 @@ class PipelineRun(models.Model):
     subject = models.TextField()
     topic_name = models.TextField()  # kept after the topic is deleted
     options = models.JSONField()
-    # Part of the names of the run's producers. A run that continues another run has the same id.
+    # Identifies what the run writes. A run that continues another run has the same id.
     write_id = models.TextField(default="")
     pinned = models.JSONField(default=dict)  # values that a run uses again if it continues this run
     state = models.CharField(max_length=16, choices=State)

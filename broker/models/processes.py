@@ -8,7 +8,7 @@ __all__ = ["BrokerProcess", "Heartbeat"]
 
 
 class BrokerProcess(models.Model):
-    """The process that has the broker lock, or had it last. A second broker and the console read its name here."""
+    """The process that has the broker lock, or had it last."""
 
     id = models.SmallIntegerField(primary_key=True)  # 1: one broker per database in this release
     host = models.TextField()

@@ -1,6 +1,6 @@
-"""Connected producers and consumers.
+"""Connected producers and consumers, and pulls that wait.
 
-The tables are UNLOGGED. The broker writes a row at most once a second, and only if its topic or subscription has
+The tables are UNLOGGED. The broker writes a row at most once a second, and only if its topic, subscription or queue has
 changed.
 """
 
@@ -108,7 +108,7 @@ class ConsumerSession(models.Model):
 
 
 class ParkedPulls(models.Model):
-    """The long-poll pulls that wait at one queue: a topic or a partition. UNLOGGED, and written like sessions."""
+    """The long-poll pulls that wait at one queue: a topic or a partition."""
 
     topic_id = models.BigIntegerField(primary_key=True)
     pulls = models.IntegerField()

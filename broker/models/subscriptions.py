@@ -38,7 +38,7 @@ class Cursor(models.Model):
     acked_messages = models.BigIntegerField()  # cumulative over the topic, including trimmed messages
     acked_entries = models.BigIntegerField()
     acked_bytes = models.BigIntegerField()
-    # Raised by each act or seek that moves the cursor, not by acks.
+    # Raised when an act, a seek or a trim moves the cursor, not by acks.
     version = models.BigIntegerField(default=0)
 
     class Meta:
@@ -68,8 +68,8 @@ class CursorChunk(models.Model):
 class PendingAck(models.Model):
     """A run of entries that were delivered together and are not acked yet. Pages and Celery's tick read the rows.
 
-    Exclusive and Failover record no single entries: their rows cover everything after mark-delete up to the last
-    entry read, and the first row counts all unacked messages. The table is UNLOGGED, because no new owner reads it.
+    Exclusive and Failover record no single entries: their rows cover everything after mark-delete up to the last entry
+    read, and the first row counts all unacked messages. The table is UNLOGGED, because no new owner reads it.
     """
 
     delivery_id = models.BigIntegerField(primary_key=True)

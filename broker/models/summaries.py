@@ -1,4 +1,4 @@
-"""The numbers that lists show, with their age."""
+"""Numbers that lists show, obstacles to deliveries, and consumers that left."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TopicSummary(models.Model):
     message_rate_in = models.FloatField()  # per second, over the last seconds
     byte_rate_in = models.FloatField()
     last_append_ms = models.BigIntegerField()  # 0 = never
-    max_backlog_messages = models.BigIntegerField(db_index=True)  # the largest of its durable subscriptions
+    max_backlog_messages = models.BigIntegerField(db_index=True)  # the largest of a durable subscription
     subscriptions = models.IntegerField(db_default=0)  # number of durable subscriptions
     worst_subscription = models.TextField(db_default="")  # the one with the largest backlog; "" = no backlog
     message_rate_acked = models.FloatField(db_default=0.0)  # per second, of all its durable subscriptions
@@ -124,7 +124,7 @@ class SubscriptionSummary(models.Model):
 
 
 class SubscriptionObstacles(models.Model):
-    """Obstacles to the delivery of a subscription, as its owner sees them. Written only when they change."""
+    """Obstacles to the delivery of a subscription, as its owner sees them."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
     blocked = models.BooleanField()  # too many unacked messages over all its consumers
@@ -163,8 +163,7 @@ class ConsumerDeparture(models.Model):
     address = models.TextField()
     client_version = models.TextField()
     cause = models.CharField(max_length=16)  # broker.core.subscription.departure
-    # The reason, if the broker closed the consumer, ended the connection of a client that is too old, or stopped.
-    # "" = the client or the network ended the consumer.
+    # The reason in words; "" = the client or the network ended the consumer.
     detail = models.TextField()
     connected_ms = models.BigIntegerField()
     left_ms = models.BigIntegerField()

@@ -49,7 +49,7 @@ class Topic(models.Model):
     name = models.TextField(unique=True)  # full: persistent://tenant/namespace/local[-partition-n]
     partitions = models.IntegerField(default=0)  # of a partitioned parent; 0 = the topic itself has messages
     parent = models.ForeignKey("self", models.CASCADE, null=True, blank=True)
-    partition = models.IntegerField(default=-1)  # index inside the parent
+    partition = models.IntegerField(default=-1)  # index inside the parent; -1 = none
     properties = models.JSONField(default=dict)
     # The policies set on this topic; a partition follows its parent.
     policies = models.JSONField(default=dict)
@@ -73,7 +73,7 @@ class Topic(models.Model):
 
 
 class TopicOwner(models.Model):
-    """The fence: every write to a topic's log or cursors locks this row FOR SHARE at a known epoch."""
+    """The fence: a write to a topic's log or cursors locks this row FOR SHARE; it stores nothing under an old epoch."""
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
     owner_epoch = models.BigIntegerField(default=0)

@@ -1,4 +1,4 @@
-"""Metrics of authentication: how many clients were let in and refused, and whether issuers answer."""
+"""Metrics of authentication: how many clients and HTTP requests were let in and refused, and whether issuers answer."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class AccessMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of authentication."""
         for name, text, counts in (
-            ("pulsar_authentication_success_total", "clients that were let in", self._access.successes),
-            ("pulsar_authentication_failures_total", "clients that were refused", self._access.failures),
+            ("pulsar_authentication_success_total", "clients and requests let in", self._access.successes),
+            ("pulsar_authentication_failures_total", "clients and requests refused", self._access.failures),
         ):
             family = CounterMetricFamily(name, f"{text}, by method", labels=("auth_method",))
             for method, count in counts.items():

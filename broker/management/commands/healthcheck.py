@@ -18,7 +18,7 @@ _LEAST_AGE_S = 15.0
 
 
 class Command(BaseCommand):
-    """Broker and console must answer /readyz; the worker must have run a tick recently, and beat must have sent one."""
+    """Broker and console must be ready (/readyz). Beat must have sent, and the worker have run, a tick recently."""
 
     help = "Check one role, or all of them: broker, console, worker, beat."
     requires_system_checks = []  # noqa: RUF012 - Django's own type

@@ -16,7 +16,7 @@ from broker.models import GrantedPermission
 
 
 class Command(BaseCommand):
-    """Changes the database, and logs the change as an act. A running broker applies it within a second."""
+    """Logs each change as an act. A running broker applies it within a second."""
 
     help = "List and set what the roles of clients may do in a tenant, a namespace or a topic."
     requires_system_checks = ()  # `make check` runs the checks; here every call would pay for them
@@ -30,10 +30,15 @@ class Command(BaseCommand):
         change.add_argument("where", help="tenant, tenant/namespace, or a full topic name (persistent://…)")
         change.add_argument("role")
         change.add_argument(
-            "permissions", nargs="*", metavar="permission", help="produce, consume; admin of a tenant"
+            "permissions",
+            nargs="*",
+            metavar="permission",
+            help="such as produce and consume; on a tenant, admin",
         )
         change.add_argument(
-            "--subscription", default="", help="with a namespace: who may use this subscription"
+            "--subscription",
+            default="",
+            help="with a namespace: the subscription that is kept for this role",
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
@@ -65,7 +70,7 @@ def _subject(where: str, subscription: str) -> Subject:
         return replace(Subject.of_namespace(*parse_namespace(where)), subscription=subscription)
     if subscription:
         raise ValueError("a subscription is in a namespace: name the namespace, not a tenant")
-    parse_namespace(f"{where}/any")  # a tenant's name follows the same rule
+    parse_namespace(f"{where}/any")  # checks the tenant's name
     return Subject(tenant=where)
 
 

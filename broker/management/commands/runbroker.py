@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 class Command(BaseCommand):
     """Serves pulsar:// and WebSocket clients.
 
-    If the broker cannot start, it says why in one sentence. It exits with 78 if the same start would fail again, with
-    75 if another broker has the lock, and otherwise with 1.
+    If the broker cannot start, it says why. It exits with 78 if the same start would fail again, with 75 if another
+    broker has the lock, and otherwise with 1.
     """
 
     help = "Run the broker: Pulsar's binary protocol, the WebSocket API, /metrics, /healthz and /readyz."

@@ -1,4 +1,4 @@
-"""`manage.py runhandlers`: call the project's handlers with their topics' messages, until SIGTERM."""
+"""`manage.py runhandlers`: call the project's handlers with their topics' messages, until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from broker.handlers.worker import client_of, run_handlers
 
 
 class Command(BaseCommand):
-    """Imports each app's `handlers` module. Exits with 1 if there is no handler, or none of a given name."""
+    """Runs handlers. Exits with 1 if there is none or a given name is unknown, with 78 if a setting is invalid."""
 
     help = (
-        "Runs the functions marked with broker.handlers.handler, from each installed app's handlers module."
+        "Run the functions marked with broker.handlers.handler in the handlers module of each installed app."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -27,7 +27,7 @@ class Command(BaseCommand):
             "--stop-timeout",
             type=float,
             default=10.0,
-            help="seconds that the current messages have to finish after SIGTERM",
+            help="seconds that calls under way have to end after SIGTERM or SIGINT",
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:

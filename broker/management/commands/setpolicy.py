@@ -12,7 +12,7 @@ from broker.management.topic_act_command import TopicActCommand, is_namespace
 class Command(TopicActCommand):
     """Changes policies by an act, whose plan shows the policies that would be in force."""
 
-    help = "Set or unset policies of a namespace or a topic. They are in force at once."
+    help = "Set or unset policies of a namespace or a topic. The change takes effect at once."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("where", help="tenant/namespace, or a topic")

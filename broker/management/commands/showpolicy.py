@@ -1,4 +1,4 @@
-"""manage.py showpolicy: show the policies in force on a namespace or a topic, and where each is set."""
+"""manage.py showpolicy: show the policies in force on a namespace or a topic, and where they are set."""
 
 from __future__ import annotations
 

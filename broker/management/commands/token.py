@@ -20,14 +20,14 @@ _ORIGIN: Final = "command line"
 
 
 class Command(BaseCommand):
-    """Changes the database, and logs the change as an act. A running broker applies it within a second."""
+    """Logs each change as an act. A running broker applies it within a second."""
 
     help = "Make, list and revoke the tokens of clients."
     requires_system_checks = ()  # `make check` runs the checks; here every call would pay for them
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
-        create = actions.add_parser("create", help="make a token, and print it once")
+        create = actions.add_parser("create", help="make a token and print it, once")
         create.add_argument("role", help="what the token proves; permissions are granted to roles")
         create.add_argument("--expires", default="30d", metavar="LENGTH", help="30d (default), 12h, never")
         create.add_argument("--private-key", type=Path, metavar="FILE", help="sign with this RSA or EC key")

@@ -12,7 +12,7 @@ from broker.management.caller import caller
 
 
 class Command(ActCommand):
-    """Undoes the act with this number, which the act's command, the console and the act log show."""
+    """Undoes the act with the given number, which the act's command, the console and the act log show."""
 
     help = "Undo the latest act on a cursor: put the cursor back, and keep everything that was acknowledged since."
 
