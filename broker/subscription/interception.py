@@ -24,7 +24,7 @@ class Interception:
 
     def __init__(self, interceptors: Sequence[DispatchInterceptor]) -> None:
         self._interceptors = interceptors
-        self._complained: set[DispatchInterceptor] = set()
+        self._complained: set[int] = set()  # ids of interceptors, which may have no hash
         self.failures = 0
 
     def sending(self, topic: str, subscription: str, consumer: str, deliveries: Sequence[Delivery]) -> None:
@@ -45,8 +45,8 @@ class Interception:
                     each.sending(sent)
                 except Exception:
                     self.failures += 1
-                    if each not in self._complained:
-                        self._complained.add(each)
+                    if id(each) not in self._complained:
+                        self._complained.add(id(each))
                         logger.exception(
                             "interceptor %s failed on %s:%s; the message is sent nevertheless, and further failures of"
                             " this interceptor are only counted",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from broker.plugins import FilteredEntry, SentEntry, Verdict
@@ -42,8 +43,9 @@ class Recording:
         self.seen.append(entry)
 
 
+@dataclass
 class Failing:
-    """An interceptor that fails on every entry."""
+    """An interceptor that fails on every entry, and has no hash, as a plain dataclass."""
 
     def sending(self, entry: SentEntry) -> None:
         """Raise ValueError."""

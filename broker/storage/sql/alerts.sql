@@ -37,7 +37,7 @@ SELECT r.rule_id, m.* FROM rules r CROSS JOIN LATERAL (
                        CASE WHEN l.id = c.mark_delete_ledger THEN c.mark_delete_entry + 1 ELSE 0 END AS entry_id
                 FROM vela_ledger l
                 WHERE l.topic_id = t.id AND l.id >= c.mark_delete_ledger AND (l.segment_id IS NOT NULL OR l.file_name IS NOT NULL)
-                  AND (l.state = 'open' OR l.id > c.mark_delete_ledger OR c.mark_delete_entry + 1 < l.entries)
+                  AND (l.state = 'open' OR l.entries > CASE WHEN l.id > c.mark_delete_ledger THEN 0 ELSE c.mark_delete_entry + 1 END)
                 ORDER BY l.id LIMIT 1
             ) l
             WHERE n.max_backlog_messages > 0 AND n.messages_in > c.acked_messages

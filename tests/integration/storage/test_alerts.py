@@ -283,15 +283,25 @@ def test_more_redeliveries_per_second_than_the_limit_fire(url: str) -> None:
 def test_an_unacked_message_older_than_the_limit_fires(url: str) -> None:
     topic = a_topic(url)
     billing, fraud = a_subscription(url, topic), a_subscription(url, topic, "fraud")
+    mail = a_subscription(url, topic, "mail")
     (segment,) = one_row(url, "SELECT id FROM vela_segment ORDER BY id LIMIT 1")
-    (ledger,) = one_row(
-        url,
-        "INSERT INTO vela_ledger (topic_id, segment_id, state, entries, messages, size_bytes, entries_before,"
-        " messages_before, bytes_before, opened_ms, first_append_ms, last_append_ms)"
-        " VALUES (%s, %s, 'open', 0, 0, 0, 0, 0, 0, 0, 0, 0) RETURNING id",
-        topic,
-        segment,
-    )
+
+    def a_ledger(state: str, entries: int) -> int:
+        (ledger_id,) = one_row(
+            url,
+            "INSERT INTO vela_ledger (topic_id, segment_id, state, entries, messages, size_bytes, entries_before,"
+            " messages_before, bytes_before, opened_ms, first_append_ms, last_append_ms)"
+            " VALUES (%s, %s, %s, %s, 0, 0, 0, 0, 0, 0, 0, 0) RETURNING id",
+            topic,
+            segment,
+            state,
+            entries,
+        )
+        return int(ledger_id)
+
+    acked = a_ledger("sealed", 1)
+    a_ledger("sealed", 0)  # no append came before its segment was closed
+    ledger = a_ledger("open", 0)
     for entry, append_ms in enumerate((NOW_MS - 500_000, NOW_MS - 5000)):
         do(
             url,
@@ -301,18 +311,18 @@ def test_an_unacked_message_older_than_the_limit_fires(url: str) -> None:
             entry,
             append_ms,
         )
-    for subscription, entry in ((billing, -1), (fraud, 0)):
+    for subscription, at, entry in ((billing, ledger, -1), (fraud, ledger, 0), (mail, acked, 0)):
         do(
             url,
             "INSERT INTO vela_cursor (subscription_id, mark_delete_ledger, mark_delete_entry, acked_messages,"
             " acked_entries, acked_bytes, version) VALUES (%s, %s, %s, 0, 0, 0, 0)",
             subscription,
-            ledger,
+            at,
             entry,
         )
     a_rule(url, "age", 60_000)
     evaluate(NOW_MS)
-    assert firing(url) == [("orders", "billing", 500_000)]
+    assert firing(url) == [("orders", "billing", 500_000), ("orders", "mail", 500_000)]
 
 
 def test_a_silent_broker_fires(url: str) -> None:
