@@ -1,7 +1,7 @@
 """The broker's own producer, for dead letters, retry letters, redrives, and messages that operators publish.
 
 It is an ordinary producer whose sends are awaited. When a topic is unloaded or fenced, or the database refuses entries,
-the topic closes its producers; the broker's own producer opens again with its next send. An entry that has no receipt
+the topic closes its producers; the broker's own producer opens again with its next send. An entry that has no answer
 at that time may or may not be stored, and its sender gets SendOutcomeUnknown. If the sender sends the entry again, the
 entry may be stored twice; otherwise the entry may be lost.
 """
