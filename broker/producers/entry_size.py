@@ -15,7 +15,7 @@ _DELIVERY_BYTES: Final = 128  # more than a frame adds to the entry that it deli
 def check_entry_size(size_bytes: int, *, max_message_bytes: int) -> None:
     """Check the size of an entry with its metadata. Raises MessageTooLarge if a frame has no room for it.
 
-    A client closes its connection when it gets a larger frame, then connects again and gets the same entry.
+    A client that gets a frame above its limit closes the connection, connects again, and gets the same entry again.
     """
     limit_bytes = max_message_bytes + FRAME_PADDING_BYTES - _DELIVERY_BYTES
     if size_bytes > limit_bytes:

@@ -1,9 +1,9 @@
 """The broker's own producer, for dead letters, retry letters, redrives, and messages that operators publish.
 
 It is an ordinary producer whose sends are awaited. When a topic is unloaded or fenced, or the database refuses entries,
-the topic closes its producers; the broker's own producer opens again with its next send. An entry that has no receipt
+the topic closes its producers; the broker's own producer opens again with its next send. An entry that has no answer
 at that time may or may not be stored, and its sender gets SendOutcomeUnknown. If the sender sends the entry again, the
-entry may be stored twice; otherwise the entry may be lost. Letters and redrives are sent again.
+entry may be stored twice; otherwise the entry may be lost.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["InternalProducer", "OpenedProducer", "ProducerOpener"]
 logger = logging.getLogger(__name__)
 
 MAX_PENDING: Final = 500  # entries without a receipt; further sends wait
-REOPEN_S: Final = 30.0  # how long a send waits for a topic that is moving
+REOPEN_S: Final = 30.0  # how long an opening is tried again, for example while the topic is moving
 _FIRST_WAIT_S = 0.05
 _LONGEST_WAIT_S = 1.0
 _IDENTITY = ClientIdentity(address="broker", client_version="", face=INTERNAL_FACE)
@@ -61,7 +61,7 @@ class InternalProducer:
     """Sends whole entries, or messages that it encodes, to a topic or to the partitions of a topic.
 
     The key hash of an entry chooses its partition; entries without a key hash go to the partitions in turn. Each
-    partition keeps its order.
+    partition keeps the order of the sends.
     """
 
     def __init__(self, lanes: Sequence[_Lane], *, name: str, max_pending: int) -> None:
@@ -89,8 +89,8 @@ class InternalProducer:
         `create_topic` creates a missing topic. `initial_subscription` is created if it is missing, also on a topic that
         exists already; it begins at the oldest stored message.
 
-        `name` must be unique on the topic. Raises BrokerError as `open_producer` does. Before it raises an error that
-        may be temporary, for example because the topic is moving, it tries again for `reopen_s`. Safe to cancel.
+        `name` must be unique on the topic. Raises BrokerError as `partition_count` and `open_producer` do. After a
+        retriable error of `open_producer`, it first tries again for `reopen_s`, in seconds. Safe to cancel.
         """
         topic = TopicName.parse(topic_name) if isinstance(topic_name, str) else topic_name
         partitions = await broker.partition_count(topic, create=create_topic)
@@ -215,7 +215,7 @@ class InternalProducer:
 
 
 class _Lane(AwaitedSends):
-    """The producer of one topic or partition, which opens again after it was closed, and its `ProducerSink`."""
+    """The producer of one topic or partition, and its `ProducerSink`. It opens again after the topic closed it."""
 
     def __init__(self, broker: ProducerOpener, request: ProducerRequest, reopen_s: float) -> None:
         super().__init__()
@@ -249,7 +249,7 @@ class _Lane(AwaitedSends):
             return self._producer
 
     async def send(self, request: Callable[[int], SendRequest]) -> Receipt:
-        """Send one entry, as `InternalProducer.send` describes; `request` gets the sequence id."""
+        """Send one entry, as `InternalProducer.send` describes. `request` builds the request from its sequence id."""
         if self._is_closed:
             raise self._refusal()
         producer = self._producer
@@ -307,10 +307,10 @@ class _Lane(AwaitedSends):
     # -- ProducerSink, with AwaitedSends --------------------------------------------------------------------------
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """Give up the waiting sends: the topic is being closed. The next send opens the producer again."""
+        """Fail the sends that have no receipt yet. The next send opens the producer again."""
         self._producer = None
         self._give_up(error)
 
     async def is_alive(self) -> bool:
-        """Return whether this producer is still in use. Called when another producer wants its name or its topic."""
+        """Return whether this producer is still in use. Called when another wants its name or exclusive access."""
         return not self._is_closed

@@ -23,7 +23,7 @@ __all__ = ["Producer", "ProducerTopic", "Repeat"]
 
 logger = logging.getLogger(__name__)
 
-_LAST_SEQUENCE_ID: Final = 2**63 - 1  # PostgreSQL's bigint ends here
+_LAST_SEQUENCE_ID: Final = 2**63 - 1  # the largest bigint of PostgreSQL
 _NOWHERE = -1  # ledger and entry in the receipt of a repeated send, whose message is not stored again
 
 
@@ -42,7 +42,7 @@ class ProducerTopic(Protocol):
 
 
 class Repeat:
-    """A repeated send, whose message is already stored or being stored. Receipts keep the order of the sends."""
+    """A repeated send, whose message is already stored or being stored."""
 
     __slots__ = ("is_stored", "number", "request")
 
@@ -64,7 +64,7 @@ class Producer:
 
     A non-persistent topic stores nothing: there the receipts follow right after the delivery.
 
-    `is_ready` is False while the producer waits for exclusive access and after it was closed. It refuses sends then.
+    While `is_ready` is False, the producer refuses sends: it waits for exclusive access, or it is closed.
     """
 
     def __init__(
@@ -80,13 +80,13 @@ class Producer:
     ) -> None:
         self.key = key
         self.name = name
-        # Without the schema: it may take a megabyte, and the topic keeps a copy.
+        # Without the schema, which may take a megabyte and is not needed any more.
         self.request = replace(request, schema=None)
         self.identity = identity
         self.sink = sink
         self.connected_ms = now_ms
-        self.last_sequence_id = -1  # -1 = nothing is stored under the name, or deduplication is off
-        self.schema_version = b""  # version of the schema that the client named; b"" = none
+        self.last_sequence_id = -1  # the last one stored under the name before it opened; -1 = none is known
+        self.schema_version = b""  # version of the schema that the client gave; b"" = none
         self.topic_epoch: int | None = None  # of an exclusive producer
         self.messages_in = 0
         self.bytes_in = 0
@@ -97,7 +97,7 @@ class Producer:
         self._pending = 0
         self._settled = 0
         self._repeats: list[Repeat] = []
-        self._idle: asyncio.Event | None = None  # only while `close` waits for the last answer
+        self._idle: asyncio.Event | None = None  # None until `close` has to wait for answers
         self.is_open = True
         self.is_ready = False
         self._throttles: set[object] = set()
@@ -119,7 +119,7 @@ class Producer:
 
     @property
     def is_settled(self) -> bool:
-        """Whether every send has its answer, or the topic is closed: loading it again fences the sends in flight."""
+        """Whether every send has its answer, or the topic is closed. Loading it again fences its sends in flight."""
         return self._pending <= 0 or not self._topic.is_open
 
     @property
@@ -144,7 +144,7 @@ class Producer:
         self._topic.append(self, request)
 
     def repeat(self, request: SendRequest, *, is_stored: bool) -> Repeat:
-        """Remember that the send that was just accepted repeats an earlier send, and return it as a `Repeat`.
+        """Record that the send just accepted repeats an earlier send, and return it as a `Repeat`.
 
         The repeat gets a receipt when the earlier send is stored and all sends before the repeat have their receipts.
         """
@@ -196,7 +196,7 @@ class Producer:
                 self.sink.on_receipts(receipts)
             except Exception:  # other producers of the same commit must get their receipts
                 logger.exception(
-                    "producer %s: writing receipts failed; it is closed", self.name, extra=self._log_fields()
+                    "producer %s is closed: writing receipts failed", self.name, extra=self._log_fields()
                 )
                 self.closed_by_broker(
                     PersistenceFailed("a receipt could not be written; open the producer again")
@@ -252,7 +252,7 @@ class Producer:
                 )
 
     async def close(self) -> None:
-        """Detach after every pending send has been answered."""
+        """Wait until every pending send has been answered or the broker closes the producer, then detach."""
         while self._pending > 0 and self.is_open:
             if self._idle is None:
                 self._idle = asyncio.Event()
@@ -270,7 +270,7 @@ class Producer:
             self._topic.remove_producer(self)
 
     def closed_by_broker(self, error: BrokerError | None) -> None:
-        """End the producer and tell its client, which looks up the topic and sends again. Safe to repeat."""
+        """End the producer and tell its client. Safe to repeat."""
         if self.is_open:
             self._end()
             if self._idle is not None:

@@ -3,7 +3,7 @@
 Each connection has its own limit, but thousands of connections together could still fill the memory while the database
 is slow. Above the limit on the sum, the broker stops reading from connections that publish, and keeps reading from
 connections that only consume. It reads from all of them again when answers have brought the sum down to half of the
-limit. To give these answers, the broker need not read anything more from the clients, so it always reads again.
+limit. The broker can give these answers without reading more from the clients, so it always reads again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Throttled(Protocol):
 
 
 class PublishBudget:
-    """The bytes of publishes without a receipt over all topics, and their limit. Use it only from the event loop."""
+    """The bytes of unanswered publishes over all topics, and their limit. Use it only from the event loop."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.size_bytes = 0
@@ -51,7 +51,7 @@ class PublishBudget:
 
 
 class PublishAccount:
-    """One topic's share of the budget. `close` subtracts the whole share, even if sends still wait for answers."""
+    """One topic's share of the budget."""
 
     __slots__ = ("_budget", "_size_bytes")
 
@@ -71,5 +71,5 @@ class PublishAccount:
         self._budget.subtract(size_bytes)
 
     def close(self) -> None:
-        """Close the account: the topic leaves memory."""
+        """Subtract the whole share, even if sends still wait for answers: the topic leaves memory."""
         self.subtract(self._size_bytes)

@@ -1,8 +1,7 @@
-"""A topic's publish rate: the broker stops reading from a producer that exceeds the rate, until the rate allows more.
+"""A topic's publish rate: when sends exceed it, the broker stops reading from their producers until it allows more.
 
-The broker stores everything that it has read: nothing is lost or refused. As in Pulsar, the broker stops reading from
-the producer's whole connection, so the other producers on that connection stop too. Connections that send only to
-other topics continue.
+Sends that the broker has already read are not refused. As in Pulsar, the broker stops reading from the producer's whole
+connection, so the other producers on that connection stop too. Connections that send only to other topics continue.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class PublishLimit:
     """A token bucket for messages, one for bytes, or both, and the producers that wait for these buckets."""
 
     def __init__(self, clock: Clock, *, messages: int, size_bytes: int, call_later: CallLater) -> None:
-        """Set the limits, in units per second; 0 = no limit."""
+        """Set the limits, in messages and bytes per second; 0 = no limit. At least one must be set."""
         now_ms = clock.now_ms()
         self._clock = clock
         self._call_later = call_later
@@ -42,7 +41,7 @@ class PublishLimit:
     def of(
         cls, policies: Policies, clock: Clock, call_later: CallLater, *, replaces: PublishLimit | None
     ) -> PublishLimit | None:
-        """Return the limit that these policies set, or None. Resume the replaced limit's producers; keep its count."""
+        """Return the limit in these policies, or None. It keeps the count of `replaces`, whose producers resume."""
         messages, size_bytes = policies.publish_rate_messages, policies.publish_rate_bytes
         if replaces is not None:
             replaces.release()
@@ -53,7 +52,7 @@ class PublishLimit:
         return limit
 
     def sent(self, producer: Producer, request: SendRequest) -> None:
-        """Count a send. If the limit is reached, stop reading from its producer."""
+        """Count a send. If a bucket is empty after that, stop reading from the producer."""
         now_ms = self._clock.now_ms()
         if self._messages is not None:
             self._messages.take(request.messages, now_ms)

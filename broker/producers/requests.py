@@ -31,7 +31,7 @@ class ProducerRequest:
     user_provided_name: bool = True
     create_topic: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
-    initial_subscription: str | None = None  # created if missing, at the beginning of a persistent topic
+    initial_subscription: str | None = None  # created if missing, except on a non-persistent topic
     access_mode: AccessMode = AccessMode.SHARED
     topic_epoch: int | None = None  # the epoch an exclusive producer had before it connected again
     schema: SchemaDefinition | None = None
@@ -41,7 +41,7 @@ class ProducerRequest:
     def require_deduplication(self, *, is_on: bool) -> None:
         """Raise NotAllowed if the topic does not deduplicate and the producer's property `vela.requires` asks for it.
 
-        The producer then knows before its first message that repeats would be stored twice.
+        So the client knows before its first message that repeats would be stored twice.
         """
         if not is_on and self.properties.get("vela.requires") == "deduplication":
             raise NotAllowed(
@@ -53,16 +53,16 @@ class ProducerSink(Protocol):
     """The door's side of one producer. The producer calls it from the event loop; the calls must not block."""
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """Send these receipts to the client with one transport write."""
+        """Send these receipts to the client."""
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
         """Answer this send, which is known not to be stored."""
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """Tell the client that the broker closed the producer, so that it reconnects. No further call follows."""
+        """Tell the client that the broker closed the producer. No answer to an earlier send follows."""
 
     async def is_alive(self) -> bool:
-        """Return whether the client still uses this producer. Called when another producer wants its name or its topic.
+        """Return whether the client still uses this producer. Called when another wants its name or exclusive access.
 
-        A door whose client can be pinged waits at most 5 s for the client's answer.
+        A door that can ping its client waits at most 5 s for the answer.
         """

@@ -1,4 +1,4 @@
-"""The schema registry: versions of schemas by topic. They are cached in memory after their first use."""
+"""The schema registry: the versions of each topic's schema, kept in memory after their first use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["Schemas", "check_schema"]
 MAX_SCHEMA_BYTES = 1024 * 1024  # of a definition
 MAX_NAMES_BYTES = 64 * 1024  # of a schema's name and properties
 MAX_VERSIONS = 10_000
-MAX_TOPIC_BYTES = 64 * 1024 * 1024  # of all versions, which stay in memory
+MAX_TOPIC_BYTES = 64 * 1024 * 1024  # of all versions of a topic's schema, which stay in memory
 
 
 def check_schema(schema: SchemaDefinition) -> None:
@@ -66,7 +66,7 @@ async def _compare(
     schema: SchemaDefinition,
     strategy: SchemaCompatibility,
 ) -> None:
-    """Run a check with one version at a time, so that other connections get turns while there are many versions."""
+    """Run a check against one version at a time, so that other connections get turns in between."""
     for number, each in enumerate([[version] for version in compared_versions(versions, strategy)] or [[]]):
         if number:
             await asyncio.sleep(0)
@@ -88,7 +88,8 @@ class Schemas:
     async def of_producer(self, topic: str, schema: SchemaDefinition | None, policies: Policies) -> bytes:
         """Return the version of a producer's schema; b"" for a producer without one. Store a new schema if allowed.
 
-        Raises IncompatibleSchema if the schema is not allowed, or if the producer has none and the policy requires one.
+        Raises IncompatibleSchema if the schema is not allowed, or if the producer has none although the topic has one
+        and the policy schema_validation_enforced is on.
         """
         if schema is not None and schema.type is not SchemaType.NONE:
             return await self.add(topic, schema, policies)
@@ -101,7 +102,7 @@ class Schemas:
     async def of_consumer(
         self, topic: str, schema: SchemaDefinition | None, policies: Policies, *, is_idle: bool
     ) -> None:
-        """Check a consumer's schema, or store it as the first one of a topic without schemas, messages and clients.
+        """Check a consumer's schema. If the topic has no schema and is idle, store it as the first version instead.
 
         `is_idle`: the topic has no messages and no clients. Raises IncompatibleSchema.
         """
@@ -146,7 +147,7 @@ class Schemas:
                     return version
 
     async def _append(self, topic: str, schema: SchemaDefinition) -> int | None:
-        """Store the next version. Return None if its number is taken: the caller then reads the versions again."""
+        """Store the next version and return its number; None if the number is taken: the caller then tries again."""
         versions = await self._versions(topic)
         if len(versions) >= MAX_VERSIONS:
             raise IncompatibleSchema(f"{topic} has {len(versions)} schema versions, the limit")
@@ -161,7 +162,7 @@ class Schemas:
         if await repeat_until_done(
             self._pool, lambda c: store.add(c, topic, version, schema), what="storing a schema"
         ):
-            # This extends the cached list. Before the first version no list was cached: the next call reads the table.
+            # This extends the cached list. A topic without versions has no cached list: the next call reads the table.
             versions.append(StoredSchema(version=version, schema=schema))
             return version
         # Another process stored that version, or this process did and the answer was lost.
@@ -173,7 +174,10 @@ class Schemas:
         return since_deletion(await self._versions(topic))
 
     async def get(self, topic: str, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
-        """Return a version, or the latest. Raises SchemaNotFound, IncompatibleSchema (malformed version bytes)."""
+        """Return a schema and its version. `version` None = the latest, unless it was deleted.
+
+        Raises SchemaNotFound, and IncompatibleSchema if `version` is malformed.
+        """
         number = None if version is None else version_number(version)
         stored = await self.versions(topic) if number is None else await self._versions(topic)
         for each in reversed(stored):

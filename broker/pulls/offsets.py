@@ -1,9 +1,9 @@
-"""Offsets of consumer groups that pull. A group is a durable subscription; its offset is the cursor's mark-delete.
+"""Offsets of consumer groups that pull. A group is a durable subscription; its offset follows from its cursor.
 
 A client commits the smallest offset that it has not finished, as RocketMQ's clients do. A commit is a cumulative ack:
-it never moves the offset back (only a reset, a client's seek or an undo does), retention keeps the messages after it,
-and the console shows the group's backlog like any other. The act log records commits that create a group or move its
-offset. They share one act per day for each group and client address, because a consumer commits every few seconds.
+it never moves the offset back, retention keeps the messages after it, and the console shows the group's backlog like
+any other. The act log records commits that create a group or move its offset. They share one act per day for each group
+and client address, because a consumer commits every few seconds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ class GroupOffsets:
         self._changed = changed
 
     async def committed(self, topic: Topic, name: str) -> int:
-        """Return the offset of the group's next message. Raises SubscriptionNotFound if there is no such group."""
+        """Return the offset of the group's next message.
+
+        Raises SubscriptionNotFound if there is no such group, and ServiceNotReady if the topic changes meanwhile.
+        """
         subscription = topic.subscriptions.get(name)
         if subscription is None or not subscription.is_durable:
             raise SubscriptionNotFound(f"no group {name} has committed an offset of {topic.name}")
@@ -58,10 +61,11 @@ class GroupOffsets:
     async def commit(self, topic: Topic, name: str, offset: int, peer: str) -> int:
         """Store durably that the group has consumed everything before `offset`, and return the group's offset.
 
-        An offset before the group's offset changes nothing. `peer` is the client's address without its port. Raises
-        SubscriptionBusy while consumers are attached to the group's subscription, NotAllowed for an invalid name or an
-        offset beyond the queue's end, and PersistenceFailed or TopicFenced if the offset cannot be stored. Safe to
-        repeat: a repeated commit also waits until the offset is stored.
+        A missing group is created. An offset before the group's offset does not move it. `peer` is the client's address
+        without its port. Raises SubscriptionBusy while consumers are attached to the group's subscription; NotAllowed
+        for an offset beyond the queue's end, an invalid name, or a group that cannot be created; ServiceNotReady; and
+        PersistenceFailed or TopicFenced if the offset cannot be stored. Safe to repeat: a repeated commit also waits
+        until the offset is stored.
         """
         check_name(name)
         low, end = bounds(topic)
@@ -150,5 +154,5 @@ async def _offset_of(topic: Topic, subscription: Subscription) -> int:
     remaining = cursor.remaining_of(following)
     if not remaining:
         return through
-    # The lowest set bit is the first message of the next entry that is not acked.
+    # The lowest set bit stands for the first unacked message of the next entry.
     return through + (remaining & -remaining).bit_length() - 1

@@ -28,7 +28,7 @@ __all__ = ["ParkedPulls", "topic_of"]
 
 logger = logging.getLogger(__name__)
 
-# An offset, a number of messages and a filter. No other part of a request to a queue changes its answer.
+# The offset, number of messages and filter of a pull. Pulls of one queue that agree in these get the same answer.
 _Question: TypeAlias = "tuple[int, int, Matches | None]"
 
 
@@ -47,8 +47,8 @@ class ParkedPulls:
     ) -> None:
         """Create the table.
 
-        `max_message_bytes` limits the uncompressed size of a message that is read. `longest_ms` replaces the
-        time for which a client asks to be parked; None leaves the choice to the client.
+        `max_message_bytes` limits the uncompressed payload of an entry that is read. `longest_ms` replaces the time for
+        which a client asks to be parked; None leaves the choice to the client.
         """
         self._topic_in_memory = topic_in_memory
         self._clock = clock
@@ -61,7 +61,7 @@ class ParkedPulls:
         self._changed: set[QueueKey] = set()  # queues that changed since `take_changed` returned them
         self.answers: dict[PullStatus, int] = dict.fromkeys(PullStatus, 0)
         self.parked_total = 0  # requests that were parked
-        self.wake_ups = 0  # pulls answered because a message arrived
+        self.wake_ups = 0  # pulls answered when a message arrived
 
     def __len__(self) -> int:
         """Return the number of requests parked now."""
@@ -74,15 +74,15 @@ class ParkedPulls:
         return {key: list(queues.get(key, ())) for key in taken}
 
     def changed_again(self, keys: Iterable[QueueKey]) -> None:
-        """Let the next `take_changed` return these queues again, because their report was not written."""
+        """Count these queues as changed again, because their report was not written."""
         self._changed.update(keys)
 
     def waits_for(self, name: TopicName) -> bool:
-        """Return whether a pull waits for a message of this topic."""
+        """Return whether a pull of this topic is parked."""
         return _key(name) in self._table
 
     async def pull(self, topic: Topic, ask: PullAsk) -> PullAnswer | ParkedPull:
-        """Answer a pull, or park it. Raises BrokerError, psycopg.Error. Safe to repeat: a pull changes nothing."""
+        """Answer a pull, or park it. Raises BrokerError, psycopg.Error. Safe to repeat: a pull moves no offset."""
         found = self.pull_now(topic, ask)
         return self._counted(await self._reader.read(topic, ask)) if found is None else found
 
@@ -116,7 +116,7 @@ class ParkedPulls:
         return parked
 
     def arrived(self, topic: Topic, entries: Sequence[StoredEntry]) -> None:
-        """Answer the parked pulls whose offset and filter these durable entries match."""
+        """Answer the parked pulls whose offset and filter these durable entries match, or whose time is over."""
         end = topic.log.ledgers.total_messages
         undecoded = self._properties_of(entries)
         decoded: list[tuple[int, Mapping[str, str]]] = []  # decoded once for all pulls
@@ -143,7 +143,7 @@ class ParkedPulls:
             self._execute(topic, parked, entries, shared)
 
     def run_due(self, now_ms: int) -> int:
-        """Answer pulls whose time is over and, every 5 s, check every queue. Return how many were answered."""
+        """Answer pulls whose time is over and, every 5 s, those whose queue has newer messages. Return how many."""
         ready = self._table.check(now_ms, self._end_of, _log_error)
         self._changed.update(parked.key for parked in ready)
         for parked in ready:
@@ -159,11 +159,14 @@ class ParkedPulls:
         return self._table.next_check_ms()
 
     async def place(self, topic: Topic, offset: int) -> tuple[Position, int]:
-        """Return the entry with the stored message at `offset`, and the number of messages before this entry."""
+        """Return the position of the entry with the message at `offset`, and the number of messages before this entry.
+
+        Raises BrokerError, psycopg.Error.
+        """
         return await self._reader.place(topic, offset)
 
     def forget(self, parked: ParkedPull) -> None:
-        """Forget a pull whose peer is gone."""
+        """Forget a pull whose client is gone. Safe to repeat."""
         self._table.discard(parked)
         self._changed.add(parked.key)
 

@@ -23,7 +23,7 @@ __all__ = ["Pulls"]
 
 
 class Pulls:
-    """Finds a request's queue and passes the request on. While `is_ready` returns False, it uses no topic in memory."""
+    """Finds a request's queue and passes the request on. While `is_ready` returns False, requests are refused."""
 
     def __init__(
         self, topics: Topics, parked: ParkedPulls, offsets: GroupOffsets, *, is_ready: Callable[[], bool]
@@ -34,11 +34,14 @@ class Pulls:
         self._is_ready = is_ready
 
     async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
-        """Answer a long-poll pull or park it. Raises TopicNotFound for an unknown topic or queue, and BrokerError."""
+        """Answer a long-poll pull or park it.
+
+        Raises TopicNotFound for an unknown topic or queue, any other BrokerError, and psycopg.Error. Safe to repeat.
+        """
         return await self._parked.pull(await self._queue(ask.topic, ask.queue), ask)
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """Do what `pull` does, without a query. Do nothing and return None if the topic or messages are not in memory.
+        """Do what `pull` does, without a query. Return None if that is not possible: call `pull` then.
 
         When clients wait for new messages, the topic and the messages usually are in memory.
         """
@@ -50,7 +53,10 @@ class Pulls:
         self._parked.forget(parked)
 
     async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
-        """Return the offset that a consumer group has committed. Raises SubscriptionNotFound, TopicNotFound."""
+        """Return the offset of a consumer group's next message.
+
+        Raises TopicNotFound for an unknown topic or queue, and the errors of `GroupOffsets.committed`.
+        """
         return await self._offsets.committed(await self._queue(topic, queue), subscription)
 
     async def commit_offset(
@@ -58,13 +64,13 @@ class Pulls:
     ) -> int:
         """Store durably that the group has consumed everything before `offset`, and return the group's offset.
 
-        `peer` is the client's address without its port, for the act log. Raises SubscriptionBusy, NotAllowed,
-        TopicNotFound, as `GroupOffsets.commit` describes. Safe to repeat.
+        `peer` is the client's address without its port, for the act log. Raises TopicNotFound for an unknown topic or
+        queue, and the errors of `GroupOffsets.commit`. Safe to repeat.
         """
         return await self._offsets.commit(await self._queue(topic, queue), subscription, offset, peer)
 
     async def _queue(self, topic: TopicName, queue: int) -> Topic:
-        """Find the queue. This needs no query while the topic is in memory."""
+        """Find the queue, without a query while it is in memory. Raises TopicNotFound and other BrokerErrors."""
         known = self._queue_in_memory(topic, queue)
         if known is not None:
             return known

@@ -69,22 +69,25 @@ class PullReader:
         self._decoded: OrderedDict[Position, list[Message] | None] = OrderedDict()
 
     async def read(self, topic: Topic, ask: PullAsk) -> PullAnswer:
-        """Read from `ask.offset`, which must be within `bounds`. Raises BrokerError, psycopg.Error."""
+        """Read from `ask.offset`, which must be within `bounds`, before the end. Raises BrokerError, psycopg.Error."""
         position = await self._place(topic, ask.offset)
         entries = _cached(topic, position, ask.max_messages) or await topic.reader.read_ahead(position)
         return self.answer(topic, ask, entries)
 
     def read_in_memory(self, topic: Topic, ask: PullAsk) -> PullAnswer | None:
-        """Do what `read` does, without a query, if an earlier answer ended at `ask.offset` and that entry is in memory.
+        """Do what `read` does, without a query.
 
-        Return None otherwise.
+        Return None unless an earlier answer ended at `ask.offset` and the entry there is in memory.
         """
         position = self._known_place(topic, ask.offset)
         entries = () if position is None else _cached(topic, position, ask.max_messages)
         return self.answer(topic, ask, entries) if entries else None
 
     async def place(self, topic: Topic, offset: int) -> tuple[Position, int]:
-        """Return the entry with the stored message at `offset`, and the number of messages before this entry."""
+        """Return the position of the entry with the message at `offset`, and the number of messages before this entry.
+
+        Raises BrokerError, psycopg.Error.
+        """
         position = await self._place(topic, offset)
         index = topic.log.index
         await topic.reader.load_index(index.unknown(position))
@@ -94,7 +97,7 @@ class PullReader:
         return position, through - messages
 
     def answer(self, topic: Topic, ask: PullAsk, entries: Sequence[StoredEntry]) -> PullAnswer:
-        """Choose messages from consecutive entries. The first entry must contain `ask.offset`."""
+        """Answer a pull from consecutive entries. The first entry must contain `ask.offset`."""
         found: list[PulledMessage] = []
         unreadable = size_bytes = 0
         next_offset = ask.offset
@@ -163,7 +166,7 @@ class PullReader:
         return known if known is not None and topic.log.ledgers.contains(known) else None
 
     async def _place(self, topic: Topic, offset: int) -> Position:
-        """Return the entry with the stored message at `offset`."""
+        """Return the position of the entry with the message at `offset`."""
         known = self._known_place(topic, offset)
         if known is not None:
             return known
@@ -180,8 +183,8 @@ class PullReader:
     async def _search(self, topic: Topic, ledger: Ledger, offset: int) -> int:
         """Return the id of the entry of this ledger that contains `offset`.
 
-        Interpolation finds it in three probes if every entry is a single message. Every second probe is in the middle,
-        so that no mixture of batches makes the search slow.
+        Interpolation needs at most three probes if every entry is a single message. Every second probe is in the
+        middle, so that no mixture of batches makes the search slow.
         """
         low, high = 0, ledger.entries - 1
         before, through = ledger.messages_before, ledger.messages_before + ledger.messages

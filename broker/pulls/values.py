@@ -55,10 +55,10 @@ class PullAnswer:
     status: PullStatus
     next_begin_offset: int  # the offset to pull next
     min_offset: int  # of the oldest message kept
-    max_offset: int  # of the message that will be stored next
+    max_offset: int  # that the next stored message will get
     partition: int  # -1 = the topic has none
     messages: Sequence[PulledMessage] = ()
-    unreadable_messages: int = 0  # skipped: corrupt, encrypted, or parts of a large message
+    unreadable_messages: int = 0  # skipped because their entries are unreadable, such as encrypted ones
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -32,8 +32,8 @@ __all__ = [
     "trim",
 ]
 
-# One rule looks up the oldest message of at most this many cursors in a round, beginning with the topics that have the
-# largest backlogs.
+# A rule about the age of messages looks up the first unacked message of at most this many cursors, beginning with the
+# topics that have the largest backlogs.
 _LOOKED_AT = 2000
 _STATEMENT_TIMEOUT_MS = 5000
 
@@ -61,7 +61,7 @@ class StoredRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A subscription, a topic or the broker that is over the limit of a rule, with its names."""
+    """A subscription, a topic or the broker, when it is over the limit of a rule."""
 
     rule_id: int
     topic_id: int
@@ -74,7 +74,7 @@ class Found:
 
     @property
     def match(self) -> Match:
-        """The same values without the names."""
+        """The subject, with its value and since when it is over the limit."""
         return Match(
             subject=Subject(self.topic_id, self.subscription_id), value=self.value, since_ms=self.since_ms
         )
@@ -82,7 +82,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAlert:
-    """A stored alert that waits or fires, or that has cleared and still needs a notification that says so."""
+    """A stored alert that waits or fires, or whose clearing is still to be notified."""
 
     rule_id: int
     topic_name: str
@@ -131,7 +131,7 @@ class AlertRound:
             return cursor.execute(query("alerts", "matches"), match_parameters(rules, now_ms)).fetchall()
 
     def open(self, now_ms: int) -> list[OpenAlert]:
-        """Return the alerts that wait or fire, and those cleared in the last day that still need a notification."""
+        """Return the alerts that wait or fire, or whose clearing, at most a day ago, is still to be notified."""
         rows = self._connection.execute(query("alerts", "open"), {"now_ms": now_ms}).fetchall()
         return [
             OpenAlert(

@@ -15,7 +15,7 @@ __all__ = ["Connection", "connect", "is_outcome_unknown", "keep_alive"]
 Connection = AsyncConnection[TupleRow]
 T = TypeVar("T")
 
-# An answer ends the wait at once. By default, psycopg also wakes ten times a second to check for Ctrl-C.
+# How long a wait sleeps at most; an answer ends it at once. psycopg's default is 0.1 s, to check for Ctrl-C.
 _WAKE_S: Final = 5.0
 
 _KEEPALIVE = {  # a lost host is noticed within 15 s
@@ -41,14 +41,14 @@ def keep_alive(conninfo: str) -> dict[str, Any]:
 
 
 class _Connection(AsyncConnection[TupleRow]):
-    """A connection that costs next to nothing while it waits for a notification."""
+    """A connection that costs next to nothing while it waits."""
 
     async def wait(self, gen: PQGen[T], interval: float = _WAKE_S, timeout: float | None = None) -> T:
         return await super().wait(gen, interval=interval, timeout=timeout)
 
 
 async def connect(conninfo: str, *, name: str, options: str = "") -> Connection:
-    """Open one connection with these server `options`. pg_stat_activity shows the connection as `name`.
+    """Open one connection with these server `options`. pg_stat_activity shows it as `name` after "vela broker: ".
 
     Raises psycopg.OperationalError.
     """

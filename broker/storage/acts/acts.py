@@ -79,7 +79,7 @@ class WaitingAct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoSource:
-    """The stored act that an undo starts from."""
+    """The act that an undo takes back, as it is stored."""
 
     act_id: int
     kind: str
@@ -102,7 +102,7 @@ class OpenUndo:
 
 
 PEOPLE: Final = ("console", "api")
-"""The origin of a request that a logged-in user made begins with one of these words."""
+"""The origin of a logged-in user's request begins with one of these words."""
 SECOND_PERSON_S: Final = 24 * 3600
 """How long a plan waits for a second person. A colleague can still apply it the next morning.
 
@@ -253,9 +253,9 @@ async def finish(
     error_code: str = "",
     cursor_version: int | None = None,
 ) -> None:
-    """Answer a request without changing a cursor, for example with a plan or a refusal. Safe to repeat.
+    """Answer a request, for example with a plan or a refusal, or end a client's act. Moves no cursor. Safe to repeat.
 
-    `plan` and `result` are JSON texts; None = keep the stored text.
+    `plan` and `result` are JSON texts. If one of them or `cursor_version` is None, the stored value stays.
     """
     await connection.execute(
         query("acts", "finish"),
@@ -304,7 +304,7 @@ async def report(connection: Connection, act_id: int, progress: str) -> None:
 
 
 async def wake_requester(connection: Connection, act_id: int) -> None:
-    """Notify the process that waits for this act."""
+    """Tell the processes that wait for an answer that this act has one."""
     await connection.execute(query("acts", "wake_requester"), (act_id,))
 
 
@@ -323,9 +323,9 @@ async def apply_to_cursor(
 ) -> bool:
     """Store a cursor's whole new state with the act's result. Safe to repeat.
 
-    Return False if the topic is fenced or the subscription was deleted. `before` and `passed` are for an undo: the
-    cursor before the act, and the entries that the act acked beyond its mark-delete. `undo_window_s` 0 = the act cannot
-    be undone.
+    Return False if the topic is fenced or the subscription was deleted. An undo needs `before`, the cursor before the
+    act, and `passed`, the entries that the act acked beyond its mark-delete. `undo_window_s` 0 = the act cannot be
+    undone.
     """
     cursor = await connection.execute(
         query("acts", "apply_to_cursor"),
@@ -429,7 +429,7 @@ async def record_commit(
     origin: str,
     cursor_version: int,
 ) -> None:
-    """Record a pull consumer's commit: a new act, or a new `offset` in this origin's act of the last 24 hours."""
+    """Record a pull consumer's commit: in its origin's act on the subscription from the last 24 hours, or a new act."""
     await connection.execute(
         query("acts", "record_commit"),
         {
@@ -478,7 +478,10 @@ async def open_undos(connection: Connection, topic_id: int) -> list[OpenUndo]:
 async def store_overlays(
     connection: Connection, *, epochs: Mapping[int, int], overlays: Sequence[tuple[int, int, AckOverlay]]
 ) -> None:
-    """Store overlays: (topic, act, acks of entries that the act passed). Skip fenced topics. Safe to repeat."""
+    """Store overlays, given as (topic, act, overlay). Skip topics whose owner epoch is not the one in `epochs`.
+
+    Safe to repeat.
+    """
     await connection.execute(
         query("acts", "store_overlays"),
         (
@@ -506,7 +509,7 @@ def recorded_acks(acked_since: bytes | None, result: Mapping[str, Any] | None) -
 
 
 async def latest_move(connection: Connection, subscription_id: int) -> int | None:
-    """Return the id of the act that moved this cursor last, or None if no act moved it."""
+    """Return the id of the last act that moved this cursor, or None. Commits of pull consumers do not count."""
     cursor = await connection.execute(query("acts", "latest_move"), (subscription_id,))
     row = await cursor.fetchone()
     return None if row is None else int(row[0])

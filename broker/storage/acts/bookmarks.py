@@ -28,7 +28,8 @@ async def create(
 ) -> bool | None:
     """Store a bookmark, unless a bookmark of that name exists. Safe to repeat.
 
-    Return None if the topic is fenced, else True. The bookmark expires after `keep_ms`; 0 = never.
+    Return None if the topic is fenced, else True. The bookmark pins the messages after it for `keep_ms`; 0 = until it
+    is deleted.
     """
     cursor = await connection.execute(
         query("bookmarks", "create"),

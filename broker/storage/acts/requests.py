@@ -1,4 +1,4 @@
-"""Request acts from processes other than the broker's: insert a request, wake the owner and wait for its answer.
+"""Request acts from processes other than the broker's: insert a request, wake the broker and wait for its answer.
 
 All calls are synchronous, and each uses one short connection. `wait` listens for the answer, and polls the row in case
 a notification is lost.
@@ -38,7 +38,8 @@ def request_plan(
 ) -> int | None:
     """Request a plan. Return the act's id, or None if the topic, subscription or namespace does not exist.
 
-    `topic` is the full name of a topic, or `tenant/namespace`. `message` is the entry of a message to publish.
+    `topic` is the full name of a topic, `tenant/namespace`, or `tenant/*`. `message` is the entry of a message to
+    publish. `undo_of` is the id of the act to undo.
     """
     with short_connection("vela act") as connection:
         row = connection.execute(
@@ -97,7 +98,7 @@ def get(act_id: int) -> Row | None:
 
 
 def wait(act_id: int, wait_s: float) -> Row | None:
-    """Wake the owner, wait at most `wait_s` seconds for its answer, and return the row as `get` does."""
+    """Wake the broker, wait at most `wait_s` s for its answer, and return the row as `get` does, answered or not."""
     with short_connection("vela act") as connection:
         connection.execute("LISTEN vela_act_done")
         connection.execute(query("acts", "wake_owner"), (act_id,))
