@@ -52,7 +52,7 @@ async def delete(connection: Connection, tenant: str, namespace: str) -> None:
 
 
 async def set_tenant(connection: Connection, name: str, admin_roles: Sequence[str]) -> None:
-    """Create a tenant if there is none, and set its admin roles. It then stays even without namespaces. Safe to repeat."""
+    """Create a tenant, or replace its admin roles. It then stays even without namespaces. Safe to repeat."""
     async with connection.transaction():
         await connection.execute(query("namespaces", "make_tenant"), (name,))
         await access.set_tenant_admins(connection, name, admin_roles)
