@@ -61,7 +61,7 @@ def splits_batches(identity: ClientIdentity) -> bool:
 def check_batches(log: TopicLog, identity: ClientIdentity) -> None:
     """Raise UnsupportedVersion for a client that cannot read batches, if the topic has ever had a batch.
 
-    It has had one of several messages if its messages, including trimmed ones, outnumber its entries.
+    Such a topic has more messages than entries, including trimmed ones; batches of one message do not count.
     """
     if not splits_batches(identity) and log.ledgers.total_messages > log.ledgers.total_entries:
         raise UnsupportedVersion(

@@ -21,7 +21,7 @@ class Growth:
     before: int  # number of partitions
     after: int  # number of partitions; equal to `before` if none were added
     subscriptions: tuple[str, ...] = ()  # the subscriptions that were created on every new partition
-    taken: tuple[str, ...] = ()  # topics in the way: they have names of new partitions; nothing was done
+    taken: tuple[str, ...] = ()  # topics that already have names of new partitions; if any, nothing was done
 
 
 async def grow(connection: Connection, name: TopicName, partitions: int) -> Growth | None:

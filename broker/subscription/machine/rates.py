@@ -63,7 +63,7 @@ class DispatchLimit:
         now_ms: int,
         replaces: DispatchLimit | None,
     ) -> DispatchLimit | None:
-        """Return the limit, or None when no rate is set. It continues `times` of the limit that it replaces."""
+        """Return the limit, or None when no rate is set. `times` continues from the limit that it replaces."""
         own = RatePair.of(
             policies.subscription_dispatch_rate_messages, policies.subscription_dispatch_rate_bytes, now_ms
         )
@@ -83,7 +83,7 @@ class DispatchLimit:
         return wait_ms
 
     def is_waiting(self, now_ms: int) -> bool:
-        """Return whether delivery waits for the rate, as of the last call of `wait_ms`. Does not count a wait."""
+        """Return whether delivery waits for a rate, as of the last call of `wait_ms`. Does not count a wait."""
         return now_ms < self._waits_until_ms
 
     def entries(self, now_ms: int) -> int:
