@@ -1,7 +1,4 @@
-"""Named queries from the files in `sql/`. Each file is read once.
-
-A query begins with a line `-- name: x`. Comment lines are not sent to the server.
-"""
+"""Named queries from the files in `sql/`. A query begins with a line `-- name: x`. Each file is read once."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ def _load(table: str) -> dict[str, str]:
 
 @cache
 def query(table: str, name: str) -> bytes:
-    """Return one query for psycopg, without comments. Raises KeyError if the file has no query of that name."""
+    """Return one query for psycopg, without comment lines. Raises KeyError if the file has no query of that name."""
     lines = [line for line in _load(table)[name].splitlines() if not line.lstrip().startswith("--")]
     return "\n".join(lines).strip().encode()
 
@@ -45,7 +42,7 @@ def rest_table(segment_id: int) -> sql.Identifier:
     return sql.Identifier(f"vela_entry_{segment_id}_rest")
 
 
-@lru_cache(maxsize=1024)  # enough for the segments of one time; over the years there are many more
+@lru_cache(maxsize=1024)  # enough for the segments that exist at one time
 def for_segment(name: str, segment_id: int) -> bytes:
     """Return a query of entries.sql, with the tables of one segment in place of `{entries}` and `{rest}`."""
     template = sql.SQL(query("entries", name).decode())

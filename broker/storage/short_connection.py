@@ -1,4 +1,4 @@
-"""Synchronous connections for processes other than the broker. Each call opens one, so that any thread can use it."""
+"""Synchronous connections for processes other than the broker. Each call opens a new connection."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Connections of Celery's tasks. A Celery process keeps its connections, because it runs a task every second.
+"""Connections of Celery's tasks. A Celery process keeps its connections, because it runs a task every few seconds.
 
-A new connection takes 15 ms of CPU time on both sides, most of it for the password, and plans each statement again.
+A new connection takes 15 ms of CPU time on its two sides together, most of it for the password, and plans every
+statement again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from broker.storage.short_connection import ShortConnection, short_connection
 
 __all__ = ["keep_connections", "task_connection"]
 
-_MOST_KEPT: Final = 1  # connections per name; two threads rarely need one at the same time
+_MOST_KEPT: Final = 1  # for each name and timeout: two threads rarely need a connection at once
 
 _kept: defaultdict[tuple[str, int], list[ShortConnection]] | None = None
 
@@ -34,10 +35,10 @@ def keep_connections() -> None:
 
 @contextmanager
 def task_connection(name: str, *, statement_timeout_ms: int = 0) -> Iterator[ShortConnection]:
-    """Lend a connection as `short_connection` opens it, and keep it for the next task that asks with these arguments.
+    """Lend a connection as `short_connection` opens it. After `keep_connections`, the next such task gets it again.
 
-    A session setting that a task changes stays changed, so such a task must use a different `name`. If the task fails,
-    its connection is closed. Raises psycopg.OperationalError.
+    A task that changes a session setting needs a `name` of its own, because the setting stays changed. If the task
+    fails, its connection is closed. Raises psycopg.OperationalError.
     """
     key = (name, statement_timeout_ms)
     connection = _take(key) or short_connection(name, statement_timeout_ms=statement_timeout_ms)
@@ -53,13 +54,13 @@ def task_connection(name: str, *, statement_timeout_ms: int = 0) -> Iterator[Sho
 
 
 def _take(key: tuple[str, int]) -> ShortConnection | None:
-    """Return a kept connection that the server has not closed."""
+    """Return a kept connection that the server has not closed, or None."""
     while _kept:
         try:
             connection = _kept[key].pop()
         except IndexError:
             return None
-        # The server sends an idle session nothing unless it ends the session: a restart, or pg_terminate_backend.
+        # The server sends an idle session nothing until it ends the session, for example because it restarts.
         if not select([connection], [], [], 0)[0]:
             return connection
         connection.close()

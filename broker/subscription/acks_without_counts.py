@@ -18,10 +18,7 @@ __all__ = ["AcksWithoutCounts"]
 
 
 class AcksWithoutCounts:
-    """The task that applies the late acks of one subscription.
-
-    It calls `failed` for a command that failed because of a fault in the broker.
-    """
+    """Applies the late acks of one subscription. Calls `failed` if a command fails, except after a cursor move."""
 
     def __init__(
         self,
@@ -43,7 +40,7 @@ class AcksWithoutCounts:
         return self._applying
 
     async def settled(self) -> None:
-        """Wait until every ack received so far is applied or refused. Safe to cancel."""
+        """Wait until no ack is late. Safe to cancel."""
         if self._applying is not None:
             await asyncio.wait((self._applying,))
 
@@ -57,7 +54,7 @@ class AcksWithoutCounts:
                         effects = acks.apply_first_late()
                     except IndexMissing as missing:
                         await self._reader.load_index(missing.ranges)
-                except ServiceNotReady as error:  # the cursor was moved
+                except ServiceNotReady as error:  # the cursor was moved, or the subscription deleted
                     effects = acks.refuse_first_late(error)
                 except Exception as error:  # the later acks must still be applied
                     acks.drop_first_late()

@@ -1,4 +1,4 @@
-"""Decide which clients may attach: by the max_* policies, by auto_create_subscriptions, and by protocol version.
+"""Decide which consumers may attach: by policies (limits, auto_create_subscriptions) and by protocol version.
 
 A client with a protocol version below 4 cannot split a batch.
 """
@@ -40,8 +40,8 @@ def require_new_subscription(
 ) -> None:
     """Check that one more durable subscription may be created.
 
-    Raises SubscriptionNotFound if attaching may not create subscriptions, and NotAllowed if the topic has reached its
-    limit.
+    `durable` is the number that the topic has. Raises SubscriptionNotFound if `by_attaching` is True but attaching may
+    not create subscriptions, and NotAllowed if the topic has reached its limit.
     """
     if by_attaching and not policies.auto_create_subscriptions:
         raise SubscriptionNotFound(
@@ -61,8 +61,7 @@ def splits_batches(identity: ClientIdentity) -> bool:
 def check_batches(log: TopicLog, identity: ClientIdentity) -> None:
     """Raise UnsupportedVersion for a client that cannot read batches, if the topic has ever had a batch.
 
-    A topic has had a batch of two or more messages if it has counted more messages than entries. These totals include
-    trimmed entries.
+    Such a topic has more messages than entries, including trimmed ones; batches of one message do not count.
     """
     if not splits_batches(identity) and log.ledgers.total_messages > log.ledgers.total_entries:
         raise UnsupportedVersion(

@@ -1,4 +1,4 @@
-"""The objects that a subscription needs besides its topic and its log."""
+"""Objects that subscriptions need."""
 
 from __future__ import annotations
 
@@ -46,4 +46,4 @@ class Surroundings:
     tracing: Tracing | None  # None = VELA_OTEL is off
     interception: Interception | None  # None = no interceptors are configured
     may_send: Callable[[], bool]  # False while this process may have lost its topics
-    next_key: Callable[[], int]  # a new consumer's key, unique in this process
+    next_key: Callable[[], int]  # returns a new consumer's key, unique in this process

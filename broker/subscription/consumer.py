@@ -106,7 +106,7 @@ class Consumer(Member):
         self.is_open = True
         self.epoch = request.epoch  # the epoch in this consumer's frames; None = its client uses no epochs
         self.due_filter: DueFilter | None = None
-        self.departure = DepartureCause.LOST  # why the consumer left; ignore cause and detail while `is_open`
+        self.departure = DepartureCause.LOST  # why it left; ignore this and the detail while `is_open`
         self.departure_detail = ""
         self._subscription = subscription
         self._splits_batches = splits_batches(identity)
@@ -153,12 +153,12 @@ class Consumer(Member):
     ) -> None:
         """Acknowledge entries. Safe to repeat. Calls `on_durable` once: when the ack is stored, or with an error.
 
-        A reader's ack is not stored, so it is answered at once.
+        An ack by a reader or on a non-persistent topic is not stored; it is answered as soon as it is applied.
 
-        `validation_error` is the reason why the client discarded the messages; the broker still counts them as acked. A
-        client that discards an entry grants one permit for it, however many permits the entry cost, and this method
-        grants the rest. There are two exceptions. With `permits_settled`, the caller grants all permits itself. For
-        messages that the client could not decrypt, the client grants the permits of the whole batch.
+        `validation_error` is the reason why the client discarded the messages; the broker acks them nevertheless. A
+        client that discards an entry grants one permit for it, and this method grants the others that it cost. There
+        are two exceptions: with `permits_settled`, the caller grants them, and for messages that the client could not
+        decrypt, the client grants the permits of the whole batch.
         """
         if self.is_open:
             self._subscription.ack(
@@ -235,8 +235,8 @@ class Consumer(Member):
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
         """Return a function that acks entries of this consumer, even after the consumer has left.
 
-        The function does nothing once a reset, a seek or an undo has moved the cursor, because the ack belongs to a
-        delivery that came before the move.
+        The function does nothing after a reset, a seek or an undo, because the ack belongs to a delivery that came
+        before it, and nothing once the subscription is deleted or the topic closed.
         """
         return self._subscription.acker(self)
 
@@ -266,7 +266,7 @@ class Consumer(Member):
     async def unsubscribe(self, *, force: bool) -> None:
         """Delete the subscription and its cursor. Cancelling does not stop the deletion.
 
-        Raises MetadataInvalid while other consumers are attached, unless `force` is set.
+        Raises BrokerError on failure, for example while other consumers are attached and `force` is not set.
         """
         await self._subscription.unsubscribe(self, force=force)
 
@@ -283,7 +283,7 @@ class Consumer(Member):
     def detach(self, cause: DepartureCause = DepartureCause.LOST) -> None:
         """Detach the consumer: its connection is gone or its client closed it. Safe to repeat.
 
-        Other consumers get its unacknowledged messages.
+        Other consumers, or the next that attaches, get its unacknowledged messages.
         """
         if self.is_open:
             self.is_open = False
@@ -333,8 +333,8 @@ class Consumer(Member):
     def deliver(self, deliveries: list[Delivery], now_ms: int) -> None:
         """Hand these deliveries to the sink, for one transport write.
 
-        A client that is too old to split batches gets only the other entries. If the deliveries contain a batch, the
-        broker then closes the connection.
+        If a batch is among them and the client is too old to split batches, the sink gets only the other entries, and
+        the broker then closes the connection.
         """
         batches: list[Delivery] = []
         if not self._splits_batches:
@@ -355,7 +355,7 @@ class Consumer(Member):
         try:
             self.sink.deliver(deliveries)
             self.dispatch.writable = self.sink.is_writable()
-        except Exception:  # the transport is broken; other consumers get the messages
+        except Exception:  # the transport is broken
             logger.exception(
                 "consumer %s: delivery failed; the consumer is closed", self.name, extra=self._log_fields()
             )
@@ -370,7 +370,7 @@ class Consumer(Member):
         return {"topic": str(self.topic_name), "consumer": self.name, "client": self.identity.address}
 
     def _end_connection(self, batch: Delivery) -> None:
-        """Close a connection whose client cannot read this batch. The batch goes to another consumer."""
+        """Close the connection, because its client cannot read this batch."""
         reason = (
             f"consumer {self.name} speaks protocol version {self.identity.protocol_version} and cannot split the batch"
             f" {batch.entry.ledger_id}:{batch.entry.entry_id} of {self.topic_name}; use a newer client"

@@ -1,4 +1,4 @@
-"""Ack messages that are too old: their time to live has passed, or an operator expires them by time."""
+"""Find messages that are too old, and ack those whose time to live has passed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 async def expire_target(subscription: Subscription, before_ms: int) -> Position | None:
-    """Return the newest entry appended before `before_ms`, if it is beyond mark-delete; None = nothing expires.
-
-    The ledger map shows which ledgers are older as a whole. If only a part of a ledger is older, the reader searches
-    the ledger for the entry.
-    """
+    """Return the newest entry appended before `before_ms`, if it is beyond mark-delete; None = nothing expires."""
     cursor, reader = subscription.cursor, subscription.reader
     ledgers = subscription.log.ledgers
     first = cursor.read_from()
@@ -40,7 +36,7 @@ async def expire(subscription: Subscription, older_than_ms: int) -> int:
     """Ack all messages older than `older_than_ms`, including pending and delayed ones. Return how many were acked.
 
     Consumers stay connected. Like an ack, this does not raise the cursor's version, so an operator's plan stays valid.
-    `messages_expired` counts the messages. Safe to repeat.
+    Safe to repeat.
     """
     before_ms = subscription.now_ms() - older_than_ms
     target = await expire_target(subscription, before_ms)

@@ -1,4 +1,4 @@
-"""Notify the configured interceptors of every entry that is sent."""
+"""Notify the configured interceptors of every entry before it is sent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Interception:
         self.failures = 0
 
     def sending(self, topic: str, subscription: str, consumer: str, deliveries: Sequence[Delivery]) -> None:
-        """Notify the interceptors that these deliveries go to this consumer now. Raises nothing."""
+        """Notify the interceptors that these deliveries now go to this consumer. Raises nothing."""
         for entry, redelivery_count, remaining in deliveries:
             sent = SentEntry(
                 topic=topic,

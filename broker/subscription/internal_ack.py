@@ -22,8 +22,8 @@ async def ack_for_broker(subscription: Subscription, acks: Sequence[tuple[Positi
     The number beside a position has one bit for each message of a batch. The messages whose bit is 0 are acknowledged;
     None stands for the whole entry.
 
-    If the cursor is being moved, wait until the move is over. Raises BrokerError if an ack is invalid or could not
-    be stored. If the call is cancelled, some or all of the acks may have been applied.
+    If the cursor is being moved, wait until the move is over. Raises BrokerError if an ack is invalid or could not be
+    stored. If the call is cancelled or raises, some or all of the acks may have been applied.
     """
     durable: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
     async with subscription.moves.idle():

@@ -1,4 +1,4 @@
-"""Names and details of topics and subscriptions in PostgreSQL, for the admin API."""
+"""Names and details of topics and subscriptions in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDetails:
-    """The stored details of a topic besides its log."""
+    """Details of a stored topic."""
 
     partitions: int  # 0 = not partitioned
     properties: Mapping[str, str]
@@ -37,19 +37,19 @@ class TopicDetails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastCompaction:
-    """The latest run of a topic's compaction."""
+    """The state of a topic's compaction."""
 
-    state: str  # RUNNING, SUCCESS or ERROR
+    state: str  # of the latest run: RUNNING, SUCCESS or ERROR
     last_error: str
-    removed_messages: int
-    duration_ms: int
-    succeeded_ms: int  # Unix time, 0 = never
-    failed_ms: int  # Unix time, 0 = never
+    removed_messages: int  # by the last run that succeeded
+    duration_ms: int  # of that run
+    succeeded_ms: int  # when a run last succeeded; Unix time, 0 = never
+    failed_ms: int  # when a run last failed; Unix time, 0 = never
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastOffload:
-    """When ledgers of a topic were last moved to files, and when the job last failed. Unix times, 0 = never."""
+    """When ledgers of a topic were last moved to files, and when the job offload last failed. Unix times, 0 = never."""
 
     succeeded_ms: int
     failed_ms: int
@@ -94,7 +94,7 @@ async def subscription_properties(connection: Connection, topic_id: int) -> dict
 
 
 async def last_compaction(connection: Connection, topic_id: int) -> LastCompaction | None:
-    """Return the latest compaction of a topic, or None if it was never compacted."""
+    """Return the state of a topic's compaction, or None if none has begun."""
     cursor = await connection.execute(query("catalogue", "compaction"), (topic_id,))
     row = await cursor.fetchone()
     if row is None:
@@ -110,7 +110,7 @@ async def last_compaction(connection: Connection, topic_id: int) -> LastCompacti
 
 
 async def last_offload(connection: Connection, topic_id: int) -> LastOffload:
-    """Return when ledgers of a topic were last offloaded, and when the job last failed."""
+    """Return when ledgers of a topic were last offloaded, and when the job offload last failed."""
     cursor = await connection.execute(query("catalogue", "offload"), {"topic_id": topic_id})
     row = await cursor.fetchone() or (None, None)
     return LastOffload(succeeded_ms=row[0] or 0, failed_ms=row[1] or 0)

@@ -1,4 +1,4 @@
-"""Find topics in PostgreSQL that no client uses, and that may have subscriptions to expire or may be deleted."""
+"""Find topics in PostgreSQL that may be unused, or may have unused subscriptions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ async def idle_topics(
 ) -> list[tuple[int, str]]:
     """Return (id, full name) of topics that may be inactive, or may have expired subscriptions.
 
-    A topic or subscription whose last use is not recorded counts as unused. Return at most `limit` topics,
-    sorted by id, whose ids are above `after` and not in `known`. `defaults` apply where a policy document sets no
-    value.
+    A topic or subscription whose last use is not recorded counts as unused. Return at most `limit` topics, sorted by
+    id, whose ids are above `after` and not in `known`. `defaults` apply where a policy document sets no value.
     """
     cursor = await connection.execute(
         query("disuse", "idle_topics"),

@@ -42,11 +42,10 @@ async def stored_bytes(connection: Connection, topic_ids: Sequence[int]) -> int:
 
 
 async def delete(connection: Connection, epochs: Mapping[int, int], *, parent_id: int | None) -> bool:
-    """Delete topics (id → owner epoch) with their rows, and their partitioned parent if one is given.
+    """Delete topics (id → owner epoch) with their rows, and their partitioned parent if one is given: all or none.
 
-    Their acts stay, and so do their entries until the segment is dropped. Delete all of the topics or none. Return
-    False if one of them has another owner now, if the parent has other partitions, or if they are already deleted.
-    Safe to repeat.
+    Their acts stay, and so do their entries until the segments are dropped. Return False if one of the topics has
+    another owner now, if the parent has other partitions, or if the topics are already deleted. Safe to repeat.
     """
     parameters = {
         "topic_ids": list(epochs.keys()),

@@ -28,7 +28,7 @@ class FoundNamespace:
     exists: bool
     topics: int  # partitions not counted
     namespaces_of_tenant: int  # 0 = there is no such tenant, or it has none
-    is_tenant_kept: bool  # the tenant stays without a namespace, because `set_tenant` created or changed it
+    is_tenant_kept: bool  # `set_tenant` created or changed the tenant, so it stays even without namespaces
 
 
 async def find(connection: Connection, tenant: str, namespace: str) -> FoundNamespace:
@@ -42,7 +42,7 @@ async def find(connection: Connection, tenant: str, namespace: str) -> FoundName
 async def delete(connection: Connection, tenant: str, namespace: str) -> None:
     """Delete a namespace, unless it has topics. Safe to repeat.
 
-    Then delete its tenant if the tenant has no namespace left, unless `set_tenant` created or changed the tenant.
+    Also delete its tenant if the tenant has no namespace left, unless `set_tenant` created or changed the tenant.
     """
     async with connection.transaction():
         await connection.execute(query("namespaces", "delete"), {"tenant": tenant, "namespace": namespace})
@@ -52,7 +52,7 @@ async def delete(connection: Connection, tenant: str, namespace: str) -> None:
 
 
 async def set_tenant(connection: Connection, name: str, admin_roles: Sequence[str]) -> None:
-    """Create a tenant, or replace its admin roles. The tenant then exists even without a namespace. Safe to repeat."""
+    """Create a tenant, or replace its admin roles. It then stays even without namespaces. Safe to repeat."""
     async with connection.transaction():
         await connection.execute(query("namespaces", "make_tenant"), (name,))
         await access.set_tenant_admins(connection, name, admin_roles)

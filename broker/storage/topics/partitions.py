@@ -1,4 +1,4 @@
-"""Partitioned topics in PostgreSQL: add partitions, and read the statistics of all of them."""
+"""Partitioned topics in PostgreSQL: add partitions, and read the statistics of partitions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Growth:
     """The result of adding partitions to a topic."""
 
     before: int  # number of partitions
-    after: int  # number of partitions; equal to `before` if there was nothing to do
+    after: int  # number of partitions; equal to `before` if none were added
     subscriptions: tuple[str, ...] = ()  # the subscriptions that were created on every new partition
-    taken: tuple[str, ...] = ()  # names of new partitions that other topics have; if any, nothing was done
+    taken: tuple[str, ...] = ()  # topics that already have names of new partitions; if any, nothing was done
 
 
 async def grow(connection: Connection, name: TopicName, partitions: int) -> Growth | None:
@@ -63,7 +63,10 @@ async def subscription_names(connection: Connection, name: str) -> list[str]:
 
 
 async def statistics(connection: Connection, name: str) -> Sequence[tuple[Any, ...]]:
-    """Return a row for each partition, or for the topic itself, with the columns of `partitions.sql: statistics`."""
+    """Return a row for each partition, or for the topic itself if it is not partitioned.
+
+    The columns are those of `partitions.sql: statistics`.
+    """
     cursor = await connection.execute(query("partitions", "statistics"), (name,))
     return await cursor.fetchall()
 

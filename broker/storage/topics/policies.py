@@ -55,7 +55,7 @@ async def change(
 
 
 async def overriding(connection: Connection, namespace_id: int, names: Sequence[str]) -> dict[str, int]:
-    """Return policy → number of the namespace's topics that set this policy themselves."""
+    """Return policy → number of the namespace's topics that set it themselves, if any do."""
     cursor = await connection.execute(
         query("policies", "overriding"), {"namespace_id": namespace_id, "names": list(names)}
     )

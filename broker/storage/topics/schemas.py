@@ -1,4 +1,4 @@
-"""Stored schemas. Each call is one statement; this module keeps no state."""
+"""Schemas of topics in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def of_topic(connection: Connection, topic_name: str) -> list[StoredSchema
 
 
 async def add(connection: Connection, topic_name: str, version: int, schema: SchemaDefinition) -> bool:
-    """Store a version. Return False if it is already stored, perhaps by an earlier try whose answer was lost."""
+    """Store a version. Return False if this number is taken, perhaps by an earlier try whose answer was lost."""
     cursor = await connection.execute(
         query("schemas", "add"),
         (

@@ -59,7 +59,7 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow:
-    """One stored ledger. The totals of a ledger are 0 until it is sealed."""
+    """One stored ledger. `entries`, `messages`, `size_bytes` and the append times are 0 until it is sealed."""
 
     ledger_id: int
     segment_id: int | None  # None = in a file, or sealed and empty
@@ -82,7 +82,7 @@ class LedgerRoll:
 
     topic_id: int
     sealing: LedgerInfo | None  # the ledger that is open now; None = no ledger is open
-    entries_before: int  # total of the topic before the next ledger, including trimmed entries
+    entries_before: int  # total of the topic so far, including trimmed entries
     messages_before: int
     bytes_before: int
 
@@ -109,7 +109,7 @@ async def find_topic(connection: Connection, name: TopicName) -> TopicRow | None
 async def create_namespace(
     connection: Connection, tenant: str, namespace: str, policies: Mapping[str, object]
 ) -> None:
-    """Create a namespace with these policies, and its tenant. Safe to repeat: an existing one does not change."""
+    """Create a namespace with these policies, and its tenant. Safe to repeat: existing rows do not change."""
     await connection.execute(query("topics", "create_tenant"), (tenant,))
     await connection.execute(query("topics", "create_namespace"), (namespace, json.dumps(policies), tenant))
 
@@ -122,10 +122,10 @@ async def create_topic(
     policies: Mapping[str, object],
     properties: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Create a topic, and its tenant and namespace if they are missing. Safe to repeat: existing rows do not change.
+    """Create a topic with its partitions, and its tenant and namespace if they are missing. Safe to repeat.
 
-    A new namespace gets `policies`, and the topic gets `properties`. A topic that exists with another number of
-    partitions gets no partitions. Raises InvalidTopicName if the names of its partitions are too long.
+    A new namespace gets `policies`, and a new topic gets `properties`. A topic that exists with another number of
+    partitions does not change. Raises InvalidTopicName if the names of its partitions are too long.
     """
     async with connection.transaction():
         await create_namespace(connection, name.tenant, name.namespace, policies)
@@ -298,7 +298,7 @@ async def roll_ledgers(
 
 
 async def newest_segment(connection: Connection) -> tuple[int, int] | None:
-    """Return (id, Unix milliseconds when it was opened) of the segment for appends, or None if none is open."""
+    """Return (id, Unix milliseconds when it was opened) of the segment for appends, or None if there is none."""
     cursor = await connection.execute(query("topics", "open_segments"))
     row = await cursor.fetchone()
     return None if row is None else (int(row[0]), int(row[1]))
@@ -314,7 +314,7 @@ async def open_segment(connection: Connection, now_ms: int) -> int:
 
 
 async def close_segment(connection: Connection, segment_id: int, now_ms: int) -> None:
-    """Close a segment to new ledgers. Ledgers open in it are sealed by the next append or by `seal_ledger`.
+    """Close a segment to new ledgers. A ledger open in it is sealed at its next append or by `seal_ledger`.
 
     Safe to repeat.
     """
@@ -322,7 +322,7 @@ async def close_segment(connection: Connection, segment_id: int, now_ms: int) ->
 
 
 async def close_older_segments(connection: Connection, open_id: int, now_ms: int) -> None:
-    """Close every open segment that is older than `open_id`, except the long-lived segment."""
+    """Close every open segment that is older than `open_id`, except long-lived segments."""
     await connection.execute(query("topics", "close_older_segments"), (now_ms, open_id))
 
 

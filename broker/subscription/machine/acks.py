@@ -213,8 +213,8 @@ class Acks:
     def apply_first_late(self) -> Effects:
         """Apply the ack that has waited longest. Raises IndexMissing while counts are missing: load them, then repeat.
 
-        If a move that keeps pending entries is under way, put off all late acks. Raises ServiceNotReady if a move has
-        forgotten the pending entries since the ack came.
+        While a move is under way, put off all late acks. Raises ServiceNotReady if a move has forgotten the pending
+        entries since the ack came, or if the subscription is deleted.
         """
         state, command = self._state, self._late[0]
         if state.resets != command.resets or state.is_deleted:
@@ -240,7 +240,7 @@ class Acks:
         self._late.pop(0)
 
     def forget_late(self) -> None:
-        """Forget all late acks because the broker stops: their messages are delivered again."""
+        """Forget the late acks that are left when the broker stops: their messages are delivered again."""
         self._late.clear()
 
     # -- moves ---------------------------------------------------------------------------------------------------
@@ -257,10 +257,7 @@ class Acks:
     # -- the broker's own acks -----------------------------------------------------------------------------------
 
     def ack_for_broker(self, position: Position, remaining: int | None, now_ms: int) -> None:
-        """Ack an entry, or the messages of a batch whose bit is 0, for the broker itself.
-
-        Raises IndexMissing, InvalidAck.
-        """
+        """Ack the messages whose bit in `remaining` is 0; None = the whole entry. Raises IndexMissing, InvalidAck."""
         state = self._state
         result = state.cursor.ack(position, remaining)
         state.counters.messages_acked += result.messages

@@ -53,7 +53,7 @@ class Wish(Enum):
     SWITCH_SOON = "switch the active consumer on Failover, once the current callback is over"
     FORGET = "forget this reader's cursor: nobody is left to use it"
 
-    __hash__ = object.__hash__  # Enum's own hash is Python code, and some wishes are looked up for every ack
+    __hash__ = object.__hash__  # Enum's own hash is Python code, and wishes are looked up often
 
 
 class Deliver(NamedTuple):
@@ -68,7 +68,7 @@ class Batch(NamedTuple):
 
     deliveries: Sequence[Deliver]
     effects: Effects
-    entries: int  # number of entries found for this step, whether or not they are sent
+    entries: int  # number of entries found for this step, sent or not
     size_bytes: int  # of these entries
     # When its first entry was appended; 0 = nothing is sent, or only entries of the replay set.
     oldest_append_ms: int
@@ -116,7 +116,7 @@ class Settle(NamedTuple):
 
 
 class SettleWhenDurable(NamedTuple):
-    """Store the cursor at once, and answer an ack when the cursor is stored."""
+    """Store the cursor as soon as possible, and answer an ack when the cursor is stored."""
 
     receipt: DurableCallback
 
@@ -154,7 +154,7 @@ class KeepBack(NamedTuple):
 
 
 class Say(NamedTuple):
-    """Log a line that begins with the names of the topic and subscription. The traceback of `error` follows."""
+    """Log a line that begins with the names of the topic and subscription; add the traceback of `error`, if any."""
 
     level: int  # as in Python's logging
     text: str

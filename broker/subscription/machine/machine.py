@@ -4,9 +4,9 @@ The machine uses no event loop and no clock, and writes no log lines. It remembe
 acks that wait (in `acks`) and entries that have just been read (in `sending`). Callers also use these two parts and
 `redelivery` directly.
 
-A method returns effects (effects.py), and its caller carries them out at once, in order. Some effects call the machine
-again: `Wish.SEND`, for example, asks for the next batch. And while the writes of a batch are under way, a consumer may
-ack, ask for more or leave.
+Most methods return effects (effects.py) for the caller to carry out in order. Some effects call the machine again:
+`Wish.SEND`, for example, asks for the next batch. And while the writes of a batch are under way, a consumer may ack,
+ask for more or leave.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _WARNING: Final = 30  # as in Python's logging
 
 
 class SubscriptionMachine:
-    """The machine of one subscription of the topic `topic_name`: it handles every event and command."""
+    """The machine of one subscription of the topic `topic_name`."""
 
     def __init__(
         self,
@@ -200,8 +200,8 @@ class SubscriptionMachine:
         state.story.moved(state.cursor.mark_delete)
         state.gap = ""  # an act may have moved past the gap; if not, the next read finds it again
         start = state.read_start()
-        # Skip and clear keep consumers, whose pending entries beyond the new mark-delete must not be read again. A
-        # reset keeps only Failover's standby consumers, which have nothing pending.
+        # Some moves, such as a skip, keep consumers, whose pending entries beyond the new mark-delete must not be read
+        # again. A reset keeps only Failover's standby consumers, which have nothing pending.
         stays = bool(state.members) and not state.ignores_acks
         state.read_position = max(state.read_position, start) if stays else start
         return (Wish.CHANGED, *state.end_of_topic())

@@ -1,4 +1,4 @@
-"""Dispatch rates: one for a topic, which its subscriptions share, and one for each subscription.
+"""Dispatch rates: one that all subscriptions of a topic share, and one for each subscription.
 
 When a rate is used up, Pulsar checks again after 1,000 ms. Vela continues as soon as the rate allows the next message.
 """
@@ -34,7 +34,7 @@ class RatePair:
 
 
 def rates_of(policies: Policies) -> tuple[int, ...]:
-    """Return every rate in the policies. A persistent topic replaces its buckets only when a rate changes."""
+    """Return every rate in the policies, publish rates included, to notice when one changes."""
     return (
         policies.publish_rate_messages,
         policies.publish_rate_bytes,
@@ -63,7 +63,7 @@ class DispatchLimit:
         now_ms: int,
         replaces: DispatchLimit | None,
     ) -> DispatchLimit | None:
-        """Return the limit, None when no rate is set. It continues the count of the limit that it replaces."""
+        """Return the limit, or None when no rate is set. `times` continues from the limit that it replaces."""
         own = RatePair.of(
             policies.subscription_dispatch_rate_messages, policies.subscription_dispatch_rate_bytes, now_ms
         )
@@ -83,7 +83,7 @@ class DispatchLimit:
         return wait_ms
 
     def is_waiting(self, now_ms: int) -> bool:
-        """Return whether delivery waits for the rate, as of the last call of `wait_ms`. Does not count a wait."""
+        """Return whether delivery waits for a rate, as of the last call of `wait_ms`. Does not count a wait."""
         return now_ms < self._waits_until_ms
 
     def entries(self, now_ms: int) -> int:
