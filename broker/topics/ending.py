@@ -145,8 +145,8 @@ class Endings:
         Raises TopicBusy and changes nothing while clients are connected, or if the topic has subscriptions and
         `with_subscriptions` is False. With `force` it closes the clients and deletes the subscriptions instead. Also
         raises TopicBusy if `only_if` returns False for the topic or a partition that is in memory; `only_if` is called
-        while new requests for the topic wait. Raises TopicNotFound, NotAllowed for a partition of a topic, TopicFenced
-        and psycopg.Error; after TopicFenced the topic is intact, and its clients reconnect. Not safe to cancel.
+        while new requests for the topic wait. Raises NotAllowed for a partition, TopicNotFound, psycopg.Error, and
+        TopicFenced; after TopicFenced the topic is intact, and its clients reconnect. Not safe to cancel.
         """
         found = await self._found(name)
         names = [TopicName.parse(each) for each in found.members.values()]

@@ -1,7 +1,7 @@
 """A subscription of a non-persistent topic. It has the same dispatchers as a stored subscription, but no cursor.
 
 A message counts as acked when it is sent, so nothing is pending or redelivered. A message that no consumer can receive
-now is dropped and counted.
+now is dropped.
 """
 
 from __future__ import annotations
