@@ -31,7 +31,7 @@ class BackgroundTasks:
         task.add_done_callback(self._done)
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await work that continues to its end even if its caller, such as a client's connection, is cancelled."""
+        """Await work that goes on if its caller, such as a client's connection, is cancelled."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

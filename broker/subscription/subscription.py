@@ -1,9 +1,8 @@
 """One subscription in the process that owns its topic, as doors, acts and topics see it.
 
 Its machine (machine/) keeps the state, its runner (runner.py) carries out the machine's effects, and every move of its
-cursor passes one gate (moves/cursor_move.py). This file decides which clients may attach, and receives the requests of
-clients and operators. It has over 400 lines because callers reach all these parts only through `Subscription`, and
-many of the lines are properties for these callers.
+cursor passes one gate (moves/cursor_move.py). This file attaches consumers, and receives the requests of clients and
+operators. It has over 400 lines because callers reach these parts only through `Subscription`, often by a property.
 """
 
 from __future__ import annotations
@@ -195,12 +194,12 @@ class Subscription(SubscriptionRunner):
 
     @property
     def type(self) -> SubscriptionType:
-        """The type of the connected consumers, or of those that were connected last."""
+        """The type of the connected consumers. While none is connected, the next one may change it."""
         return self._state.type
 
     @property
     def cursor(self) -> Cursor:
-        """The cursor. Acks change it; acts, seeks and expiry change it inside `moves`."""
+        """The cursor. Every change except an ack is made inside `moves`."""
         return self._state.cursor
 
     @property
@@ -240,7 +239,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def gap(self) -> str:
-        """The missing part of the log, in words. Empty = nothing is missing; otherwise nothing is sent until a move."""
+        """The missing part of the log, in words; nothing is sent until a move. Empty = no gap was found."""
         return self._state.gap
 
     @property
@@ -262,8 +261,8 @@ class Subscription(SubscriptionRunner):
     def waiting_messages(self) -> int:
         """The number of messages that are neither acked nor delayed.
 
-        It is 0 only if there is no such message. Otherwise it is an estimate: it subtracts 1 for each delayed entry of
-        the topic, even if the entry is a batch or this subscription has acked it.
+        It is 0 only if there is no such message. Otherwise it is an estimate of at least 1: each delayed entry of the
+        topic counts as one message of the backlog, even if it is a batch or this subscription has acked it.
         """
         backlog, delayed = self.cursor.backlog_messages, self.delayed_entries
         if not backlog:
@@ -281,7 +280,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def last_used_ms(self) -> int:
-        """The time at which the last consumer left, in Unix ms.
+        """The time at which a consumer last left, in Unix ms.
 
         Until a consumer leaves, this is the stored time, or the time of loading if no time is stored.
         """
@@ -299,12 +298,12 @@ class Subscription(SubscriptionRunner):
 
     @property
     def refusal(self) -> RefusedCursor | None:
-        """The reason for which the database refuses the cursor; None when it does not."""
+        """The reason why the cursor cannot be stored; None = it can be stored."""
         return self._storing.flusher.refusal_of(self)
 
     @property
     def is_stored(self) -> bool:
-        """Whether PostgreSQL has the whole state of the cursor."""
+        """Whether PostgreSQL is known to have the whole state of the cursor; False during every flush."""
         return self._storing.flusher.is_settled(self)
 
     def now_ms(self) -> int:
@@ -318,7 +317,7 @@ class Subscription(SubscriptionRunner):
     ) -> Consumer:
         """Attach a consumer. Only one attach runs at a time, and none while the cursor is being moved.
 
-        Raises ConsumerBusy, SubscriptionBusy, ConsumerAssignFailed, ServiceNotReady.
+        Raises ConsumerBusy, SubscriptionBusy, ConsumerAssignFailed, ServiceNotReady, psycopg.Error.
         """
         async with self.moves.idle():
             await self.acks_settled()
@@ -498,7 +497,7 @@ class Subscription(SubscriptionRunner):
         return list(without_acked(self.cursor, spans))
 
     def expired(self, messages: int, entries: Sequence[Range]) -> None:
-        """Count messages acked inside `moves` because their time to live had passed, and record their entries."""
+        """End a move that acked messages whose time to live had passed: count them, and record their entries."""
         self.counters.messages_expired += messages
         self._state.story.acked_through(StoryEvent.EXPIRED, None, entries, self._clock.now_ms())
         self.moves.done()
@@ -576,7 +575,7 @@ class Subscription(SubscriptionRunner):
         _require_open(consumer)
         position = await self.reader.position_at_time(time_ms)
         if consumer.request.read_compacted:
-            # Compaction may have kept messages since `time_ms` that the log has trimmed.
+            # The log may have trimmed messages that compaction kept.
             position = min(position, await self._compacted.first_since(time_ms) or position)
         await self._around.tasks.finish(self.moves.seek(consumer, position, None))
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TracedDeliveries"]
 
-# Traced entries of one subscription. The oldest are forgotten first, and their acks get no span.
+# Traced entries of one subscription. The oldest unacked ones are forgotten first, and their acks get no span.
 MOST_REMEMBERED: Final = 1000
 
 
@@ -31,7 +31,7 @@ class TracedDeliveries:
     """Makes the spans of deliveries and acks. Every call returns at once, and costs little if no message is traced.
 
     The span of an ack ends when the ack is stored, or at once if the subscription is not durable. An ack that had to
-    wait until message counts were loaded has no span.
+    wait for message counts has no span.
     """
 
     def __init__(self, tracing: Tracing, topic: str, subscription: str, *, is_durable: bool) -> None:
@@ -78,7 +78,7 @@ class TracedDeliveries:
         *,
         cumulative: bool,
     ) -> None:
-        """Note the entries that these acks have completed. `is_acked` is the method of the cursor.
+        """Note the entries that these acks have completed. `is_acked` is the cursor's method.
 
         Ignores an entry that is not wholly acked: the ack was for a part of it, was refused or ignored, or still waits.
         """

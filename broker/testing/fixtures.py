@@ -41,7 +41,7 @@ class LiveBroker:
 
 @pytest.fixture
 def published(db: None) -> Callable[[str | None], list[Message]]:
-    """Return the messages that the test has published so far, in order: `published()` or `published("orders")`.
+    """Return the published messages that are still in the outbox, in order: `published()` or `published("orders")`.
 
     Works inside the transaction that pytest-django rolls back. Nothing leaves the database.
     """

@@ -1,9 +1,4 @@
-"""Create topics when clients connect: decide whether a topic may be created, with how many partitions, and store it.
-
-Opening a producer or consumer creates a topic. Asking for the number of partitions also creates a topic that gets
-partitions, because the client then connects to the partitions. Other requests create nothing, and neither do requests
-that no topic could grant, such as one with an invalid name.
-"""
+"""Create topics and namespaces, and decide whether clients create topics by connecting, with how many partitions."""
 
 from __future__ import annotations
 
@@ -44,8 +39,8 @@ class TopicCreation:
     async def partitions_of_new(self, name: TopicName) -> int:
         """Return how many partitions a new topic gets; 0 = it is not partitioned. Creates nothing.
 
-        Raises TopicNotFound if clients may not create topics by connecting, and for a partition beyond its topic's
-        count, because no consumer would read that partition.
+        Raises TopicNotFound if clients may not create topics by connecting, or if the name is of a partition beyond its
+        topic's count, because no consumer would read that partition.
         """
         in_force = await self._namespace_policies(name.tenant, name.namespace)
         if not in_force.auto_create_topics:
@@ -91,7 +86,7 @@ class TopicCreation:
         await self.make_namespace("public", "default")
 
     def policies_of_new_namespace(self) -> Policies:
-        """Return the policies in force on a namespace that was just created."""
+        """Return the policies in force in a namespace that was just created."""
         return effective_policies(self._settings, self._new_namespace_policies(), {}, where="new namespace")
 
     async def makes_topics(self, name: TopicName) -> bool:

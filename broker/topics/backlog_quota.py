@@ -1,4 +1,4 @@
-"""A topic's backlog quota. Above it, producers are stopped, or the slowest subscription loses its oldest messages.
+"""A topic's backlog quota. Above it, producers are stopped, or the subscription furthest behind skips messages.
 
 The policy rounds of broker/upkeep check the quota. A producer that opens while the topic is blocked triggers another
 check, so that the producer is admitted as soon as the backlog has drained.
@@ -72,14 +72,14 @@ class BacklogQuota:
         return policies.backlog_quota_bytes >= 0 or policies.backlog_quota_ms >= 0
 
     async def require_room(self) -> None:
-        """Check that a producer may open. Raises QuotaHold or QuotaExceeded, which name the slow subscription."""
+        """Check that a producer may open. Raises QuotaHold or QuotaExceeded, or an error of `check`."""
         if self.breach is not None or (self.is_set and not self._was_checked):
             await self.check()
         if self.breach is not None:
             raise self._error(self.breach)
 
     async def check(self) -> None:
-        """Compare the backlogs with the quota and act on a breach. Safe to repeat."""
+        """Act on a breach of the quota, if there is one. Safe to repeat. Raises BrokerError, psycopg.Error."""
         self._was_checked = True
         if not self.is_set:
             self._oldest.clear()
@@ -106,7 +106,7 @@ class BacklogQuota:
             self.breach = None
             name = self._topic.name
             logger.warning(
-                "%s takes messages again: its backlog is within the quota", name, extra={"topic": str(name)}
+                "%s takes messages again: its backlog quota allows them", name, extra={"topic": str(name)}
             )
 
     def _error(self, breach: Breach) -> BrokerError:
@@ -131,7 +131,7 @@ class BacklogQuota:
         return [each for each in self._topic.subscriptions.values() if each.is_durable]
 
     async def _age_ms(self, subscription: Subscription) -> int:
-        """Return the age of the oldest unacked entry, or of its ledger if that is within the quota.
+        """Return the age of the oldest unacked entry, or its ledger's age if that is within the quota.
 
         Returns 0 if there is no such entry.
         """
@@ -152,7 +152,7 @@ class BacklogQuota:
         return now_ms - known[1]
 
     async def _evict(self, breach: Breach) -> bool:
-        """Move the slow subscription's mark-delete forward and store an act. Return False if nothing can be skipped."""
+        """Move the subscription's mark-delete forward and store an act. Return False if nothing can be skipped."""
         topic = self._topic
         subscription = topic.subscriptions.get(breach.subscription)
         if subscription is None:

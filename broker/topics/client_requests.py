@@ -99,7 +99,7 @@ class ClientRequests:
     async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
         """Return a topic's schema and its version; `version` None = the latest.
 
-        Raises SchemaNotFound, IncompatibleSchema.
+        Raises SchemaNotFound, ServiceNotReady, and IncompatibleSchema if the bytes of `version` are malformed.
         """
         self._require_ready()
         return await self._schemas.get(topic.base, version)
@@ -107,7 +107,7 @@ class ClientRequests:
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
         """Return the version of this schema; b"" for the type NONE. Store the schema if it is new and allowed.
 
-        Raises IncompatibleSchema, TopicNotFound.
+        Raises IncompatibleSchema, TopicNotFound, ServiceNotReady.
         """
         if schema.type is not SchemaType.NONE:
             check_schema(schema)
@@ -125,7 +125,7 @@ class ClientRequests:
 
 @contextmanager
 def _refusal_answered(what: str) -> Iterator[None]:
-    """Raise PersistenceFailed, which the client gets, if the database refuses a statement. Catch no other errors."""
+    """Raise PersistenceFailed, which the client gets, if the database refuses a statement."""
     try:
         yield
     except psycopg.Error as error:
@@ -145,7 +145,7 @@ def _check_properties(whose: str, properties: Mapping[str, str]) -> None:
 
 
 def _check_producer(request: ProducerRequest, identity: ClientIdentity) -> None:
-    """Check a request. Raises NotAllowed for bad names and too many properties, IncompatibleSchema for a bad schema."""
+    """Check names, properties and schema. Raises NotAllowed, IncompatibleSchema."""
     check_storable("producer", request.name or "")
     _check_properties("producer", request.properties)
     if request.name == OUTBOX_PRODUCER and identity.face != INTERNAL_FACE:

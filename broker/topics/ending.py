@@ -79,7 +79,7 @@ class Endings:
         """Terminate a topic: its last position never changes again, and it refuses later sends. Safe to repeat.
 
         Sends under way are stored and get their receipts; sends that are still queued fail with TopicTerminated, and
-        producers are closed. Raises TopicFenced. Not safe to cancel.
+        producers are closed. Raises TopicFenced, psycopg.Error. Not safe to cancel.
         """
         if topic.is_terminated:
             return topic.log.ledgers.last_position()
@@ -145,8 +145,8 @@ class Endings:
         Raises TopicBusy and changes nothing while clients are connected, or if the topic has subscriptions and
         `with_subscriptions` is False. With `force` it closes the clients and deletes the subscriptions instead. Also
         raises TopicBusy if `only_if` returns False for the topic or a partition that is in memory; `only_if` is called
-        when no client can use the topic any more. Raises TopicNotFound, NotAllowed, and TopicFenced, after which the
-        topic is intact and its clients reconnect. Not safe to cancel.
+        while new requests for the topic wait. Raises NotAllowed for a partition, TopicNotFound, psycopg.Error, and
+        TopicFenced; after TopicFenced the topic is intact, and its clients reconnect. Not safe to cancel.
         """
         found = await self._found(name)
         names = [TopicName.parse(each) for each in found.members.values()]
@@ -235,7 +235,7 @@ class Endings:
             yield topics
 
     async def _own(self, members: Mapping[int, str], topics: Sequence[Topic]) -> dict[int, int]:
-        """Return topic id → owner epoch. Takes ownership of topics that are not in memory without loading them."""
+        """Return topic id → owner epoch. Takes ownership of topics that are not in memory, but does not load them."""
         epochs = {topic.topic_id: topic.owner_epoch for topic in topics}
         others = members.keys() - epochs.keys()
         if others:

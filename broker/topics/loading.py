@@ -80,7 +80,7 @@ class TopicLoader:
     async def load(self, name: TopicName, row: store.TopicRow) -> Topic:
         """Take a topic: advance its epoch, then read its ledgers and cursors. Safe to repeat.
 
-        Raises ServiceNotReady if the topic is deleted, or another broker takes it, at the same moment.
+        Raises BrokerError or psycopg.Error if the topic cannot be loaded, for example because it was deleted meanwhile.
         """
         stored = await repeat_until_done(
             self._pool,

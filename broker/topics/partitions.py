@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 async def check_growth(pool: ConnectionPool, name: TopicName, partitions: int) -> int:
-    """Return the current number of partitions. Raises the errors of `grow`, except for the names of partitions.
+    """Return the current number of partitions. Raises the errors of `grow`, except those about names of partitions.
 
     Changes nothing.
     """
@@ -72,7 +72,7 @@ async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth
 
 
 def close_json_sockets(topics: Iterable[Topic | NonPersistentTopic], reason: str) -> None:
-    """Close the JSON WebSockets of these partitions, so that their clients connect again, and to all partitions.
+    """Close the JSON WebSockets of these partitions, so that their clients connect again, to all partitions.
 
     A client of the binary protocol asks for the number of partitions itself. For a JSON WebSocket, the broker attaches
     to the partitions that exist when the socket is opened, and the client does not know their number.

@@ -3,7 +3,7 @@
 A run makes two passes over the messages that the last run kept and the messages published since. The first pass, which
 Spark may run instead of the broker, finds the latest message of each key; the second copies the messages that stay. No
 reader sees the copies before one statement makes them the current generation, so readers do not notice a run that stops
-at any step. The log itself does not change.
+before that. The log itself does not change.
 
 A run reads in small pieces at a limited rate and decodes in a thread. Only one run is active at a time.
 """
@@ -127,10 +127,10 @@ class Compactor:
     ) -> CompactionResult:
         """Compact a topic up to its last entry, or up to the end of `survey`, the result of a first pass in Spark.
 
-        Waits until the runs of other topics are over. A cancelled run changes nothing for readers.
+        Waits until the runs of other topics are over.
 
-        Raises CompactionBusy if this topic is being compacted or is emptied meanwhile, NotAllowed if the topic has too
-        many keys or the survey does not fit, TopicFenced, psycopg.Error.
+        Raises CompactionBusy if this topic is being compacted, or if it is emptied or its compaction deleted meanwhile,
+        NotAllowed if the topic has too many keys or the survey does not fit, other BrokerErrors, and psycopg.Error.
         """
         if topic.compacted.is_running:
             raise CompactionBusy(f"{topic.name} is being compacted already")
@@ -159,7 +159,7 @@ class Compactor:
         return result
 
     async def _surveyed(self, topic: Topic, survey: Survey) -> Horizon:
-        """Return the end of a survey. Raises NotAllowed if the survey does not continue from the current generation."""
+        """Return the end of a survey. Raises NotAllowed if the topic was compacted, trimmed or emptied meanwhile."""
         stored = topic.compacted.stored
         if stored is None or not stored.generation:  # there are no copies: Spark must have read the whole log
             is_next = not survey.generation
@@ -250,7 +250,8 @@ class Compactor:
     async def empty(self, topic: Topic, through: Position) -> None:
         """Delete all compacted messages, because the topic is truncated up to `through`. Safe to repeat.
 
-        The horizon, the last compacted entry, moves to `through` if it was before that. Raises TopicFenced.
+        The horizon, the last compacted entry, moves to `through` if it was before that. Raises TopicFenced,
+        psycopg.Error.
         """
         async with topic.compacted.changing:
             stored = topic.compacted.stored
@@ -313,7 +314,7 @@ class Compactor:
 
 
 async def _totals(topic: Topic, through: Position) -> Horizon:
-    """Return a position with the topic's totals up to it."""
+    """Return `through` with the topic's totals up to it."""
     index = topic.log.index
     while (totals := index.through(through)) is None:
         await topic.reader.load_index(index.unknown(through))
@@ -341,7 +342,7 @@ def _before_log(topic: Topic) -> Horizon:
 
 
 async def _write(topic: Topic, call: Callable[..., Awaitable[T | None]], *, what: str) -> T:
-    """Run a write guarded by the topic's epoch. Raises TopicFenced."""
+    """Run a write guarded by the topic's epoch. Raises TopicFenced, psycopg.Error."""
 
     async def guarded(connection: Connection, owner_epoch: int) -> T | None:
         return await call(connection, topic_id=topic.topic_id, owner_epoch=owner_epoch)

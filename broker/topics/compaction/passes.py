@@ -90,9 +90,9 @@ def stayed(
 
 
 async def pieces(topic: Topic, through: Position) -> AsyncIterator[list[StoredEntry]]:
-    """Yield the entries that the last compaction kept, then the log's entries after them up to `through`.
+    """Yield the entries that the last compaction kept, then the log's entries after its horizon, up to `through`.
 
-    Raises TopicFenced.
+    Raises TopicFenced if the topic is closed, and the errors of the reads.
     """
     view, ledgers = topic.compacted, topic.log.ledgers
     position = Position(0, 0)

@@ -72,7 +72,7 @@ class SurveyedPass:
                 if of_key is None:
                     self._require_earlier(entry.position)
                     if entry.chunk_uuid is not None:
-                        latest.see(entry)  # replaces the key's value only if this is the message's last chunk
+                        latest.see(entry)  # sets the key's latest message only if this is the last chunk
                     else:
                         latest.know(message.key, entry.position, index)
                 elif not of_key.is_deleted:

@@ -54,7 +54,7 @@ class _Namespace:
 
 
 class TopicListWatch:
-    """The watch of one client. `detach` ends it."""
+    """One watch of a client. `detach` ends it."""
 
     def __init__(self, matched: _Matched, on_change: OnChange, on_end: Callable[[], None]) -> None:
         self._matched = matched
@@ -97,8 +97,8 @@ class TopicLists:
     async def watch(self, namespace: str, pattern: TopicPattern, on_change: OnChange) -> TopicListWatch:
         """Watch those topics of a namespace that a pattern chooses. The namespace need not exist.
 
-        `on_change` is called once for each change after this call returns. Raises InvalidTopicName if `namespace` does
-        not look like `tenant/namespace`.
+        After this call returns, `on_change` gets the changes that each new read of the list finds. Raises
+        InvalidTopicName if `namespace` does not look like `tenant/namespace`, and the errors of `read`.
         """
         parse_namespace(namespace)
         place = self._namespaces.setdefault(namespace, _Namespace(name=namespace))

@@ -1,7 +1,7 @@
 """A subscription of a non-persistent topic. It has the same dispatchers as a stored subscription, but no cursor.
 
 A message counts as acked when it is sent, so nothing is pending or redelivered. A message that no consumer can receive
-now is dropped and counted.
+now is dropped.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class NonPersistentSubscription:
         """Add a consumer.
 
         Raises ConsumerBusy if there is no room, SubscriptionBusy if the other consumers have another type, and
-        ConsumerAssignFailed if its Key_Shared hash ranges are taken.
+        ConsumerAssignFailed if it cannot have its hash ranges.
         """
         if request.type is self.type is SubscriptionType.EXCLUSIVE:
             for other in list(self.consumers.values()):
@@ -126,8 +126,7 @@ class NonPersistentSubscription:
         )
         self.consumers[consumer.key] = consumer
         if self.type is SubscriptionType.FAILOVER:
-            # Switch after the answer to SUBSCRIBE has been written. Until then messages are dropped, as they are before
-            # the first FLOW.
+            # Switch after the answer to SUBSCRIBE has been written. A newly chosen consumer gets nothing before that.
             asyncio.get_running_loop().call_soon(self._switch, consumer)
         return consumer
 

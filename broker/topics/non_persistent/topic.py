@@ -1,7 +1,7 @@
 """A topic that stores nothing: it delivers a message only to consumers that are connected and have permits now.
 
-The sends of one turn of the event loop are delivered together, so that a burst is one write to each consumer; the
-receipts follow at once. Acks have no effect, and no message can be redelivered.
+The sends of one turn of the event loop are delivered together, so that a burst takes few writes; the receipts follow at
+once. No message can be redelivered.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NonPersistentTopic"]
 
-# The first ledger id for message ids of non-persistent topics. No stored ledger has so large an id. Each topic gets its
-# own, so that caches cannot confuse two topics.
+# The first ledger id for message ids of non-persistent topics. No stored ledger has so large an id. Each topic gets an
+# id of its own, so that caches cannot confuse two topics.
 _FIRST_LEDGER: Final = 1 << 62
 
 
