@@ -236,7 +236,7 @@ async def sweep(
 async def read(
     connection: Connection, topic_id: int, *, first: Position, most: int, more_bytes: int
 ) -> CompactedPage | None:
-    """Return the kept entries from `first`: at most `most`, and none after the entry that reaches `more_bytes`.
+    """Return the kept entries from `first` on: at most `most`, ending where their data reaches `more_bytes`.
 
     Return None if the topic has no compaction. Safe to repeat and to cancel.
     """
