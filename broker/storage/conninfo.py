@@ -11,7 +11,7 @@ __all__ = ["conninfo"]
 
 
 def conninfo() -> str:
-    """Return the connection string of the default database. Leave out options that are not strings.
+    """Return the connection string of the default database. Leave out `OPTIONS` that are not strings.
 
     If VELA_DATABASE_NAME is set, its value replaces the database's name.
     """

@@ -20,7 +20,7 @@ async def delete_with_references(
     """Run a delete and return the first row of its answer.
 
     The statement itself must also handle the rows that refer to the deleted row. If another such row is inserted while
-    it runs, it is repeated. Raises psycopg.errors.ForeignKeyViolation if this happens five times in a row.
+    it runs, the statement is repeated. Raises psycopg.errors.ForeignKeyViolation if this happens five times in a row.
     """
     for _ in range(_ATTEMPTS - 1):
         try:

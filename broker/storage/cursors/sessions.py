@@ -194,6 +194,6 @@ async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int,
 
 
 async def notify_pages(connection: Connection, payloads: Sequence[str]) -> None:
-    """Notify open pages of the console. Each payload is a JSON list of keys such as "topic:7", below 8,000 bytes."""
+    """Notify the console's open pages. Each payload is a JSON list, under 8,000 bytes, of keys such as "topic:7"."""
     for payload in payloads:
         await connection.execute(query("sessions", "notify_pages"), (payload,))

@@ -85,7 +85,7 @@ class CompactedPage:
 
 
 async def load(connection: Connection, topic_id: int) -> StoredCompaction | None:
-    """Return the compaction of a topic that is loaded, or None if it has none.
+    """Return the compaction of a topic that is being loaded, or None if it has none.
 
     Mark a run that is under way as failed, because the broker that began it has stopped.
     """
@@ -260,7 +260,7 @@ async def last(connection: Connection, topic_id: int) -> StoredEntry | None:
 
 
 async def first_since(connection: Connection, topic_id: int, time_ms: int) -> Position | None:
-    """Return the position of the first kept entry that was appended at or after `time_ms`, or None if none was."""
+    """Return the position of the first kept entry appended at or after `time_ms`, or None if there is none."""
     cursor = await connection.execute(query("compaction", "first_since"), (topic_id, time_ms))
     row = await cursor.fetchone()
     return None if row is None else Position(row[0], row[1])
