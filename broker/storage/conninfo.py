@@ -1,4 +1,4 @@
-"""The database's address for psycopg. It comes from Django's settings: the ORM and the broker use the same database."""
+"""The connection string of the database, from Django's settings: the ORM and the broker use the same database."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["conninfo"]
 
 
 def conninfo() -> str:
-    """Return the address of the default database. Raises KeyError if the settings have no default database.
+    """Return the connection string of the default database. Leave out `OPTIONS` that are not strings.
 
-    VELA_DATABASE_NAME replaces the database's name, for example by the name of pytest-django's test database.
+    If VELA_DATABASE_NAME is set, its value replaces the database's name.
     """
     database = settings.DATABASES["default"]
     options = {key: value for key, value in database.get("OPTIONS", {}).items() if isinstance(value, str)}

@@ -1,4 +1,4 @@
-"""Delete a row and all rows that refer to it."""
+"""Delete a row to which other sessions may add references."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ _ATTEMPTS: Final = 5
 async def delete_with_references(
     connection: Connection, statement: bytes, parameters: Mapping[str, object]
 ) -> tuple[Any, ...] | None:
-    """Run a delete and return the first row of its answer. Safe to repeat.
+    """Run a delete and return the first row of its answer.
 
-    If a summary or an act that refers to a deleted row is inserted while the statement runs, the statement is repeated,
-    and the next try also handles the inserted row. Raises psycopg.errors.ForeignKeyViolation if this happens five times
-    in a row.
+    The statement itself must also handle the rows that refer to the deleted row. If another such row is inserted while
+    it runs, the statement is repeated. Raises psycopg.errors.ForeignKeyViolation if this happens five times in a row.
     """
     for _ in range(_ATTEMPTS - 1):
         try:

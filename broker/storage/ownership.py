@@ -14,15 +14,15 @@ __all__ = ["Holder", "end_own_holder", "holder", "name_broker", "seen", "stopped
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A process that took the broker lock of this database, as the process described itself."""
+    """A process that took the broker lock of this database."""
 
     host: str
     pid: int
-    started_at: datetime
+    started_at: datetime  # when it took the lock
 
 
 async def try_lock(connection: Connection) -> bool:
-    """Take the session advisory lock. PostgreSQL releases it when the connection's backend ends.
+    """Take the broker lock, which PostgreSQL releases when the connection's backend ends.
 
     Return False if another session has the lock.
     """
@@ -59,7 +59,7 @@ async def seen(connection: Connection) -> float:
 
 
 async def holder(connection: Connection) -> Holder | None:
-    """Return the process that took the lock last, so that a second broker can name it when it gives up."""
+    """Return the process that took the lock last, or None if none ever did."""
     cursor = await connection.execute(query("ownership", "holder"))
     row = await cursor.fetchone()
     return None if row is None else Holder(host=row[0], pid=row[1], started_at=row[2])

@@ -53,7 +53,7 @@ class ConnectionPool:
                 self._idle.append(connection)
 
     async def close(self) -> None:
-        """Close idle connections. A connection in use is closed when its user is cancelled or fails."""
+        """Close idle connections. A connection in use stays open unless its user is cancelled or fails."""
         while self._idle:
             await self._idle.pop().close()
 
@@ -63,7 +63,7 @@ async def repeat_until_done(
 ) -> T:
     """Make a call, and repeat it while the database is unavailable. The call must be safe to repeat.
 
-    Cancel this to give up. Raises any error that does not mean that the database is unavailable (`is_away`).
+    `what` names the call in the log. Cancel this to give up. Raises any error for which `is_away` is false.
     """
     delay_s = _RETRY_FIRST_S
     while True:

@@ -1,8 +1,8 @@
 """Prepared statements, and COPY, on a connection whose socket the event loop watches all the time.
 
 For each statement, psycopg's cursor looks up the types of the values, starts and stops watching the socket, and sets a
-timer. That work was a third of the broker's CPU time for a commit, and an append needs it only once per connection.
-psycopg still opens the connection, speaks the protocol, and provides the error classes.
+timer. That work was a third of the broker's CPU time for a commit, and doing it once per connection is enough. psycopg
+still opens the connection, speaks the protocol, and provides the error classes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from broker.storage.connection import Connection, connect
 
 __all__ = ["PreparedConnection"]
 
-# Options of the session. Without them PostgreSQL plans an append again each time. It does not keep one plan for all
-# values, because such a plan assumes longer arrays than most appends have, and so looks more expensive. Planning was
-# more than half of PostgreSQL's CPU time for a small commit, see docs/decisions/0049-appends-planned-once.md.
+# Options of the session: plan an append once, and do not plan to read a whole table, which may grow later. By default,
+# PostgreSQL plans an append again each time: a plan for all values assumes longer arrays than most appends have, and so
+# looks more expensive. Planning took more than half of PostgreSQL's CPU time for a small commit, see
+# docs/decisions/0049-appends-planned-once.md.
 _PLANNED_ONCE: Final = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
 
 # Small appends have three statements for each segment, and most appends go into the newest segment.
@@ -52,7 +53,7 @@ class PreparedConnection:
 
     @classmethod
     async def open(cls, conninfo: str, *, name: str) -> PreparedConnection:
-        """Open a connection, which pg_stat_activity shows as `name`. Raises psycopg.OperationalError."""
+        """Open a connection. pg_stat_activity shows it as "vela broker: `name`". Raises psycopg.OperationalError."""
         return cls(await connect(conninfo, name=name, options=_PLANNED_ONCE))
 
     @property
@@ -87,10 +88,10 @@ class PreparedConnection:
     ) -> None:
         """Run statements as one transaction: a SELECT, then COPY … FROM STDIN, once or several times.
 
-        `streams` gets the rows of the SELECT, in the text format, and yields the bytes that each COPY reads. The
-        transaction commits only after the result of `turn` is true. If nobody sets it within 5 s, it becomes false. If
-        it is false, nothing is stored and this raises psycopg.errors.QueryCanceled. Other errors and cancellation are
-        those of `execute`. Nothing is stored if a COPY fails.
+        `streams` gets the rows of the SELECT, in the text format, and yields the bytes of one COPY after the other. The
+        transaction commits only after the result of `turn` is true. If nobody sets it within 5 s of the last bytes, it
+        becomes false. If it is false, nothing is stored and this raises psycopg.errors.QueryCanceled. Other errors and
+        cancellation are those of `execute`. Nothing is stored if a COPY or `streams` fails.
         """
         self._pgconn.send_query(statements)
         answer = await self._answer()
@@ -121,7 +122,7 @@ class PreparedConnection:
         return name
 
     async def _answer(self) -> list[PGresult]:
-        """Wait until the server has answered, or waits for the rows of a COPY. Raises the server's psycopg.Error."""
+        """Wait until the server has answered, or waits for the rows of a COPY. Raises psycopg.Error."""
         answered = self._sent()
         try:
             await answered
@@ -137,9 +138,9 @@ class PreparedConnection:
         return self._results
 
     async def _is_turn(self, turn: asyncio.Future[bool]) -> bool:
-        """Send the rows of a COPY, and return whether `turn` becomes true in time.
+        """Send the rows of a COPY, and return whether `turn` becomes true in time; otherwise set it to false.
 
-        Raises the psycopg.Error with which the server ends the COPY meanwhile.
+        Raises psycopg.Error if the server ends the COPY meanwhile.
         """
         answered = self._sent()
         await asyncio.wait((turn, answered), timeout=_TURN_S, return_when=asyncio.FIRST_COMPLETED)
@@ -225,7 +226,7 @@ class PreparedConnection:
         self._socket, self._is_flushing = None, False
 
     async def _cancel(self) -> None:
-        """Ask the server to cancel the statement, wait for its answer, and close the connection."""
+        """Ask the server to cancel the statement, wait at most 5 s for its answer, and close the connection."""
         self._is_cancelled = True
         try:
             if self._pgconn.transaction_status == TransactionStatus.ACTIVE:

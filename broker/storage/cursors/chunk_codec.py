@@ -1,9 +1,9 @@
-"""The encoding of ack sets and cursor snapshots in bytea columns.
+"""The encoding of ack sets, cursor snapshots and overlays in bytea columns.
 
 Ack sets are stored as a version byte, then for each partly acked entry its id (u64), the length of its bitset in bytes
 (u16) and the bitset. Numbers are little-endian; a bit is 1 while its message is unacked. The version byte alone means
-that there are no ack sets, and so does an empty value in a row. But a flush (cursors.sql) does not write an empty value
-over a row's ack sets: only the version byte removes them.
+that there are no ack sets, and so does an empty value. To remove a row's ack sets, write the version byte: the query
+`flush` in cursors.sql takes an empty value as "unchanged".
 """
 
 from __future__ import annotations
@@ -87,10 +87,7 @@ def decode_snapshot(data: bytes) -> CursorState:
 
 
 def encode_overlay(overlay: AckOverlay) -> bytes:
-    """Encode acks of entries that an act passed, and the entries that the act itself acked beyond its mark-delete.
-
-    The act's mark-delete is left out, because the act's result has it.
-    """
+    """Encode an overlay without its mark-delete, which the act's result has."""
     return json.dumps(
         {
             "through": list(overlay.through),

@@ -1,7 +1,7 @@
 """Subscriptions, their cursors and pending acks in PostgreSQL.
 
-The topic's owner epoch guards every write of this module to a subscription or cursor. Pending acks are written without
-a guard: the console and Celery's tick read them, but a broker never loads them into memory.
+The topic's owner epoch guards every write of this module to a subscription or cursor. Pending acks need no guard,
+because a broker never reads them: only the console and Celery's tick do.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class DirtyCursor(NamedTuple):
 
 
 class PendingRow(NamedTuple):
-    """A run of entries that are pending at one consumer: the columns of vela_pending_ack without `delivery_id`."""
+    """Columns of vela_pending_ack after `delivery_id`, in their order. The model describes them."""
 
     owner_epoch: int
     topic_id: int
@@ -127,7 +127,7 @@ async def create_subscription(
             "acked_messages": state.acked_messages,
             "acked_entries": state.acked_entries,
             "acked_bytes": state.acked_bytes,
-            # A cursor that begins inside a batch has acked the messages before that place.
+            # A cursor that begins inside a batch has an ack set: the batch's earlier messages count as acked.
             "ledgers": [chunk.ledger_id for chunk in state.chunks],
             "chunks": [chunk.chunk for chunk in state.chunks],
             "bits": [chunk.bits for chunk in state.chunks],
@@ -182,9 +182,9 @@ async def delete_subscription(
 async def flush(
     connection: Connection, *, epochs: Mapping[int, int], dirty: Sequence[DirtyCursor]
 ) -> set[int]:
-    """Store the changes of these cursors, all or nothing per topic. Return the topics that are not fenced.
+    """Store the changes of these cursors, except those of fenced topics. Return the ids of the other topics.
 
-    Safe to repeat after a lost answer.
+    `epochs` maps topic ids to owner epochs. Safe to repeat after a lost answer.
     """
     flushes = [(each, each.flush) for each in dirty]
     chunks = [(each, *column) for each, change in flushes for column in _chunk_columns(change)]
@@ -225,8 +225,9 @@ async def flush(
 def _chunk_columns(change: CursorFlush) -> Iterator[tuple[tuple[int, int], bytes | None, bytes | None]]:
     """Yield (key, bitmap, ack sets) of each changed chunk. None = the column has not changed and is not rewritten.
 
-    A chunk that was removed and added again since the last flush is written whole, because its stored row is out of
-    date.
+    The bitmap of a chunk without wholly acked entries is a zero byte, because the statement takes an empty value as
+    unchanged. If a chunk was removed and added again since the last flush, both columns are written, because the stored
+    row is out of date.
     """
     again = set(change.dropped)
     for key in change.bitmaps.keys() | change.ack_sets.keys():
@@ -243,7 +244,7 @@ def _chunk_columns(change: CursorFlush) -> Iterator[tuple[tuple[int, int], bytes
 async def replace_pending(
     connection: Connection, *, consumer_keys: Sequence[int], rows: Sequence[PendingRow]
 ) -> None:
-    """Replace the pending acks of these consumers by `rows`. A consumer may have no rows. Safe to repeat."""
+    """Replace the pending acks of these consumers with `rows`. A consumer may have no rows. Safe to repeat."""
     columns = (
         [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in PendingRow._fields]
     )
@@ -251,5 +252,5 @@ async def replace_pending(
 
 
 async def forget_pending(connection: Connection) -> None:
-    """Delete all pending acks when a broker starts: their entries are delivered again from the cursors."""
+    """Delete all pending acks. A broker that starts calls this, because it delivers their entries again."""
     await connection.execute(query("cursors", "forget_pending"))

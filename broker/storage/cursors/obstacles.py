@@ -47,15 +47,15 @@ async def upsert_obstacles(connection: Connection, rows: Sequence[ObstaclesRow])
 
 
 async def upsert_departures(connection: Connection, rows: Sequence[DepartureRow]) -> None:
-    """Store these rows, at most one for each subscription, except for subscriptions that were deleted."""
+    """Store these rows, except for subscriptions that were deleted. Pass at most one row for each subscription."""
     if rows:
         await connection.execute(query("obstacles", "upsert_departures"), _columns(rows))
 
 
 async def broker_ended(connection: Connection) -> None:
-    """Store the last consumer session of each subscription as a departure, and delete all obstacles.
+    """Store each subscription's most recently updated consumer session as a departure, and delete all obstacles.
 
-    An earlier broker left these sessions behind. Call this before `sessions.forget_all`, which deletes them.
+    A broker that starts calls this before `sessions.forget_all`, which deletes the sessions of an earlier broker.
     """
     await connection.execute(query("obstacles", "broker_ended"))
 

@@ -12,7 +12,7 @@ __all__ = ["ParkedRow", "delete", "forget_all", "upsert"]
 
 
 class ParkedRow(NamedTuple):
-    """Columns of vela_parked_pulls, in their order."""
+    """Columns of vela_parked_pulls, in their order. The model describes them."""
 
     topic_id: int
     pulls: int
@@ -21,7 +21,7 @@ class ParkedRow(NamedTuple):
 
 
 async def upsert(connection: Connection, rows: Sequence[ParkedRow]) -> None:
-    """Store the waiting pulls of these topics. Safe to repeat."""
+    """Store these rows. Safe to repeat."""
     if rows:
         await connection.execute(
             query("parked", "upsert"), [list(column) for column in zip(*rows, strict=True)]
@@ -29,11 +29,11 @@ async def upsert(connection: Connection, rows: Sequence[ParkedRow]) -> None:
 
 
 async def delete(connection: Connection, topic_ids: Sequence[int]) -> None:
-    """Delete the rows of these topics, because no pull waits on them any more."""
+    """Delete the rows of topics at which no pull waits any more. Safe to repeat."""
     if topic_ids:
         await connection.execute(query("parked", "delete"), (list(topic_ids),))
 
 
 async def forget_all(connection: Connection) -> None:
-    """Delete the rows that an earlier broker left behind."""
+    """Delete all rows. A broker that starts calls this: an earlier broker left them behind."""
     await connection.execute(query("parked", "forget_all"))

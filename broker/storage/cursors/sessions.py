@@ -1,4 +1,4 @@
-"""Sessions and summaries in PostgreSQL: the part of a broker's memory that the console shows."""
+"""Store connected clients, and summaries of topics and subscriptions, for the console."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class ConsumerRow(NamedTuple):
-    """Columns of vela_consumer_session, in their order."""
+    """Columns of vela_consumer_session, in their order. The model describes them."""
 
     key: int
     owner_epoch: int
@@ -54,14 +54,14 @@ class ConsumerRow(NamedTuple):
     last_flow_ms: int
     last_delivery_ms: int
     last_ack_ms: int
-    oldest_delivered_ms: int  # when its oldest unacked message was delivered; 0 = there is none, or unknown
+    oldest_delivered_ms: int
     updated_ms: int
-    properties: str  # JSON object that the client sent; written once
+    properties: str  # JSON object
     protocol_version: int
 
 
 class ProducerRow(NamedTuple):
-    """Columns of vela_producer_session, in their order."""
+    """Columns of vela_producer_session, in their order. The model describes them."""
 
     key: int
     owner_epoch: int
@@ -78,15 +78,15 @@ class ProducerRow(NamedTuple):
     last_sequence_id: int
     last_send_ms: int
     updated_ms: int
-    properties: str  # JSON object that the client sent; written once
+    properties: str  # JSON object
     protocol_version: int
     access_mode: str
     deduplicated: bool
-    last_error: str  # why the broker last refused a message; "" = it has refused none
+    last_error: str
 
 
 class TopicSummaryRow(NamedTuple):
-    """Columns of vela_topic_summary, in their order."""
+    """Columns of vela_topic_summary, in their order. The model describes them."""
 
     topic_id: int
     messages_in: int
@@ -97,20 +97,20 @@ class TopicSummaryRow(NamedTuple):
     byte_rate_in: float
     last_append_ms: int
     max_backlog_messages: int
-    subscriptions: int  # number of durable subscriptions
-    worst_subscription: str  # the subscription with the largest backlog; "" = nothing waits
-    message_rate_acked: float  # of all its durable subscriptions
+    subscriptions: int
+    worst_subscription: str
+    message_rate_acked: float
     last_used_ms: int
     updated_ms: int
-    state: int | None  # the worst state of its durable subscriptions; None = it has none
+    state: int | None
     state_since_ms: int  # stored only if the state has changed
 
 
 class SubscriptionSummaryRow(NamedTuple):
-    """Columns of vela_subscription_summary, in their order."""
+    """Columns of vela_subscription_summary, in their order. The model describes them."""
 
     subscription_id: int
-    acked_messages: int  # cumulative, to match the totals in the topic's row of the same report
+    acked_messages: int
     acked_bytes: int
     read_ledger: int
     read_entry: int
@@ -123,7 +123,7 @@ class SubscriptionSummaryRow(NamedTuple):
     last_used_ms: int
     updated_ms: int
     problems: str  # JSON object: problem → count
-    state: int  # of SubscriptionState
+    state: int
     state_since_ms: int  # stored only if the state has changed
     drain_s: int | None
 
@@ -170,11 +170,11 @@ async def forget_all(connection: Connection, now_ms: int) -> None:
 
 
 async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int, limit: int) -> int:
-    """Set the state of at most `limit` subscriptions that were last reported before `before_ms`, then of their topics.
+    """Set the state of subscriptions last reported before `before_ms`, then of such topics: at most `limit` of each.
 
-    Subscriptions that are stuck, paused or idle already are left out. No client has used the others since that time,
-    so they become stuck if messages wait, and idle otherwise. Return the number of subscriptions or of topics,
-    whichever is larger. If that number is below `limit`, no subscription and no topic is left.
+    Subscriptions that are stuck, paused or idle already are left out. The others become stuck if they have a backlog
+    besides delayed messages, and idle otherwise. Return the number of subscriptions or of topics, whichever is larger.
+    If that number is below `limit`, no subscription and no topic is left.
     """
     lasting = (SubscriptionState.STUCK, SubscriptionState.PAUSED, SubscriptionState.IDLE)
     values = {
@@ -194,9 +194,6 @@ async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int,
 
 
 async def notify_pages(connection: Connection, payloads: Sequence[str]) -> None:
-    """Notify the console which parts of pages changed.
-
-    Each payload is a JSON list of keys, shorter than 8,000 bytes.
-    """
+    """Notify the console's open pages. Each payload is a JSON list, under 8,000 bytes, of keys such as "topic:7"."""
     for payload in payloads:
         await connection.execute(query("sessions", "notify_pages"), (payload,))

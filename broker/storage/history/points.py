@@ -42,8 +42,8 @@ async def written_until_ms(connection: Connection) -> int:
 async def add_points(connection: Connection, at_ms: int, rows: Sequence[PointRow]) -> None:
     """Store the bucket that begins at `at_ms`. Safe to repeat: does nothing if this bucket or a later one is stored.
 
-    If the bucket's minute is already rolled up into longer buckets, its points get the time of the first minute that is
-    not. Raises psycopg.errors.LockNotAvailable if a roll-up keeps its lock for more than 200 ms.
+    If the bucket's minute is already rolled up, the points get the time of the first minute that is not. Raises
+    psycopg.errors.LockNotAvailable if a roll-up keeps its lock for more than 200 ms.
     """
     async with connection.transaction():
         await connection.execute(query("history", "bound_bucket"))

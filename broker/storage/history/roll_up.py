@@ -26,10 +26,9 @@ __all__ = ["RESOLUTIONS_S", "expire", "roll_up"]
 logger = logging.getLogger(__name__)
 
 RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of buckets, the finest first
-# A minute is complete this long after its end, even if no later bucket was stored. A bucket of that minute that is
-# stored after this time is added to the first minute that is not rolled up.
+# A minute counts as complete this long after its end, even if its last bucket was not stored.
 _LATE_MS: Final = 30_000
-_RECENT_MS: Final = 120_000  # a minute that ended this recently gets the current backlog and size
+_RECENT_MS: Final = 120_000  # only a minute that ended less than this ago gets the current backlog and size
 _EXPIRED_AT_ONCE: Final = 10_000  # the most points that one statement removes
 
 
@@ -49,13 +48,13 @@ def _of_tables(name: str, resolution_s: int, coarse_s: int = 0) -> bytes:
 
 
 def roll_up(now_ms: int, *, budget_s: float) -> int:
-    """Roll up complete buckets, oldest first, for at most about `budget_s`. Return their number. Safe to repeat.
+    """Fill the longer buckets that are complete, for at most about `budget_s`. Return their number. Safe to repeat.
 
-    Ends early if another run keeps a lock for 2 s.
+    Ends early after 2 s of waiting for a lock.
     """
     ends_s = time.monotonic() + budget_s
     done = 0
-    with task_connection("vela roll-up") as connection:  # its session has limits that other tasks do not have
+    with task_connection("vela roll-up") as connection:  # its own name: other tasks must not get its limits
         connection.execute(query("history", "bound_session"))
         connection.execute(query("history", "open_progress"))
         try:
@@ -63,7 +62,7 @@ def roll_up(now_ms: int, *, budget_s: float) -> int:
                 while time.monotonic() < ends_s and _roll_up_next(connection, fine_s, coarse_s, now_ms):
                     done += 1
         except psycopg.errors.LockNotAvailable:
-            logger.info("another roll-up of the charts' points is under way; this one leaves the rest to it")
+            logger.info("a lock on the charts' points was not free within 2 s; the next roll-up continues")
     return done
 
 
@@ -94,8 +93,8 @@ def _roll_up_next(connection: ShortConnection, fine_s: int, coarse_s: int, now_m
 def expire(now_ms: int, *, kept_ms: Mapping[int, int], budget_s: float) -> int:
     """Remove points that are older than `kept_ms` allows for their resolution. Return how many were removed.
 
-    This takes at most about `budget_s`, divided equally among the resolutions. Points that are not rolled up yet stay.
-    Safe to repeat.
+    `kept_ms` has an item for each of RESOLUTIONS_S. This takes at most about `budget_s`, divided equally among them.
+    Points that are still to be rolled up stay. Safe to repeat.
     """
     gone = 0
     with task_connection("vela task") as connection:

@@ -1,4 +1,4 @@
-"""Compacted topics in PostgreSQL. Each call is one statement; this module keeps no state."""
+"""Compacted topics in PostgreSQL. Each call is one statement."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Horizon:
-    """The last entry that was compacted, and the topic's totals up to this entry, including trimmed entries."""
+    """The position up to which a topic is compacted, and the topic's totals up to it, including trimmed entries."""
 
     position: Position
     messages: int
@@ -41,7 +41,7 @@ class Horizon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """The totals of those entries of a topic that a compaction kept, up to its horizon."""
+    """The totals of the entries and messages that a compaction kept."""
 
     entries: int = 0
     messages: int = 0
@@ -60,7 +60,7 @@ class StoredCompaction:
     """The stored state of a topic's compaction."""
 
     horizon: Horizon
-    generation: int  # the run whose entries readers get; 0 = no run has succeeded yet
+    generation: int  # the run whose entries readers get; 0 = none yet
     attempt: int  # the number of the latest run
     kept: Kept
     failures: int = 0  # runs in a row that failed
@@ -69,7 +69,7 @@ class StoredCompaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionResult:
-    """The result of a run."""
+    """The result of a run that succeeded."""
 
     kept: Kept
     removed_messages: int  # among the messages that the previous run kept and those published since
@@ -85,9 +85,9 @@ class CompactedPage:
 
 
 async def load(connection: Connection, topic_id: int) -> StoredCompaction | None:
-    """Return the compaction of a topic, or None if the topic was never compacted.
+    """Return the compaction of a topic that is being loaded, or None if it has none.
 
-    A run that is stored as under way is marked as failed, because the broker that ran it has stopped.
+    Mark a run that is under way as failed, because the broker that began it has stopped.
     """
     cursor = await connection.execute(query("compaction", "load"), {"topic_id": topic_id})
     row = await cursor.fetchone()
@@ -104,7 +104,7 @@ async def load(connection: Connection, topic_id: int) -> StoredCompaction | None
 
 
 async def begin(connection: Connection, *, topic_id: int, owner_epoch: int, horizon: Horizon) -> int | None:
-    """Begin a run and return its number, or None if the topic is fenced. A first run stores `horizon`."""
+    """Begin a run and return its number, or None if the topic is fenced. Only a topic's first run stores `horizon`."""
     cursor = await connection.execute(
         query("compaction", "begin"), {**_guard(topic_id, owner_epoch), **_place(horizon)}
     )
@@ -178,7 +178,10 @@ async def fail(
     failures: int,
     retry_ms: int,
 ) -> bool | None:
-    """Store why a run failed, and when the policy may start the next one. Return None if the topic is fenced."""
+    """Store why a run failed, and when the policy may start the next one. Return None if the topic is fenced.
+
+    Does nothing if the run is no longer under way. Safe to repeat.
+    """
     cursor = await connection.execute(
         query("compaction", "fail"),
         {
@@ -197,7 +200,7 @@ async def empty(
 ) -> bool | None:
     """Move the horizon of a compacted topic. Readers then get no entry up to the horizon. Safe to repeat.
 
-    Return None if the topic is fenced.
+    `attempt` is a new run number, so that a run under way cannot publish. Return None if the topic is fenced.
     """
     cursor = await connection.execute(
         query("compaction", "empty"),
@@ -233,7 +236,7 @@ async def sweep(
 async def read(
     connection: Connection, topic_id: int, *, first: Position, most: int, more_bytes: int
 ) -> CompactedPage | None:
-    """Return the kept entries from `first`: at most `most`, and none after the entry that reaches `more_bytes`.
+    """Return the kept entries from `first` on: at most `most`, ending where their data reaches `more_bytes`.
 
     Return None if the topic has no compaction. Safe to repeat and to cancel.
     """
@@ -257,7 +260,7 @@ async def last(connection: Connection, topic_id: int) -> StoredEntry | None:
 
 
 async def first_since(connection: Connection, topic_id: int, time_ms: int) -> Position | None:
-    """Return the first kept entry that was appended at or after `time_ms`, or None if there is none."""
+    """Return the position of the first kept entry appended at or after `time_ms`, or None if there is none."""
     cursor = await connection.execute(query("compaction", "first_since"), (topic_id, time_ms))
     row = await cursor.fetchone()
     return None if row is None else Position(row[0], row[1])

@@ -1,4 +1,4 @@
-"""Surveys in PostgreSQL: the results of the first passes of compactions, which Spark jobs run."""
+"""Surveys in PostgreSQL: a survey is the result of a compaction's first pass, when a Spark job did that pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["LatestOfKey", "Survey", "abandon", "finish", "keys", "ready", "sweep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """The latest message of each key in a part of a topic's log."""
+    """The part of a topic's log in which a job looked up the latest message of each key."""
 
     survey_id: int
     topic_name: str | None  # None = the topic was deleted
@@ -48,7 +48,7 @@ async def ready(connection: Connection, *, limit: int) -> list[Survey]:
 
 
 async def keys(connection: Connection, survey_id: int, wanted: Sequence[bytes]) -> dict[bytes, LatestOfKey]:
-    """Return the latest message of each `wanted` key that the survey has, by the MD5 of the key."""
+    """Return the latest message of each key that the survey has. `wanted` and the result have the keys' MD5 sums."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("compaction_surveys", "keys"), (survey_id, list(wanted)))
     return {
@@ -66,7 +66,7 @@ async def finish(
     kept_messages: int = 0,
     removed_messages: int = 0,
 ) -> None:
-    """Store how the second pass ended: `done` or `refused`. Safe to repeat."""
+    """End a survey that waits for the second pass: `state` is `done` or `refused`. Safe to repeat."""
     await connection.execute(
         query("compaction_surveys", "finish"),
         {
@@ -80,7 +80,7 @@ async def finish(
 
 
 async def abandon(connection: Connection) -> None:
-    """Refuse unfinished surveys that can no longer be used. Safe to repeat.
+    """Refuse surveys that their jobs have not finished and that can no longer be used. Safe to repeat.
 
     These are surveys that are a day old, whose run ended, or whose topic was compacted since the survey began.
     """
@@ -90,7 +90,7 @@ async def abandon(connection: Connection) -> None:
 async def sweep(connection: Connection, *, limit: int) -> int:
     """Delete at most `limit` keys of surveys that have ended. Return how many keys were deleted.
 
-    If there were no such keys, delete old surveys.
+    If there were no such keys, delete ended surveys that are older than a week.
     """
     cursor = await connection.execute(query("compaction_surveys", "sweep"), {"limit": limit})
     if not cursor.rowcount:

@@ -1,4 +1,4 @@
-"""Rows of entries in the binary format of PostgreSQL's COPY, packed with one call for each row."""
+"""Rows of entries in the binary format of PostgreSQL's COPY."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Bytes = bytes | memoryview
 
 _HEAD: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _END: Final = b"\xff\xff"
-# Before each column comes its size in bytes; -1 means NULL. The size of `data` is the last number.
+# The number of columns, then each column's size in bytes (-1 = NULL) and value. The size of `data` is the last number.
 _ENTRY: Final = struct.Struct("!h" + "iq" * 6 + "ii" * 3 + "ih" + "i")
 _ENTRY_WITHOUT_KEY: Final = struct.Struct("!h" + "iq" * 6 + "ii" * 2 + "i" + "ih" + "i")
 _PIECE: Final = struct.Struct("!h" + "iq" * 2 + "ii" + "i")
@@ -26,9 +26,9 @@ _PIECE: Final = struct.Struct("!h" + "iq" * 2 + "ii" + "i")
 
 @dataclass(frozen=True, slots=True)
 class CopyRows:
-    """The rows of one topic.
+    """The rows of one topic. Each row is two items of a list: its numbers, then its data.
 
-    `entries` are rows of the table of entries. `pages` are rows of the table `rest` that fill a page, and `parts` are
+    `entries` has rows of the table of entries. `pages` has rows of the table `rest` that fill a page, and `parts` has
     its smaller rows.
     """
 

@@ -19,13 +19,13 @@ class ProducerRow(NamedTuple):
     producer_name: str
     sequence_id: int  # of the producer's last complete message; -1 = none
     chunk_sequence_id: int  # of the message whose chunks the producer is sending; -1 = none
-    chunk_id: int  # of the last chunk stored of that message
+    chunk_id: int  # of that message's last stored chunk
     seen_ms: int  # when a message of this producer was last stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFlush:
-    """One topic's changes, stored together with the position up to which they cover the log."""
+    """One topic's changes, and the position `through` up to which they cover its log."""
 
     topic_id: int
     through: Position
@@ -46,10 +46,10 @@ async def load(connection: Connection, topic_id: int) -> tuple[Position | None, 
 async def flush(
     connection: Connection, *, epochs: Mapping[int, int], topics: Sequence[TopicFlush]
 ) -> set[int]:
-    """Store these changes, all or nothing per topic. Return the topics that are not fenced.
+    """Store these changes, except those of fenced topics. Return the ids of the other topics.
 
-    The rows and the position of a topic are from the same moment, so a statement that arrives late does no harm: the
-    next owner only has to read more of the log.
+    `epochs` maps topic ids to owner epochs. The rows and the position of a topic are from the same moment, so a
+    statement that arrives late does no harm: the next owner only has to read more of the log.
     """
     rows = [(each.topic_id, *row) for each in topics for row in each.rows]
     gone = [(each.topic_id, name) for each in topics for name in each.gone]

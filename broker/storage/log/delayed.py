@@ -1,4 +1,4 @@
-"""Due times of delayed entries in PostgreSQL. Each call is one statement; this module keeps no state."""
+"""Due times of delayed entries in PostgreSQL. Each call is one statement."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ _RUN_SHIFT = 15
 
 
 async def waiting(connection: Connection, topic_id: int) -> list[tuple[int, Sequence[int]]]:
-    """Return the entries of a topic whose due times are stored, as (ledger, entry ids).
-
-    A ledger may occur several times.
-    """
+    """Return the entries of a topic whose due times are stored, as (ledger, entry ids), some ledgers several times."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("delayed", "waiting"), (topic_id,))
     found: list[tuple[int, Sequence[int]]] = []
@@ -34,7 +31,7 @@ async def waiting(connection: Connection, topic_id: int) -> list[tuple[int, Sequ
 async def due_after(
     connection: Connection, topic_id: int, *, after: tuple[int, int, int], most: int
 ) -> list[tuple[int, int, int]]:
-    """Return the next `most` rows after the key `after`, sorted by (due time, ledger, entry)."""
+    """Return at most `most` rows (due time, ledger, entry) of a topic, sorted, from the first one above `after`."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("delayed", "due_after"), (topic_id, *after, most))
     return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]

@@ -32,18 +32,18 @@ __all__ = [
     "read_some",
 ]
 
-COPY_BYTES: Final = 256 * 1024  # with at least this much data, COPY takes less CPU time than one statement
+COPY_BYTES: Final = 256 * 1024  # with at least this much data, COPY takes less CPU time than an INSERT
 
 
 @dataclass(slots=True)
 class AppendRows:
-    """The rows that one append stores, by topic: entries, and rows of other tables that belong to these entries."""
+    """The changes of one append, by topic id: entries to store, and the rows of other tables that change with them."""
 
     entries: dict[int, Sequence[StoredEntry]] = field(default_factory=dict)
-    # The entries that are not due yet.
+    # Those of `entries` that are not due yet.
     delayed: dict[int, Sequence[StoredEntry]] = field(default_factory=dict)
-    moved: dict[int, Sequence[int]] = field(default_factory=dict)  # outbox rows that become entries
-    size_bytes: int = 0
+    moved: dict[int, Sequence[int]] = field(default_factory=dict)  # ids of outbox rows that become entries
+    size_bytes: int = 0  # of the data of all entries
 
     def add(
         self,
@@ -65,7 +65,7 @@ class AppendRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEntry:
-    """The last stored entry of a ledger, without its data. The cumulative totals are those of the topic."""
+    """The last stored entry of a ledger, without its data. The cumulative totals are the topic's, up to this entry."""
 
     entry_id: int
     messages: int
@@ -75,10 +75,7 @@ class LastEntry:
 
 
 def can_be_copied(size_bytes: int, delayed: Sized, moved: Sized) -> bool:
-    """Return whether the rows are stored with COPY.
-
-    They are if they have enough bytes of data, if all entries are due, and if none comes from the outbox.
-    """
+    """Return whether `append` uses COPY: for enough bytes of data, all of them due and none from the outbox."""
     return size_bytes >= COPY_BYTES and not delayed and not moved
 
 
@@ -93,12 +90,12 @@ async def append(
 ) -> set[int]:
     """Store the rows of each topic that still has the epoch given here. Return the ids of these topics.
 
-    `epochs` maps topic ids to epochs. Nothing of the other topics is stored. Calls `copying` when the server has locked
-    the owners' rows and takes the rows by COPY. `turn` is a future that says when this append may commit: the
-    transaction waits until its result is true. If the result is false, nothing is stored and this raises
-    psycopg.errors.QueryCanceled. Raises ValueError if there is a `turn` and the rows cannot be copied. Raises
-    psycopg.Error: if the server refuses a row, nothing was stored; if the connection is lost, `is_outcome_unknown` is
-    true for the error. Not safe to cancel, because the outcome would be unknown.
+    `epochs` maps topic ids to epochs. Nothing of the other topics is stored. A COPY calls `copying` when the server has
+    locked the owners' rows. `turn` says when this append may commit: the transaction waits until its result is true. If
+    the result is false, or not set within 5 s, nothing is stored and this raises psycopg.errors.QueryCanceled. Raises
+    ValueError if there is a `turn` and the rows cannot be copied. Raises psycopg.Error: if the server refuses a row,
+    nothing was stored; if the connection is lost, `is_outcome_unknown` is true for the error. Not safe to cancel,
+    because the outcome would be unknown.
     """
     if not can_be_copied(rows.size_bytes, rows.delayed, rows.moved):
         if turn is not None:

@@ -47,7 +47,7 @@ class LedgerToMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldestPin:
-    """The subscription that keeps the oldest closed segment from being dropped."""
+    """A subscription that keeps a segment from being dropped."""
 
     topic_name: str
     subscription: str
@@ -76,7 +76,7 @@ async def seal_ledger(
 
 
 async def trim(connection: Connection, *, topic_id: int, owner_epoch: int, through: int) -> bool | None:
-    """Trim every ledger of a topic up to `through`. Return None if the topic is fenced. Safe to repeat."""
+    """Trim a topic's ledgers with ids up to `through`. Return None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("lifetime", "trim"), {"topic_id": topic_id, "owner_epoch": owner_epoch, "through": through}
     )
@@ -138,8 +138,8 @@ async def drop_segment(
 ) -> bool:
     """Take a closed segment out of the views and drop its tables. Safe to repeat.
 
-    Return False if the segment is open, if it still has a ledger, or if a reader's transaction has locked the tables or
-    the views.
+    Return False if the segment is open, still has a ledger or is dropped already, or if a reader's transaction locks
+    the tables or the views for longer than `lock_timeout_ms`. `read_role` may read the new views; "" = no role.
     """
     try:
         async with connection.transaction():
@@ -181,7 +181,7 @@ async def copy_piece(
     last: int,
     more_bytes: int,
 ) -> int:
-    """Copy entries `first`..`last` of a ledger, with at most `more_bytes` after the first. Return how many it copied.
+    """Copy entries `first`..`last` of a ledger, with at most `more_bytes` after the first. Return how many were new.
 
     The commit does not wait for the disk: the commit of `move_ledger` makes the copies durable too. Raises
     UndefinedTable if a segment was dropped.
@@ -204,9 +204,9 @@ async def copy_piece(
 async def move_ledger(
     connection: Connection, *, topic_id: int, owner_epoch: int, ledger_id: int, source: int, target: int
 ) -> bool | None:
-    """Move a ledger, whose copy is complete, to the segment `target`.
+    """Move a ledger, whose copy is complete, to the segment `target`. Return False if it is not in `source` any more.
 
-    Return False if the ledger is not in `source` any more, and None if the topic is fenced.
+    Return None if the topic is fenced.
     """
     cursor = await connection.execute(
         query("lifetime", "move_ledger"),
@@ -236,7 +236,10 @@ async def topics_to_visit(
 
 
 async def oldest_pin(connection: Connection) -> OldestPin | None:
-    """Return the subscription that keeps the oldest closed segment, or None if no cursor does."""
+    """Return the subscription furthest behind of those that keep the oldest closed segment; None = none does.
+
+    Long-lived segments do not count.
+    """
     cursor = await connection.execute(query("lifetime", "oldest_pin"))
     row = await cursor.fetchone()
     if row is None:

@@ -1,4 +1,4 @@
-"""The rows about files with offloaded ledgers. The topic's owner and the broker's upkeep change these rows."""
+"""The rows about files with offloaded ledgers."""
 
 from __future__ import annotations
 
@@ -61,9 +61,10 @@ async def refuse(connection: Connection, name: str) -> None:
 
 
 async def abandon(connection: Connection, *, stale_after_s: int) -> None:
-    """Mark for deletion the files that no ledger names any more, or whose topic was deleted. Safe to repeat.
+    """Mark for deletion the attached files that no ledger names any more. Safe to repeat.
 
-    Also mark files that are older than `stale_after_s` and were never attached, unless their run is under way.
+    Also mark files that were never attached, if their topic was deleted, or if they are older than `stale_after_s` and
+    their run is not under way.
     """
     await connection.execute(query("offload", "abandon_detached"))
     await connection.execute(query("offload", "abandon_stale"), {"after_s": stale_after_s})

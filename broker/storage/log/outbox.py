@@ -1,4 +1,4 @@
-"""Read the outbox for the broker, which moves the rows into topics. Each call is one statement.
+"""The broker's queries of the outbox, whose rows it moves into topics. Each call is one statement.
 
 The append that stores a message's entry also deletes its row in the outbox.
 """
@@ -20,7 +20,7 @@ class OutboxRow(NamedTuple):
     row_id: int
     key_hash: int | None
     deliver_at_ms: int  # 0 = at once
-    data: bytes  # the entry, beginning with the magic number of its checksum
+    data: bytes  # the entry, ready for the log
 
 
 async def topics(connection: Connection) -> list[str]:
@@ -34,7 +34,7 @@ async def waiting(
 ) -> list[OutboxRow]:
     """Return the first rows of a topic that are neither being appended (`taken`) nor refused for now.
 
-    These are at most `most` rows, and none after the row that reaches `more_bytes`. Safe to repeat and to cancel.
+    These are at most `most` rows, ending where their data reaches `more_bytes`. Safe to repeat and to cancel.
     """
     cursor = await connection.execute(
         query("outbox", "waiting"),

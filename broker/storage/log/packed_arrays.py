@@ -21,7 +21,7 @@ _HEAD: Final = struct.Struct("!iiiii")
 _EMPTY: Final = struct.Struct("!iii")
 _SIZE: Final = struct.Struct("!i")
 _NULL: Final = _SIZE.pack(-1)
-_BIGINT, _SMALLINT, _INTEGER, _BYTEA = 20, 21, 23, 17  # numbers of PostgreSQL's types
+_BIGINT, _SMALLINT, _INTEGER, _BYTEA = 20, 21, 23, 17  # object ids of PostgreSQL's types
 
 
 def bigints(numbers: Sequence[int]) -> bytes:

@@ -35,14 +35,17 @@ class SweptSessions(NamedTuple):
 
 
 def tick(now_ms: int) -> int:
-    """Notify the owner of subscriptions and topics with work due at `now_ms`. Return their number. Safe to repeat."""
+    """Tell the owner which subscriptions and topics have work due at `now_ms`. Return their number. Safe to repeat.
+
+    Does nothing, and returns 0, while another process does the same.
+    """
     with task_connection("vela task") as connection:
         rows = connection.execute(query("sweep", "tick"), {"now_ms": now_ms}).fetchall()
         return sum(int(str(places)) for _, places in rows)
 
 
 def policies() -> None:
-    """Notify the owner to check quotas and expiry. Safe to repeat."""
+    """Tell the owner to check quotas and expiry. Safe to repeat."""
     with task_connection("vela task") as connection:
         connection.execute(query("sweep", "policies"))
 
@@ -60,7 +63,7 @@ def dead_sessions(now_ms: int, *, silent_s: int) -> SweptSessions:
 
 
 def lifetime() -> None:
-    """Notify the owner to trim ledgers, expire messages and drop segments. Safe to repeat."""
+    """Tell the owner to trim ledgers, expire messages and drop segments. Safe to repeat."""
     with task_connection("vela task") as connection:
         connection.execute(query("sweep", "lifetime"))
 
@@ -68,7 +71,7 @@ def lifetime() -> None:
 def expire_plans(plan_expiry_s: int, *, second_person_s: int) -> int:
     """Expire plans that were not applied for `plan_expiry_s` seconds. Return how many expired. Safe to repeat.
 
-    A plan that waits for a second person expires after `second_person_s` if that is longer.
+    A plan that needs a second person expires after `second_person_s` if that is longer.
     """
     with task_connection("vela task") as connection:
         row = connection.execute(
@@ -105,7 +108,7 @@ def beat() -> None:
 
 
 def heartbeat_age_s(name: str) -> float | None:
-    """Return the seconds since `beat` last sent a tick, or since `worker` last ran a tick; None = never."""
+    """Return the seconds since the last tick was sent (`name` is `beat`) or ran (`worker`); None = never."""
     with task_connection("vela task") as connection:
         row = connection.execute(query("sweep", "heartbeat_age"), (name,)).fetchone()
         return None if row is None else float(str(row[0]))

@@ -27,7 +27,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run, without the reports of its worker."""
+    """A run, with the columns that acts read."""
 
     id: int
     job: str
@@ -46,7 +46,7 @@ class Unended:
 
     id: int
     state: str
-    is_of_act: bool  # whether the act `act_id` requested this run
+    is_of_act: bool  # whether the given act requested this run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

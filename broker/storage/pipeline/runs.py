@@ -128,13 +128,19 @@ def end_silent(silent_s: int) -> int:
 
 
 def request_due() -> int:
-    """Insert a run for each schedule that is due, unless its last run has not ended. Return how many were inserted."""
+    """Insert a run for each schedule that is due. Return how many were inserted.
+
+    Leave out schedules if a run of their job and subject has not ended.
+    """
     with _connect() as connection:
         return connection.execute(query("pipeline", "request_due")).rowcount
 
 
 def request_offloads() -> int:
-    """Insert a run of the job offload for each topic whose policies ask for one now. Return how many were inserted."""
+    """Insert a run of the job offload for each topic whose policies ask for one. Return how many were inserted.
+
+    Leave out topics with such a run that has not ended or was inserted in the last ten minutes.
+    """
     with _connect() as connection:
         return connection.execute(query("pipeline", "request_offloads")).rowcount
 
