@@ -17,7 +17,7 @@ __all__ = ["grouped", "origin", "spaced"]
 
 _LONG_NUMBER: Final = re.compile(r"[0-9]{4,}")
 
-# The first policy of each group, with the group's heading. In the broker's order, the others of the group follow it.
+# The first policy of each group, with the group's heading. A group ends where the next one begins.
 _GROUPS: Final = {
     "retention_ms": gettext_noop("How long messages stay"),
     "delayed_delivery": gettext_noop("Delivery"),

@@ -195,7 +195,7 @@ class Redelivery:
         return [each for each in due.values() if state.dispatcher.has_pending(member.dispatch, each.position)]
 
     def _filter_again(self, now_ms: int, effects: list[Effect]) -> int:
-        """Show rescheduled entries to the filters again. Return their number.
+        """Let the filters decide again about rescheduled entries that are due. Return the number of these entries.
 
         If the whole subscription was waiting, that counts as one more entry.
         """

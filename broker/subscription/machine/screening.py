@@ -79,7 +79,7 @@ class Screening:
     def screen(
         self, found: Sequence[StoredEntry], plan: ReadPlan, now_ms: int
     ) -> tuple[list[StoredEntry] | None, Effects]:
-        """Return the entries of `found` to send, in order. None = load counts first, then read these entries again."""
+        """Return the entries of `found` to send, and effects. None = load counts, then read these entries again."""
         effects: list[Effect] = []
         kept: list[StoredEntry] = []
         discarded: list[tuple[StoredEntry, Discard]] = []

@@ -131,8 +131,8 @@ class State:
         self.deadlines = DeliveryDeadlines()
         # Entries that a filter rescheduled, until they are due.
         self.rescheduled: TimingWheel[Position] = TimingWheel(tick_ms=_RESCHEDULE_TICK_MS)
-        # Nothing is sent until this time: no entry may overtake one that a filter rescheduled, or filters have
-        # rescheduled too many. 0 = no wait.
+        # Nothing is sent until this time, because no entry may overtake one that a filter rescheduled, or because
+        # filters have rescheduled too many. 0 = no wait.
         self.waits_for_filter_until_ms = 0
         self.limit: DispatchLimit | None = None  # dispatch rates
         self.counters = Counters()
@@ -145,7 +145,7 @@ class State:
         self.rewinds = 0  # number of calls of `rewind`
         # Number of moves that forgot which entries are pending. An ack from before such a move is not applied after it.
         self.resets = 0
-        self.stored_mark_delete = cursor.mark_delete  # to which a crash would return the cursor
+        self.stored_mark_delete = cursor.mark_delete  # a crash would return the cursor to this position
         self.undo_act_id = 0  # the latest act that has or had an undo window; 0 = none
         self.undo_until_ms = 0  # end of that window; 0 = no act, or the window is over
         # When a consumer last left. Before that, the stored time, or the time of loading if no time is stored.

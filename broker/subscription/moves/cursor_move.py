@@ -1,7 +1,7 @@
 """Move a cursor, for example for an operator's act or a client's seek. A subscription makes one move at a time.
 
 The caller decides where the cursor goes: the act's kind (`broker.acts.kinds.cursors`), the client or a policy.
-machine/acks.py decides about acks during a move: they are put off, or refused after `forget_acks`.
+During a move, acks are put off, or refused after `forget_acks` (machine/acks.py).
 
 `commit` moves the cursor in memory first, while dispatch is stopped. Then one statement, guarded by the owner's epoch,
 stores the cursor's new state, the snapshot for an undo and the act's result. If the database refuses the statement, the
@@ -298,7 +298,7 @@ class CursorMove:
             )
 
     async def with_index(self, change: Callable[[], None]) -> None:
-        """Change the cursor. Whenever message counts are missing from memory, load them and call `change` again."""
+        """Call `change`. Whenever message counts are missing from memory, load them and call it again."""
         while True:
             try:
                 change()
