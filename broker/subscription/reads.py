@@ -1,4 +1,4 @@
-"""Run the reads of one subscription, one at a time, each in a task. After a fault the runner starts the read again."""
+"""Run the reads of one subscription, one at a time, each in a task."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Reads:
     """The reads of one subscription. A read that ends calls `ended` with its entries.
 
     A read that fails waits for a while, then calls `ended` without entries. A read that finds an entry missing from the
-    log calls `gap_found` first. A read that was stopped does not call `ended`. Any read calls `fault_changed` when
-    `fault` has changed.
+    log does not wait: it calls `gap_found`, then `ended` without entries. A read that is stopped does not call `ended`.
+    `fault_changed` is called when `fault` changes.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Reads:
         self._gap_found = gap_found
         self._fault_changed = fault_changed
         self._faults = 0  # in a row
-        self.fault = ""  # why the latest read failed; "" = it did not fail
+        self.fault = ""  # why the latest read failed, until a read succeeds; a missing entry is no fault
         self.task: asyncio.Task[None] | None = None  # the read under way
 
     def start(self, read: Callable[[], Awaitable[Sequence[StoredEntry]]]) -> None:

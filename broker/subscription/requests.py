@@ -53,9 +53,9 @@ class SubscribeRequest:
     durable: bool = True
     priority: int = 0
     earliest: bool = False  # True: a new subscription begins at the first entry; False: after the last entry
-    start: Position | None = None  # non-durable only: the first entry to send; EARLIEST/LATEST allowed
+    start: Position | None = None  # non-durable: the first entry to send, or EARLIEST/LATEST; None = LATEST
     start_remaining: int | None = None  # ack set of the entry at `start`; None = send all its messages
-    rollback_s: int = 0  # > 0: a new cursor begins at the messages stored this many seconds ago
+    rollback_s: int = 0  # > 0: instead, a new cursor begins with the entries of the last `rollback_s` seconds
     create_topic: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     subscription_properties: Mapping[str, str] = field(default_factory=dict)
@@ -63,9 +63,9 @@ class SubscribeRequest:
     ack_timeout_tick_ms: int = 1  # the time at which a timeout is due is rounded up to a multiple of this
     # Maps a redelivery count to the ms added to the timeout.
     ack_timeout_backoff: Callable[[int], int] | None = None
-    # Options that have no effect: logged once for each subscription, and counted.
+    # Warnings about options: each is logged once for a subscription, and counted.
     warnings: Sequence[str] = ()
-    # If the topic is compacted, read what compaction kept of it, then the log after that.
+    # If the topic is compacted, read the entries that compaction kept, then the log.
     read_compacted: bool = False
     epoch: int | None = None  # the consumer epoch of the Java client; None = the client sends none
     key_shared: KeySharedPolicy = AUTO_SPLIT  # for Key_Shared; Exclusive uses its sticky ranges too
@@ -97,7 +97,7 @@ class ConsumerStatistics:
     connected_ms: int
     permits: int
     unacked_messages: int  # always 0 on Exclusive and Failover, as in Pulsar
-    is_blocked: bool  # whether the limit of unacked messages stops delivery
+    is_blocked: bool  # whether the consumer's own limit on unacked messages stops delivery
     backlog_entries: int
     messages_out_per_s: float
     bytes_out_per_s: float
@@ -106,10 +106,10 @@ class ConsumerStatistics:
 
 
 class ConsumerSink(Protocol):
-    """The door's side of one consumer. The subscription calls it from the event loop; the calls must not block."""
+    """The door's side of one consumer, called from the event loop. Only `is_alive` may wait."""
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Write these deliveries now, in one transport write."""
+        """Write these deliveries, in one transport write."""
 
     def is_writable(self) -> bool:
         """Return False while the peer does not read what was written to it; the dispatcher then skips this consumer."""
@@ -118,10 +118,10 @@ class ConsumerSink(Protocol):
         """Tell the client that the topic is terminated and everything in it is acked."""
 
     def on_consumer_closed(self, reason: str) -> None:
-        """Tell the client that the broker detached the consumer (seek, reset, unload); the client subscribes again."""
+        """Tell the client that the broker detached the consumer. The client may subscribe again."""
 
     def close_connection(self, reason: str) -> None:
-        """Close the whole connection: the peer cannot read the next entry. No further call follows."""
+        """Close the whole connection, because the peer cannot split a batch. No further call follows."""
 
     def on_active_change(self, is_active: bool) -> None:
         """On Failover, tell the client whether this consumer is now active (gets every message) or not (gets none)."""

@@ -1,10 +1,9 @@
 """Run one subscription's machine: pass events to it, and carry out its effects.
 
-This file, reads.py and acks_without_counts.py handle faults of I/O and of the machine. A failed read is repeated
-(reads.py). A failed ack is answered, and its consumer is closed (`_ack_failed`). A failed dispatch closes every
-consumer. consumer.py handles the faults of a consumer's sink. `pump` is synchronous: only entries that are not in
-memory are read in a task, which pumps again when it has read them. This file has over 400 lines because each method of
-the machine and each effect needs a few lines here.
+A failed read is repeated after a pause (reads.py). A failed ack is answered, and its consumer is closed
+(`_ack_failed`). A failed dispatch closes every consumer. consumer.py handles the faults of a consumer's sink. `pump` is
+synchronous: a task reads the entries and counts that are not in memory, then pumps again. This file has over 400 lines
+because each method of the machine and each effect needs a few lines here.
 """
 
 from __future__ import annotations
@@ -62,15 +61,13 @@ __all__ = ["SubscriptionRunner"]
 
 logger = logging.getLogger(__name__)
 
-# After this many entries or bytes a subscription stops, and continues when the other connections have had their turn.
+# After this many entries or bytes a subscription stops, and continues after the callbacks that are waiting.
 TURN_ENTRIES: Final = 1000
 TURN_BYTES: Final = 4 * 1024 * 1024
 
 
 class SubscriptionRunner:
-    """The runner of one subscription. Call it only from the event loop.
-
-    It calls `report` after a change.
+    """The runner of one subscription. Call it only from the event loop. It calls `report` after a change.
 
     `subscription_id` is None for a reader's own cursor, which is not stored. The runner calls `forget` when the last
     consumer of such a cursor leaves, except during a seek: the reader then attaches again.
@@ -143,7 +140,7 @@ class SubscriptionRunner:
     # -- dispatch ------------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Deliver everything that can be delivered now. Cheap when there is nothing to do; safe to call at any time."""
+        """Deliver at most one turn of what can be sent now. Cheap if there is nothing; safe to call at any time."""
         if (
             self._is_pumping
             or self._reads.task is not None
@@ -277,7 +274,7 @@ class SubscriptionRunner:
 
     @property
     def read_fault(self) -> str:
-        """The fault of the latest read of the log; "" = none. A failed read is repeated until it succeeds."""
+        """The fault of the latest read that failed, until a read succeeds; "" = none."""
         return self._reads.fault
 
     # -- requests of consumers -----------------------------------------------------------------------------------
@@ -298,7 +295,7 @@ class SubscriptionRunner:
         validation_error: str | None,
         returns_permits: bool = False,
     ) -> None:
-        """Apply the acks of one command. Memory changes at once; the flusher stores the cursor later.
+        """Apply the acks of one command in memory. The flusher stores the cursor later.
 
         `returns_permits`: the client discarded these entries and granted one permit for each.
         """
@@ -326,7 +323,7 @@ class SubscriptionRunner:
         positions: Sequence[Position] | None,
         reason: StoryEvent = StoryEvent.ASKED_AGAIN,
     ) -> None:
-        """Redeliver these entries, or everything pending at the consumer if `positions` is None."""
+        """Redeliver these entries, or everything pending if `positions` is None, as in `Redelivery.redeliver`."""
         now_ms = self._clock.now_ms()
         self.carry_out(self._machine.redelivery.redeliver(consumer, positions, reason, now_ms))
 
@@ -343,7 +340,7 @@ class SubscriptionRunner:
     def close_consumers(self, reason: str, *, standby: bool = True) -> int:
         """Close every consumer; each client then subscribes again. Return how many were closed.
 
-        If `standby` is False, inactive consumers of a Failover subscription stay, because nothing was sent to them.
+        If `standby` is False, inactive consumers of a Failover subscription stay, because nothing is pending at them.
         """
         keys = list(self.consumers) if standby else self._machine.served()
         consumers = [self.consumers[key] for key in keys]
@@ -431,7 +428,7 @@ class SubscriptionRunner:
 
     @property
     def undo_act_id(self) -> int:
-        """The latest act for whose undo the cursor recorded acks of messages that the act passed; 0 = none."""
+        """The latest act that has or had an undo window; 0 = none. The overlays in the flushes belong to it."""
         return self._state.undo_act_id
 
     def mark_dirty(self) -> None:
@@ -456,7 +453,7 @@ class SubscriptionRunner:
         return None if self._state.is_deleted else self._state.cursor.take_dirty()
 
     def put_back(self, flush: CursorFlush) -> None:
-        """Take back a flush that could not be stored."""
+        """Take back the changes of a flush that was not stored."""
         self._state.cursor.put_back(flush)
         self._unstored_since_s = self._flushing_since_s or self._unstored_since_s
         if self._traced is not None:

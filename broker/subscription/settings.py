@@ -75,7 +75,7 @@ class SubscriptionSettings:
     ) -> Dispatcher:
         """Make a dispatcher that has no consumers yet. `failover_delay_ms` None = use the setting.
 
-        `counts` are the redelivery counts that all dispatchers of one subscription use; None = begin without counts.
+        `counts` are the subscription's redelivery counts, for Shared and Key_Shared; None = begin without counts.
         """
         return dispatcher_for(
             type_,

@@ -1,4 +1,4 @@
-"""Policies in words: groups for the page, and where a value comes from."""
+"""Policies in words: headings for groups, where a value comes from, and numbers with spaces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["grouped", "origin", "spaced"]
 
 _LONG_NUMBER: Final = re.compile(r"[0-9]{4,}")
 
-# The first policy of each group. The others follow it in the order in which the broker has them.
+# The first policy of each group, with the group's heading. A group ends where the next one begins.
 _GROUPS: Final = {
     "retention_ms": gettext_noop("How long messages stay"),
     "delayed_delivery": gettext_noop("Delivery"),
@@ -41,7 +41,7 @@ def grouped(policies: Iterable[PolicyInForce]) -> Iterator[tuple[str, list[Polic
 
 
 def origin(policy: PolicyInForce) -> str:
-    """Return where a value comes from."""
+    """Return in words where a value comes from."""
     if policy.set_on is None:
         return _("broker default")
     if policy.own is not None:
@@ -50,5 +50,5 @@ def origin(policy: PolicyInForce) -> str:
 
 
 def spaced(words: str) -> str:
-    """Write the numbers in a value with narrow spaces: 50 000. Policies may be typed in this form too."""
+    """Write a value's numbers with narrow spaces, such as 50 000. Policies may be typed in this form too."""
     return _LONG_NUMBER.sub(lambda found: count(int(found[0])), words)

@@ -1,4 +1,4 @@
-"""The changes that an act makes, as rows of the tables on its page: in total, and on each partition."""
+"""The changes that an act makes, as rows for the tables on its page: in total, and on each partition."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
     "disconnect": ("consumers_closed",),
     "unload": ("consumers_closed",),
 }
-"""The counts that an act of each kind changes. Pages describe the other kinds in words."""
+"""The counts that acts of each kind change. Pages describe acts of other kinds in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class PartitionRow:
 
 
 def receipt_rows(kind: str, plan: Mapping[str, Any], result: Mapping[str, Any]) -> list[ReceiptRow]:
-    """Return the counts that acts of this kind change, and the counts of messages acked or published meanwhile."""
+    """Return the counts that acts of this kind change, and those of messages acked or published since the preview."""
     rows = [
         ReceiptRow(
             label=_(_LABELS[name]),
@@ -109,7 +109,7 @@ def _allowance(name: str, plan: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTable:
-    """The partitions of an act, and which columns their kind of act has."""
+    """The partitions of an act, and the columns that acts of its kind have."""
 
     rows: list[PartitionRow]
     changes: tuple[str, ...]  # names of the counts
@@ -131,7 +131,7 @@ def partition_table(kind: str, plan: Mapping[str, Any], result: Mapping[str, Any
     moves_cursors = "current" in plan
     return PartitionTable(
         rows=_rows(plan, result),
-        # A kind that moves cursors closes all their consumers or none, so this is not a column.
+        # A kind that moves cursors closes consumers on every partition or on none, so this is not a column.
         changes=tuple(
             name for name in _CHANGES.get(kind, ()) if not moves_cursors or name != "consumers_closed"
         ),

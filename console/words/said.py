@@ -12,7 +12,7 @@ __all__ = ["Said", "said", "said_many", "spoken"]
 class Said(str):
     """An English string that remembers its message and values, so that `spoken` can translate it.
 
-    The diagnosis writes these strings, because `/api/v1`, commands and tests need them in English.
+    For texts that `/api/v1` needs in English, such as those of the diagnosis.
     """
 
     __slots__ = ("many", "message", "number", "values")

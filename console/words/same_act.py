@@ -60,7 +60,7 @@ def same_act(act: ActView, api_url: str) -> SameAct | None:
 
 
 def _argument(value: Any) -> str:
-    """Return a value as `vela acts plan` reads it. Text that the command would read as another JSON value is quoted."""
+    """Return a value as `vela acts plan` reads it. Text that the command would read as JSON is quoted."""
     if not isinstance(value, str):
         return json.dumps(value)
     try:

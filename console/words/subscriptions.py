@@ -1,4 +1,4 @@
-"""Stored states of subscriptions in words: the name, tone and sentence of one state, and a verdict on all of them.
+"""Stored states of subscriptions in words: name, tone and sentence of one state, and a verdict on all subscriptions.
 
 The broker judges the state. This module only describes it.
 """
@@ -168,14 +168,14 @@ def standing(
 
 
 def verdict(counts: Mapping[int, tuple[int, str]]) -> Verdict:
-    """Return sentences about the subscriptions that need attention, or one that says that none is known to be stuck.
+    """Return sentences about the subscriptions that need attention, or say that none is known to be stuck.
 
     `counts` has for each state the number of subscriptions, and that number as text.
     """
     bad = [(state, words) for state, words in _NEEDING_ATTENTION if counts.get(state, (0, ""))[0]]
     if not bad:
         watched, number = counts.get(SubscriptionState.WATCHING, (0, ""))
-        if watched:  # for half a minute after a restart these are all subscriptions, and nothing is known
+        if watched:  # such as every subscription in the first half minute after a restart
             words = _("No subscription is known to be stuck: the broker has not judged {number} of them yet.")
             return Verdict(text=words.format(number=number), tone="calm")
         return Verdict(text=_("No subscription is stuck."), tone="good")

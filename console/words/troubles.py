@@ -1,4 +1,4 @@
-"""Problems of the processes behind a page, and the words for them. A problem shows when signs of life are missing."""
+"""Problems of the processes behind a page, found from their signs of life, and the words for them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TICKS_MISSED: Final = 5  # before beat or its worker counts as silent
 
 
 class Trouble(StrEnum):
-    """A problem. The page's own script can detect the first two."""
+    """A problem. The page's own script detects the first two."""
 
     CONSOLE = "console"
     DATABASE = "database"
@@ -124,7 +124,7 @@ WORDS: Final[Mapping[Trouble, TroubleWords]] = {
 
 
 def troubles_of(signs: Signs, *, tick_ms: int) -> dict[Trouble, int | None]:
-    """Return each trouble with the time of the last sign of life, or of the broker's stop. Empty if all is well.
+    """Return each trouble of broker, beat and worker, with the time of the last sign of life or of the broker's stop.
 
     Beat and worker count as silent after five missed ticks, but not before 5 s. The worker's silence is not counted
     while beat is silent, because beat then sends it nothing.

@@ -1,7 +1,4 @@
-"""Decide which entries are redelivered, and when.
-
-The causes are requests of consumers, deadlines, delays set by a filter, and Failover switches.
-"""
+"""Decide when entries are redelivered, and when entries that were held back are sent."""
 
 from __future__ import annotations
 
@@ -44,7 +41,8 @@ class Redelivery:
     ) -> Effects:
         """Redeliver these entries of a consumer, or everything pending at it if `positions` is None.
 
-        The delivery story records the `reason`.
+        On Exclusive and Failover, redeliver everything unacked if the consumer is active. The delivery story records
+        the `reason`.
         """
         if positions is not None and not positions:
             return ()
@@ -68,7 +66,7 @@ class Redelivery:
         if not state.story.is_on:
             return
         if state.type.single_active:
-            # While a Failover switch is due, no consumer is served: the switch records the return.
+            # Until a Failover switch has happened, no consumer is served: the switch records the return.
             if member.dispatch is state.dispatcher.active and state.dispatcher.due_ms is None:
                 state.story.rewound(reason, state.cursor, now_ms)
             return
@@ -94,7 +92,7 @@ class Redelivery:
         if due_ms <= now_ms:
             return self.redeliver(member, list(positions), StoryEvent.NEGATIVELY_ACKED, now_ms)
         for position in positions:
-            # Ignore entries not pending at this consumer: a client must not fill the timers with made-up ones.
+            # Ignore entries not pending at this consumer: a client must not fill the timers with made-up ids.
             if self.has_pending(member, position):
                 self._state.deadlines.nack(position, due_ms)
         return (Watch(due_ms), Wish.CHANGED)
@@ -105,7 +103,7 @@ class Redelivery:
         return state.dispatcher.has_pending(member.dispatch, position) and not state.cursor.is_acked(position)
 
     def replay(self, positions: Iterable[Position]) -> Effects:
-        """Send entries that reads passed over, except those acked meanwhile and those that no read has reached yet."""
+        """Send entries that were held back, except those acked meanwhile and those that no read has reached yet."""
         state = self._state
         if state.members:
             state.dispatcher.replay(
@@ -118,7 +116,7 @@ class Redelivery:
     # -- time ----------------------------------------------------------------------------------------------------
 
     def next_due_ms(self) -> int | None:
-        """Return the nearest time at which something is due; None = nothing waits for a time."""
+        """Return the earliest time at which something is due; None = nothing waits for a time."""
         state = self._state
         dues = (
             state.deadlines.next_due_ms(),
@@ -161,7 +159,7 @@ class Redelivery:
         return (Watch(due_ms), Wish.SWITCH_SOON) if due_ms <= now_ms else (Watch(due_ms),)
 
     def joined(self, member: Member, now_ms: int) -> Effects:
-        """On Failover, tell a new consumer whether it is active. If a switch is due, the switch tells it later."""
+        """On Failover, tell a new consumer whether it is active. If a switch is planned, the switch tells it later."""
         if self._state.type is not SubscriptionType.FAILOVER:
             return ()
         if self._state.dispatcher.due_ms is None:
@@ -197,7 +195,7 @@ class Redelivery:
         return [each for each in due.values() if state.dispatcher.has_pending(member.dispatch, each.position)]
 
     def _filter_again(self, now_ms: int, effects: list[Effect]) -> int:
-        """Show rescheduled entries to the filters again. Return their number.
+        """Let the filters decide again about rescheduled entries that are due. Return the number of these entries.
 
         If the whole subscription was waiting, that counts as one more entry.
         """

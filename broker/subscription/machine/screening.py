@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["SCREENED_FLAGS", "Delayed", "Screening"]
 
 SCREENED_FLAGS: Final = FLAG_CORRUPT | FLAG_DELAYED | FLAG_MARKER
-MAX_RESCHEDULED: Final = 10_000  # rescheduled entries; beyond this number the whole subscription waits
+MAX_RESCHEDULED: Final = 10_000  # with more rescheduled entries than this, the whole subscription waits
 _STORY_EVENTS: Final = {
     Discard.CORRUPT: StoryEvent.CORRUPT,
     Discard.MARKER: StoryEvent.MARKER,
@@ -45,13 +45,13 @@ class _Early(Enum):
 
 
 class Delayed(Protocol):
-    """The methods of the topic's delayed messages that tell which entries a read passes over."""
+    """The part of the topic's delayed messages that reading and screening use."""
 
     def passes_over(self, type_: SubscriptionType) -> bool:
-        """Return whether a subscription of this type passes over any entries."""
+        """Return whether a subscription of this type passes over delayed entries now."""
 
     def next_ready(self, cursor: Cursor, position: Position) -> Position:
-        """Return the next entry to read at or after `position`."""
+        """Return the next entry to read at or after `position`. Call this only if `passes_over` is true."""
 
     def is_early(self, entry: StoredEntry, type_: SubscriptionType, now_ms: int) -> bool:
         """Return whether an entry that was read must not be sent yet."""
@@ -79,7 +79,7 @@ class Screening:
     def screen(
         self, found: Sequence[StoredEntry], plan: ReadPlan, now_ms: int
     ) -> tuple[list[StoredEntry] | None, Effects]:
-        """Return the entries of `found` to send, in order. None = load counts first, then read these entries again."""
+        """Return the entries of `found` to send, and effects. None = load counts, then read these entries again."""
         effects: list[Effect] = []
         kept: list[StoredEntry] = []
         discarded: list[tuple[StoredEntry, Discard]] = []
@@ -135,7 +135,7 @@ class Screening:
         for each in self._filters:
             try:
                 verdict = Verdict(each.verdict(shown))
-            except Exception as error:  # a faulty filter of a project must not lose a message
+            except Exception as error:  # a project's faulty filter must not lose a message
                 counters = state.counters
                 counters.filter_errors += 1
                 if is_worth_a_line(counters.filter_errors):
@@ -195,7 +195,7 @@ class Screening:
     # -- rescheduled by a filter ---------------------------------------------------------------------------------
 
     def _stops_everything(self, later: int) -> bool:
-        """Return whether later entries must wait: always on Exclusive and Failover, else beyond MAX_RESCHEDULED."""
+        """Return whether the following entries must wait: on Exclusive and Failover, or beyond MAX_RESCHEDULED."""
         if self._state.dispatcher.replays_unassigned:
             return len(self._state.rescheduled) + later > MAX_RESCHEDULED
         return True

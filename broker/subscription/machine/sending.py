@@ -94,7 +94,7 @@ class Sending:
         self._just_read = {}
 
     def next_batch(self, now_ms: int) -> Batch | None:
-        """Return the next batch to write; None when there is none. Call this only while `State.may_send`."""
+        """Return the next batch, or None when there is none. Check `State.may_send` before the first call."""
         state = self._state
         most: int | None = None
         if state.limit is not None:
@@ -162,7 +162,7 @@ class Sending:
     ) -> Effects | None:
         """Add to `found` the entries that compaction kept up to its horizon.
 
-        If none of them is in memory, return the read to make. If the read position is above the horizon, add nothing
+        If none of them is in memory, return the read to make. If the read position is beyond the horizon, add nothing
         and return None: reading continues in the log. One call finds either trimmed or stored entries, never both,
         because the cursor has acks of stored entries only.
         """
@@ -198,7 +198,7 @@ class Sending:
         return None if found or position > horizon else (ReadCompacted(position),)
 
     def _replay(self, plan: ReadPlan, found: list[StoredEntry], most: int | None) -> Effects | None:
-        """Add to `found` the plan's entries that are in memory. If the first is not there, return the read to make."""
+        """Add to `found` the plan's entries before the first that must be read. If there are none, return the read."""
         size_bytes = flags = 0
         for position in plan.positions if most is None else plan.positions[:most]:
             entries = self._cached.get(position.ledger_id)
@@ -216,8 +216,8 @@ class Sending:
             elif found:
                 break  # later entries must not overtake it
             else:
-                # Also read the positions of later plans: one plan has only a hundred, but thousands of delayed messages
-                # may fall due at once.
+                # Also read the positions of later plans: a plan has at most a hundred, but thousands of delayed
+                # messages may fall due at once.
                 upcoming = self._state.dispatcher.upcoming_replays(self._read_entries - len(plan.positions))
                 return (ReadChosen([*plan.positions, *upcoming]),)
         self._found_bytes, self._found_flags = size_bytes, flags

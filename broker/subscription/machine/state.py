@@ -1,4 +1,4 @@
-"""Everything that one subscription remembers about its cursor, its consumers and its deliveries."""
+"""The state of one subscription: its cursor, its consumers, its deliveries and its counters."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Counters:
     messages_expired: int = 0
     invalid_acks: int = 0
     ignored_acks: int = 0
-    # Number of acks for each reason that clients gave for discarding messages.
+    # Number of ack commands for each reason that clients gave for discarding messages.
     validation_errors: dict[str, int] = field(default_factory=dict)
     option_warnings: dict[str, int] = field(default_factory=dict)  # number of consumers for each warning
     discarded: dict[Discard, int] = field(default_factory=lambda: dict.fromkeys(Discard, 0))
@@ -63,7 +63,7 @@ class Compacted(Protocol):
 
     @property
     def horizon(self) -> Position | None:
-        """The last entry that readers of the compacted topic do not read from the log; None = there is none."""
+        """The last position that compaction covers; None = readers get only the log."""
 
 
 class Member:
@@ -119,7 +119,7 @@ class State:
         self.stored_type: SubscriptionType | None = type_  # None = not known; not used for a reader's cursor
         self.cursor = cursor
         self.dispatcher = dispatcher
-        self.counts = counts  # redelivery counts, which every dispatcher of the subscription uses
+        self.counts = counts  # redelivery counts, which all its Shared and Key_Shared dispatchers use
         self.story = story
         story.use_type(keeps_order=type_.single_active)
         self.members: dict[int, Member] = {}
@@ -131,8 +131,8 @@ class State:
         self.deadlines = DeliveryDeadlines()
         # Entries that a filter rescheduled, until they are due.
         self.rescheduled: TimingWheel[Position] = TimingWheel(tick_ms=_RESCHEDULE_TICK_MS)
-        # Nothing is sent until this time: no entry may overtake one that a filter rescheduled, or filters have
-        # rescheduled too many. 0 = no wait.
+        # Nothing is sent until this time, because no entry may overtake one that a filter rescheduled, or because
+        # filters have rescheduled too many. 0 = no wait.
         self.waits_for_filter_until_ms = 0
         self.limit: DispatchLimit | None = None  # dispatch rates
         self.counters = Counters()
@@ -140,15 +140,16 @@ class State:
         self.is_terminated = is_terminated  # the topic accepts no more messages
         self.is_paused = False  # whether an operator stopped dispatch; acks still apply
         self.is_deleted = False
-        self.is_moving = False  # while the cursor moves, nothing is dispatched and acks wait
+        self.is_moving = False  # while the cursor moves, nothing is dispatched, and acks wait or are refused
         self.ignores_acks = False  # whether acks are refused until the move ends
         self.rewinds = 0  # number of calls of `rewind`
-        # Moves that forgot which entries are pending. An ack that came before such a move is not applied after it.
+        # Number of moves that forgot which entries are pending. An ack from before such a move is not applied after it.
         self.resets = 0
-        self.stored_mark_delete = cursor.mark_delete  # to which a crash would return the cursor
-        self.undo_act_id = 0  # as `SubscriptionRunner.undo_act_id` describes
-        self.undo_until_ms = 0  # end of that act's undo window; 0 = no act, or the window is over
-        self.last_used_ms = now_ms  # when the last consumer left; at first, when the subscription was loaded
+        self.stored_mark_delete = cursor.mark_delete  # a crash would return the cursor to this position
+        self.undo_act_id = 0  # the latest act that has or had an undo window; 0 = none
+        self.undo_until_ms = 0  # end of that window; 0 = no act, or the window is over
+        # When a consumer last left. Before that, the stored time, or the time of loading if no time is stored.
+        self.last_used_ms = now_ms
 
     @property
     def may_send(self) -> bool:
@@ -163,7 +164,7 @@ class State:
 
     @property
     def reads_compacted(self) -> bool:
-        """Whether the consumer that gets the messages asked for a compacted topic, and the topic is compacted."""
+        """Whether the topic is compacted, and its active consumer asked to read what compaction kept."""
         if self._compacted.horizon is None:
             return False
         active = self.dispatcher.active
@@ -179,7 +180,7 @@ class State:
         self._unstored_place = (self.cursor.mark_delete, position)
 
     def place(self) -> Position:
-        """Return the first position that is not acked. It may be in a trimmed ledger."""
+        """Return the position of `begin_at` while mark-delete has not moved since, else the one after mark-delete."""
         mark_delete = self.cursor.mark_delete
         if self._unstored_place is not None and self._unstored_place[0] == mark_delete:
             return self._unstored_place[1]
@@ -193,7 +194,7 @@ class State:
         return max(Position(0, 0), min(start, self.place())) if self.reads_compacted else start
 
     def rewind(self) -> None:
-        """Continue from the entry after mark-delete: every unacked entry is delivered again, with a new deadline."""
+        """Read again from `read_start()`, so that every unacked entry is delivered again. Cancel all deadlines."""
         self.forget_all_deadlines()
         self.rewinds += 1
         self.read_position = self.read_start()
@@ -232,5 +233,5 @@ class State:
 
 
 def is_worth_a_line(count: int) -> bool:
-    """Return True the 1st, 2nd, 4th, 8th … time, so that no client can flood the log; counters count every time."""
+    """Return whether to log an event the `count`-th time. True for 1, 2, 4, 8 …: no client may flood the log."""
     return count & (count - 1) == 0

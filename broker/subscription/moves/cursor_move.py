@@ -1,11 +1,11 @@
 """Move a cursor, for example for an operator's act or a client's seek. A subscription makes one move at a time.
 
 The caller decides where the cursor goes: the act's kind (`broker.acts.kinds.cursors`), the client or a policy.
-machine/acks.py decides about acks during a move: they are put off, or refused after `forget_acks`.
+During a move, acks are put off, or refused after `forget_acks` (machine/acks.py).
 
-One statement, guarded by the owner's epoch, stores the cursor's new state, the snapshot for an undo and the act's
-result. The cursor in memory moves first, while dispatch is stopped, and moves back if the database refuses the
-statement. While the database is unavailable, the move repeats the statement, which is safe because it sets the whole
+`commit` moves the cursor in memory first, while dispatch is stopped. Then one statement, guarded by the owner's epoch,
+stores the cursor's new state, the snapshot for an undo and the act's result. If the database refuses the statement, the
+cursor moves back. While the database is unavailable, the statement is repeated, which is safe because it sets the whole
 state.
 """
 
@@ -47,7 +47,7 @@ __all__ = ["CursorMove"]
 logger = logging.getLogger(__name__)
 
 _MOVED = "the topic moved to another broker"
-# A reader that does not attach again within this time after its seek loses its cursor. No client backs off longer.
+# A reader that does not attach again within this time after its seek loses its cursor.
 _RETURN_S: Final = 60.0
 
 
@@ -124,7 +124,7 @@ class CursorMove:
 
         On Failover, standby consumers other than this one stay.
 
-        Raises SubscriptionBusy during another reset, TopicFenced if another broker has taken the topic, and
+        Raises SubscriptionBusy as `moving` does, TopicFenced if another broker has taken the topic, and
         PersistenceFailed if the database refuses. Not safe to cancel.
         """
         cursor, runner = self._state.cursor, self._runner
@@ -160,7 +160,7 @@ class CursorMove:
         self._state.begin_at(position)
 
     def _forget_unused(self) -> None:
-        """Forget a reader's cursor if no consumer has reconnected since the seek."""
+        """Forget a reader's cursor if no consumer is attached."""
         if not self._state.members:
             self._forget()
 
@@ -226,8 +226,8 @@ class CursorMove:
         """Carry out a client's unsubscribe: delete the subscription and its cursor.
 
         Writes an act, unless the subscription is a reader's. Raises MetadataInvalid if other consumers are attached
-        and `force` is not set, SubscriptionBusy during a reset, TopicFenced if another broker has taken the topic, and
-        PersistenceFailed if the database refuses; the subscription then stays. Not safe to cancel.
+        and `force` is not set, SubscriptionBusy as `moving` does, TopicFenced if another broker has taken the topic,
+        and PersistenceFailed if the database refuses. Not safe to cancel.
         """
         async with self.moving(closes_consumers=True):
             others = len(self._runner.consumers.keys() - {consumer.key})
@@ -256,8 +256,8 @@ class CursorMove:
     async def remove(self, reason: str) -> None:
         """Delete a durable subscription for an operator, and notify its clients of the reason.
 
-        Raises SubscriptionBusy during a reset, TopicFenced if another broker has taken the topic, and PersistenceFailed
-        if the database refuses; the subscription then stays. Not safe to cancel.
+        Raises SubscriptionBusy as `moving` does, TopicFenced if another broker has taken the topic, and
+        PersistenceFailed if the database refuses; the subscription then stays. Not safe to cancel.
         """
         async with self.moving(closes_consumers=True):
             self.forget_acks()
@@ -298,7 +298,7 @@ class CursorMove:
             )
 
     async def with_index(self, change: Callable[[], None]) -> None:
-        """Change the cursor. Whenever message counts are missing from memory, load them and call `change` again."""
+        """Call `change`. Whenever message counts are missing from memory, load them and call it again."""
         while True:
             try:
                 change()

@@ -37,7 +37,7 @@ class StagedMove:
     ) -> bool:
         """Store the cursor's state, its snapshot for an undo and the act's result.
 
-        Returns False if another broker has taken the topic.
+        Returns False if another broker has taken the topic, or the subscription was deleted.
         """
         return await store.apply_to_cursor(
             connection,
@@ -53,7 +53,7 @@ class StagedMove:
         )
 
     def take_back(self) -> None:
-        """Move the cursor in memory back to where it was. Move the read position too, if it has followed the cursor."""
+        """Move the cursor in memory back to where it was, and the read position if a rewind has set it meanwhile."""
         state = self._state
         state.cursor.restore(self._before)
         # A redelivery or a Failover switch may have come while the move was being stored.

@@ -35,9 +35,9 @@ class MovePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedPart:
-    """The part of an act that was stored for one partition."""
+    """One partition's part of an act that is stored."""
 
-    act_id: int  # the act of this partition; the whole act has another id
+    act_id: int  # of this part; the whole act has another id
     recorded: AckOverlay  # the overlay that records acks for an undo
 
 
@@ -100,7 +100,7 @@ def _transaction(
     undo_window_s: int,
     result: str,
 ) -> Callable[[Connection], Awaitable[dict[str, int]]]:
-    """Return a function that stores the whole act in a transaction and returns the ids of its parts by topic."""
+    """Return a function that stores the act and all its parts, and returns the ids of the parts by topic."""
 
     async def store_moves(connection: Connection) -> dict[str, int]:
         acts = await store.record_parts(connection, act_id=act_id, parts=parts)

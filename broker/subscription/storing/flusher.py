@@ -1,12 +1,11 @@
 """Store cursors some time after the acks, with few statements and at an adaptive interval.
 
-Acks change memory at once. If the process dies, messages with unflushed acks are delivered again: at least once, never
-skipped. If a client asks for a receipt of its ack, the next flush is urgent, and the client gets the receipt when the
-ack is durable.
+If the process dies, messages with unflushed acks are delivered again. If a client asks for a receipt of its ack, the
+next flush is urgent, and the client gets the receipt when the ack is durable.
 
-Whatever goes wrong, every change that a flush has collected is settled: it is stored, put back for the next flush,
-given up with its topic, or refused by the database and then tried alone (refused_cursors.py). This file has over
-400 lines because a flush and everything that can go wrong in it are easier to check in one place.
+Whatever goes wrong, every change that a flush has collected is settled: it is stored, put back for a later flush, given
+up with its topic, or kept apart and tried alone (refused_cursors.py). This file has over 400 lines because a flush and
+everything that can go wrong in it are easier to check in one place.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ __all__ = ["FlushedCursor", "Flusher"]
 
 logger = logging.getLogger(__name__)
 
-# Limits of one statement. A cursor with more changes still goes into one statement: it is stored whole or not at all.
+# Limits of one statement. The cursor that reaches a limit still goes into it: it is stored whole or not at all.
 MAX_CURSORS = 1000
 MAX_CHUNKS = 1000  # each with a bitmap of at most 4 KiB; MAX_ACK_SETS limits their ack sets
 MAX_ACK_SETS = 50_000
@@ -84,7 +83,7 @@ class _Taken:
     """One cursor's part of a flush, with the receipts that wait for it."""
 
     subscription: FlushedCursor
-    flush: CursorFlush | None  # None: there are no changes, or collecting them failed
+    flush: CursorFlush | None  # None: there is nothing to store now
     callbacks: list[DurableCallback]
     is_settled: bool = False
 
@@ -104,7 +103,7 @@ class Flusher:
         self._urgent = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._flushing = asyncio.Lock()
-        self._put_backs = 0  # cursors that were put back so far
+        self._put_backs = 0  # number of times that a cursor was put back
         self._last_flush_s = 0.0
         self._last_end_s = 0.0
 
@@ -126,18 +125,18 @@ class Flusher:
         self._urgent.set()
 
     def is_settled(self, subscription: FlushedCursor) -> bool:
-        """Return whether this subscription's cursor is stored completely. False while a flush runs or is paused."""
+        """Return whether this cursor is stored completely. False while any flush runs or flushes are paused."""
         return not (subscription in self._dirty or subscription in self._refused or self._flushing.locked())
 
     def refusal_of(self, subscription: FlushedCursor) -> RefusedCursor | None:
-        """Return why this cursor cannot be stored; None when it can be stored."""
+        """Return why this cursor could not be stored; None if it was not refused."""
         return self._refused.get(subscription)
 
     async def flush_now(self) -> list[FlushedCursor]:
-        """Store all cursors as they are now, and repeat that while the database is unavailable. Safe to cancel.
+        """Store all dirty cursors and try the refused ones, until no cursor had to be put back. Safe to cancel.
 
         Cursors that change meanwhile may stay dirty: under load, some cursor is always dirty. Return the subscriptions
-        whose cursors the database refuses; each of them was tried once more.
+        whose cursors are still refused.
         """
         tries = list(self._refused)
         while not await self._flush(tries):
@@ -148,7 +147,7 @@ class Flusher:
     async def paused(self) -> AsyncIterator[None]:
         """Prevent flushes during the block: a flush could overwrite a move's new state with an older one.
 
-        That includes the statement of an earlier flush that the server may still receive.
+        That includes a flush whose answer was lost: its statement may still run.
         """
         async with self._flushing:
             await self._learn_outcomes()
@@ -196,9 +195,9 @@ class Flusher:
     # -- one flush -----------------------------------------------------------------------------------------------
 
     async def _flush(self, tries: Iterable[FlushedCursor]) -> bool:
-        """Store all dirty cursors. Then try to store each refused cursor of `tries` in a separate statement.
+        """Store all dirty cursors. Then try each refused cursor of `tries` in a separate statement.
 
-        Wait first until no flush is under way. Return False if a cursor was put back for a later flush.
+        Waits while another flush runs or flushes are paused. Returns False if a cursor was put back for a later flush.
         """
         async with self._flushing:
             put_back_before = self._put_backs
@@ -235,7 +234,7 @@ class Flusher:
             self._unknown = {}
 
     def _take_part(self, todo: deque[FlushedCursor], part: list[_Taken]) -> None:
-        """Move cursors from `todo` to `part`: as many as one statement may store, but at least one."""
+        """Move cursors from `todo` to `part` until one statement is full. Leave out those with nothing to store."""
         cursors = chunks = ack_sets = 0
         while todo and cursors < MAX_CURSORS and chunks < MAX_CHUNKS and ack_sets < MAX_ACK_SETS:
             flush = self._take(todo.popleft(), part)
@@ -247,7 +246,7 @@ class Flusher:
     def _take(
         self, subscription: FlushedCursor, part: list[_Taken], *, is_try: bool = False
     ) -> CursorFlush | None:
-        """Add a cursor's changes to `part`. If there are no changes, answer the cursor's receipts."""
+        """Add a cursor's changes to `part` and return them. If there is nothing to store, answer its receipts."""
         taken = _Taken(subscription, None, self._waiting.pop(subscription, []))
         if self._is_given_up(taken):
             return None
@@ -269,7 +268,7 @@ class Flusher:
         return taken.flush
 
     def _is_given_up(self, taken: _Taken) -> bool:
-        """Return whether the cursor's topic was fenced. If so, refuse the receipts of the cursor.
+        """Return whether the cursor's topic was fenced. If so, answer its receipts with an error.
 
         Another object of this process may already own the topic, under a newer epoch.
         """

@@ -1,9 +1,8 @@
-"""List the cursors that the database refuses because of their values, such as a value out of range.
+"""Keep apart the cursors that cannot be stored because of a value that the database refuses, or an internal error.
 
 The flusher finds out which cursor is refused, takes the cursor out of the common flush and tries it alone, at growing
-intervals, until the database accepts it again. Meanwhile the subscription keeps delivering, because its state in memory
-is right. Messages acked since the refusal are delivered again only if the topic is unloaded or the broker restarts
-before that. A cursor that cannot be stored because of an internal error is treated in the same way.
+intervals, until it is stored again. Meanwhile the subscription keeps delivering, because its state in memory is right.
+Messages acked since the refusal are delivered again only if the topic is unloaded or the broker restarts meanwhile.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ class RefusedCursor:
         return f"{datetime.fromtimestamp(self.since_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
     def error(self) -> PersistenceFailed:
-        """Return the error with which the broker answers an ack that asked for a receipt."""
+        """Return the error that answers an ack whose client asked for a receipt."""
         return PersistenceFailed(f"this cursor has not been stored since {self.since}: {self.reason}")
 
     def problem(self) -> str:
         """Return the text that the subscription's page shows after the number of attempts."""
         return (
             f"failed attempts to store the cursor, since {self.since}: {self.reason}. Delivery goes on,"
-            " but messages acknowledged since then are delivered again after a restart. Vela tries again at most"
+            " but messages acknowledged since then are delivered again after a restart. Vela tries again at least"
             f" every {REFUSED_PAUSE_MOST_S:.0f} s"
         )
 
@@ -73,7 +72,7 @@ class RefusedCursors(Generic[C]):
         return known
 
     def remove(self, subscription: C) -> RefusedCursor | None:
-        """Forget a cursor that is stored or deleted, or whose topic another broker took. Return its refusal."""
+        """Forget the refusal of a cursor and return it; None for a cursor that is not refused."""
         return self._refused.pop(subscription, None)
 
     def due(self, now_s: float) -> list[C]:
