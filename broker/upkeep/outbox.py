@@ -201,7 +201,7 @@ class _Topic:
     """The lanes of one topic, and the rows that are on their way to it."""
 
     lanes: list[_Lane] = field(default_factory=list)
-    taken: dict[int, int] = field(default_factory=dict)  # row id → bytes, of sent rows; not read again meanwhile
+    taken: dict[int, int] = field(default_factory=dict)  # row id → bytes; sent, and not read again
     last_used_s: float = 0.0  # by the loop's clock
 
 

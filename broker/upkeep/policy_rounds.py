@@ -57,7 +57,7 @@ class PolicyRounds:
         self._last_ms = 0
         self._last_idle_ms = 0
         self._last_compaction_ms = 0
-        self._idle_after = 0  # checked of the topics not in memory: those up to this id; 0 = begin anew
+        self._idle_after = 0  # of the topics not in memory, those up to this id are checked; 0 = none
 
     async def turn(self) -> None:
         """Start a round when one is due. While VELA_WHEEL is off, do nothing: then only beat starts rounds."""

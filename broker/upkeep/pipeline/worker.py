@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 SILENT_S: Final = 60  # after this silence, a run's worker counts as dead
 _BEAT_S: Final = 1.0
 _STOP_S: Final = 3.0  # how long a stopping worker tries to store how its run ended
-_GIVE_UP_S: Final = SILENT_S / 2  # without PostgreSQL; the job ends before another run can replace it
+_GIVE_UP_S: Final = SILENT_S / 2  # if PostgreSQL is away longer, the job ends before another can begin
 _STAGES: Final = 100  # the most stages stored for one run
 _stopping = threading.Event()
 
