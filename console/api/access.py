@@ -35,9 +35,9 @@ class AuthorizedRequest(HttpRequest):
 class Caller:
     """Ninja's `auth` of an operation. It returns the caller's rights at the namespace in the address.
 
-    Raises Problem with 401 for wrong or missing credentials; 403 for missing rights, a missing CSRF token, a user who
-    has or needs a second factor, or a change while the console is read-only; 404 for a name that the caller may not see; 415 for a
-    content type that is not JSON; 429 if the caller asks too often.
+    Raises Problem with 401 for wrong or missing credentials; 403 for missing rights, a missing CSRF token, a password
+    without the second factor that the user needs, or a change while the console is read-only; 404 for a name that the
+    caller may not see; 415 for a content type that is not JSON; 429 if the caller asks too often.
     """
 
     acts: bool = False  # needs the role operator
