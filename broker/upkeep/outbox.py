@@ -230,7 +230,7 @@ class _Lane:
             self._next_sequence_id = max(self._next_sequence_id, self._producer.last_sequence_id + 1)
 
     def send(self, row: store.OutboxRow) -> None:
-        """Send one row. If the lane was closed meanwhile, the row stays in the table."""
+        """Send one row. If the producer was closed meanwhile, the row stays in the table."""
         if self._producer is None:
             return
         sequence_id = self._next_sequence_id

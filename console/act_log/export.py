@@ -101,7 +101,7 @@ def _document(row: ActRow) -> dict[str, Any]:
 
 
 def _role(kind: str) -> str:
-    """Return the role that the act log names for this kind of act; empty if nobody can request the kind."""
+    """Return the role that belongs to this kind of act; empty if the console does not offer the kind."""
     known = KINDS.get(kind)
     if kind in OF_USERS or kind in ("create_token", "revoke_token"):
         return "admin"
