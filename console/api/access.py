@@ -44,7 +44,7 @@ class Caller:
     payloads: bool = False  # needs the role reader
 
     def __call__(self, request: HttpRequest) -> Rights:
-        """Return the rights, after checking the credentials, the rate, the rights and the body."""
+        """Check the credentials, the rate, the rights and the body. Return the rights."""
         names = {} if request.resolver_match is None else request.resolver_match.kwargs
         rights = _rights(request).at(place_in(names))
         check_rate(rights.name)
