@@ -53,7 +53,7 @@ class NameConverter:
     regex = "[^/]+"
 
     def to_python(self, value: str) -> str:
-        """Return the name as it is stored. Raises ValueError, which becomes a 404, for a NUL."""
+        """Return the name without escapes. Raises ValueError, which becomes a 404, if the name contains a NUL."""
         return _storable(_unescape(value))
 
     def to_url(self, value: str) -> str:
@@ -162,7 +162,7 @@ def choose_url(topic: str, kind: str) -> str:
 
 
 def cursor_act_url(topic: str, subscription: str, kind: str) -> str:
-    """Return the address of a form, or of the page that asks for the subscription if its name is empty."""
+    """Return the address of an act's form, or of the page that asks for the subscription if its name is empty."""
     return act_form_url(topic, subscription, kind) if subscription else choose_url(topic, kind)
 
 

@@ -5,10 +5,8 @@ two transactions if the second began to publish after the first had committed. A
 within each partition. A row that its topic refused loses its place: it is moved when a later attempt succeeds. A
 transaction that is still open delays only its own rows.
 
-One statement stores the entry and deletes its row, so each row is moved once, even after a crash. A row is read again
-only when its earlier send can no longer be stored: after the topic refused the send, after the topic was opened again,
-or after the topic has answered every send of the producer that it closed. Opening a topic waits for the end of
-every statement that may have moved the row.
+One statement stores the entry and deletes its row, so each row is moved once, even after a crash. A row is not sent
+again while its earlier send may still be stored.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ __all__ = ["OutboxMover"]
 
 logger = logging.getLogger(__name__)
 
-# After this time without rows a topic's producer is detached, and the topic may leave memory.
+# After this time without rows a topic's producers are detached, and the topic may leave memory.
 IDLE_S: Final = 60.0
 RETRY_S: Final = 60.0  # a row that its topic refused is tried again after this time
 _POLL_S = 1.0  # in case a notification was lost
@@ -70,7 +68,7 @@ class _Opener(ProducerOpener, Protocol):
 
 
 class OutboxMover:
-    """One task for all topics. A topic whose rows cannot be moved does not delay the other topics."""
+    """Moves the rows of all topics in one task. A topic whose rows cannot be moved does not stop the others."""
 
     def __init__(self, opener: _Opener, pool: ConnectionPool, *, is_ready: Callable[[], bool]) -> None:
         self._opener = opener
@@ -95,11 +93,11 @@ class OutboxMover:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def wake(self) -> None:
-        """Look for rows now, because a transaction that published has committed."""
+        """Look for rows now instead of at the next poll."""
         self._work.set()
 
     def refused_later(self, row_id: int, error: BrokerError) -> None:
-        """Remember that a topic refused this row. The refusal is stored before rows are read again."""
+        """Remember that a topic refused this row. The next turn stores the refusal before it reads rows."""
         self._refusals.append((row_id, error))
         self._work.set()
 
@@ -125,7 +123,7 @@ class OutboxMover:
         for name in names:
             try:
                 await self._move(name)
-            except Exception as error:  # other topics' rows are moved in any case
+            except Exception as error:  # the next topic's rows may still be moved
                 if is_away(error):
                     raise
                 logger.exception("outbox: moving the rows of %s failed; they are tried again", name)
@@ -181,7 +179,7 @@ class OutboxMover:
                 del self._topics[name]
 
     async def _lanes(self, name: str, topic: _Topic) -> list[_Lane]:
-        """Return a producer for each partition, opened again if it was closed. Raises BrokerError."""
+        """Return an open lane for each partition, or one for a topic without partitions. Raises BrokerError."""
         try:
             parsed = TopicName.parse(name)
         except InvalidTopicName as error:
@@ -200,10 +198,10 @@ class OutboxMover:
 
 @dataclass(slots=True)
 class _Topic:
-    """The producers of one topic, and the rows that are on their way to it."""
+    """The lanes of one topic, and the rows that are on their way to it."""
 
     lanes: list[_Lane] = field(default_factory=list)
-    taken: dict[int, int] = field(default_factory=dict)  # id → bytes, of rows whose outcome is not known yet
+    taken: dict[int, int] = field(default_factory=dict)  # row id → bytes; sent, and not read again
     last_used_s: float = 0.0  # by the loop's clock
 
 
@@ -215,14 +213,14 @@ class _Lane:
         self._mover = mover
         self._taken = taken
         self._producer: _Producer | None = None
-        self._closed: _Producer | None = None  # closed by the topic, perhaps with rows on their way
+        self._closed: _Producer | None = None  # the last one, perhaps with rows on their way
         self._rows: dict[int, int] = {}  # sequence id → row
         self._next_sequence_id = 0
 
     async def open(self, opener: _Opener) -> None:
         """Open the producer. Safe to repeat.
 
-        Raises BrokerError if the topic refuses it, or still stores rows of the producer that was closed.
+        Raises BrokerError if the topic refuses it, or may still store rows of the producer before it.
         """
         if self._producer is None:
             if self._closed is not None and not self._closed.is_settled:
@@ -232,7 +230,7 @@ class _Lane:
             self._next_sequence_id = max(self._next_sequence_id, self._producer.last_sequence_id + 1)
 
     def send(self, row: store.OutboxRow) -> None:
-        """Send one row. If the lane was closed meanwhile, the row stays in the table."""
+        """Send one row. If the producer was closed meanwhile, the row stays in the table."""
         if self._producer is None:
             return
         sequence_id = self._next_sequence_id
@@ -270,7 +268,7 @@ class _Lane:
             self._mover.refused_later(row_id, error)
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """Forget the producer. Rows on their way may still be moved; rows that are not moved will be read again."""
+        """Give up the producer. Its rows on their way will be read again, unless they are moved after all."""
         self._producer, self._closed = None, self._producer
         for row_id in self._rows.values():
             self._taken.pop(row_id, None)
@@ -284,5 +282,5 @@ class _Lane:
 def _flags(entry: bytes) -> int:
     try:
         return 0 if parse_header(entry).ordering_key is None else FLAG_ORDERING_KEY
-    except EntryCorrupt:  # the topic reports a corrupt row when the row is appended or read
+    except EntryCorrupt:  # no ordering key can be read
         return 0

@@ -27,7 +27,7 @@ __all__ = ["PolicyRounds"]
 
 logger = logging.getLogger(__name__)
 
-ROUND_MS = 5_000  # between two rounds that the owner starts itself
+ROUND_MS = 5_000  # housekeeping starts a round this long after the last one began
 _IDLE_EVERY_MS = 60_000  # between two checks of topics that are not in memory
 _COMPACTION_EVERY_MS = 60_000  # so that a topic that cannot be compacted is not tried in every round
 
@@ -57,7 +57,7 @@ class PolicyRounds:
         self._last_ms = 0
         self._last_idle_ms = 0
         self._last_compaction_ms = 0
-        self._idle_after = 0  # rounds have checked the topics not in memory up to this id; 0 = begin anew
+        self._idle_after = 0  # of the topics not in memory, those up to this id are checked; 0 = none
 
     async def turn(self) -> None:
         """Start a round when one is due. While VELA_WHEEL is off, do nothing: then only beat starts rounds."""
@@ -125,5 +125,5 @@ class PolicyRounds:
 
 
 def _is_due(last_ms: int, every_ms: int, now_ms: int) -> bool:
-    passed_ms = now_ms - last_ms  # below 0: the clock was set back, and may take hours to catch up
+    passed_ms = now_ms - last_ms  # below 0 if the clock was set back: do not wait until it catches up
     return not 0 <= passed_ms < every_ms

@@ -1,7 +1,4 @@
-"""The owner's part of Celery's tick: run the work that the tick's notification names, and all other work that is due.
-
-`broker.deadlines` does the work. If a notification names nothing, due work still runs.
-"""
+"""The owner's part of Celery's tick: run the work that a notification names, and all other work that is due."""
 
 from __future__ import annotations
 

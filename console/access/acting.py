@@ -22,8 +22,8 @@ def named_by(
 ) -> tuple[str, ...]:
     """Return every topic or namespace that an act changes or publishes to.
 
-    `planned` is the act's plan. For some acts only the plan names the topic, because the broker chose where to publish.
-    One query if the act continues a run, else none.
+    `planned` is the act's plan; it names the topics that the broker chose to publish to. One query if the act continues
+    a run, else none.
     """
     if kind == "continue_job":
         run = pipeline.run(number) if isinstance(number := parameters.get("run"), int) else None

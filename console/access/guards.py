@@ -1,4 +1,4 @@
-"""Checks in front of views: may the user see the topic or namespace that the view is about?"""
+"""Checks in front of views: may the user see, or change, the topic or namespace that the view is about?"""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def viewer(
 
     The view receives the request, then the user's rights at that topic or namespace. A user who has not logged in is
     sent to the login page. Raises Http404 for a topic or namespace that the user may not see, as if it did not exist,
-    and PermissionDenied (403) for a user without a role, and for a change while the console is read-only.
+    and PermissionDenied (403) for a user without a role if the address has neither, and for a change while the console
+    is read-only.
     """
 
     def authorised(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:

@@ -61,12 +61,12 @@ class Rights:
     def may_see_act(self, name: str) -> bool:
         """Return whether the act log may show an act on this topic or namespace.
 
-        Other acts are about users, clients' tokens or alert rules for `*`. Only users with a role for `*` see them.
+        An act on neither, such as a change of a user, is only for users with a role for `*`.
         """
         return self.may_see(name) if "/" in name else self.role_in(EVERYTHING) is not None
 
     def is_admin(self, name: str = EVERYTHING) -> bool:
-        """Return whether the user is an admin of this topic's namespace, of this namespace, or of everything."""
+        """Return whether the user is an admin of this namespace, or of this topic's; without a name, of everything."""
         return (self.role_in(name) or 0) >= Role.ADMIN
 
     @property

@@ -22,7 +22,7 @@ def namespace_of(name: str) -> str:
 
 
 def covers(pattern: str, namespace: str) -> bool:
-    """Return whether `*`, `tenant/*` or `tenant/namespace` covers a namespace. `tenant/*` also covers itself."""
+    """Return whether `*`, `tenant/*` or `tenant/namespace` covers a namespace. `namespace` may also be `tenant/*`."""
     if pattern == EVERYTHING:
         return True
     tenant, _, local = namespace.partition("/")
@@ -32,7 +32,7 @@ def covers(pattern: str, namespace: str) -> bool:
 
 
 def role_for(kind: str) -> Role:
-    """Return the role that an act of this kind needs: admins change namespaces and delete topics."""
+    """Return the role that an act of this kind needs: admin to change a namespace or delete a topic, else operator."""
     known = KINDS.get(kind)
     if kind in _FOR_OPERATORS or known is None:
         return Role.OPERATOR

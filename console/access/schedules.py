@@ -44,7 +44,7 @@ def delete_lost_schedules(user: User, *, who: str, origin: str) -> None:
 
 @contextmanager
 def deleting_lost_schedules(*, who: str, origin: str) -> Iterator[None]:
-    """Run a block that may change any users, then call `delete_lost_schedules` for them. Call it in a transaction.
+    """Run a block that may change users, then delete the schedules that they could not make now. Needs a transaction.
 
     A user whom the block deletes or renames loses all schedules, because they store a name that no user has now.
     """

@@ -1,6 +1,6 @@
 """The pages of users in `/django-admin/`. They refuse to take away the last admin of everything.
 
-A user who is deactivated or deleted there loses their schedules.
+They delete the schedules of users who lost the role for them.
 """
 
 from __future__ import annotations

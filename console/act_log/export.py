@@ -101,7 +101,7 @@ def _document(row: ActRow) -> dict[str, Any]:
 
 
 def _role(kind: str) -> str:
-    """Return the role that this kind of act needs; empty if the console does not offer the kind."""
+    """Return the role that belongs to this kind of act; empty if the console does not offer the kind."""
     known = KINDS.get(kind)
     if kind in OF_USERS or kind in ("create_token", "revoke_token"):
         return "admin"
@@ -110,7 +110,7 @@ def _role(kind: str) -> str:
 
 
 def _numbers(document: Mapping[str, Any] | None) -> dict[str, int | float]:
-    """Return only the numbers of a plan or a result. Its words, places and partitions are on the act's page."""
+    """Return only the numbers of a plan or a result. The act's page shows the rest."""
     return {
         name: value
         for name, value in (document or {}).items()

@@ -1,1 +1,1 @@
-"""Alert rules as people write them: the form, and the code that stores and changes them."""
+"""Alert rules in the console: the form, the links that offer rules, and the code that stores and changes rules."""

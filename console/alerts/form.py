@@ -82,7 +82,7 @@ class RuleForm(forms.Form):
         return _pattern(self.cleaned_data["subscriptions"])
 
     def clean_webhook_url(self) -> str:
-        """Check that the text is an HTTP or HTTPS URL in ASCII, without spaces, a user name or a password."""
+        """Check that the text, if any, is an HTTP or HTTPS URL in ASCII, without spaces, a user name or a password."""
         url = str(self.cleaned_data["webhook_url"])
         try:
             parts = urlsplit(url)

@@ -1,4 +1,4 @@
-"""Create, change, silence, test and delete alert rules. Each change is in the act log."""
+"""Create, change, silence, test and delete alert rules. The act log records each of these."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RuleRefused(Exception):
 def save_rule(rule: AlertRule | None, values: Mapping[str, Any], *, who: str, origin: str) -> AlertRule:
     """Create or change a rule. A change ends the rule's open alerts without a notification.
 
-    Raises RuleRefused if the name is taken, if there are RULES_MOST rules already, or if the rule was deleted.
+    Raises RuleRefused if the name is taken, or if the rule was deleted; a new rule is also refused beyond RULES_MOST.
     """
     with transaction.atomic():
         with connection.cursor() as cursor:
@@ -85,7 +85,7 @@ def silence_rule(rule: AlertRule, length_ms: int, *, who: str, origin: str) -> d
 def test_rule(rule: AlertRule, *, who: str, origin: str) -> None:
     """Store a test notification for each address of a rule: its webhook, its e-mail address or both.
 
-    Raises RuleRefused if the rule has neither or was deleted, and for the fifth test within a minute.
+    Raises RuleRefused if the rule has neither or was deleted, and for a fifth test within a minute.
     """
     channels = [name for name, address in (("webhook", rule.webhook_url), ("email", rule.email)) if address]
     if not channels:

@@ -39,7 +39,7 @@ _LIMITS: Final = {
     Measure.REDELIVERIES: "5",
     Measure.STORED: "10GB",
 }
-"""The limits that the form begins with. The preview in the form shows the subjects that are over them now."""
+"""The limits that the form begins with."""
 _LONGEST_NAME: Final = 100
 
 
@@ -52,9 +52,9 @@ class AlertOffer:
 
 
 def alert_offers(topic: str, subscription: str = "") -> list[AlertOffer]:
-    """Return the rules for a subscription, or for a topic and all its subscriptions.
+    """Return the offers for a subscription, or for a topic and all its subscriptions.
 
-    The rules that a partition's page offers cover the whole topic.
+    The rules offered for a partition cover the whole topic.
     """
     return [
         AlertOffer(

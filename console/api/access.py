@@ -35,15 +35,16 @@ class AuthorizedRequest(HttpRequest):
 class Caller:
     """Ninja's `auth` of an operation. It returns the caller's rights at the namespace in the address.
 
-    Raises Problem with 401 for wrong or missing credentials, 403 for missing rights or a missing CSRF token, 404 for a
-    name that the caller may not see, 415 for a content type that is not JSON, and 429 if the caller asks too often.
+    Raises Problem with 401 for wrong or missing credentials; 403 for missing rights, a missing CSRF token, a password
+    without the second factor that the user needs, or a change while the console is read-only; 404 for a name that the
+    caller may not see; 415 for a content type that is not JSON; 429 if the caller asks too often.
     """
 
     acts: bool = False  # needs the role operator
     payloads: bool = False  # needs the role reader
 
     def __call__(self, request: HttpRequest) -> Rights:
-        """Check the credentials, with the content type or CSRF token that they need, then the rate, rights and body."""
+        """Check the credentials, the rate, the rights and the body. Return the rights."""
         names = {} if request.resolver_match is None else request.resolver_match.kwargs
         rights = _rights(request).at(place_in(names))
         check_rate(rights.name)
@@ -75,7 +76,7 @@ class _Csrf(CsrfViewMiddleware):
 
 
 def check_may_act(rights: Rights, name: str, kind: str) -> None:
-    """Raise Problem unless the user may request acts of this kind on this topic or namespace."""
+    """Raise Problem (404 or 403) unless the user may request acts of this kind on this topic or namespace."""
     if not rights.may_see(name):
         what = "topic" if "://" in name else "namespace"
         raise Problem(404, "NothingToActOn", f"there is no {what} {name}")

@@ -61,7 +61,7 @@ def _one_of(*known: str) -> AfterValidator:
 class LoggedActs(BaseModel):
     """Which acts to list."""
 
-    q: Annotated[SearchText, Field(description="part of a topic, a subscription or a person")] = ""
+    q: Annotated[SearchText, Field(description="part of the name of a topic, a subscription or a user")] = ""
     kind: Annotated[SearchText, _one_of(*KINDS), Field(description="only this kind")] = ""
     state: Annotated[
         SearchText, _one_of(*StoredAct.State.values), Field(description="only in this state")
@@ -208,8 +208,8 @@ def apply_act(
 
     403, SecondPersonNeeded: the namespace has the policy second_person, and another user must apply the plan.
 
-    409: something else has moved the cursor since the plan, so plan again. Also 409 if the act would do more than was
-    planned: new_plan is then the act with the new preview.
+    409: the act is not planned, or something else has moved the cursor since the plan, so plan again. Also 409 if the
+    act would do more than was planned: new_plan is then the act with the new preview.
     """
     found = _found(request, act_id)
     _check_may_do(request, found)

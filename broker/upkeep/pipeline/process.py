@@ -19,12 +19,12 @@ from typing import IO, Any, Final
 __all__ = ["JobProcess"]
 
 _LOG_CHARACTERS: Final = 64 * 1024
-_MOST_LINE_BYTES: Final = 1 << 26  # a report has up to 300 bytes for each of a topic's 10,000 partitions
+_MOST_LINE_BYTES: Final = 1 << 26  # a report may describe 10,000 partitions
 _GRACE_S: Final = 5.0
 
 
 class JobProcess:
-    """Starts the job in a separate process group, with Java and the Python workers, and ends all of them.
+    """Starts the job in a process group that Java and Spark's Python processes join, and ends the whole group.
 
     The request goes through standard input, not through arguments or the environment, because it contains the
     password of the database. Standard input then stays open, so that the job ends if this process dies.
@@ -58,7 +58,7 @@ class JobProcess:
             self._process.stdin.flush()
 
     def reports(self, wait_s: float) -> list[dict[str, Any]]:
-        """Wait for reports, at most `wait_s` seconds, and return those that arrived."""
+        """Wait for a report, at most `wait_s` seconds, and return all that have arrived."""
         found = []
         with suppress(queue.Empty):
             found.append(self._reports.get(timeout=wait_s))
@@ -90,7 +90,7 @@ class JobProcess:
             return "".join(self._log)[-_LOG_CHARACTERS:]
 
     def end(self) -> None:
-        """Ask the job to stop, so that it removes unfinished files, and kill the rest of its group after 5 s at most.
+        """Ask the job to stop, so that it removes unfinished files. Kill its group when it has stopped, or after 5 s.
 
         Blocks until the process has ended. Safe to repeat.
         """

@@ -50,13 +50,13 @@ def _locked() -> tuple[Path, int]:
 
 
 def sweep(parent: Path) -> int:
-    """Remove the folders whose worker is gone, and return how many. Safe to run while other workers run jobs."""
+    """Remove this user's folders whose worker is gone, and return how many. Safe while other workers run jobs."""
     removed = 0
     for folder in parent.glob(f"{_PREFIX}*"):
         try:
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError:
-            continue  # removed a moment ago, or owned by another user
+            continue  # removed a moment ago, another user's, or not a folder
         try:
             if os.fstat(handle).st_uid != os.geteuid():
                 continue

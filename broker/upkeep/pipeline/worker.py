@@ -33,18 +33,18 @@ logger = logging.getLogger(__name__)
 SILENT_S: Final = 60  # after this silence, a run's worker counts as dead
 _BEAT_S: Final = 1.0
 _STOP_S: Final = 3.0  # how long a stopping worker tries to store how its run ended
-_GIVE_UP_S: Final = SILENT_S / 2  # so that the job has ended before another run can replace this one
+_GIVE_UP_S: Final = SILENT_S / 2  # if PostgreSQL is away longer, the job ends before another can begin
 _STAGES: Final = 100  # the most stages stored for one run
 _stopping = threading.Event()
 
 
 def stop_running() -> None:
-    """End the jobs of this process, because it was asked to stop."""
+    """End the jobs of this process, which was asked to stop. It begins no other job."""
     _stopping.set()
 
 
 def run_waiting() -> int | None:
-    """Carry out the run that has waited longest, and return its number. Return None if no run waits or may begin now.
+    """Carry out the run that has waited longest, and return its number. Return None if no run can begin now.
 
     Blocks until the run has ended. If this process is killed, the job ends by itself, and the run fails after SILENT_S.
     """
@@ -139,7 +139,7 @@ class _Watch:
             if cancelled_by:
                 self._end("cancelled", f"cancelled by {cancelled_by}")
                 return
-        self._process.end()  # waits until all the reports have been read
+        self._process.end()  # also waits for the threads that read reports and log
         self._take(self._process.reports(0.0))
         if self._result is not None and self._process.exit_code == 0:
             self._store("done")
@@ -167,10 +167,10 @@ class _Watch:
                     self._error = error
 
     def _beat(self) -> str | None:
-        """Report, and return the name of the user who cancelled the run; "" if nobody did.
+        """Store a report, and return the name of the user who cancelled the run.
 
-        Return None if the job must end, because the run was ended elsewhere or PostgreSQL has not answered for
-        _GIVE_UP_S.
+        Return "" if nobody did, or if PostgreSQL did not answer. Return None if the job must end, because the run was
+        ended elsewhere or PostgreSQL has not answered for _GIVE_UP_S.
         """
         report = self._report()
         try:
@@ -183,7 +183,7 @@ class _Watch:
         self._heard_s = time.monotonic()
         if report.log is not None:
             self._stored_log = report.log
-        if self._has_new_pin and cancelled_by == "":  # otherwise the job must not go on
+        if self._has_new_pin and cancelled_by == "":  # a cancelled job must not go on
             self._process.confirm()
             self._has_new_pin = False
         return cancelled_by

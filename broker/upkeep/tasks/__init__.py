@@ -1,4 +1,4 @@
-"""Celery's tasks. Importing this module registers all of them, because autodiscovery imports no other module."""
+"""Celery's tasks. Autodiscovery imports only this module, so this module imports the others, except the schedule."""
 
 from broker.upkeep.tasks import (
     alerts,

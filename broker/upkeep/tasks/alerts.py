@@ -18,7 +18,7 @@ _SEND_BUDGET_S = 5.0
 
 @shared_task(name="broker.upkeep.tasks.check_alerts")
 def check_alerts() -> None:
-    """Evaluate the rules, then delete old history.
+    """Evaluate the rules, then delete old notifications and alerts that cleared long ago.
 
     Safe to run twice or late. If two run at once, only one of them evaluates the rules.
     """

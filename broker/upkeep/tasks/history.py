@@ -22,7 +22,7 @@ _BUDGET_S = 1.0  # of each step; the next run does the rest
 def roll_up_history() -> None:
     """Roll up the buckets that are complete, then remove old points.
 
-    Safe to run twice or late. Points that are not rolled up do not expire.
+    Safe to run twice or late. Points that still have to be rolled up do not expire.
     """
     now_ms = time.time_ns() // 1_000_000
     store.roll_up(now_ms, budget_s=_BUDGET_S)
@@ -33,7 +33,7 @@ def roll_up_history() -> None:
 
 @shared_task(name="broker.upkeep.tasks.expire_stories")
 def expire_stories() -> None:
-    """Remove the rows of delivery stories that have expired, and the oldest rows beyond VELA_DELIVERY_STORY_ROWS.
+    """Remove expired rows of delivery stories, and the oldest rows beyond VELA_DELIVERY_STORY_ROWS.
 
     Safe to run twice or late.
     """

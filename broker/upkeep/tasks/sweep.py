@@ -36,7 +36,7 @@ def sweep_dead_sessions() -> None:
 def sweep_acts() -> None:
     """Expire plans that nobody applied in time, and remove finished acts older than VELA_ACT_LOG_DAYS.
 
-    Also trim the acts that clients requested to the newest VELA_ACT_LOG_CLIENT_ROWS. Safe to repeat.
+    Also remove acts that clients requested, beyond the newest VELA_ACT_LOG_CLIENT_ROWS. Safe to repeat.
     """
     settings = broker_settings()
     expired = sweep.expire_plans(settings.plan_expiry_s, second_person_s=SECOND_PERSON_S)

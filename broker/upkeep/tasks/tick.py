@@ -15,7 +15,7 @@ __all__ = ["tick"]
 def tick() -> int:
     """Notify the owner of subscriptions with overdue deliveries and topics with due messages; return their number.
 
-    The owner redelivers and releases messages: `broker.upkeep.tick` handles the notification, `broker.deadlines` runs
-    the due work. Safe to repeat. If a run is late or missing, the next one finds the same work.
+    `broker.upkeep.tick` handles the notification. Safe to repeat. If a run is late or missing, the next one finds the
+    same work.
     """
     return sweep.tick(time.time_ns() // 1_000_000)

@@ -44,7 +44,7 @@ class Rule(_Answer):
     email: str
     silent_until: datetime | None
     who: str = Field(description="who created it")
-    firing: int = Field(description="how many subscriptions or topics it fires for now")
+    firing: int = Field(description="how many alerts of the rule fire now")
     evaluated_ms: int | None = Field(description="when Celery last evaluated it; null: not yet")
     told_at: datetime | None = Field(description="when its latest notification was stored; null: none yet")
     sent_at: datetime | None = Field(description="when that notification was sent")
@@ -60,7 +60,7 @@ class Rules(_Answer):
 
 
 class Alert(_Answer):
-    """A subscription or topic that a rule found. Both names are empty if the alert is about the broker."""
+    """An alert about a subscription, a topic (subscription_name is empty), or the broker (both names are empty)."""
 
     id: int
     rule_id: int | None = Field(description="null: the rule was deleted")
