@@ -21,7 +21,7 @@ Application = Callable[
 def readable_types(inner: Application) -> Application:
     """Return `inner` behind a filter that removes each parameter of a Content-Type except `boundary`.
 
-    Django fails at some charsets, and at parameters in a charset that it does not know.
+    Django fails on some charsets, and on parameters in a charset that it does not know.
     """
 
     async def filtered(

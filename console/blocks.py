@@ -1,8 +1,8 @@
 """Blocks and pages: every block has its own template, address (`?part=name`) and ETag.
 
 A page renders its blocks inside its frame. A GET with `part` returns one block, or 304 if the browser has it already.
-With several values of `part` it returns those blocks that the browser does not have, because a request costs more than
-most blocks. The ETag leaves out the text of `<time>`, such as "3 s ago", so a block changes only when its numbers do.
+Several values of `part` save requests: the answer has those of the blocks that the browser does not have. The ETag
+leaves out the text of `<time>`, such as "3 s ago", so that it does not change as time passes.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _etags_in(request: HttpRequest) -> set[str]:
 def page(
     request: HttpRequest, rights: Rights, template: str, context: Mapping[str, Any], *, status: int = 200
 ) -> HttpResponse:
-    """Render a whole page. The frame around its content costs one query."""
+    """Render a whole page, with the menu and notices around its content. One query."""
     html = render_to_string(template, {**frame(request), **surroundings(rights), **context}, request)
     response = HttpResponse(visible(html), status=status)
     response["Cache-Control"] = "private, no-store"

@@ -1,4 +1,4 @@
-"""The answers about acts, topics, clients and messages, and errors. One file, because they contain each other.
+"""The answers about acts, topics, clients and messages, and errors.
 
 The comments on fields in `console.queries` apply here too.
 """
@@ -87,7 +87,9 @@ class Act(_Answer):
     cursor_version: int | None
     undo_of: int | None
     undo_until: datetime | None
-    undoable: bool = Field(description="it is the latest act on its cursor, and its time to undo is not over")
+    undoable: bool = Field(
+        description="it is applied, its time to undo is not over, and no later act moved its cursors"
+    )
     undone_by: int | None = Field(description="the act that undid it")
     part_of: int | None = Field(description="the act on several partitions to which this one belongs")
     new_plan: int | None = Field(
@@ -110,7 +112,7 @@ class Topic(_Answer):
 
     name: str
     partitions: int = Field(description="0: not partitioned")
-    backlog_messages: int | None = Field(description="of the subscription with the largest backlog")
+    backlog_messages: int | None = Field(description="the largest of a subscription; summed over partitions")
     message_rate_in: float | None = Field(description="per second")
     byte_rate_in: float | None
     stored_bytes: int | None
@@ -121,7 +123,7 @@ class Topic(_Answer):
     consumers: int | None
     message_rate_acked: float | None
     worst_subscription: str | None = Field(
-        description="the one with the largest backlog; on a partitioned topic, in the partition with the largest"
+        description="the one with the largest backlog on any one partition; null: none has a backlog"
     )
     state: _WorstState
     state_since_ms: int | None
@@ -218,7 +220,7 @@ class Cursor(_Subscription):
     topic: str
     partition: int = Field(description="-1: the topic is not a partition")
     mark_delete: str = Field(description="ledger:entry")
-    version: int = Field(description="counts the acts that changed the cursor, also seeks of clients")
+    version: int = Field(description="counts the acts and clients' seeks that changed the cursor")
     permits: int | None
 
 
@@ -252,7 +254,7 @@ class OneSubscription(_Subscription):
     partition: int = Field(description="-1: the topic is not a partition")
     mark_delete: str = Field(description="ledger:entry")
     read_position: str | None
-    version: int = Field(description="counts the acts that changed the cursor, also seeks of clients")
+    version: int = Field(description="counts the acts and clients' seeks that changed the cursor")
     acked_entries: int
     acked_bytes: int
     problems: dict[str, int] | None = Field(description="each problem in words, and how often it happened")
@@ -327,7 +329,7 @@ class Stats(_Answer):
     message_rate_acked: float
     broker: Broker
     troubles: list[Trouble] = Field(
-        description="what is wrong: no broker has run, it was stopped, or it, beat or the tick worker is silent"
+        description="no broker has run yet, the broker was stopped, or the broker, beat or the tick worker is silent"
     )
     waiting_acts: int
 
@@ -397,7 +399,7 @@ class LookedAt(_Answer):
     by_key_hash: bool
     stopped_by: Literal["end", "limit", "entries", "bytes", "time", "database", "cursor"]
     not_searched: dict[str, int] = Field(description="entries that could not be judged, by reason")
-    gone: int = Field(description="entries that were trimmed or moved meanwhile")
+    gone: int = Field(description="entries that were trimmed or moved during the search")
 
 
 class FoundMessages(_Answer):
@@ -406,8 +408,8 @@ class FoundMessages(_Answer):
     messages: list[FoundMessage]
     looked_at: LookedAt
     next_after: str | None = Field(
-        description="null: everything was searched; or stopped_by is cursor; or time or database stopped a first page"
-        " before its first entry: ask for it again"
+        description="null: everything was searched, stopped_by is cursor, or a first page stopped before its first"
+        " entry (ask for it again)"
     )
 
 
@@ -425,7 +427,7 @@ class OneMessage(Message):
     event_ms: int | None = Field(description="0: none")
     sequence_id: int | None
     ordering_key: str | None = Field(description="base64")
-    payload: str | None = Field(description="null: it is not text, or cannot be read")
+    payload: str | None = Field(description="null: it is not UTF-8")
     payload_base64: str | None
     payload_bytes: int
     is_cut: bool = Field(description="only the first 1 MiB is here")
@@ -463,7 +465,7 @@ class Namespace(_Answer):
     protected: bool = Field(description="every act in it needs a reason")
     second_person: bool = Field(description="one user plans every act in it, and another user applies it")
     topics: int = Field(description="partitions not counted")
-    subscriptions: int = Field(description="durable ones, each partition's counted, as last reported")
+    subscriptions: int = Field(description="durable ones, counted on each partition, as last reported")
     backlog_messages: int | None = Field(description="of the worst subscription of each topic")
     stored_bytes: int | None
     message_rate_in: float | None

@@ -44,7 +44,7 @@ def api_of(*routers: Router) -> NinjaAPI:
     api = _Api(
         title="Vela",
         version="1",
-        description="Acts are planned, applied and undone; reads consume nothing. Counts are messages.",
+        description="Acts are planned, applied and undone; reads consume nothing.",
         openapi_url=None,
         docs_url=None,
         urls_namespace="api",

@@ -1,10 +1,10 @@
 """HTTP Basic: name and password with every request.
 
 Checking a password takes half a second of CPU time, on purpose. A program that asks once a second would keep half a
-processor busy. So after a correct password this process remembers, for a minute, a keyed digest of the password and of
+processor busy. So after a correct password this process remembers, for a minute, a keyed digest of the password and
 the stored hash. A changed password or a deactivated user is still noticed at once.
 
-A user with a second factor is refused: the password alone is not enough, and HTTP Basic carries nothing else.
+A user who has or needs a second factor is refused, because HTTP Basic carries only a password.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _remembered: Final[dict[object, tuple[bytes, float]]] = {}  # by user key: diges
 def user_by_password(request: HttpRequest, header: str) -> AbstractBaseUser:
     """Return the user that an Authorization header names.
 
-    Raises Problem with 401 if the header is malformed or name and password do not match, and with 403 if the user has
-    or needs a second factor.
+    Raises Problem with 401 if the header is malformed or the login fails, and with 403 if the user has or needs a
+    second factor.
     """
     name, password = _credentials(header)
     people = get_user_model()

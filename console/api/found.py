@@ -1,4 +1,4 @@
-"""Find the topic, message or subscription that an address names, or raise a problem that says which is missing."""
+"""Find the namespace, topic, message or subscription that a request names, or raise a problem that says why not."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def found_head(name: str) -> TopicHead:
 
 
 def found_message(topic: str, spot: str) -> tuple[TopicHead, FoundMessage]:
-    """Return a topic and the message at a position. Four queries. Raises Problem if either does not exist."""
+    """Return a topic and the message at a position. Four queries. Raises Problem if there is none."""
     head = found_head(topic)
     try:
         return head, find_message(head, read_spot(spot))

@@ -21,8 +21,8 @@ def next_token(*key: str | float) -> str:
 def read_token(token: str, *first: str | float) -> tuple[Any, ...]:
     """Return the values in a token, or `first` if the token is empty.
 
-    `first` is the key that stands for the first page. Raises Problem (400) if the token cannot be read, or if its
-    values have other types than those of `first`: such a token is not from this list.
+    `first` is the key that stands for the first page. Raises Problem (400) if the token cannot be read, its values have
+    other types than those of `first`, or a text cannot be stored: such a token is not from this list.
     """
     if not token:
         return first

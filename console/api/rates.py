@@ -1,4 +1,4 @@
-"""How often one user may call `/api/v1`. The console's port has its own limits on connections and addresses."""
+"""How often one user may call `/api/v1`."""
 
 from __future__ import annotations
 

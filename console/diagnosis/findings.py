@@ -46,9 +46,9 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cure:
-    """One way to solve the problem. It leads to the form of an act, to another page or to a block of the same page.
+    """One way to solve the problem, with a link to an act's form, to another page or to a block of the same page.
 
-    A cure that has only `text` leads nowhere.
+    A cure that has only `text` has no link.
     """
 
     text: str
@@ -74,8 +74,8 @@ class Finding:
 class Rule:
     """A pure function of a snapshot.
 
-    `window_s` is, for most rules, how long the symptom must last before it is reported; 0 = at once. The other rules'
-    modules say what their windows measure.
+    In most rules `window_s` is how long the symptom must last before it is reported; 0 = at once. The modules of the
+    others say what their windows measure.
     """
 
     id: str

@@ -29,7 +29,7 @@ class SharedFinding:
 def shared_findings(found: Mapping[int, Sequence[Finding]]) -> list[SharedFinding]:
     """Return the finding of each rule with its partitions: the worst first, notices last, and causes in their order.
 
-    `found` has the diagnosis of each partition. Of equally severe findings of a rule, the first one gives the numbers.
+    `found` has the diagnosis of each partition. The first of a rule's most severe findings gives the numbers.
     If any partition is stopped or slow, leave out findings that nothing is wrong.
     """
     by_rule: dict[str, dict[int, Finding]] = {}

@@ -1,4 +1,4 @@
-"""Alert rules, alerts that fire now, and alerts that have cleared. Rules need the same roles as on the pages."""
+"""Alert rules, alerts that fire now, and alerts that have cleared."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def delete_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
 
 @router.post(f"{_RULE}/silence", auth=ACTS, response=Rule)
 def silence_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[Silence]) -> RuleRow:
-    """Send no notifications of an alert rule for a while.
+    """Silence an alert rule for a while.
 
     Its alerts still fire and clear. When the silence ends, the rule notifies of alerts that fired meanwhile and still
     fire, and of earlier ones that cleared.
@@ -145,7 +145,7 @@ def _page(rows: list[FiringRow], limit: int, key: Callable[[FiringRow], tuple[in
 
 
 def _number(value: int) -> int:
-    """Cut a number of a page token to the range of ids and times, because PostgreSQL compares no larger ones."""
+    """Limit a number from a page token to the ids and times that PostgreSQL can store."""
     return max(0, min(value, _MOST_ID))
 
 

@@ -1,4 +1,4 @@
-"""The parameters of operations on alert rules. The page's form checks them, so the API refuses the same values."""
+"""The parameters of operations on alert rules. The form of the console's page checks the values of a rule."""
 
 from __future__ import annotations
 

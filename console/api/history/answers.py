@@ -21,7 +21,7 @@ class HistoryStep(BaseModel):
     message_rate_acked: float | None = Field(description="by consumers")
     message_rate_redelivered: float | None
     backlog_messages: int | None = Field(
-        description="when the step ends; for a topic, the largest backlog of its subscriptions"
+        description="when the step ends; for a topic, the largest of a subscription, summed over partitions"
     )
     backlog_most_messages: int | None = Field(description="the largest backlog during the step")
     stored_bytes: int | None = Field(description="when the step ends; null for a subscription")

@@ -76,7 +76,7 @@ def subscription_history(
 ) -> dict[str, Any]:
     """Show the rates and the backlog of a subscription over time.
 
-    They are summed over at most 100 partitions. If more partitions have the subscription, name one.
+    They are summed over partitions. If more than 100 partitions have the subscription, name one as the topic.
     """
     # At most nine queries.
     head = subscription_head(topic.full_name, subscription)

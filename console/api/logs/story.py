@@ -66,7 +66,7 @@ class DeliveryStory(BaseModel):
     publish_ms: int | None = Field(description="by its producer's clock")
     append_ms: int
     producer: str
-    recorded: Literal["off", "redelivered", "all"] = Field(description="the policy delivery_story now")
+    recorded: Literal["off", "redelivered", "all"] = Field(description="the policy delivery_story in force")
     kept_ms: int = Field(description="how long events are kept")
     words: str = Field(description="what is recorded, and what is not")
     subscriptions: list[StoryOnSubscription]

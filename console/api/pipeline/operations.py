@@ -1,4 +1,4 @@
-"""Jobs of the pipeline, their runs and schedules. Acts start, continue, cancel and schedule them."""
+"""Jobs of the pipeline, their runs and schedules. Acts start, continue and cancel runs, and schedule jobs."""
 
 from __future__ import annotations
 

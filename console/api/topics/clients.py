@@ -29,9 +29,9 @@ class ListedClients(Page):
     topic: Annotated[
         SearchText, Field(description="part of a name, or a full name: that topic and its partitions")
     ] = ""
-    name: Annotated[SearchText, Field(description="part of the client's name")] = ""
+    name: Annotated[SearchText, Field(description="part of its name")] = ""
     address: Annotated[SearchText, Field(description="part of its address")] = ""
-    version: Annotated[SearchText, Field(description="part of its client's version")] = ""
+    version: Annotated[SearchText, Field(description="part of its client library's version")] = ""
 
 
 class ListedConsumers(ListedClients):

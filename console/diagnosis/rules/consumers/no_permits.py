@@ -1,4 +1,4 @@
-"""No consumer asks for more: every client's queue is full, because its application takes no messages out of it."""
+"""No consumer asks for messages: each client's queue is full, or its application has never received."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from console.words.said import said, said_many
 __all__ = ["RULE"]
 
 _MOST_MORE: Final = 20  # consumers to add; if more are needed, the cure names no number
-_BACKLOG_S: Final = 5.0  # a backlog smaller than what is published in this time is only messages in transit
+_BACKLOG_S: Final = 5.0  # what is published in this time may only be in transit
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -103,7 +103,7 @@ def _grows(snapshot: Snapshot, rate_in: float, rate_acked: float) -> bool:
 
 
 def _cure(type_: str, more: int) -> Cure:
-    """Return the cure. `more` is the number of consumers to add; 0 = unknown."""
+    """Return the cure. `more` is the number of consumers to add; 0 = name none."""
     if type_ in SHARED:
         if not more:
             return Cure(text=said("Make each consumer faster, or add consumers."))

@@ -1,4 +1,4 @@
-"""Fine so far: messages are on their way, and it is too early to judge."""
+"""Fine so far: consumers were active a moment ago, and it is too early to judge."""
 
 from __future__ import annotations
 

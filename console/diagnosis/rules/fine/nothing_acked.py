@@ -1,4 +1,4 @@
-"""Consumers have messages in flight, and nothing is acked: the application does not ack what it receives."""
+"""Consumers have messages in flight, and nothing is acked."""
 
 from __future__ import annotations
 

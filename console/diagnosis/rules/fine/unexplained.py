@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 20.0
+WINDOW_S: Final = 20.0  # as in `nothing_acked`
 
 
 def find(snapshot: Snapshot) -> Finding | None:

@@ -11,7 +11,7 @@ from console.words.said import said, said_many
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 5.0  # how long the consumer with the key has acked nothing
+WINDOW_S: Final = 5.0  # both the consumer's last ack and its oldest delivery are at least this old
 
 
 def find(snapshot: Snapshot) -> Finding | None:

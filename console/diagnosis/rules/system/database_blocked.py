@@ -1,4 +1,4 @@
-"""The database makes the broker wait: a statement of Vela waits for a lock that another connection has."""
+"""A statement of Vela waits for a lock in PostgreSQL that another connection has."""
 
 from __future__ import annotations
 
