@@ -90,7 +90,7 @@ class Disuse:
                 name, force=False, with_subscriptions=with_subscriptions, only_if=self._is_inactive
             )
         except TopicBusy:
-            return False  # a client has connected or published meanwhile
+            return False  # the topic was used meanwhile
         logger.warning(
             "%s is deleted: nobody used it for more than %s ms", name, topic.policies.inactive_topic_ms
         )
@@ -125,7 +125,7 @@ class Disuse:
             except BrokerError as error:
                 logger.info("%s was not checked for disuse; a later round tries again: %s", each, error)
             except Exception as error:
-                # Such as a damaged row: the topics after this one are checked nevertheless.
+                # For example a damaged row: the topics after this one must still be checked.
                 if is_away(error):
                     raise
                 logger.exception("%s was not checked for disuse; a later round tries again", each)
