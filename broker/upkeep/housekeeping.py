@@ -1,4 +1,4 @@
-"""The broker's work of every second: free memory, delete old due times, store deduplication, run other duties."""
+"""The broker's work each second: free memory, delete old due times, store deduplication, run other duties."""
 
 from __future__ import annotations
 
