@@ -69,7 +69,7 @@ class Holder:
 
     @property
     def name(self) -> str:
-        """The name as people write it."""
+        """`tenant/namespace`, or the topic's full name."""
         return f"{self.tenant}/{self.namespace}" if self.topic is None else self.topic.full
 
     def covers(self, name: TopicName) -> bool:
@@ -85,7 +85,7 @@ class PolicyState:
 
     row_id: int
     document: Mapping[str, object]  # the policies set here, as stored
-    above: Mapping[str, object]  # for a topic: the policies that its namespace sets
+    above: Mapping[str, object]  # for a topic: the policies that its namespace sets; else empty
     in_force: Policies
 
 
@@ -127,7 +127,7 @@ class PolicyDocuments:
             self._pool, lambda c: topic_store.find_topic(c, base), what="finding a topic"
         )
         if parent is not None and parent.partitions:
-            raise NotAllowed(f"{topic} follows {base}: set policies there")
+            raise NotAllowed(f"{topic} takes its policies from {base}: set policies there")
 
     def in_force_with(
         self, holder: Holder, document: Mapping[str, object], above: Mapping[str, object]
@@ -169,7 +169,7 @@ class PolicyDocuments:
     ) -> PolicyState:
         """Store `after` in place of `before`. Safe to repeat.
 
-        Raises PolicyConflict, and changes nothing, if the stored document is now neither `before` nor `after`.
+        Raises the errors of `read`, and PolicyConflict if the stored document is now neither `before` nor `after`.
         """
         state = await self.read(holder)
         if dict(state.document) == dict(after):
@@ -202,7 +202,7 @@ class PolicyDocuments:
 
 
 def parsed(texts: Mapping[str, str], level: PolicyLevel) -> dict[str, PolicyValue]:
-    """Parse values written as text. Raises PolicyInvalid for the first wrong value."""
+    """Parse policies whose values are text. Raises PolicyInvalid for the first wrong one."""
     values = {name: FIELDS[name].parse(text) if name in FIELDS else text for name, text in texts.items()}
     return checked(values, level)
 
@@ -219,7 +219,7 @@ def changed(
 ) -> dict[str, object]:
     """Return the document after a change. Stores nothing.
 
-    Raises PolicyInvalid for unknown names, bad values, and names in `to_unset` that are not set or are in `to_set` too.
+    Raises PolicyInvalid for a wrong policy, and for a name in `to_unset` that is not set or is in `to_set` too.
     """
     check_names(to_unset, level)
     for name in to_unset:
@@ -261,9 +261,9 @@ class PolicyChanges:
     async def change(
         self, holder: Holder, *, before: Mapping[str, object], after: Mapping[str, object]
     ) -> PolicyState:
-        """Replace the document `before` by `after` and put `after` in force. Safe to repeat.
+        """Replace the document `before` by `after`, and put `after` in force. Safe to repeat.
 
-        Raises PolicyConflict, and changes nothing, if the stored document is now neither `before` nor `after`.
+        Raises the errors of `PolicyDocuments.replace`.
         """
         state = await self.documents.replace(holder, before=before, after=after)
         await self.reload(holder)

@@ -1,4 +1,4 @@
-"""Compute the policies in force on a topic from the settings and the documents of its namespace and the topic."""
+"""Compute the policies in force from the broker's settings and the documents of a namespace and a topic."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyInForce:
-    """One policy in force, and where its value comes from."""
+    """One policy in force on a namespace or a topic (here called "this level"), and where its value comes from."""
 
     field: PolicyField
     value: PolicyValue
@@ -61,7 +61,7 @@ class PolicyInForce:
 
     @property
     def above_words(self) -> str:
-        """The value of the level above as people write it."""
+        """The value `above` as people write it."""
         return self.field.words(self.above)
 
     @property
@@ -93,7 +93,7 @@ class PolicyInForce:
 class DescribedPolicies:
     """All policies in force on a namespace or a topic."""
 
-    sentences: tuple[str, ...]  # they say what the policies do with messages
+    sentences: tuple[str, ...]  # the result of `in_words`
     policies: tuple[PolicyInForce, ...]
 
 
@@ -134,7 +134,7 @@ def described_policies(
 
 
 def policy_texts() -> tuple[str, ...]:
-    """Return all texts with which policies are described, for translation."""
+    """Return all texts that describe policies, for translation."""
     return (*(field.says for field in FIELDS.values()), *SENTENCE_TEXTS)
 
 
@@ -158,7 +158,7 @@ def effective_policies(
     *,
     where: str,
 ) -> Policies:
-    """Merge stored documents. Log and ignore invalid values, which only a manual change of the table can cause."""
+    """Return the defaults, changed by the stored documents. Log invalid values with `where`, and ignore them."""
     usable, complaints = valid_part(namespace, PolicyLevel.NAMESPACE)
     usable_of_topic, of_topic = valid_part(topic, PolicyLevel.TOPIC)
     for complaint in (*complaints, *of_topic):

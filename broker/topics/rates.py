@@ -18,9 +18,9 @@ __all__ = ["MEASURED_OVER_S", "Moving", "Rates"]
 _WEIGHT: Final = 0.4
 MEASURED_OVER_S: Final = 5  # follows from that weight: all older seconds together weigh less than a tenth
 _NOTHING_PER_S: Final = 0.05  # a smoothed rate below this counts as 0
-# A slower flow is measured from one message to the next, because in most seconds no message comes.
+# A slower flow is measured from one message to the next, because in some seconds no message comes.
 _SLOW_PER_S: Final = 1.0
-# A slow flow has ended when no message has come for this many times its last gap.
+# A slow flow has ended when no message has come for this many times its last gap, within the limits below.
 _PATIENCE: Final = 3
 _LEAST_PATIENCE_MS: Final = 2_000
 _MOST_PATIENCE_MS: Final = 30_000
@@ -109,10 +109,7 @@ class Rates:
         self._looks = 0
 
     def of_topic(self, topic: Topic, messages: int, size_bytes: int, now_ms: int) -> tuple[float, float]:
-        """Return messages and bytes per second since the last call, smoothed.
-
-        The rates are 0 at the first call, and after the topic is closed.
-        """
+        """Return messages and bytes per second, smoothed; 0 at the first call, and after the topic is closed."""
         if not topic.is_open:
             return 0.0, 0.0
         flows = self._topics.get(topic)
@@ -124,7 +121,7 @@ class Rates:
         return messages_rate, bytes_rate
 
     def of_subscription(self, each: Subscription, out: int, acked: int, now_ms: int) -> tuple[float, float]:
-        """Return messages delivered and acked per second since the last call, smoothed.
+        """Return messages delivered and acked per second, smoothed.
 
         The rates are 0 at the first call, and after the subscription has ended or its topic is closed.
         """
@@ -141,8 +138,7 @@ class Rates:
     def of_producer(self, topic: Topic, producer: Producer, now_ms: int) -> tuple[float, float]:
         """Return messages and bytes per second. In each report, call this after `of_topic`.
 
-        The topic is reported again until this rate is 0, which may happen after the topic's own rate is 0: receipts may
-        come one report later than the messages.
+        The topic is reported again until this rate is also 0.
         """
         counts = ((producer.messages_in, producer.bytes_in),)
         flows = self._producers.get(producer)
@@ -198,8 +194,8 @@ class Rates:
     def moving(self, now_ms: int) -> Moving:
         """Return the topics and subscriptions to report now although nothing changed.
 
-        Closed topics and their subscriptions are reported once more, with rate 0. Every 60th call forgets closed topics
-        and subscriptions that have ended.
+        Closed topics and ended subscriptions that had a rate are reported once more, with rate 0. Every 60th call
+        forgets all closed topics and ended subscriptions.
         """
         self._looks += 1
         if self._looks % _FORGET_EVERY == 0:

@@ -83,7 +83,7 @@ class WaitingPulls(Protocol):
         """Offer the waiting pulls these entries, which are durable now."""
 
     def topic_gone(self, topic: Topic) -> None:
-        """Answer the pulls that wait for this topic, because the topic leaves the process."""
+        """Answer the pulls that wait for this topic, because the topic leaves memory."""
 
 
 class Topic:
@@ -164,7 +164,7 @@ class Topic:
         self.policies = policies  # in force now; only `set_policies` replaces them
         self.log = log
         log.listener = self
-        # The totals when the log was loaded. Reports subtract them to count the messages published since.
+        # The totals when the log was loaded. Statistics subtract them to count the messages and bytes since then.
         self.loaded_messages, self.loaded_bytes = log.ledgers.total_messages, log.ledgers.total_bytes
         self._refuse_old_clients = refuse_old_clients
         self._epochs = epochs
@@ -235,10 +235,7 @@ class Topic:
         return self.log.is_fenced
 
     async def write(self, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str) -> T | None:
-        """Run a write guarded by this topic's epoch. Return None if another broker took the topic.
-
-        Raises like `Epochs.write`.
-        """
+        """Run a write guarded by this topic's epoch. Results and errors are those of `Epochs.write`."""
         return await self._epochs.write(self.log, call, what=what)
 
     # -- producers and appends -----------------------------------------------------------------------------------
@@ -249,7 +246,8 @@ class Topic:
         """Attach a producer. If it must wait for exclusive access, it is queued, and its `is_ready` is still False.
 
         Raises ServiceNotReady, TopicTerminated, TopicFenced, QuotaHold, QuotaExceeded, NotAllowed, IncompatibleSchema,
-        ProducerBusy, ProducerFenced, and SubscriptionNotFound if policies do not let the initial subscription be made.
+        ProducerBusy, ProducerFenced, PersistenceFailed, and SubscriptionNotFound if the policies forbid the creation of
+        the initial subscription.
         """
         self._require_appendable()
         await self.quota.require_room()
@@ -423,7 +421,7 @@ class Topic:
             self.policies_changed()
 
     def loaded(self) -> None:
-        """Begin to apply the policies. Call this once everything stored about the topic is in memory."""
+        """Begin to apply the policies. Call this when everything stored about the topic is in memory."""
         self.policies_changed()
         self._reports.topic_changed(self)
 
@@ -451,7 +449,7 @@ class Topic:
     # -- the end -------------------------------------------------------------------------------------------------
 
     def given_up(self, error: BrokerError | None) -> None:
-        """Close all producers, consumers and pulls: the log was closed. `error` is None unless the log was fenced."""
+        """Close all clients and answer the pulls: the log is closed. `error` is None unless the log was fenced."""
         self._on_gone(self)
         steps: list[Callable[[], object]] = [self.publishes.close]
         if self.publish_limit is not None:

@@ -101,7 +101,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     async def of_request(self, request: SubscribeRequest) -> Subscription:
         """Return the subscription that a consumer asks for. Create it if it is missing and the policies allow that.
 
-        Raises NotAllowed, SubscriptionNotFound, TopicFenced, ServiceNotReady.
+        Raises NotAllowed, SubscriptionNotFound, TopicFenced, ServiceNotReady, PersistenceFailed.
         """
         if not request.durable:
             return await self._of_reader(request)
@@ -128,9 +128,9 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     ) -> Subscription:
         """Return the durable subscription of this name. Create it if it is missing.
 
-        `by_attaching`: a client attaches, so raise SubscriptionNotFound if the policies do not let attaching create
-        subscriptions. `remaining`: see `cursor_starting_at`. Raises NotAllowed if a reader uses the name or the topic
-        has too many subscriptions, TopicFenced, ServiceNotReady.
+        `by_attaching`: raise SubscriptionNotFound if the policies do not let attaching create subscriptions.
+        `remaining`: see `cursor_starting_at`. Raises NotAllowed if a reader uses the name or the topic has as many
+        subscriptions as its policies allow, TopicFenced, ServiceNotReady, PersistenceFailed.
 
         Cancelling does not stop the creation, because memory must have every subscription that PostgreSQL stores.
         """
@@ -250,10 +250,10 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         return subscription
 
     def settle_reader(self, subscription: Subscription) -> bool:
-        """After an attach, keep a reader's cursor only while it has consumers, whether or not the attach failed.
+        """After an attach, even a failed one, keep a reader's cursor if it has consumers, else forget it.
 
-        Return False if it has consumers but another reader has its name: while the attach waited for a consumer's
-        answer to a ping, that consumer left, and a third one subscribed.
+        Return False if it has consumers but another reader has taken its name: during the attach the earlier consumer
+        left, and a third one subscribed.
         """
         if subscription.is_durable:
             return True
@@ -268,7 +268,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
             del self._by_name[subscription.name]
         self._deadlines.forget(subscription)
         if subscription.is_durable:
-            # It may have had the topic's largest backlog or worst state.
+            # The topic's report may show this subscription's backlog or state.
             self._reports.subscription_changed(subscription)
 
     def replay(self, positions: Sequence[Position]) -> None:
@@ -280,8 +280,8 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     def has_room_for_replays(self) -> bool:
         """Return whether more due entries may be released.
 
-        True if some Shared subscription that can send has sent all entries that were released before, or if none can
-        send.
+        True if some Shared subscription that can send has sent all entries released before, or if no Shared
+        subscription can send.
         """
         waiting = [
             each.dispatcher.replay_entries

@@ -1,6 +1,6 @@
 """The topics in this process's memory.
 
-A topic is loaded or created when a client asks for it, and forgotten when its log closes.
+A topic is loaded or created when it is opened, and forgotten when its log closes.
 """
 
 from __future__ import annotations
@@ -57,9 +57,10 @@ class Topics:
         return list(self.loaded.values())
 
     async def open(self, name: TopicName, *, create: bool) -> Topic:
-        """Return the topic; load or create it if necessary. Concurrent callers share one load.
+        """Return the topic; load it if necessary, or create it if `create` and the policies allow that.
 
-        Raises TopicNotFound, ServiceNotReady, and NotAllowed for a partitioned topic, which has no messages of its own.
+        Concurrent callers share one load. Raises TopicNotFound, ServiceNotReady, and NotAllowed for a partitioned or a
+        non-persistent topic.
         """
         while True:
             await self.gates.passed(name.full)

@@ -47,7 +47,7 @@ class Trimmer:
         `retention` replaces the retention in the topic's policies. These stay: the open ledger, everything that a
         durable subscription has not acked durably, everything that compaction or deduplication must still read,
         everything that retention keeps, and everything that an undo or a bookmark pins, as far as the backlog quota
-        allows. Safe to repeat. Raises psycopg.Error if the server refuses.
+        allows. Safe to repeat. Raises psycopg.Error if the server refuses, and PersistenceFailed if a read fails.
         """
         retention = retention or Retention(
             time_ms=topic.policies.retention_ms, size_bytes=topic.policies.retention_bytes
@@ -78,7 +78,7 @@ class Trimmer:
         )
 
     async def _forget(self, topic: Topic, retention: Retention, limits: TrimLimits) -> int:
-        """Forget the ledgers that neither `limits` nor the current cursors keep, and return their size in bytes."""
+        """Forget the ledgers that retention, `limits` and the current cursors all let go. Return the freed bytes."""
         while True:
             count = min(
                 self._count(topic, retention, limits),
@@ -104,7 +104,7 @@ class Trimmer:
         return trimmable(ledgers.infos(), retention=retention, limits=limits, now_ms=self._clock.now_ms())
 
     async def _pinned_entries(self, topic: Topic) -> int | None:
-        """Return the number of entries below all pins of undo windows and bookmarks; None = there are no pins."""
+        """Return the number of entries before the first that an undo or a bookmark needs; None = there are no pins."""
 
         async def pins(connection: Connection) -> tuple[list[Position], list[Position]]:
             return (

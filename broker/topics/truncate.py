@@ -1,4 +1,4 @@
-"""Empty a topic: durable subscriptions skip all stored messages, then the ledgers that nobody needs are freed."""
+"""Empty a topic: durable subscriptions skip its messages, then the ledgers that nobody needs are freed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Truncation:
 
     through: Position  # the last entry that the truncate skips
     skipped_messages: int  # messages that are not acked, added up over all subscriptions
-    freed_bytes: int  # an upper bound: undo windows and bookmarks may pin some of these ledgers
+    freed_bytes: int  # of the sealed ledgers, even if an undo window or a bookmark pins them
 
 
 class Truncator:
@@ -56,8 +56,8 @@ class Truncator:
     async def truncate(self, topic: Topic, through: Position) -> int:
         """Move every durable subscription past `through`, and free the ledgers that nobody needs after that.
 
-        Readers of a compacted topic then get nothing up to `through`. Return the bytes freed. Consumers stay connected;
-        their acks of skipped messages are accepted and change nothing. Safe to repeat.
+        Delete all compacted messages. Return the bytes freed. Consumers stay connected; their acks of skipped messages
+        are accepted and change nothing. Safe to repeat.
         """
         for subscription in _durable(topic):
             await self._pass_over(subscription, through)

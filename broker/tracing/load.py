@@ -23,8 +23,7 @@ def load_tracing(*, is_on: bool) -> Tracing | None:
         from broker.tracing.tracing import Tracing
     except ModuleNotFoundError as error:
         raise SettingInvalid(
-            f"VELA_OTEL is 1, but the package of {error.name} is not installed: in Vela's folder run"
-            " pip install '.[otel]'"
+            f"VELA_OTEL is 1, but {error.name} is not installed: in Vela's folder run pip install '.[otel]'"
         ) from None
     try:
         return Tracing()

@@ -1,4 +1,4 @@
-"""Spans for messages whose producer sampled their trace. Any other message costs only a search in its metadata.
+"""Spans for messages whose producer sampled their trace. A message without a trace costs only a search in its metadata.
 
 OpenTelemetry's own thread exports the spans. Its queue is bounded: if the collector is slow, spans are dropped, and
 messages do not wait.
@@ -61,10 +61,10 @@ class Tracing:
         self._second = 0
         self._spans = 0  # spans asked for in this second
         self._has_failed = False
-        self._dropped = 0  # spans dropped since the last warning about dropped spans
+        self._dropped = 0  # spans dropped in this second
 
     def parent_of(self, data: bytes) -> Context | None:
-        """Return the trace context in an entry's metadata; None if there is none or its producer did not sample it.
+        """Return the trace context in an entry's metadata; None if there is no valid one, or it was not sampled.
 
         The messages of a batch have their properties in the payload, which this method does not read.
         """
@@ -83,7 +83,7 @@ class Tracing:
         metadata, _ = parse_metadata(data)
         found = {each.key: each.value for each in metadata.properties if each.key in (_PARENT, _STATE)}
         parent = found.get(_PARENT)
-        # Values that are not UTF-8 are bytes.
+        # A value that is not UTF-8 has the type bytes.
         if not isinstance(parent, str) or len(parent) > _LONGEST_PARENT:
             return None
         carrier = {name: value for name, value in found.items() if isinstance(value, str)}
@@ -96,7 +96,7 @@ class Tracing:
     ) -> None:
         """Make the spans of entries that were stored at `stored_ms` and have their receipts now.
 
-        `waited_s` is the time since the broker received the first of these entries.
+        `waited_s` is the time since the first of these entries was queued, or since the previous batch was taken.
         """
         now_ns = time.time_ns()
         for entry in entries:
@@ -202,7 +202,7 @@ class Tracing:
         return True
 
     async def stop(self) -> None:
-        """Export the queued spans, for at most 2 s."""
+        """Export the queued spans. Wait at most 2 s."""
         loop, done = asyncio.get_running_loop(), asyncio.Event()
 
         def shut_down() -> None:

@@ -31,7 +31,7 @@ _SWEPT_KEYS: Final = 20_000  # the most keys of ended surveys that one round del
 
 
 class CompactionDuty:
-    """Starts compactions as tasks, because they take a long time and the round must not wait for them."""
+    """Starts compactions as tasks, so that a round through the policies does not wait for them."""
 
     def __init__(
         self, compactor: Compactor, topics: Topics, pool: ConnectionPool, clock: Clock, tasks: BackgroundTasks
@@ -58,7 +58,7 @@ class CompactionDuty:
             self._tasks.keep(asyncio.create_task(self._compactor.compact(topic), name=name))
 
     async def take_surveys(self) -> None:
-        """Start to compact topics that Spark has read, and delete keys of surveys that ended. Safe to repeat."""
+        """Start to compact topics that Spark has read, and clean up old surveys. Safe to repeat."""
         async with self._pool.use() as connection:
             await store.abandon(connection)
             found = await store.ready(connection, limit=_SURVEYS)
@@ -89,7 +89,7 @@ class CompactionDuty:
             await self._finish(survey_id, state="refused", error=str(error))
         except psycopg.Error as error:
             logger.warning(
-                "survey %s of %s is not done, trying again: %s",
+                "survey %s of %s failed; the next round tries again: %s",
                 survey_id,
                 survey.topic_name,
                 first_line(error),

@@ -70,7 +70,7 @@ class Disuse:
     async def delete_if_inactive(self, topic: Topic) -> bool:
         """Delete a topic that nobody has used for as long as its policy says, and return whether it was deleted.
 
-        The partitions of a topic are deleted together, once nobody has used any of them for that long.
+        The partitions of a topic are deleted together, when nobody has used any of them for that long.
         """
         if not self._is_inactive(topic):
             return False
@@ -85,12 +85,12 @@ class Disuse:
                 return False
         with_subscriptions = topic.policies.inactive_topic_mode is InactiveTopicMode.SUBSCRIPTIONS_CAUGHT_UP
         try:
-            # A client may have published and left again since the check, so check again once no client can connect.
+            # A client may have published and left again since the check, so check again when no client can connect.
             await self._endings.delete(
                 name, force=False, with_subscriptions=with_subscriptions, only_if=self._is_inactive
             )
         except TopicBusy:
-            return False  # a client has connected or published meanwhile
+            return False  # the topic was used meanwhile
         logger.warning(
             "%s is deleted: nobody used it for more than %s ms", name, topic.policies.inactive_topic_ms
         )
@@ -125,7 +125,7 @@ class Disuse:
             except BrokerError as error:
                 logger.info("%s was not checked for disuse; a later round tries again: %s", each, error)
             except Exception as error:
-                # Such as a damaged row: the topics after this one are checked nevertheless.
+                # For example a damaged row: the topics after this one must still be checked.
                 if is_away(error):
                     raise
                 logger.exception("%s was not checked for disuse; a later round tries again", each)

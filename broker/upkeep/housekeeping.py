@@ -1,4 +1,4 @@
-"""The work that the broker does every second: free memory, store deduplication, run the duties of other packages."""
+"""The broker's work each second: free memory, delete old due times, store deduplication, run other duties."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["Housekeeping"]
 logger = logging.getLogger(__name__)
 
 _INTERVAL_S = 1.0
-_TOPICS_A_TURN = 1024  # visiting all 10,000 topics of a large broker each second takes 5% of a core
+_TOPICS_A_TURN = 1024  # visiting all 10,000 topics of a large broker each second would take 5% of a core
 TOPICS_AT_ONCE = 64  # tidied before the event loop does other work; takes less than half a millisecond
-# The most chunks of the message index that a topic has after a turn, unless it is loading chunks. A full chunk takes
-# 512 KiB, and has the counts of 32,768 entries.
+# The most chunks of the message index that a topic keeps when it is tidied, unless it is loading chunks. A full chunk
+# takes 512 KiB, and has the counts of 32,768 entries.
 INDEX_CHUNKS = 64
 
 
@@ -73,7 +73,7 @@ class Housekeeping:
             for duty in self._duties:
                 try:
                     await duty()
-                except Exception as error:  # the other duties and the next round continue
+                except Exception as error:  # the other duties and the next turn must still run
                     if is_away(error):
                         logger.info("housekeeping: the database is unavailable (%s)", first_line(error))
                     else:

@@ -1,8 +1,7 @@
 """Trim, expire and unload topics, at the owner's own pace and whenever Celery's beat asks for it.
 
 One task looks at a part of the topics each second, so that it looks at each topic once in `lifetime_check_ms`. Another
-task drops segments, after copying the ledgers still in use out of them. Either task may run at any time, or twice,
-without harm.
+task takes over offloaded ledgers and drops segments. The work of both tasks is safe to repeat.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ __all__ = ["Lifetime"]
 logger = logging.getLogger(__name__)
 
 _INTERVAL_S = 1.0
-_VISITS = 20  # the most topics that are not in memory and are loaded in one second
+_VISITS = 20  # at most this many topics are loaded in one second just for a visit
 _VISIT_AGAIN_MS = 3_600_000  # the shortest time between two visits to a topic that is not in memory
 
 
@@ -120,7 +119,7 @@ class Lifetime:
             await self._guarded(self.look_at(topic), topic.name.full)
 
     async def look_at(self, topic: Topic) -> None:
-        """Seal, expire and trim one topic, and unload it if it is idle. Safe to repeat."""
+        """Seal a topic's idle ledger, expire and trim messages, and unload the topic if it is idle. Safe to repeat."""
         if not topic.is_open:
             return
         policies = topic.policies
@@ -159,7 +158,7 @@ class Lifetime:
         await self.look_at(await self._topics.open_named(name))
 
     async def look_at_segments(self) -> None:
-        """Take over offloaded ledgers, empty and drop segments, and see which subscription keeps the oldest segment."""
+        """Take over offloaded ledgers, empty and drop segments, and look up the pin of the oldest closed segment."""
         await self._guarded(self.offloads.turn(), "offloaded ledgers")
         while await self._segment_drops.turn():
             pass

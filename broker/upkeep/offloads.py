@@ -29,12 +29,12 @@ __all__ = ["Offloads"]
 logger = logging.getLogger(__name__)
 
 _FILES = 20  # the most files that one turn takes over, and the most that it deletes
-# After this time, a file that no ledger took over is deleted, unless the run that writes it is under way.
+# After this time, a file that is not attached is deleted, unless the run that writes it is under way.
 STALE_AFTER_S = 3600
 
 
 class Offloads:
-    """Takes over and deletes files in turns. The segments' task in lifetime.py runs the turns, one at a time."""
+    """Takes over and deletes files in turns. The segments' task of `Lifetime` runs the turns."""
 
     def __init__(self, topics: Topics, files: FileReads, epochs: Epochs, pool: ConnectionPool) -> None:
         self._topics = topics
@@ -56,7 +56,7 @@ class Offloads:
                 await self._take_over(written)
             except (BrokerError, OffloadUnavailable) as error:
                 logger.warning(
-                    "the file %s of %s cannot be taken over yet, trying again: %s",
+                    "the file %s of %s cannot be taken over yet; the next turn tries again: %s",
                     written.name,
                     written.topic_name,
                     error,
@@ -95,7 +95,7 @@ class Offloads:
 
     async def _refuse(self, written: WrittenFile, why: str) -> None:
         logger.error(
-            "the file %s of %s is not used, and its ledger stays in PostgreSQL: %s",
+            "the file %s of %s is not used and will be deleted: %s",
             written.name,
             written.topic_name,
             why,
@@ -111,7 +111,9 @@ class Offloads:
             try:
                 await self._files.delete(name)
             except OffloadUnavailable as error:
-                logger.warning("the file %s cannot be deleted yet, trying again: %s", name, error)
+                logger.warning(
+                    "the file %s cannot be deleted yet; the next turn tries again: %s", name, error
+                )
                 return
             async with self._pool.use() as connection:
                 await store.forget(connection, name)
@@ -120,13 +122,15 @@ class Offloads:
 def _problem(written: WrittenFile, manifest: Manifest, log: TopicLog) -> str:
     """Return why the file is not a copy of the ledger; empty if the file is a copy."""
     if (manifest.ledger_id, manifest.checksum) != (written.ledger_id, written.checksum):
-        return (
-            f"it has ledger {manifest.ledger_id}, and its checksum differs from the one that the job computed"
-        )
+        return f"its ledger id ({manifest.ledger_id}) or its checksum is not the one that the job stored"
     ledger = log.ledgers.get(written.ledger_id)
     if ledger is None:
-        return "retention has trimmed the ledger"
+        return "the ledger was trimmed"
     stored = (ledger.entries, ledger.messages, ledger.size_bytes)
     if not ledger.sealed or stored != (manifest.entries, manifest.messages, manifest.size_bytes):
-        return f"it has {counted(manifest.entries, 'entry', 'entries')}, and the ledger has {ledger.entries}"
+        return (
+            f"it has {counted(manifest.entries, 'entry', 'entries')}, {manifest.messages} messages and"
+            f" {manifest.size_bytes} bytes, and the ledger has {ledger.entries}, {ledger.messages} and"
+            f" {ledger.size_bytes}"
+        )
     return ""

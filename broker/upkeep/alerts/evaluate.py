@@ -29,7 +29,7 @@ class _Changes:
 
 
 def evaluate(now_ms: int) -> None:
-    """Evaluate every rule once, in at most ten statements. Do nothing if another process is running a round."""
+    """Evaluate every rule once. Do nothing if another process is running a round."""
     with alert_round() as statements:
         if statements is None:
             return

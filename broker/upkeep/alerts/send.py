@@ -1,6 +1,6 @@
-"""Send stored notifications. Each notification gets at most ATTEMPTS_MOST attempts, with growing pauses in between.
+"""Send stored notifications. A failed one is tried again after growing pauses, ATTEMPTS_MOST times in all.
 
-A notification may arrive twice if a worker sends the notification and dies before it records the attempt.
+A notification may arrive twice if a worker sends it and dies before it records the attempt.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LEASE_S: Final = 60
 
 
 def send_due(*, budget_s: float) -> int:
-    """Send the notifications that are due, for at most about `budget_s`. Return how many attempts were made."""
+    """Send the notifications that are due, and begin none after `budget_s`. Return how many attempts were made."""
     until = time.monotonic() + budget_s
     attempts = 0
     while time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""POST JSON to a webhook: with a time limit, without redirects, and to this machine only if a setting allows it."""
+"""POST JSON to a webhook: with time limits, without redirects, and to local addresses only if a setting allows it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _TIMEOUT_S: Final = 10.0
 
 
 class WebhookFailed(Exception):
-    """The webhook did not confirm the notification. The text says why, without the URL's path."""
+    """A notification was not confirmed, or its rule has no address. The text says why, without the URL's path."""
 
 
 def post(url: str, body: Mapping[str, Any], *, allows_local: bool, timeout_s: float = _TIMEOUT_S) -> None:
     """Send the body. Raises WebhookFailed unless the webhook answers with a status from 200 to 299.
 
-    `allows_local` permits connections to this machine and to link-local addresses. `timeout_s` limits the time to
+    `allows_local` permits loopback, link-local, multicast and unspecified addresses. `timeout_s` limits the time to
     connect and, separately, the time of the request.
     """
     parts = urlsplit(url)
