@@ -159,24 +159,36 @@ class BacklogQuota:
             return False
         async with subscription.moves.moving(closes_consumers=False):
             target = await self._target(subscription, breach)
-            before, backlog = subscription.cursor.mark_delete, subscription.cursor.backlog_messages
+            before, skipped = subscription.cursor.mark_delete, 0
             if target <= before or subscription.is_deleted:
                 return False
             act_id = await self._record(subscription, breach)
+
+            def move() -> None:
+                nonlocal skipped
+                backlog = subscription.cursor.backlog_messages  # new messages arrive while this waits
+                subscription.cursor.move_mark_delete(target)
+                skipped = backlog - subscription.cursor.backlog_messages
+
             try:
                 await subscription.moves.commit(
-                    lambda: subscription.cursor.move_mark_delete(target) and None,
+                    move,
                     act_id=act_id,
                     undo_window_s=0,
                     result=lambda: {
                         "before": str(before),
                         "after": str(subscription.cursor.mark_delete),
-                        "skipped_messages": backlog - subscription.cursor.backlog_messages,
+                        "skipped_messages": skipped,
                         "backlog_messages": subscription.cursor.backlog_messages,
                     },
                 )
             except BrokerError as error:
                 await self._record_failure(act_id, str(error))
+                raise
+            except Exception:
+                await self._record_failure(
+                    act_id, "the eviction failed inside the broker; the broker's log says why"
+                )
                 raise
         self.evictions[breach.kind] += 1
         logger.warning(
@@ -184,7 +196,7 @@ class BacklogQuota:
             topic.name,
             breach,
             subscription.name,
-            backlog - subscription.cursor.backlog_messages,
+            skipped,
             extra={"topic": str(topic.name), "subscription": subscription.name},
         )
         return True

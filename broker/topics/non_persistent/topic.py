@@ -103,7 +103,6 @@ class NonPersistentTopic:
 
         Raises ServiceNotReady, NotAllowed, IncompatibleSchema, ProducerBusy, ProducerFenced.
         """
-        request.require_deduplication(is_on=False)
         producer = Producer(
             key=self._next_key(),
             topic=self,
@@ -115,6 +114,7 @@ class NonPersistentTopic:
         )
         self._attaching += 1
         try:
+            request.require_deduplication(is_on=False)
             producer.schema_version = await self._schemas.of_producer(
                 self.name.base, request.schema, self.policies
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -91,6 +92,51 @@ async def test_eviction_by_size_leaves_nine_tenths_and_is_in_the_act_log(run: Br
     await run.broker.policy_rounds.run()
     assert cursor.backlog_bytes == left
     assert one_row(run.database_url, "SELECT count(*) FROM vela_act") == (1,)
+
+
+async def test_messages_that_arrive_during_an_eviction_do_not_change_what_it_says(
+    run: BrokerRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = await run.producer()
+    await run.consumer(subscription="slow")
+    await producer.publish(10)
+    await set_policies(run, backlog_quota_bytes=1, backlog_quota_policy="consumer_backlog_eviction")
+    quota = run.broker.topics.loaded[TopicName.parse("t").full].quota
+    record = quota._record
+
+    async def busy(*of: Any) -> int:
+        monkeypatch.undo()
+        await producer.publish(3)
+        return await record(*of)
+
+    monkeypatch.setattr(quota, "_record", busy)
+    await quota.check()
+    (skipped, left) = one_row(
+        run.database_url,
+        "SELECT (result->>'skipped_messages')::int, (result->>'backlog_messages')::int"
+        " FROM vela_act ORDER BY id LIMIT 1",
+    )
+    assert (skipped, left) == (10, 3)
+
+
+async def test_an_eviction_that_fails_inside_the_broker_has_failed_in_the_act_log(
+    run: BrokerRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = await run.producer()
+    await run.consumer(subscription="slow")
+    await producer.publish(10)
+    await set_policies(run, backlog_quota_bytes=1, backlog_quota_policy="consumer_backlog_eviction")
+
+    def fails(*_: object) -> None:
+        raise ValueError("a fault")
+
+    monkeypatch.setattr(run.subscription(subscription="slow").cursor, "move_mark_delete", fails)
+    with pytest.raises(ValueError, match="a fault"):
+        await run.broker.topics.loaded[TopicName.parse("t").full].quota.check()
+    assert one_row(run.database_url, "SELECT state, error FROM vela_act") == (
+        "failed",
+        "the eviction failed inside the broker; the broker's log says why",
+    )
 
 
 async def test_an_eviction_that_the_database_refuses_moves_nothing_and_its_act_has_failed(

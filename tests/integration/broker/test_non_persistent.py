@@ -31,6 +31,12 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
+async def test_a_refused_producer_leaves_no_topic_behind(run: BrokerRun) -> None:
+    with pytest.raises(NotAllowed, match="does not deduplicate"):
+        await run.producer("non-persistent://public/default/x", properties={"vela.requires": "deduplication"})
+    assert run.broker.non_persistent.all() == []
+
+
 async def test_connected_consumers_get_a_message_and_others_miss_it(run: BrokerRun) -> None:
     producer = await run.producer(T)
     await producer.publish(2)
