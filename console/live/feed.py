@@ -57,8 +57,8 @@ class Feed:
     """
 
     def __init__(self) -> None:
-        self._watched: Counter[str] = Counter()  # number of streams by key; a key without a stream is not sent
-        self._streams: Counter[int] = Counter()  # number of streams by user
+        self._watched: Counter[str] = Counter()  # streams by key; a key without one is not sent
+        self._streams: Counter[int] = Counter()  # streams by user
         self._tasks: list[asyncio.Task[None]] = []
         self.is_listening = False
         self.watch = Watch(self._health_changed)

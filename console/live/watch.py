@@ -47,7 +47,7 @@ class Watch:
         self._settled_s = 0.0  # before this time, by the loop's clock, troubles of the processes do not count
         self._found: object = None  # the latest finding, to notice a change
         self._has_found = False
-        self._state: Chrome | None = None  # the signs of life in that finding; None: the database does not answer
+        self._state: Chrome | None = None  # signs of life in it; None: the database does not answer
         self._events: dict[tuple[str, int], str] = {}  # by language and waiting acts
         self.is_answering = True  # whether the database answered the last query in time
 
