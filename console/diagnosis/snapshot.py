@@ -100,8 +100,8 @@ class Subscription:
     read_fault: str | None  # why the latest read of the log failed; "" = it did not
     # Failover: key of the active consumer or, while a switch is due, of the next one. 0 = none, or another type.
     active_consumer: int | None
-    key_block: KeyBlock | None
-    departure: Departure | None
+    key_block: KeyBlock | None  # None = unknown, or no entry waits for a key
+    departure: Departure | None  # None = no consumer has left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +265,7 @@ class Snapshot:
     topic: Topic
     subscription: Subscription
     cursor: Cursor
-    consumers: tuple[Consumer, ...]
+    consumers: tuple[Consumer, ...]  # the first ones by name
     delayed: Delayed | None  # None = no entry is delayed, or delivery times do not count on the subscription
     limits: Limits
     dead_letters: DeadLetters | None  # None = there is no such topic
