@@ -1,6 +1,6 @@
-"""Send files while they are written: lines of NDJSON or CSV, in a response that needs little memory.
+"""Send exports while they are written: lines of NDJSON or CSV, in a response that needs little memory.
 
-Each file occupies a connection to the database, which pages need too, so a process sends only a few at a time.
+Each export occupies a connection to the database, which pages need too, so a process sends only a few at a time.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def line(document: Mapping[str, Any], form: Form) -> bytes:
-    """Return one line of a file. In CSV a value that a spreadsheet would run gets an apostrophe in front.
+    """Return one line of a file. In CSV, text that a spreadsheet would run as a formula gets an apostrophe in front.
 
-    JSON payloads can contain lone surrogates, and UTF-8 cannot. Lone surrogates are written as JSON escapes.
+    JSON payloads can contain lone surrogates, which UTF-8 cannot encode: they are written as JSON escapes.
     """
     if form == "ndjson":
         return json.dumps(document, ensure_ascii=False).encode(errors="backslashreplace") + b"\n"
@@ -68,7 +68,7 @@ def _cell(value: Any) -> str:
 
 
 class FilePlace:
-    """A place among the exports of this process. It is free again once it is closed, or once nothing refers to it."""
+    """One of this process's places for exports. Calling `close` frees it, and so does dropping the last reference."""
 
     def __init__(self) -> None:
         self.close = finalize(self, _PLACES.release)
@@ -76,14 +76,14 @@ class FilePlace:
 
 
 def take_place() -> FilePlace | None:
-    """Reserve a place for a file that is to be sent. None if this process already sends as many files as it may."""
+    """Reserve a place for an export, or return None if all places are taken."""
     return FilePlace() if _PLACES.acquire(blocking=False) else None
 
 
 def sent(
     request: HttpRequest, pieces: Iterator[bytes], place: FilePlace, *, name: str, form: Form
 ) -> StreamingHttpResponse:
-    """Return the response that sends these pieces as a file. The response frees the place when the file ends.
+    """Return the response that sends these pieces as a file. Closing the response frees the place.
 
     An empty piece sends what has been gathered, and lets the server stop if the browser has left.
     """
@@ -99,7 +99,7 @@ def sent(
 
 
 def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Join small pieces, because sending one costs a switch of threads."""
+    """Join small pieces, because on an event loop each piece costs a switch of threads."""
     kept: list[bytes] = []
     size_bytes = 0
     for piece in pieces:
@@ -112,7 +112,7 @@ def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class _Body:
-    """A file while it is sent."""
+    """The body of a response that sends a file."""
 
     def __init__(self, pieces: Iterator[bytes], place: FilePlace) -> None:
         self._pieces = pieces
@@ -124,12 +124,12 @@ class _Body:
 
 
 class _AsyncBody(_Body):
-    """A file while it is sent by an event loop. Django would collect an ordinary iterator in memory there."""
+    """A body for an event loop, where Django would collect an ordinary iterator in memory."""
 
     __iter__ = None  # type: ignore[assignment]  # Django treats a body with both kinds of iterator as a synchronous one
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        # The pieces come from the request's thread, which has the request's database connection.
+        # Read the pieces on the request's thread, which has the request's database connection.
         following = sync_to_async(lambda: next(self._pieces, None))
         while (piece := await following()) is not None:
             yield piece

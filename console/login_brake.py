@@ -1,4 +1,4 @@
-"""Limit password guessing. django-axes counts failed logins; this file has Vela's limits and its answers."""
+"""Limit password guessing: count the failed logins that django-axes stores, and answer blocked attempts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from console.blocks import frame
 
 __all__ = ["FailureCounts", "refused"]
 
-_MOST_CHARACTERS: Final = 255  # of a name in the table of failures
+_MOST_CHARACTERS: Final = 255  # of a name in the table of failed logins
 ADDRESS_SHARE: Final = 10  # an address may fail 10 times as often as one name from that address
 
 _TOO_MANY: Final = (
@@ -32,7 +32,7 @@ class FailureCounts(AxesDatabaseHandler):  # type: ignore[misc]  # django-axes h
     """
 
     def get_failures(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
-        """Return the failures that count against AXES_FAILURE_LIMIT."""
+        """Return the number of failures to compare with AXES_FAILURE_LIMIT."""
         of_name, of_address = (
             attempts.aggregate(total=Sum("failures_since_start"))["total"] or 0
             for attempts in self.get_user_attempts(request, credentials)
@@ -49,7 +49,7 @@ class FailureCounts(AxesDatabaseHandler):  # type: ignore[misc]  # django-axes h
         super().user_login_failed(sender, credentials, request, **more)
 
     def reset_user_attempts(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
-        """Forget the failures of a user who has logged in, but not those of other names at the same address."""
+        """After a login, forget the failures of this name at this address, but not those of other names there."""
         deleted, _ = self.filter_user_attempts(request, credentials)[0].delete()
         return int(deleted)
 

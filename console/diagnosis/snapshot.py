@@ -1,6 +1,6 @@
 """The snapshot that the rules read: one subscription at one moment, with its topic, its clients and Vela's processes.
 
-None means unknown, and a rule that needs an unknown fact does not apply. Times are Unix milliseconds; 0 = never.
+Times are Unix milliseconds. None means unknown, and a time of 0 means never, unless a comment says otherwise.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ __all__ = [
     "Topic",
 ]
 
-STILL_PER_S: Final = 0.05  # messages per second below which a rate counts as nothing
+STILL_PER_S: Final = 0.05  # a rate of fewer messages per second counts as zero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
     """The topic of the subscription."""
 
-    name: str  # full
+    name: str  # full name
     last_append_ms: int | None
     message_rate_in: float | None  # per second, over the last seconds
     producers: int | None
@@ -46,7 +46,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """The act that paused the subscription. All fields are empty or 0 if the act is no longer in the log."""
+    """The act that paused the subscription. All fields are empty or 0 if the act is no longer stored."""
 
     who: str
     at_ms: int
@@ -62,15 +62,15 @@ class Departure:
     client_version: str
     at_ms: int
     cause: str  # closed, lost, broker or incompatible
-    detail: str  # why the broker ended the connection, or that the broker itself ended; "" = neither
+    detail: str  # the reason in words, if the broker closed it or itself ended; else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyBlock:
-    """The hash slot of Key_Shared that makes the most entries wait."""
+    """The hash slot of Key_Shared for which the most entries wait."""
 
     slot: int
-    consumer_key: int  # the consumer for which these entries wait; 0 = unknown
+    consumer_key: int  # the consumer that these entries wait for; 0 = unknown
     consumer_name: str
     waiting_entries: int
     is_draining: bool  # that consumer does not own the slot any more
@@ -83,9 +83,9 @@ class Subscription:
     name: str
     type: str  # "" = no consumer has ever attached
     created_ms: int
-    state: str  # as the broker judged it over half a minute or more, or "unknown"
+    state: str  # as the broker judged it; "unknown" = it has not reported yet
     state_since_ms: int
-    drain_s: int | None  # while the state is draining: seconds until nothing waits
+    drain_s: int | None  # estimated seconds until nothing waits; None = no estimate
     pause: Pause | None  # None = it is not paused
     backlog_messages: int  # exact
     backlog_bytes: int
@@ -100,8 +100,8 @@ class Subscription:
     read_fault: str | None  # why the latest read of the log failed; "" = it did not
     # Failover: key of the active consumer or, while a switch is due, of the next one. 0 = none, or another type.
     active_consumer: int | None
-    key_block: KeyBlock | None
-    departure: Departure | None
+    key_block: KeyBlock | None  # None = unknown, or no entry waits for a key
+    departure: Departure | None  # None = no consumer has left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,8 @@ class Consumer:
     last_flow_ms: int
     last_delivery_ms: int
     last_ack_ms: int
-    # When its oldest entry in flight was delivered; on Exclusive and Failover, its latest one. 0 = none is in flight.
+    # When its oldest entry in flight was delivered; on Exclusive and Failover, when its latest message was. 0 = it has
+    # none in flight.
     oldest_delivered_ms: int
     oldest_position: str  # ledger:entry of the oldest entry in flight; "" = none, or unknown
     most_redeliveries: int  # the largest redelivery count of its entries in flight
@@ -132,7 +133,7 @@ class Consumer:
 
     @property
     def is_available(self) -> bool:
-        """Whether the broker may send to it now."""
+        """Whether it can receive messages now."""
         return self.permits > 0 and self.is_writable and not self.is_blocked
 
 
@@ -146,20 +147,20 @@ class FirstUnacked:
     redelivery_count: int  # 0 on Exclusive and Failover, which do not count redeliveries
     consumer_key: int  # the consumer that has it in flight; 0 = none has
     consumer_name: str
-    delivered_ms: int  # on Exclusive and Failover, of the consumer's latest message; 0 = it is not in flight
-    broker_keeps_time: bool  # the broker takes it back after an ack timeout
+    delivered_ms: int  # 0 = it is not in flight; on Exclusive and Failover, of the consumer's latest message
+    broker_keeps_time: bool  # the broker redelivers it after an ack timeout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
     """The cursor, counted in entries of the log at this moment."""
 
-    unacked_entries: int | None  # None: the cursor has more acked ranges than were read
-    unread_entries: int | None  # not acked, at or after the read position
+    unacked_entries: int | None  # None = the cursor has more acked ranges than were read
+    unread_entries: int | None  # unacked, at or after the read position
     in_flight_entries: int  # in the deliveries that were read
     # Unacked entries between mark-delete and the first acked entry; 0 = nothing beyond mark-delete is acked.
     first_hole_entries: int
-    acked_behind_entries: int  # acked, but after an unacked entry that mark-delete cannot pass
+    acked_behind_entries: int  # acked, but after an unacked entry; only in the ranges that were read
     first: FirstUnacked | None  # None = nothing is unacked, or the entry cannot be read
 
 
@@ -167,16 +168,16 @@ class Cursor:
 class Delayed:
     """Entries that are not acked and not due yet."""
 
-    entries: int  # 0 = none of those that were counted, but there are more
+    entries: int  # unless `is_whole`, there may be more
     next_due_ms: int  # 0 = unknown
-    is_whole: bool  # False: there are more than were counted
+    is_whole: bool  # whether all of the topic's delayed entries were read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchRate:
-    """A limit on delivery, and where it is set."""
+    """A limit on the rate of delivery, and where it is set."""
 
-    policy: str
+    policy: str  # its name says whether the rate is in messages or bytes
     per_second: int
     set_on: str  # topic or namespace; the broker has no setting that limits delivery
 
@@ -201,7 +202,7 @@ class DeadLetters:
     messages: int  # published to it so far
     subscriptions: int  # counted on each partition
     consumers: int
-    backlog_messages: int  # of the worst subscription on each partition
+    backlog_messages: int  # the sum of each partition's largest backlog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,13 +259,13 @@ class Disk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything that a rule may read."""
+    """All that a rule may read."""
 
     now_ms: int
     topic: Topic
     subscription: Subscription
     cursor: Cursor
-    consumers: tuple[Consumer, ...]
+    consumers: tuple[Consumer, ...]  # the first ones by name
     delayed: Delayed | None  # None = no entry is delayed, or delivery times do not count on the subscription
     limits: Limits
     dead_letters: DeadLetters | None  # None = there is no such topic
@@ -285,12 +286,12 @@ class Snapshot:
 
     @property
     def is_draining_at_all(self) -> bool:
-        """Whether consumers ack at all. If they ack seldom, only the state shows it."""
+        """Whether consumers ack. If they ack seldom, only the state shows it, not the rate."""
         return self.has_working_state or (self.subscription.message_rate_acked or 0) >= STILL_PER_S
 
     @property
     def has_working_state(self) -> bool:
-        """Whether the broker judged that the consumers work: their acks may be minutes apart."""
+        """Whether the state says that consumers work. Their acks may be minutes apart."""
         return self.subscription.state in ("draining", "keeping up", "falling behind")
 
     @property

@@ -17,7 +17,7 @@ __all__ = ["Choice", "WhatIf", "what_if"]
 _LEAST_CHOICES: Final = 10
 _MOST_CHOICES: Final = 40
 _FEWER: Final = 9  # choices below the present number
-_NOISE: Final = 0.01  # as a share of the rates: a smaller difference neither drains nor grows a backlog
+_NOISE: Final = 0.01  # a difference below this share of a rate neither drains nor grows a backlog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ def what_if(
     noise = _NOISE * max(rate_in, each)
     needed = floor((rate_in + noise) / each) + 1
     first = max(1, working - _FEWER)
-    last = 2 * max(working, needed)  # the last choice, within the limits on the number of choices
+    last = 2 * max(working, needed)  # the last choice, unless that makes too few or too many
     choices = min(max(last - first + 1, _LEAST_CHOICES), _MOST_CHOICES)
     return WhatIf(
         working=working,

@@ -43,9 +43,9 @@ def severity_word(severity: Severity) -> tuple[str, str]:
 
 
 def value_text(evidence: Evidence) -> str:
-    """Write a value with its unit in the language of the reader.
+    """Return a value with its unit, in the language of the reader.
 
-    A time stays a number: pages write it with its age.
+    A time is returned in Unix milliseconds, without a unit: pages do not use this function for times.
     """
     value = evidence.value
     if isinstance(value, str):

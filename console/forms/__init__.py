@@ -1,6 +1,6 @@
 """The forms for acts on a subscription, and the form that applies a plan.
 
-A valid `ActForm` has the `.kind` and `.parameters()` that broker.acts.requests expects.
+A valid `ActForm` gives the kind and the parameters for `broker.acts.requests.plan`.
 """
 
 from __future__ import annotations
@@ -50,4 +50,4 @@ act_forms: Final[dict[str, type[ActForm]]] = {
     "disconnect": DisconnectForm,
     "delete": DeleteSubscriptionForm,
 }
-"""The forms by their names in addresses."""
+"""The forms by their names in URLs."""

@@ -37,7 +37,7 @@ class ApplyForm(forms.Form):
     ) -> None:
         super().__init__(*args, **kwargs)
         self.fields["reason"].required = self.needs_reason = needs_reason
-        self.name = name  # of the subscription; if the act has none, of the topic or namespace
+        self.name = name  # of the subscription, or else the short name of what the act is on
         self._kind = kind
         self._plan = plan
         self.is_ending = kind in ENDINGS

@@ -43,7 +43,7 @@ class RedeliverForm(ActForm):
         return given
 
     def parameters(self) -> dict[str, Any]:
-        """Return the consumer's number if it is given, else the name: the act applies to every consumer with it."""
+        """Return the consumer's number if it is given, else the name, which several consumers may have."""
         key = self.cleaned_data["consumer_key"]
         return {"consumer": self.cleaned_data["consumer"]} if key is None else {"consumer_key": key}
 

@@ -18,13 +18,13 @@ _FILLED_IN: Final = "address"  # the value of `plan` if a cure's button sent the
 
 
 class ActForm(forms.Form):
-    """The form that describes one kind of act."""
+    """A form for the parameters of one kind of act."""
 
     kind: ClassVar[str]
     heading: ClassVar[StrOrPromise]
     lead: ClassVar[StrOrPromise]
     template: ClassVar[str]
-    # True: the act needs the order of messages, so it acts on one partition only.
+    # Whether the act needs the order of messages, so that it acts on one partition only.
     needs_order: ClassVar[bool] = False
 
     @classmethod

@@ -37,7 +37,7 @@ class SendToDeadLettersForm(ActForm):
     )
 
     def clean_id(self) -> str:
-        """Check the form of the id. The act checks that the topic has the message."""
+        """Check the syntax of the id. The act checks that the topic has the message."""
         return read_message_id(self.cleaned_data["id"])
 
     def clean_to_topic(self) -> str:
@@ -117,7 +117,7 @@ class RedriveForm(ActForm):
     )
 
     def clean_id(self) -> str:
-        """Check the form of the id, if there is one. The act checks that the topic has the message."""
+        """Check the syntax of the id, if there is one."""
         text: str = self.cleaned_data["id"].strip()
         return read_message_id(text) if text else ""
 

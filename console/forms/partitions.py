@@ -15,7 +15,7 @@ _MOST_BOXES: Final = 64
 
 
 class PartitionsForm(forms.Form):
-    """The choice of partitions. At first, those that the link to the form names are ticked, or all if it names none."""
+    """The choice of partitions. Ticked at first: those that the link to the form names, or all if it names none."""
 
     def __init__(self, request: HttpRequest, partitions: Sequence[int]) -> None:
         super().__init__(request.POST if request.method == "POST" else None)

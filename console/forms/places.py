@@ -19,7 +19,7 @@ __all__ = ["PlaceForm", "ResetForm", "RewindForm"]
 
 
 class RewindForm(ActForm):
-    """Move back by a length of time (a preset button) or by a number of messages."""
+    """Move to a time before now (a preset button), or back by a number of messages."""
 
     kind = "reset"
     heading = gettext_lazy("Rewind")
@@ -42,7 +42,7 @@ class RewindForm(ActForm):
     )
 
     def clean(self) -> dict[str, Any]:
-        """Require a length of time or a number of messages."""
+        """Require one of the presets, or a number of messages."""
         given = super().clean() or {}
         back = given.get("back") or ""
         if back and back not in self.PRESETS:
@@ -52,7 +52,7 @@ class RewindForm(ActForm):
         return given
 
     def parameters(self) -> dict[str, Any]:
-        """Return a time if a preset button was pressed, else a number of messages."""
+        """Return how long before now if a preset button was pressed, else a number of messages."""
         back = self.cleaned_data["back"]
         if back:
             return {"to": "back_time", "back_ms": self.PRESETS[back][1]}
@@ -79,7 +79,7 @@ class PlaceForm(ActForm):
         return read_time(self.cleaned_data["time"])
 
     def clean_id(self) -> str:
-        """Check the form of the id. If the message is no longer stored, the act takes the next one that is."""
+        """Check the syntax of the id, if there is one."""
         text: str = self.cleaned_data["id"].strip()
         return read_message_id(text) if text else ""
 

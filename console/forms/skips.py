@@ -1,4 +1,4 @@
-"""The forms that skip messages: they count as acked without a delivery."""
+"""The forms that skip messages, so that these count as acked."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SkipForm(ActForm):
 
 
 class SkipOneForm(ActForm):
-    """Skip one message, wherever it is."""
+    """Skip the message with this id."""
 
     kind = "skip_one"
     heading = gettext_lazy("Skip one message")
@@ -48,7 +48,7 @@ class SkipOneForm(ActForm):
     id = forms.CharField(error_messages={"required": gettext_lazy("Give the message id.")})
 
     def clean_id(self) -> str:
-        """Check the form of the id. The act checks that the topic has the message."""
+        """Check the syntax of the id. The act checks that the topic has the message."""
         return read_message_id(self.cleaned_data["id"])
 
     def parameters(self) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""The documentation, served by the console itself: it needs no internet, no login and no database."""
+"""The documentation, which the console serves without internet, login or database."""

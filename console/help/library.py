@@ -32,7 +32,7 @@ def page_name(file: str) -> str:
 
 
 def runbook_page(rule: str) -> str:
-    """Return the name of the page about a rule of the diagnosis, or about a problem."""
+    """Return the name of the runbook's page about a rule of the diagnosis, or about a problem."""
     return f"runbook/{rule.replace('_', '-')}"
 
 

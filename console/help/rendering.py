@@ -1,4 +1,4 @@
-"""Render a page of the documentation as HTML. Its relative links lead to other pages that the console serves."""
+"""Render a page of the documentation as HTML, with links to the other pages that the console serves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class HelpPage:
 
 
 class _Renderer(RendererHTML):
-    """Wraps each table in an element that a user can scroll, also with the keyboard."""
+    """Wraps each table in an element that users can scroll, even with the keyboard."""
 
     def table_open(self, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
         return f'<div class="scroll" tabindex="0">{self.renderToken(tokens, at, options, env)}'
@@ -57,7 +57,7 @@ def render(text: str, *, file: str, address_of: Callable[[str], str]) -> HelpPag
             anchor = _anchor(words, anchors)
             anchors.add(anchor)
             token.attrSet("id", anchor)
-        # The content security policy forbids the style attribute that the parser gives a cell.
+        # The content security policy forbids the style attribute that the parser gives an aligned cell.
         elif token.type in ("th_open", "td_open") and "right" in str(token.attrs.pop("style", "")):
             token.attrSet("class", "number")
     for token in tokens:
@@ -73,7 +73,7 @@ def _text_of(inline: Token) -> str:
 
 
 def _anchor(words: str, taken: set[str]) -> str:
-    """Return the anchor that code hosts give a heading, so that a link works on those hosts and in the console."""
+    """Return the anchor that GitHub gives a heading, so that links work there and in the console."""
     plain = _NOT_IN_ANCHOR.sub("", words.lower()).replace(" ", "-")
     number, anchor = 0, plain
     while anchor in taken:

@@ -20,12 +20,12 @@ class Bars:
 
     path: str
     most: int | None  # None = nothing is known
-    places: int  # from the left edge to the right
+    places: int  # equal parts of the width, one for each key
     unknown: int  # places without a number, which stay empty
 
 
 def bars(values: Mapping[int, int], *, first: int, places: int, step: int) -> Bars:
-    """Draw a bar for each of `places` keys from `first`, `step` apart. A key without a value has no bar."""
+    """Draw a bar for each of `places` keys from `first`, `step` apart. A key whose value is 0 or missing has none."""
     keys = [first + step * number for number in range(places)]
     known = {key: values[key] for key in keys if key in values}
     most = max(known.values(), default=None)

@@ -36,7 +36,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """The numbers that apply to a whole window if it has no point. None = unknown."""
+    """The numbers that apply throughout a window without points. None = unknown."""
 
     backlog_messages: int | None = None
     stored_bytes: int | None = None
@@ -60,7 +60,7 @@ class Step:
 
     @property
     def ack_p50_ms(self) -> int | None:
-        """The median time from delivery to ack. None if nothing was acked. It and the two below are interpolated."""
+        """The median time from delivery to ack, interpolated like the two below. None if nothing was acked."""
         return percentile_ms(self.ack_latencies or (), 0.5)
 
     @property
@@ -87,11 +87,11 @@ def steps(
     """Return every step of the frame, oldest first.
 
     Incoming rates come from the points of `topic`, because a subscription's own points (`own`) have none. A step
-    without a point keeps the backlog and size of the step before, and its rates are 0. But steps that begin at
-    `known_until_ms` or later are unknown, and a step that contains this time has only the rates up to it. Steps without
-    a point that end at or before `known_from_ms` are unknown too: the topic or subscription did not exist, or the
-    points are deleted. Steps with a part of an `unread` time are unknown, and the backlog and size after it do not
-    depend on those before it.
+    without a point keeps the backlog and size of the step before, and its rates are 0. These steps are unknown:
+
+    - those that begin at `known_until_ms` or later; a step that contains this time has only the rates up to it;
+    - those without a point that end at or before `known_from_ms`: nothing existed yet, or the points are deleted;
+    - those with a part of an `unread` time; the backlog and size after it do not depend on those before it.
     """
     by_step = _by_step(frame, own)
     ins = _by_step(frame, topic)
@@ -134,7 +134,7 @@ def steps(
 
 
 def summed_steps(series: Sequence[Sequence[Step]]) -> tuple[Step, ...]:
-    """Add up the same steps of several topics or subscriptions. Unknown numbers count as 0, unless all are unknown."""
+    """Add up several series, step by step. Unknown numbers count as 0, unless all are unknown."""
     return tuple(
         Step(
             at_ms=together[0].at_ms,
@@ -199,7 +199,7 @@ def _sum(values: Iterable[Number | None]) -> Number | None:
 
 
 def _by_step(frame: Frame, readings: Iterable[Reading]) -> list[list[Reading]]:
-    """Return the readings of each step in their order."""
+    """Return the readings of each step, oldest first."""
     by_step: list[list[Reading]] = [[] for _ in range(frame.window.steps)]
     for reading in sorted(readings, key=lambda reading: reading.at_ms):
         number = (reading.at_ms - frame.from_ms) // frame.step_ms

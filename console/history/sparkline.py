@@ -18,8 +18,8 @@ _EDGE: Final = 1.5  # a margin, so that the whole width of the line is inside th
 class BacklogPoint(NamedTuple):
     """The backlog of a topic (`subscription_id` 0) or of a subscription in one minute.
 
-    None = unknown. A point without numbers marks the minute in which the topic or subscription was created. A tuple
-    takes less time to make than a dataclass, and a list of topics reads 3,000 of these.
+    None = unknown. A point without numbers marks the minute in which the topic or subscription was created. A list of
+    topics reads up to 3,000 of these, and a tuple takes less time to make than a dataclass.
     """
 
     at_ms: int

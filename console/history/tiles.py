@@ -28,7 +28,7 @@ class Tile:
 
     words: StrOrPromise
     unit: Unit
-    now: float | None  # None = unknown, here and below
+    now: float | None  # the last known value; None = unknown, here and below
     most: float | None
     line: str
     area: str
@@ -44,7 +44,7 @@ _TILES: Final[tuple[tuple[StrOrPromise, Unit, Callable[[Step], float | None]], .
 
 
 def tiles(steps: Sequence[Step]) -> list[Tile]:
-    """Return the tiles of all topics together. A step whose numbers are not known yet is left out."""
+    """Return the tiles of all topics together. Steps with unknown numbers are left out."""
     return [_tile(words, unit, [of(step) for step in steps]) for words, unit, of in _TILES]
 
 

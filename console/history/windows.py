@@ -100,9 +100,9 @@ def frame_of(window: Window, now_ms: int) -> Frame:
 
 
 def spans(frame: Frame, until_ms: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """Return the range of time to read from the points of each resolution. The end of a range is excluded.
+    """Return the range of time to read for each resolution. The end of a range is excluded.
 
-    Long buckets come first, as far as points are rolled up (`until_ms`). Shorter ones fill the rest of the frame.
+    Long buckets cover the frame as far as points are rolled up (`until_ms`). Shorter ones fill the rest.
     """
     found = {}
     from_ms = frame.from_ms

@@ -40,7 +40,7 @@ class LetterRow:
     spot: Spot
     message: PeekedMessage
     letter: Letter
-    original: Original | None  # None: not stored any more, not in scope, or the letter does not name it
+    original: Original | None  # None: not stored any more, not in scope, or not named by the letter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class FoundLetters:
     others: int  # letters in further groups
     rows: Sequence[LetterRow]  # the oldest ones
     looked: Looked
-    stored: int  # entries to look at
+    stored: int  # entries that the search would look at without its bounds
 
     @property
     def is_all(self) -> bool:
@@ -60,10 +60,10 @@ class FoundLetters:
 
 
 def find_letters(head: TopicHead, scope: Scope, *, subscription: str, by: str) -> FoundLetters:
-    """Return the letters that wait for a subscription, oldest first. Without one, return all stored letters.
+    """Return the letters that wait for a subscription, oldest first. If it is "", return all stored letters.
 
     `by` names the property to group by; "" = the usual ones. Originals outside the scope count as gone. The search
-    and its number of queries are bounded. Raises AskedInvalid if the topic has no such subscription, or more than
+    and its number of queries are bounded. Raises AskedInvalid if the topic has no such subscription, or has more than
     32 partitions.
     """
     asked = Asked(

@@ -41,7 +41,7 @@ _CPP_ID: Final = re.compile(r"\(([0-9]{1,19}),([0-9]{1,19}),(-1|[0-9]{1,10}),(-1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
-    """The facts about a letter in its properties. They may be wrong, because the producer chooses them."""
+    """The facts that a letter's properties state. They may be wrong, because the producer chooses the properties."""
 
     reason_name: str  # the property that has the reason; "" = none
     reason: str
@@ -77,7 +77,7 @@ def _reason_name(properties: Iterable[str]) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class Group:
-    """Letters with the same reason that come from the same place."""
+    """Letters with the same reason, original topic and subscription."""
 
     reason_name: str
     reason: str  # whole, as a redrive's filter needs it
@@ -96,8 +96,7 @@ class Group:
     def redrive_filter(self) -> dict[str, str]:
         """The fields of the redrive form that choose letters by this reason, or by this subscription if none is known.
 
-        Empty if name or value is empty, too long for a link, or has a line break: a browser would remove it from the
-        field, and the filter would choose no letter.
+        Empty if name or value is empty, too long for a link, or has a character that does not survive a form field.
         """
         name, value = (
             (self.reason_name, self.reason) if self.reason_name else (REAL_SUBSCRIPTION, self.subscription)

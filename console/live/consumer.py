@@ -29,7 +29,7 @@ __all__ = ["Live"]
 # A page that hears nothing for 3.5 s asks the console itself. Without an answer, it says so after 5 s.
 HEARTBEAT_S: Final = 2.0
 RECHECK_S: Final = 60.0  # how often a stream checks that its session is still valid
-# The pause between two events of a page whose numbers always change. The first event is sent at once.
+# The pause after each write of changes, because the numbers of a page may change all the time.
 COALESCE_S: Final = 2.0
 STREAMS_PER_USER: Final = 24
 
@@ -160,7 +160,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
             await self.channel_layer.group_discard(group, self.channel_name)
 
     async def _write(self) -> None:
-        """Write events until the session ends, then close the stream."""
+        """Write events until the user may no longer see the page, then close the stream."""
         loop = asyncio.get_running_loop()
         checked_s = loop.time()
         while True:
@@ -187,7 +187,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
     def _checked(self) -> bool | None:
         """Return whether the user may still see the page.
 
-        None while the check runs, and while the database is unavailable. The check runs in parallel with the writer,
+        None until the check has ended, and if the database does not answer. The check runs in parallel with the writer,
         because the page must learn that the database does not answer.
         """
         if self._check is None:

@@ -1,4 +1,4 @@
-"""The console's one LISTEN connection to PostgreSQL. It feeds groups of the channel layer."""
+"""The one LISTEN connection of a console process. It feeds groups of the channel layer."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class _Listening(psycopg.AsyncConnection[tuple[Any, ...]]):
 
 
 class Feed:
-    """Sends each notification to the groups of the keys in it. Belongs to the event loop of its first stream.
+    """Sends each notification to the groups of the keys in it.
 
     The connection is opened with the first stream, closed with the last, and opened again when it is lost. The same is
-    true of the connection of its `Watch`.
+    true of the connection of its `Watch`. All streams must run on one event loop.
     """
 
     def __init__(self) -> None:
-        self._watched: Counter[str] = Counter()  # streams by key: a key without a stream is not sent
+        self._watched: Counter[str] = Counter()  # streams by key; a key without one is not sent
         self._streams: Counter[int] = Counter()  # streams by user
         self._tasks: list[asyncio.Task[None]] = []
         self.is_listening = False

@@ -1,4 +1,4 @@
-"""Watch the processes behind the pages while a page is open: about one small query a second for all streams."""
+"""Watch the processes behind the pages while a stream is open: about one small query a second for all streams."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ class Watch:
         self._connection: psycopg.AsyncConnection[Chrome] | None = None
         self._asking: asyncio.Task[Chrome] | None = None
         self._answered_ms: int | None = None  # by the database's clock
-        self._settled_s = 0.0  # problems found before this time, by the loop's clock, do not count
-        self._found: object = None  # the content of the latest event
+        self._settled_s = 0.0  # before this time, by the loop's clock, troubles of the processes do not count
+        self._found: object = None  # the latest finding, to notice a change
         self._has_found = False
-        self._state: Chrome | None = None  # the latest signs of life; None: the database does not answer
+        self._state: Chrome | None = None  # signs of life in it; None: the database does not answer
         self._events: dict[tuple[str, int], str] = {}  # by language and waiting acts
         self.is_answering = True  # whether the database answered the last query in time
 
     def event(self, language: str, scope: Scope) -> str:
-        """Return the latest finding as a server-sent event, with the waiting acts in scope. Empty without a finding."""
+        """Return the latest finding as a server-sent event, counting the waiting acts in scope; "" if there is none."""
         if not self._has_found:
             return ""
         waiting_acts = 0 if self._state is None else self._state.waiting_in(scope)

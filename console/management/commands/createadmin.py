@@ -1,4 +1,4 @@
-"""`manage.py createadmin`: create the first user who can log in."""
+"""`manage.py createadmin`: create the user `admin`, so that somebody can log in."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Command(BaseCommand):
     requires_system_checks = ()  # `make check` runs the checks; here they would slow down each call
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        """Create the user. Print the password only if this command generated it."""
+        """Create the user, and print the password if this command generated it."""
         if User.objects.filter(username=NAME).exists():
             return
         given = broker_settings().admin_password

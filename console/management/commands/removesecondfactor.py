@@ -18,13 +18,13 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Declare the user."""
+        """Declare the argument `user`."""
         parser.add_argument("user")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Remove the second factor, and print the result.
+        """Remove the second factor.
 
-        Raises CommandError for an unknown user, and if there is no second factor.
+        Raises CommandError if there is no such user, or if the user has no second factor.
         """
         name = options["user"]
         try:

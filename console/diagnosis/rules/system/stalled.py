@@ -11,7 +11,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 10.0  # how long nothing was published and the consumers that could receive were silent
+WINDOW_S: Final = 10.0  # how long nothing was published, and the consumers that ask were silent
 
 
 def find(snapshot: Snapshot) -> Finding | None:

@@ -1,4 +1,4 @@
-"""Celery beat or its worker is silent: alerts, the pipeline and the long-term history of the charts stop."""
+"""Celery beat or its tick worker is silent: alerts, the pipeline and the long-term history of the charts stop."""
 
 from __future__ import annotations
 
