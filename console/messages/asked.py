@@ -99,7 +99,7 @@ class Asked:
 
 
 def read_spot(text: str) -> Spot:
-    """Read ledger:entry, ledger:entry:index or ledger:entry:partition:index. Raises ValueError for other text."""
+    """Read ledger:entry, ledger:entry:index or ledger:entry:partition:index. Raises ValueError if that fails."""
     found = _SPOT.fullmatch(text.strip())
     if found is None:
         raise ValueError(_("Write a position as ledger:entry, for example 12:4071, or in a batch 12:4071:3."))

@@ -42,7 +42,7 @@ class FoundPage:
 
 
 def browse(head: TopicHead, asked: Asked, bounds: Bounds = PAGE_BOUNDS) -> FoundPage:
-    """Find messages. The number of queries depends on the length of the search. Raises AskedInvalid as `lanes_of` does."""
+    """Find messages. A longer search takes more queries. Raises AskedInvalid as `lanes_of` does."""
     lanes = lanes_of(head, asked)
     scan = Scan(lanes, asked, bounds)
     # Rows keep a preview and not the payload: the payloads of 500 messages could fill the memory.
