@@ -68,7 +68,7 @@ def peek(
 ) -> list[PeekedMessage]:
     """Return the messages at these places in order, at most `limit`. One query.
 
-    `unacked` has the bitset of the unacked members of each partly acked batch. The others are left out.
+    `unacked` has the bitsets of unacked members of partly acked batches: their acked members are left out.
     """
     asked = list(places)
     entries = fetch_entries(
