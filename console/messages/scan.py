@@ -216,7 +216,7 @@ class Scan:
     def _from(
         self, messages: list[Message], place: tuple[int, int], spot: Spot, *, is_inclusive: bool
     ) -> list[Message]:
-        """Return only the members from `spot` on, if `spot` is in this batch."""
+        """Return the members ahead of `spot`, and its own if `is_inclusive`; all if `spot` is not in this batch."""
         if place != spot[:2] or spot.batch_index < 0:
             return messages
         sign = -1 if self._asked.is_backward else 1
