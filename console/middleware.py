@@ -41,7 +41,7 @@ POLICY = "; ".join(
 
 
 class ContentSecurityPolicy:
-    """Sets Content-Security-Policy and Referrer-Policy on every response, unless the view has set its own."""
+    """Sets Content-Security-Policy and Referrer-Policy on responses that lack them."""
 
     sync_capable = True
     async_capable = True

@@ -27,7 +27,7 @@ _TROUBLES = {Trouble.TOO_LARGE: "too_large", Trouble.ENCRYPTED: "encrypted", Tro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCount:
-    """One key and the number of messages in the backlog that have it."""
+    """One key and the number of messages that have it."""
 
     key: str
     messages: int

@@ -19,7 +19,7 @@ __all__ = ["FoundPage", "FoundRow", "browse", "shown", "with_states"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundRow:
-    """One message that matches."""
+    """One hit as a row of a list."""
 
     message: PeekedMessage
     topic_name: str  # of the partition, if the topic is partitioned
