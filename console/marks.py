@@ -25,7 +25,7 @@ _LINE_BREAK: Final = re.compile(r"[ \t]*[\r\n][ \t\r\n]*")
 _CODE: Final = re.compile("`([^`]+)`")
 _TAG: Final = re.compile(r"(<[^>]*>)")
 _TEXT_ONLY: Final = ("<title", "<option")  # elements that contain only text
-_KEPT: Final = ("<textarea",)  # the form sends its text back, so a mark in it would become part of a message
+_KEPT: Final = ("<textarea",)  # a mark would become part of the text that the form sends
 
 
 def marked(text: object) -> SafeString:
@@ -49,7 +49,7 @@ def shown(text: str) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Return whether a page shows every character of `text` as it is, so that a form sends it unchanged."""
+    """Return whether `text` has none of the characters that `visible` marks."""
     return _IN_PAGES.search(text) is None
 
 
@@ -84,9 +84,9 @@ def _picture(character: str) -> str:
 
 
 def _reference(found: re.Match[str]) -> str:
-    """Return the character as a numeric reference. HTML has none for U+0000 and U+0080 to U+009F.
+    """Return the character as a numeric reference, but U+0000 and U+0080 to U+009F unchanged: HTML has none for them.
 
-    It has none for half characters either, but a page cannot contain those as they are: browsers show U+FFFD.
+    Browsers show U+FFFD for the reference of half a character.
     """
     code = ord(found[0])
     return found[0] if code == 0 or 0x80 <= code < 0xA0 else f"&#x{code:X};"

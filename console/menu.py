@@ -23,7 +23,7 @@ class MenuPage:
     key: str  # pressed after `g`
 
 
-MENU: Final = (  # the page that operators need most often comes first
+MENU: Final = (
     MenuPage(nav="overview", word=gettext_lazy("Overview"), address="console:home", key="o"),
     MenuPage(nav="topics", word=gettext_lazy("Topics"), address="console:topics", key="t"),
     MenuPage(nav="clients", word=gettext_lazy("Clients"), address="console:consumers", key="c"),

@@ -1,4 +1,4 @@
-"""Middleware of every page: a strict content security policy, static files, login, readable requests."""
+"""Middleware of every page: a strict content security policy, static files, login, refusal of unreadable requests."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ POLICY = "; ".join(
 
 
 class ContentSecurityPolicy:
-    """Sets Content-Security-Policy and Referrer-Policy on every response, unless the view has set its own."""
+    """Sets Content-Security-Policy and Referrer-Policy on responses that lack them."""
 
     sync_capable = True
     async_capable = True
@@ -85,7 +85,7 @@ class ReadableRequests:
         return _ready(refusal) if self._async else refusal
 
     def process_view(self, request: HttpRequest, *_: object) -> None:
-        """Refuse an unreadable query string once the user is known, so that the error page has its menu."""
+        """Raise BadRequest for an unreadable query string. The user is known by now, so the error page has the menu."""
         if trouble := _trouble_in_query(request):
             raise BadRequest(trouble)
 

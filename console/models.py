@@ -117,7 +117,7 @@ class SecondFactor(models.Model):
         settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="second_factor"
     )
     secret = models.TextField()  # encrypted
-    last_step = models.BigIntegerField()  # of the last code that was accepted: no code counts twice
+    last_step = models.BigIntegerField()  # time step of the last accepted code: no code counts twice
     recovery_codes = models.JSONField()  # the SHA-256 of each unused code
     created_at = models.DateTimeField(auto_now_add=True)
 

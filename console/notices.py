@@ -27,8 +27,7 @@ class Notices:
 
     html: SafeString  # empty if all is well
     effects: tuple[str, ...] = ()  # classes of the page's body
-    # The time at which the stale numbers were last current: the earliest one if several notices apply.
-    since_ms: int | None = None
+    since_ms: int | None = None  # since when numbers are stale; the earliest time of several notices
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of the live stream's event `health`."""
@@ -36,7 +35,7 @@ class Notices:
 
 
 def notices_of(state: Chrome, waiting_acts: int) -> Notices:
-    """Return the notices of the problems in `state`. `waiting_acts`: how many waiting acts the reader may see."""
+    """Return the notices of the problems in `state`. `waiting_acts`: how many waiting acts the user may see."""
     return _rendered(state.troubles, now_ms=state.now_ms, state=state, waiting_acts=waiting_acts)
 
 

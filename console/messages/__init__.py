@@ -1,1 +1,1 @@
-"""Find, open, decode and export messages for an operator. Reading changes nothing."""
+"""Find, open, decode and export stored messages, without consuming them."""

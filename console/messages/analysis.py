@@ -27,7 +27,7 @@ _TROUBLES = {Trouble.TOO_LARGE: "too_large", Trouble.ENCRYPTED: "encrypted", Tro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCount:
-    """One key and the number of messages in the backlog that have it."""
+    """One key and the number of messages that have it."""
 
     key: str
     messages: int
@@ -35,7 +35,7 @@ class KeyCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogAnalysis:
-    """Counts over the entries that were read. Acked members of a batch do not count.
+    """Counts over the entries that were read. Acked members of a batch count only in `bytes`.
 
     Payloads, properties and keys count only in entries that were decoded.
     """
@@ -56,7 +56,7 @@ class BacklogAnalysis:
     oldest_append_ms: int = 0  # 0 = none
     newest_append_ms: int = 0
     is_whole: bool = True  # False: the analysis stopped before the end of the backlog
-    stopped_by: str = ""  # "entries", "time" or "holes" (too many to read); "" = it reached the end
+    stopped_by: str = ""  # "entries", "time" or "holes" (not all acks were read); "" = it reached the end
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class _Tally:
 
 
 def analyse(head: SubscriptionHead, *, entries: int, seconds: float) -> BacklogAnalysis:
-    """Read the first `entries` unacked entries, with one query per 100. Starts no query after `seconds`."""
+    """Read at most the first `entries` unacked entries, 100 with each query. Start no query after `seconds`."""
     until_s = time.monotonic() + seconds
     log = log_of(head.topic_id)
     mark_delete = log.index_of(head.mark_delete_ledger, head.mark_delete_entry)

@@ -45,7 +45,7 @@ class AskedInvalid(ValueError):
 
 
 class Spot(NamedTuple):
-    """One message, or one entry."""
+    """The position of a message or of an entry."""
 
     ledger_id: int
     entry_id: int
@@ -78,9 +78,9 @@ class Asked:
     spot: Spot | None = None  # for start "id"
     is_backward: bool = True  # towards older messages
     partition: int | None = None  # None = all partitions, merged by the time at which messages were stored
-    subscription: str = ""  # whose states are shown; the starts "next" and "holes" need it
+    subscription: str = ""  # rows show the states on it; the starts "next" and "holes" need it
     filters: Filters = field(default_factory=Filters)
-    columns: tuple[Column, ...] = ()  # shown in place of payload, key and properties
+    columns: tuple[Column, ...] = ()  # a page shows them in place of payload, key and properties
     limit: int = LIMIT
     after: Mark | None = None
 
@@ -99,7 +99,7 @@ class Asked:
 
 
 def read_spot(text: str) -> Spot:
-    """Read ledger:entry, ledger:entry:index or ledger:entry:partition:index. Raises ValueError for anything else."""
+    """Read ledger:entry, ledger:entry:index or ledger:entry:partition:index. Raises ValueError if that fails."""
     found = _SPOT.fullmatch(text.strip())
     if found is None:
         raise ValueError(_("Write a position as ledger:entry, for example 12:4071, or in a batch 12:4071:3."))

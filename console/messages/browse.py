@@ -19,13 +19,13 @@ __all__ = ["FoundPage", "FoundRow", "browse", "shown", "with_states"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundRow:
-    """One message that matches."""
+    """One hit as a row of a list."""
 
     message: PeekedMessage
     topic_name: str  # of the partition, if the topic is partitioned
     partition: int  # -1 = the topic is not partitioned, or is itself a partition
     spot: Spot
-    state: MessageState | None  # on the given subscription; None = none is given, or the partition has none
+    state: MessageState | None  # on the given subscription; None if none is given, or the partition lacks it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +35,14 @@ class FoundPage:
     rows: Sequence[FoundRow]
     looked: Looked
     is_narrowed: bool  # a key is given, so the search left out entries with other key hashes
-    stored: int  # entries in the logs that were read
+    stored: int  # entries in these logs, looked at or not
     has_states: bool  # a subscription is given
-    columns: Sequence[Column]  # each row has a cell for each of them
-    paths: Sequence[str]  # of members of the first readable payload, to choose as columns
+    columns: Sequence[Column]
+    paths: Sequence[str]  # in the payload of the first readable message, to choose as columns
 
 
 def browse(head: TopicHead, asked: Asked, bounds: Bounds = PAGE_BOUNDS) -> FoundPage:
-    """Find messages. The number of queries depends on how far the search goes. Raises AskedInvalid like `lanes_of`."""
+    """Find messages. A longer search takes more queries. Raises AskedInvalid as `lanes_of` does."""
     lanes = lanes_of(head, asked)
     scan = Scan(lanes, asked, bounds)
     # Rows keep a preview and not the payload: the payloads of 500 messages could fill the memory.

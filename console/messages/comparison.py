@@ -29,7 +29,7 @@ class Line:
     kind: Literal["equal", "changed", "left", "right", "folded"]
     left: str | None = None
     right: str | None = None
-    folded: int = 0  # equal lines that this one stands for
+    folded: int = 0  # equal lines that this row stands for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +39,11 @@ class Comparison:
     form: BodyForm
     lines: Sequence[Line]
     is_equal: bool
-    is_cut: bool  # so many lines differ that only the first of them were compared
+    is_cut: bool  # more than 1,000 lines from the first difference to the last: only the first 1,000 were compared
 
 
 def compare_bodies(left: Decoded, right: Decoded) -> Comparison:
-    """Compare two bodies as JSON with sorted members if both have a value, else as text, else as bytes."""
+    """Compare two bodies as JSON with sorted members if possible, else as text, else as bytes."""
     values = (_pretty(left), _pretty(right))
     if values[0] is not None and values[1] is not None:
         return compare_lines("JSON", values[0], values[1])
@@ -70,12 +70,12 @@ def compare_lines(form: BodyForm, left: Sequence[str], right: Sequence[str]) -> 
 
 
 def _pretty(decoded: Decoded) -> list[str] | None:
-    """Return the lines of a value without commas at their ends, so that a new last member changes only its own line."""
+    """Return the lines of a value without commas at their ends: a new last member then changes only its own line."""
     if not decoded.has_value:
         return None
     try:
         text = json.dumps(decoded.value, indent=2, ensure_ascii=False, sort_keys=True, default=str)
-    except (TypeError, ValueError, RecursionError):  # MessagePack has keys that cannot be sorted
+    except (TypeError, ValueError, RecursionError):  # MessagePack can have keys that cannot be sorted
         return None
     return [line.removesuffix(",") for line in text.split("\n")]
 

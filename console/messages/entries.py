@@ -37,7 +37,7 @@ class StoredEntry:
 
 
 class Trouble(Enum):
-    """The reason why the messages inside an entry cannot be read."""
+    """Why the messages inside an entry cannot be read."""
 
     TOO_LARGE = gettext_noop("too large")
     ENCRYPTED = gettext_noop("encrypted")
@@ -52,7 +52,7 @@ class OpenedEntry:
     stored: StoredEntry
     header: EntryHeader | None = None  # None: not even the metadata can be parsed
     messages: tuple[Message, ...] = ()  # in batch order, without members that compaction removed
-    outer: Message | None = None  # the key and properties of a single message that cannot be read
+    outer: Message | None = None  # the metadata of a single message that is too large, encrypted or a chunk
     trouble: Trouble | None = None
     why: str = ""  # the trouble in words
 
@@ -110,5 +110,5 @@ def _unread(stored: StoredEntry, header: EntryHeader | None, trouble: Trouble, w
             metadata, payload_offset = parse_metadata(data)
             outer = single_message(metadata, data[payload_offset:])
         except EntryCorrupt:
-            outer = None  # a property that is not UTF-8; the entry's own trouble is the more useful answer
+            outer = None  # the key or a property is not UTF-8
     return OpenedEntry(stored=stored, header=header, outer=outer, trouble=trouble, why=why)

@@ -9,7 +9,7 @@ __all__ = ["examine"]
 
 
 def examine(topic_id: int, *, position: int, from_end: bool) -> PeekedMessage | None:
-    """Return the message at `position`, counted from 1; None if the topic has fewer. About 20 short queries."""
+    """Return the message at `position`, counted from 1; None if it is not stored. About 20 short queries."""
     log = log_of(topic_id)
     if not log.ledgers:
         return None
@@ -26,7 +26,7 @@ def examine(topic_id: int, *, position: int, from_end: bool) -> PeekedMessage | 
 def _in_ledger(log: Log, ledger: LedgerRow, wanted: int) -> PeekedMessage | None:
     """Find the message by binary search: cumulative counts grow with the entry id.
 
-    If the entry cannot be decoded, return it as one message, whichever of its messages is wanted.
+    If the messages of its entry cannot be read, return the entry as one message.
     """
     low, high = 0, ledger.entries - 1
     found: EntryAt | None = None

@@ -45,11 +45,10 @@ _CONTENTS: Final = (
 def export(
     head: TopicHead, asked: Asked, *, form: Form, with_contents: bool, bounds: Bounds = EXPORT_BOUNDS
 ) -> Iterator[bytes]:
-    """Return the pieces of a file with the matching messages, at most 10,000 messages or 256 MiB.
+    """Return the pieces of a file with the matching messages, at most 10,000 of them and about 256 MiB.
 
     The last line says why the file ends. About once a second a piece is empty, so that the caller can stop in between.
-    Without `with_contents`, the file has no keys, properties, payloads or chosen columns. Raises AskedInvalid before
-    the first piece.
+    Without `with_contents`, the file has only the fields `_METADATA`. Raises AskedInvalid before the first piece.
     """
     asked = replace(asked, limit=MOST_EXPORTED)
     scan = Scan(lanes_of(head, asked), asked, bounds)
@@ -87,7 +86,7 @@ def _pieces(scan: Scan, *, form: Form, names: tuple[str, ...], chosen: tuple[Col
 
 
 def _chosen(hit: Hit, columns: tuple[Column, ...], form: Form) -> dict[str, Any]:
-    """Return the chosen columns: as columns of CSV, where a list or object is JSON, or as one member of NDJSON."""
+    """Return the chosen columns: in CSV a column each, as JSON unless it is text, and in NDJSON one member."""
     message = hit.message or hit.opened.outer
     found = {}
     if columns and message is not None:

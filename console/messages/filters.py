@@ -34,7 +34,7 @@ class Filters:
 
     @property
     def needs_payload(self) -> bool:
-        """Whether the metadata of a message is not enough to judge it."""
+        """Whether a filter looks at the payload."""
         return self.json_test is not None or bool(self.text)
 
 

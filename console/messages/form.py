@@ -72,7 +72,7 @@ class FilterForm(forms.Form):
 
     @property
     def column_inputs(self) -> list[str]:
-        """The values of the column fields: those that are given, and an empty one for another column."""
+        """The values of the column inputs: the given names, and an empty one if fewer than 8 are given."""
         given = [name for name in self["column"].value() or () if name.strip()]
         return [*given, ""] if len(given) < MOST_COLUMNS else given
 
@@ -108,7 +108,7 @@ class BrowseForm(FilterForm):
 
     @property
     def zone_name(self) -> str:
-        """The zone of `at`: the address names it, so that every reader of the address finds the same messages."""
+        """The zone of `at`: the one in the address, else UTC if the address has `at`, else the user's own."""
         return self.data.get("zone") or ("UTC" if self.data.get("at") else zone_name())
 
 

@@ -29,9 +29,9 @@ class Lane:
     log: Log
     spans: tuple[Run, ...]  # indexes to look at, in log order
     cursor: CursorAt | None = None  # of the given subscription
-    # The bitsets of partly acked batches. None: acked messages are included too.
+    # Index of a partly acked batch → bitset of its unacked members. None: acked messages are included too.
     unacked: Mapping[int, int] | None = None
-    is_cut: bool = False  # the cursor has more acked ranges than one page reads
+    is_cut: bool = False  # the cursor has more acks than one page reads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,8 +148,8 @@ def _mark_of_start(lanes: Sequence[Lane], asked: Asked) -> Mark:
 def _beyond(lanes: Sequence[Lane], mark: Mark, *, is_backward: bool, is_inclusive: bool) -> list[Lane]:
     """Cut the lanes so that they begin at a mark, or after it.
 
-    The cut is exact in the lane of the mark. In the others, the entries of the mark's millisecond remain, and `Scan`
-    leaves out those that the previous page looked at. An entry that was looked at in part remains too.
+    The lane of the mark is cut at its entry, which remains if `is_inclusive` or if it was looked at only in part. In
+    the others, all entries of its millisecond remain, and `Scan` leaves out those that the previous page looked at.
     """
     spot = mark.spot
     others = [lane for lane in lanes if not lane.log.has_ledger(spot.ledger_id)]
@@ -184,7 +184,7 @@ def _cut_at(lane: Lane, index: int, *, is_backward: bool) -> Lane:
 
 
 def _first_after(lanes: Sequence[Lane], time_ms: int) -> list[int]:
-    """Return each lane's index of the first entry stored at or after a time, or the lane's end. One query."""
+    """Return each lane's index of the first entry stored at or after a time, or the log's end. One query."""
     asked = {}
     for lane in lanes:
         for ledger in lane.log.ledgers:
@@ -228,7 +228,7 @@ def _unacked(lane: Lane, *, only_holes: bool) -> Lane:
 
 
 def _gaps(acked: AckedBeyond, index: int, end: int) -> Iterator[Run]:
-    """Yield the runs from `index` up to `end`, excluded, that are not completely acked."""
+    """Yield the runs from `index` to before `end` that are not completely acked."""
     for first, last in acked.runs:
         if index < min(first, end):
             yield index, min(first, end) - 1

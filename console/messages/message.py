@@ -54,7 +54,7 @@ class FoundMessage:
 
     topic_id: int
     log: Log
-    spot: Spot  # with the place in the batch, if the entry is a batch
+    spot: Spot  # with the place in the batch, if the entry is a batch that can be read
     opened: OpenedEntry
     message: Message | None  # None: the entry's messages cannot be read
     older: Spot | None  # neighbours by position
@@ -67,7 +67,7 @@ class FoundMessage:
 
     @property
     def metadata(self) -> Message | None:
-        """Return the message, or its readable part if the entry cannot be opened."""
+        """Return the message, or what can be read of it if the entry cannot be opened."""
         return self.message or self.opened.outer
 
     @property
@@ -108,7 +108,7 @@ class Body:
 def find_message(head: TopicHead, spot: Spot) -> FoundMessage:
     """Read one message. Three queries. Raises MessageMissing if it never existed, was trimmed or was compacted away.
 
-    If `spot` names a batch and no message in it, return the batch's first message.
+    If `spot` names a whole batch, return its first message.
     """
     log = log_of(head.id)
     place = (spot.ledger_id, spot.entry_id)
@@ -146,7 +146,7 @@ def find_message(head: TopicHead, spot: Spot) -> FoundMessage:
 
 
 def partition_of(head: TopicHead, spot: Spot) -> str:
-    """Return the name of the partition that has a position. Three queries. Raises MessageMissing if none has it."""
+    """Return the name of the partition with `spot`'s ledger. Three queries. Raises MessageMissing if none has it."""
     rows = partitions(head.id)
     logs = logs_of([row.id for row in rows])
     for row in rows:
@@ -201,9 +201,9 @@ def states_of(found: FoundMessage) -> SubscriptionStates:
 
 
 def key_neighbours(found: FoundMessage, head: TopicHead) -> tuple[KeyNeighbour, KeyNeighbour] | None:
-    """Search nearby for the messages with the same key before and after this one. None if this one has no key.
+    """Search nearby for the messages with the same key before and after this one. None if it has no key.
 
-    Raises MessageMissing if this one was trimmed in the meantime.
+    Raises MessageMissing if it was trimmed in the meantime.
     """
     message = found.metadata
     if message is None or not message.key:

@@ -31,7 +31,7 @@ PREVIEW_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeekedMessage:
-    """One message, or one entry that is not decoded (large, encrypted, corrupt)."""
+    """One message, or one entry whose messages cannot be read."""
 
     ledger_id: int
     entry_id: int
@@ -40,15 +40,15 @@ class PeekedMessage:
     append_ms: int
     publish_ms: int
     deliver_at_ms: int  # 0 = at once
-    size_bytes: int  # of the payload, or of the entry if it is not decoded
+    size_bytes: int  # of the payload, or of the entry if it cannot be read
     key: str | None
     key_is_base64: bool  # the key is binary, and `key` is its base64 text
     properties: tuple[tuple[str, str], ...]
     producer: str
-    preview: str  # at most 200 characters; "" if `trouble` says why there is none
+    preview: str  # at most 200 characters
     is_text: bool  # False: `preview` is hexadecimal
     null_value: bool  # the producer sent no value at all, not an empty one
-    trouble: str
+    trouble: str  # why the entry cannot be read; "" = it can
     cells: tuple[str | None, ...] = ()  # of the chosen columns; None = the message has no such value
 
     @property
@@ -68,7 +68,7 @@ def peek(
 ) -> list[PeekedMessage]:
     """Return the messages at these places in order, at most `limit`. One query.
 
-    `unacked` has the bitsets of partly acked batches, whose acked members are left out.
+    `unacked` has the bitsets of unacked members of partly acked batches: their acked members are left out.
     """
     asked = list(places)
     entries = fetch_entries(
@@ -87,7 +87,7 @@ def peek(
 
 
 def next_messages(head: SubscriptionHead, limit: int) -> list[PeekedMessage]:
-    """Return at most `limit` unacked messages, delivered or not. Four queries."""
+    """Return the next unacked messages, at most `limit`, delivered or not. Four queries."""
     log = log_of(head.topic_id)
     mark_delete = log.index_of(head.mark_delete_ledger, head.mark_delete_entry)
     acked = acked_beyond(head.id, log, mark_delete)
@@ -148,8 +148,8 @@ def peeked_whole(opened: OpenedEntry) -> PeekedMessage:
 def preview_of(payload: bytes) -> tuple[str, bool]:
     """Return the first 200 characters and True if the payload begins with UTF-8 text, else hexadecimal and False.
 
-    Only the first 800 bytes count. Text has no control characters except tabs and line breaks. The hexadecimal is that
-    of the first 64 bytes.
+    Only the first 800 bytes count. Text has no control characters except tabs and line breaks. Hexadecimal shows the
+    first 64 bytes.
     """
     head = payload[: 4 * PREVIEW_CHARACTERS]
     try:

@@ -34,7 +34,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Picked(StoredEntry):
-    picked: int  # entries that the query found before it applied the limit in bytes
+    picked: int  # entries that the query chose before it applied the limit in bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class _TimeUp(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """One message that matches, or one unreadable entry whose metadata match."""
+    """One message that matches, or an entry that matches but whose messages cannot be read."""
 
     lane: Lane
     opened: OpenedEntry
@@ -90,7 +90,7 @@ class Scan:
         self._buffers: list[deque[tuple[StoredEntry, int]]] = [deque() for _ in lanes]
 
     def hits(self) -> Iterator[Hit]:
-        """Yield the hits, in order, until the limit of rows or of the search is reached."""
+        """Yield the hits in order. Afterwards `looked.stopped_by` says why there are no more."""
         return (hit for hit in self.steps() if hit is not None)
 
     def steps(self) -> Iterator[Hit | None]:
@@ -149,7 +149,7 @@ class Scan:
     def _next(self, at: int) -> StoredEntry | None:
         """Return the next entry of a lane, and leave it in the buffer. Read pieces while the buffer is empty.
 
-        Raises _TimeUp if the time is over and the pieces so far had no entry.
+        None at the end of the lane. Raises _TimeUp if the time is over and the buffer is still empty.
         """
         buffer, looked = self._buffers[at], self.looked
         while not buffer:
@@ -160,7 +160,7 @@ class Scan:
             found = zip(piece.entries, piece.steps, strict=True)
             buffer.extend((entry, step) for entry, step in found if not self._was_seen(entry))
             if not buffer and time.monotonic() >= self._until_s:
-                raise _TimeUp  # range after range was trimmed
+                raise _TimeUp
         return buffer[0][0]
 
     def _key(self, entry: StoredEntry) -> _Key:
@@ -216,7 +216,7 @@ class Scan:
     def _from(
         self, messages: list[Message], place: tuple[int, int], spot: Spot, *, is_inclusive: bool
     ) -> list[Message]:
-        """Return the members of a batch from the place where the search begins."""
+        """Return the members ahead of `spot`, and its own if `is_inclusive`; all if `spot` is not in this batch."""
         if place != spot[:2] or spot.batch_index < 0:
             return messages
         sign = -1 if self._asked.is_backward else 1

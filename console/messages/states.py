@@ -80,7 +80,8 @@ class _Name:
 class States:
     """The stored data about some entries on some subscriptions."""
 
-    chunks: Mapping[tuple[int, int, int], tuple[int, Mapping[int, int]]]  # bitmap, and ack sets by entry id
+    # By cursor, ledger and chunk: bitmap, and ack sets by entry id.
+    chunks: Mapping[tuple[int, int, int], tuple[int, Mapping[int, int]]]
     last_acked: Mapping[int, Place]  # by cursor: the last entry that is acked as a whole beyond mark-delete
     pending: Mapping[tuple[int, Place], Delivery]
 
@@ -117,7 +118,7 @@ class States:
 def cursors_of(topic_ids: Collection[int], name: str | None = None) -> list[CursorAt]:
     """Return the cursors of some topics, sorted by name, or only those of subscriptions named `name`. One query.
 
-    Returns at most MOST_CURSORS + 1 cursors. If it returns that many, there may be others.
+    Returns at most MOST_CURSORS + 1, so that the caller sees whether there are more than MOST_CURSORS.
     """
     return fetch(
         CursorAt,

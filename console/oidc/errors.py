@@ -10,4 +10,4 @@ class LoginRefused(Exception):
 
 
 class ServerAway(Exception):
-    """The login server cannot be reached, its answers make no sense, or the client's secret cannot be read."""
+    """The login server does not answer as it should, or VELA_OIDC_CLIENT_SECRET_FILE cannot be read."""

@@ -32,17 +32,17 @@ class Command(BaseCommand):
         parser.add_argument("--port", type=int, default=broker_settings().console_port)
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Block until SIGTERM or SIGINT. Raises CommandError if a port is taken or the certificate is unusable."""
+        """Block until SIGTERM or SIGINT. Raises CommandError as `_listen` does."""
         settings = broker_settings()
         server = LimitedServer(
             _application(),
             settings=settings,
             limits=ConnectionLimits(settings),
-            application_close_timeout=1,  # a live stream never ends by itself
+            application_close_timeout=1,  # seconds that a request may still run after its client has left
             server_name="vela",
         )
         twisted_loop.run_until_complete(_listen(server, settings, options["bind"], options["port"]))
-        _ = get_resolver().url_patterns  # imports the views, so that they are loaded before the next step
+        _ = get_resolver().url_patterns  # imports the views, so that they are frozen too
         # Nearly every object that is alive now stays alive. Visiting them all in a collection would delay a page.
         gc.collect()
         gc.freeze()
@@ -52,14 +52,14 @@ class Command(BaseCommand):
 
 
 async def _listen(server: LimitedServer, settings: DoorSettings, bind: str, port: int | None) -> None:
-    """Open the console's ports. Raises CommandError as `handle` does."""
+    """Open the console's ports. Raises CommandError if one cannot be opened or the certificate is unusable."""
     setting, asked = "VELA_CONSOLE_PORT", port
     try:
         if port is not None:
             server.listen(bind, port)
         setting, asked = "VELA_CONSOLE_TLS_PORT", settings.console_tls_port
         if settings.has_tls and asked is not None:
-            # If the console asked for certificates, browsers would ask people for one. But people log in here.
+            # People log in here. If the console asked clients for certificates, browsers would ask people for one.
             certificates = TlsCertificates(settings, asks_clients=False)
             await server.listen_tls(bind, asked, certificates)
             certificates.watch()

@@ -29,8 +29,8 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         """Change the role, and print the result.
 
-        Raises CommandError for an unknown user, a wrong pattern, a role that the user does not have, and if nobody
-        would be admin of everything any more.
+        Raises CommandError for an unknown user, a wrong pattern or no role to remove, and if nobody would be admin of
+        everything any more.
         """
         name, pattern, word = options["user"], options["pattern"], options["role"]
         role = None if word == NONE else Role[word.upper()]

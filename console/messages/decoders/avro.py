@@ -17,9 +17,9 @@ _Names = Mapping[str, object]  # the named types of a schema
 
 
 def decode_avro(data: bytes, definition: bytes) -> Any:
-    """Decode one value that has no header before it, with the schema that wrote it.
+    """Decode one value without a header, with the schema that it was encoded with.
 
-    Raises CannotDecode if the bytes are not such a value, if the schema cannot be used, or without fastavro.
+    Raises CannotDecode if the bytes are not such a value, the schema cannot be used, or fastavro is not installed.
     """
     try:
         import fastavro
@@ -64,7 +64,7 @@ def _repeats_nothing(schema: object, names: _Names) -> bool:
 
 
 def _is_empty(schema: object, names: _Names) -> bool:
-    """Return whether a value is encoded as no bytes. A union always has bytes: the number of its branch."""
+    """Return whether values of this schema are encoded as no bytes. A union always has the number of its branch."""
     if isinstance(schema, str):
         schema = names.get(schema, schema)
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""Decompress payloads that the application of a producer compressed itself. The first bytes show the format."""
+"""Decompress payloads that an application compressed before it published them. The first bytes show the format."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def compression_of(data: bytes) -> str:
 
 
 def decompressed(name: str, data: bytes, *, most_bytes: int) -> bytes:
-    """Unpack the data. Raises CannotDecode if it is damaged, or unpacks to more than `most_bytes`."""
+    """Unpack the data. Raises CannotDecode if that fails, takes too much memory or gives more than `most_bytes`."""
     try:
         out = _UNPACK[name](data, most_bytes + 1)
     except (
@@ -59,7 +59,7 @@ def decompressed(name: str, data: bytes, *, most_bytes: int) -> bytes:
 
 
 def _inflated(data: bytes, most_bytes: int) -> bytes:
-    # 32: gzip or zlib, whichever the header says.
+    # With 32, the header says whether it is gzip or zlib.
     return _whole(zlib.decompressobj(zlib.MAX_WBITS | 32), data, most_bytes)
 
 

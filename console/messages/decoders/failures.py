@@ -1,4 +1,4 @@
-"""The one exception of all decoders."""
+"""The exception that all decoders raise."""
 
 from __future__ import annotations
 

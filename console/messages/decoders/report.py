@@ -1,4 +1,4 @@
-"""Try one decoder after the other on a payload, and report which one succeeded and why the others failed."""
+"""Try one decoder after another until one succeeds, and report which it was and why those before it failed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Attempt:
 class Decoded:
     """A payload as the first successful decoder returned it."""
 
-    decoder: str  # "gzip, JSON": the compression inside the payload comes first; "" = every decoder failed
+    decoder: str  # such as "gzip, JSON"; "" = every decoder failed
     attempts: tuple[Attempt, ...]
     data: bytes  # after decompression
     value: Any = None  # the decoded value of JSON, Avro, MessagePack or a primitive schema
@@ -42,7 +42,7 @@ class Decoded:
 
 
 def decode(payload: bytes, *, schema: SchemaAt | None, is_whole: bool, most_bytes: int) -> Decoded:
-    """Decode a payload, or only its beginning (`is_whole` False), which can be read as text and bytes only.
+    """Decode a payload, or the beginning of one (`is_whole` False), which can only be decoded as text.
 
     A payload that unpacks to more than `most_bytes` stays packed.
     """
@@ -107,7 +107,7 @@ def _json(data: bytes) -> Any:
 
 
 def _message_pack(data: bytes) -> Any:
-    """Decode maps and arrays only, because almost any byte is a MessagePack number."""
+    """Decode maps and arrays only: any ASCII character alone would be a MessagePack number."""
     try:
         value = msgspec.msgpack.decode(data)
     except RecursionError:
@@ -120,11 +120,11 @@ def _message_pack(data: bytes) -> Any:
 
 
 def _text(data: bytes, *, is_whole: bool = True) -> tuple[str, str]:
-    """Return the text, or why the bytes are not text."""
+    """Return the text and "", or "" and why the bytes are not text."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        # The cut may have split the last character.
+        # The payload may have been cut inside its last character.
         if is_whole or error.start < len(data) - 3:
             return "", _("it is not UTF-8 at byte {at}").format(at=error.start)
         text = data[: error.start].decode()

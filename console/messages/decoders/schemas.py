@@ -19,7 +19,7 @@ _NAMES: Final = (
     "date", "time", "timestamp", "key and value", "instant", "local date", "local time", "local date and time",
     "Protobuf",
 )  # fmt: skip
-# Schemas whose values have a fixed size, big-endian. Dates and times are milliseconds.
+# Formats of values with a fixed size. Dates and times are milliseconds.
 _FORMATS: Final = {"boolean": ">?", "int8": ">b", "int16": ">h", "int32": ">i", "int64": ">q", "float": ">f",
                    "double": ">d", "date": ">q", "time": ">q", "timestamp": ">q"}  # fmt: skip
 
@@ -40,12 +40,12 @@ class SchemaAt:
 
     @property
     def words(self) -> str:
-        """Return type and version, by which a page names the decoder."""
+        """Return type and version, which name the decoder on a page."""
         return _("{kind} schema, version {version}").format(kind=self.kind, version=self.version)
 
     @property
     def is_avro(self) -> bool:
-        """Whether payloads are Avro records."""
+        """Whether payloads are Avro."""
         return self.kind == "Avro"
 
     @property
@@ -57,15 +57,14 @@ class SchemaAt:
 def schema_of(topic: str, version: bytes) -> SchemaAt | None:
     """Return the version that a message names, or the topic's newest if it names none. One query.
 
-    None if the topic has no such schema. `topic` is the full name; a partition's messages have the schema of the
-    partitioned topic.
+    None if the topic has no such schema. `topic` is a full name, for a partition that of its partitioned topic.
     """
     number = _VERSION.unpack(version)[0] if len(version) == _VERSION.size else None
     return fetch_one(SchemaAt, "topic", "schema", {"topic": topic, "version": number})
 
 
 def decode_primitive(data: bytes, schema: SchemaAt) -> Any:
-    """Decode a value of a primitive schema. Raises CannotDecode for a wrong value, and for schemas of other kinds."""
+    """Decode a string, or a value of a type in `_FORMATS`. Raises CannotDecode for other schemas and wrong values."""
     if schema.kind == "string":
         try:
             return data.decode()

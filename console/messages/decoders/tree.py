@@ -40,7 +40,7 @@ class Tree:
 
 
 def tree_of(value: object, most_nodes: int) -> Tree:
-    """Return the tree of a decoded value, with at most `most_nodes` nodes below the top."""
+    """Return the tree of a decoded value, with at most `most_nodes` nodes in 40 levels below the top."""
     top = _leaf("", value)
     waiting = [(top, value, 0)]
     left, is_cut = most_nodes, False

@@ -82,7 +82,7 @@ def cells_of(
 
 
 def paths_in(payload: bytes) -> tuple[str, ...]:
-    """Return the first 30 paths in a JSON payload, to choose from. Empty if it is not a JSON object."""
+    """Return at most 30 paths in a JSON payload, to choose from. Empty if it is not a JSON object."""
     found = _paths(_document(payload), "$", 1)
     return tuple(path for path, _number in zip(found, range(_MOST_PATHS), strict=False))
 

@@ -19,7 +19,7 @@ OPERATORS: Final[tuple[Operator, ...]] = get_args(Operator)
 Step = str | int | None  # a member's name, an item's number, or None for every item
 
 _MOST_STEPS: Final = 50
-_MOST_FOUND: Final = 10_000  # values at a path with [*]: a limit to the cost of a hostile document
+_MOST_FOUND: Final = 10_000  # values at a path with [*], so that a hostile document costs little
 _STEP: Final = re.compile(
     r"""\.?(?P<name>[^\s.\[\]"']+) | \[(?P<item>\d{1,9})\] | \[(?P<every>\*)\] | \["(?P<quoted>(?:[^"\\]|\\.)*)"\]""",
     re.VERBOSE,
@@ -48,7 +48,7 @@ class JsonTest:
 
 
 def parse_path(text: str) -> tuple[Step, ...]:
-    """Read a path: names after dots, `[0]` for an item, `[*]` for each item, `["a.b"]` for a name with a dot or space.
+    """Read a path: dotted names, `[0]` for an item, `[*]` for each item, `["a.b"]` for a name with a dot or space.
 
     A leading `$` is allowed. Raises JsonPathInvalid if the text is not a path.
     """
