@@ -86,14 +86,14 @@ def plans_for_second_person(scope: Scope) -> list[ActRow]:
 
 
 def act_log(asked: ActsAsked, scope: Scope) -> tuple[list[ActRow], int | None]:
-    """Return a page of the log, newest first, and the next page's `before` or None. One query."""
+    """Return a page of the log, newest first, and the next `before` or None. One query."""
     return acts_page(asked, scope, before=asked.before, limit=LOG_ROWS)
 
 
 def acts_page(
     asked: ActsAsked, scope: Scope, *, before: int | None, limit: int
 ) -> tuple[list[ActRow], int | None]:
-    """Return at most `limit` acts older than `before`, newest first, and the next page's `before` or None. One query."""
+    """Return at most `limit` acts older than `before`, newest first, and the next `before` or None. One query."""
     rows = _log(asked, scope, before, limit + 1)
     return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
 

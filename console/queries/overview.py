@@ -92,7 +92,7 @@ def worst_subscriptions(scope: Scope) -> list[WorstRow]:
 
 
 def poisoned_subscriptions(scope: Scope, listed: Sequence[int]) -> list[WorstRow]:
-    """Return at most 3 subscriptions outside `listed` whose first message was redelivered 3 times or more. One query."""
+    """Return up to 3 subscriptions outside `listed` whose first message was redelivered at least 3 times. One query."""
     return fetch(
         WorstRow, "overview", "poisoned", {"listed": list(listed), "limit": POISONED, **scope.of_topics}
     )
