@@ -56,7 +56,7 @@ class LetterTopicRow:
     updated_ms: int | None
     subscriptions: int
     consumers: int
-    worst_subscription: str | None
+    worst_subscription: str | None  # None = it has no subscription
     oldest_ms: int | None  # when the oldest waiting letter was stored; None = none, or unknown
     hour_messages: int | None
     day_messages: int | None  # also None if not all points of the day were read
