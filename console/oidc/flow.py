@@ -1,4 +1,4 @@
-"""The way to the login server and back. The session stores the secrets of each login that its browser has begun."""
+"""Begin a login at the login server and end it. In between, the session stores the secrets of the login."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Arrival", "come_back", "way_there"]
 LASTS_S: Final = 600
 
 _KEY: Final = "oidc_logins"
-_MOST: Final = 5  # logins that one browser may have begun at a time, in several tabs
+_MOST: Final = 5  # open logins of one session, for example in several tabs
 
 log = logging.getLogger(__name__)
 
@@ -36,13 +36,13 @@ class Arrival:
     """A user who came back from the login server."""
 
     claims: dict[str, Any]
-    next_page: str  # the page that the login was for, "" for none
+    next_page: str  # the page to open after the login, "" for the overview
 
 
 def way_there(asked: HttpRequest, settings: LoginSettings, *, back: str, next_page: str) -> str:
     """Begin a login: return the address to open at the login server, which later sends the browser to `back`.
 
-    Raises ServerAway if the server's addresses cannot be read.
+    Raises ServerAway like `login_server`.
     """
     server = login_server(settings.oidc_issuer)
     state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
@@ -74,9 +74,9 @@ def way_there(asked: HttpRequest, settings: LoginSettings, *, back: str, next_pa
 def come_back(asked: HttpRequest, settings: LoginSettings, *, back: str) -> Arrival:
     """End a login: return the user's claims.
 
-    Raises LoginRefused if this browser did not begin the login in the last 10 minutes, if the server refuses it, or if
-    the server's id token is not valid. Raises ServerAway if the server does not answer, or if the client's secret
-    cannot be read.
+    Raises LoginRefused if this browser did not begin the login in the last 10 minutes, if the server refuses it, if
+    another server answers, or if the id token is missing or not valid. Raises ServerAway if the server gives no usable
+    answer, or if the client's secret cannot be read.
     """
     begun = asked.session.get(_KEY, {})
     kept = begun.pop(asked.GET.get("state", ""), None)
@@ -139,9 +139,9 @@ def _secret(settings: LoginSettings) -> str:
 
 
 def _userinfo(server: LoginServer, access_token: object, subject: str) -> dict[str, Any]:
-    """Return the claims at the userinfo endpoint; none if it does not exist, refuses or describes another user.
+    """Return the claims that the userinfo endpoint has about this user, or {} if it has none.
 
-    Raises ServerAway if it does not answer.
+    Raises ServerAway like `request`.
     """
     if not server.userinfo_endpoint or not isinstance(access_token, str):
         return {}

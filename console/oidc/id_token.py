@@ -15,7 +15,7 @@ from console.oidc.server import LoginServer, keys_of
 __all__ = ["claims_of"]
 
 _LEEWAY_S: Final = 60  # by which the clocks of the two servers may differ
-_ALGORITHMS: Final = (  # signatures with public keys only: "none" and HMAC would prove nothing here
+_ALGORITHMS: Final = (  # signatures that a public key checks; "none" and HMAC are refused
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "Ed25519", "EdDSA"),
 )

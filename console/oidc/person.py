@@ -24,10 +24,10 @@ _LONGEST_NAME: Final = 150
 
 
 def user_of(claims: dict[str, Any], settings: LoginSettings, *, origin: str) -> User:
-    """Return the user with the roles that this login gives. Creates the user at the first login.
+    """Return the user, with the roles that this login gives. Creates the user at the first login.
 
-    Raises LoginRefused for a deactivated user, an unverified e-mail address, a subject with a NUL, and a name that
-    another user has or that cannot be a user's name.
+    Raises LoginRefused for a deactivated user, an e-mail address marked as unverified, and a subject with a NUL; at
+    the first login also if another user has the name, or if no claim can be a name.
     """
     if claims.get("email") and claims.get("email_verified") in (False, "false"):
         raise LoginRefused(
@@ -73,7 +73,7 @@ def groups_in(claims: dict[str, Any], settings: LoginSettings) -> list[str]:
 
 
 def roles_of(groups: Iterable[str], settings: LoginSettings) -> dict[str, Role]:
-    """Return the highest role that these groups give, for each pattern."""
+    """Return, by pattern, the highest role that these groups give."""
     theirs = frozenset(groups)
     given: list[GroupRole] = [each for each in settings.oidc_roles if each.group in theirs]
     return {

@@ -41,8 +41,8 @@ class LoginServer:
 def login_server(issuer: str) -> LoginServer:
     """Return the server's addresses, read at most an hour ago.
 
-    Raises ServerAway if its discovery document cannot be read or names another issuer, or if an endpoint is missing or
-    not valid.
+    Raises ServerAway if its discovery document cannot be read, names another issuer, or has an invalid endpoint or
+    lacks a required one.
     """
     kept = _servers.get(issuer)
     if kept is not None and time.monotonic() - kept[0] < _KEPT_S:
@@ -69,9 +69,9 @@ def login_server(issuer: str) -> LoginServer:
 
 
 def keys_of(server: LoginServer, *, anew: bool = False) -> KeySet:
-    """Return the keys that sign the server's tokens, read at most an hour ago, or with `anew` at most 30 s ago.
+    """Return the keys that check the server's tokens, read at most an hour ago, or with `anew` at most 30 s ago.
 
-    Raises ServerAway if the server does not answer, or sends no keys.
+    Raises ServerAway if the server sends no key that can be read.
     """
     kept = _keys.get(server.issuer)
     if kept is not None and time.monotonic() - kept[0] < (_KEYS_ANEW_S if anew else _KEPT_S):
@@ -84,7 +84,7 @@ def keys_of(server: LoginServer, *, anew: bool = False) -> KeySet:
 def _read(document: dict[str, Any], url: str) -> KeySet:
     """Return the keys in a document. Leaves out those that cannot be read, as section 5 of RFC 7517 recommends.
 
-    Raises ServerAway if no key can be read, or the document has no list of keys.
+    Raises ServerAway if no key can be read.
     """
     listed = document.get("keys")
     found: list[Key] = []
@@ -123,7 +123,7 @@ def _json(method: str, url: str) -> dict[str, Any]:
     except ValueError:
         document = None
     if not isinstance(document, dict):
-        raise ServerAway(f"{url} answered {answer.status_code}, but not with a JSON object")
+        raise ServerAway(f"{url} answered {answer.status_code}, without a usable JSON object")
     return document
 
 
@@ -131,7 +131,7 @@ def _address(document: dict[str, Any], name: str, issuer: str) -> str:
     """Return an endpoint. If the issuer's own address is https, the endpoint's must also be."""
     url = document.get(name)
     schemes = ("https",) if urlsplit(issuer).scheme == "https" else ("https", "http")
-    with suppress(ValueError):  # an unclosed bracket
+    with suppress(ValueError):  # urlsplit refuses an unclosed bracket
         if isinstance(url, str) and urlsplit(url).scheme in schemes:
             return url
     raise ServerAway(f"the discovery document of {issuer} has no {name} with {' or '.join(schemes)}")

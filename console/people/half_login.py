@@ -30,7 +30,10 @@ def begin(request: HttpRequest, user: User, next_page: str) -> None:
 
 
 def half_logged_in(request: HttpRequest) -> User | None:
-    """Return the user who gave the right password within the last ten minutes, or None."""
+    """Return the user who gave the right password in the last ten minutes, or None.
+
+    Return None also if the user has been deactivated or has another password since then.
+    """
     kept = request.session.get(_KEY)
     if kept is None or time.time() > kept["until_s"]:
         return None
@@ -41,7 +44,7 @@ def half_logged_in(request: HttpRequest) -> User | None:
 
 
 def complete(request: HttpRequest, user: User) -> str:
-    """Log the user in. Return the page to open, or "" for the overview. Call it only after `half_logged_in`."""
+    """Log in the user that `half_logged_in` returned. Return the page to open, or "" for the overview."""
     kept = request.session.pop(_KEY)
     login(request, user, backend=kept["backend"])
     return str(kept["next"])

@@ -7,4 +7,4 @@ from typing import Final
 __all__ = ["LANGUAGE_NAMES"]
 
 LANGUAGE_NAMES: Final = {"en": "English", "zh-hans": "简体中文"}
-"""The name of each language in that language, by Django's code."""
+"""What each language calls itself, by Django's code for the language."""

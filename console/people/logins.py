@@ -19,7 +19,7 @@ BACKEND: Final = "console.people.logins.Users"
 
 
 class Users(ModelBackend):
-    """Django's backend with Vela's rules for logins. It loads a user and the preferences in one query, not in two."""
+    """Django's backend with Vela's rules for logins. It loads a user and the user's preferences in one query."""
 
     def authenticate(
         self,
@@ -45,7 +45,7 @@ class Users(ModelBackend):
         password: str | None = None,
         **more: Any,
     ) -> User | None:
-        """Do the same for asynchronous code."""
+        """Do the same as `authenticate`, for asynchronous code."""
         return await sync_to_async(self.authenticate)(request, username, password, **more)
 
     def get_user(self, user_id: int) -> User | None:
@@ -59,5 +59,5 @@ class Users(ModelBackend):
         return user if user is not None and self.user_can_authenticate(user) else None
 
     async def aget_user(self, user_id: int) -> User | None:
-        """Do the same for asynchronous code."""
+        """Do the same as `get_user`, for asynchronous code."""
         return await sync_to_async(self.get_user)(user_id)

@@ -25,7 +25,7 @@ def offer(request: HttpRequest, user: AbstractBaseUser) -> dict[str, Any]:
 
 
 def offered(request: HttpRequest) -> str:
-    """Return the secret that `offer` put into this session, or "" if there is none."""
+    """Return the secret that `offer` put into this session, or "" if there is none that can be decrypted."""
     try:
         return unsealed(request.session.get(_KEY, ""))
     except InvalidToken:
@@ -33,5 +33,5 @@ def offered(request: HttpRequest) -> str:
 
 
 def forget(request: HttpRequest) -> None:
-    """Remove the secret from the session. Call this after the secret was stored with the user."""
+    """Remove the secret from the session. Call this once the user's second factor is stored."""
     request.session.pop(_KEY, None)

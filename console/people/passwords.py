@@ -9,7 +9,7 @@ __all__ = ["MinimumLengthValidator"]
 
 
 class MinimumLengthValidator(password_validation.MinimumLengthValidator):
-    """Django's validator with another sentence, because Django's own has no Chinese translation."""
+    """Django's validator with a sentence of Vela's, because Django's sentence has no Chinese translation."""
 
     def get_error_message(self) -> str:
         """Return why a password is refused."""

@@ -81,7 +81,7 @@ def _preferences_of(user: AbstractBaseUser | AnonymousUser) -> Preferences | Non
 
 
 def _use(preferences: Preferences | None) -> None:
-    """Activate the zone and the language that the user has chosen, each only if it still exists."""
+    """Activate the chosen zone, or the default one, and the chosen language. Ignore choices that no longer exist."""
     is_known = preferences is not None and preferences.time_zone in zone_names()
     timezone.activate(
         ZoneInfo(preferences.time_zone) if preferences and is_known else timezone.get_default_timezone()

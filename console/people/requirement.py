@@ -1,6 +1,6 @@
 """The step after a right password: some users must give a code too, and some must set up a second factor first.
 
-A user of the login server cannot log in with a password here, and gives a second factor there.
+A user of the login server needs no second factor here, because such a user cannot log in with a password.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def factor_of(user: AbstractBaseUser) -> SecondFactor | None:
 def switch_on(user: AbstractBaseUser, secret: str, code: str) -> list[str]:
     """Store the second factor and return the recovery codes, which cannot be read again.
 
-    Raises FactorRefused if the code does not belong to this secret, or if the user has a second factor already.
+    Raises FactorRefused if the secret does not give this code now, or if the user has a second factor already.
     """
     step = _step_of(secret, code, after=_NO_STEP) if secret else None
     if step is None:
@@ -123,7 +123,7 @@ def sealed(secret: str) -> str:
 
 
 def unsealed(text: str) -> str:
-    """Decrypt a secret. Raises InvalidToken if it was encrypted with another key."""
+    """Decrypt a secret. Raises InvalidToken if it was not encrypted with this key."""
     return _seal().decrypt(text.encode()).decode()
 
 

@@ -1,4 +1,4 @@
-"""Delete expired sessions. Nothing else in Vela deletes them."""
+"""Delete expired sessions."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ __all__ = ["delete_expired"]
 
 @receiver(user_logged_in)
 def delete_expired(**_: Any) -> None:
-    """Delete expired sessions at each login, so that few are left. One statement."""
+    """Delete expired sessions. Runs at each login, so that few are left."""
     import_module(settings.SESSION_ENGINE).SessionStore.clear_expired()

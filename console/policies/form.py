@@ -1,4 +1,4 @@
-"""The form of the policies that can be set on a namespace or a topic. An empty field follows the level above."""
+"""The form for the policies of a namespace or a topic. Where a field is empty, the level above applies."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PolicyForm(forms.Form):
             yield heading, [(each, self[each.name]) for each in members]
 
     def clean(self) -> None:
-        """Check the values. Refuse a form that changes nothing, and one whose policies have changed meanwhile."""
+        """Check the values. Refuse a form that changes nothing, and one whose policies changed since it was opened."""
         if self.cleaned_data.get("version", "") not in ("", self.current):
             raise ValidationError(
                 _("Somebody changed these policies after you opened this page. Open it again to see them.")
@@ -52,7 +52,7 @@ class PolicyForm(forms.Form):
             raise ValidationError(_("Nothing changes: every value is as it was."))
 
     def parameters(self) -> dict[str, Any]:
-        """Return the policies that the act sets and unsets. Call it for a form without errors only."""
+        """Return the policies that the act sets and unsets. Call it only for a form without errors."""
         given = self._given()
         changed = {
             name: text for name, text in given.items() if text and not self._policies[name].is_own(text)

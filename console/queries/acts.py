@@ -53,9 +53,9 @@ class ActRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActsAsked:
-    """The filters of the act log that an address gives."""
+    """The filters of the act log, and where its page begins."""
 
-    search: str = ""  # part of the topic, the subscription or the user's name
+    search: str = ""  # part of the name of a topic, a subscription or a user
     kind: str = ""  # "" = all, as below
     state: str = ""
     before: int | None = None  # the last id of the previous page
@@ -67,7 +67,7 @@ def acts_of(subscription_id: int) -> list[ActRow]:
 
 
 def acts_of_partitioned(topic_id: int, subscription: str, ids: list[int]) -> list[ActRow]:
-    """Return the latest 8 acts on a subscription of a partitioned topic. `ids` are its cursors. One query."""
+    """Return the latest 8 acts on a subscription of a partitioned topic, whose cursors have these ids. One query."""
     asked = {"topic_id": topic_id, "subscription": subscription, "subscription_ids": ids, "limit": RECENT}
     return _acts("of_partitioned", asked)
 
@@ -80,20 +80,20 @@ def latest_acts(scope: Scope) -> list[ActRow]:
 def plans_for_second_person(scope: Scope) -> list[ActRow]:
     """Return the latest 8 plans in scope that wait for a second person. One query.
 
-    The query looks at the latest 500 acts of each namespace that asks for two people.
+    The query looks only at the latest 500 acts of each namespace that asks for two people.
     """
     return _acts("for_second_person", {"people": list(PEOPLE), "limit": RECENT, **scope.of_acts})
 
 
 def act_log(asked: ActsAsked, scope: Scope) -> tuple[list[ActRow], int | None]:
-    """Return a page of the log, newest first, and the `before` of the next page. One query."""
+    """Return a page of the log, newest first, and the next `before` or None. One query."""
     return acts_page(asked, scope, before=asked.before, limit=LOG_ROWS)
 
 
 def acts_page(
     asked: ActsAsked, scope: Scope, *, before: int | None, limit: int
 ) -> tuple[list[ActRow], int | None]:
-    """Return at most `limit` acts older than `before`, newest first, and the `before` of the next page. One query."""
+    """Return at most `limit` acts older than `before`, newest first, and the next `before` or None. One query."""
     rows = _log(asked, scope, before, limit + 1)
     return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
 

@@ -52,7 +52,7 @@ class RuleRow:
     error: str | None
     next_at: datetime | None
     attempts: int | None
-    firing: int  # how many subscriptions or topics it fires for
+    firing: int  # how many of its alerts fire now
 
     @property
     def condition(self) -> str:
@@ -114,7 +114,10 @@ def firing_alerts(scope: Scope, *, before: int | None = None, limit: int = PAGE)
 def cleared_alerts(
     scope: Scope, *, before: tuple[int, int] | None = None, limit: int = PAGE
 ) -> list[FiringRow]:
-    """Return a page of cleared alerts, latest first, and one row more if there is another page. One query."""
+    """Return a page of cleared alerts, latest first, and one row more if there is another page. One query.
+
+    `before` has the `cleared_ms` and the id of the last row on the previous page.
+    """
     before_ms, before_id = before or (None, None)
     parameters = {"before_ms": before_ms, "before": before_id, "limit": limit + 1, **scope.of_topics}
     return fetch(FiringRow, "alerts", "history", parameters)

@@ -21,16 +21,16 @@ class Chrome(Signs):
 
     @property
     def troubles(self) -> dict[Trouble, int | None]:
-        """Return the troubles, each with the time of the last sign of life. Empty if all is well."""
+        """Return each trouble with the time of the last sign of life, or of the broker's stop. Empty if all is well."""
         return troubles_of(self, tick_ms=broker_settings().tick_ms)
 
     def waiting_in(self, scope: Scope) -> int:
-        """Return how many acts wait for the broker in the namespaces of a user."""
+        """Return how many acts in scope wait for the broker."""
         return sum(acts for name, acts in self.waiting_acts.items() if scope.has_acts_of(name))
 
     @property
     def broker_runs(self) -> bool:
-        """Return whether a broker has given a sign of life in the last 5 s and was not stopped."""
+        """Return whether a broker has given a sign of life in the last 5 s and was not stopped since."""
         return self.troubles.keys().isdisjoint(
             {Trouble.NO_BROKER, Trouble.BROKER_STOPPED, Trouble.BROKER_SILENT}
         )

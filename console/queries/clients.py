@@ -51,8 +51,8 @@ class _Order:
 
     column: str
     type: str  # PostgreSQL's type of the column: for a value of another type, PostgreSQL would not use the index
-    field: str  # of a row
-    before_all: str | float
+    field: str  # the row's field with the column's value
+    before_all: str | float  # a value that sorts before those of all rows
     is_descending: bool = True
 
     def place(self, text: str, key: int) -> tuple[str | float, int]:
@@ -103,7 +103,7 @@ _BY_SINCE: Final = _Order(column="c.connected_ms", type="bigint", field="connect
 CONSUMER_ORDERS: Final = {
     "name": _BY_NAME,
     "unacked": _Order(column="c.unacked_messages", type="bigint", field="unacked_messages", before_all=_LAST),
-    # Ascending, from the first time after 0: consumers without an unacked message are not in this list.
+    # Ascending, from the first time after 0: the list leaves out consumers with 0.
     "oldest": _Order(
         column="c.oldest_delivered_ms",
         type="bigint",
@@ -122,7 +122,7 @@ PRODUCER_ORDERS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientsAsked:
-    """The filters, order and page of a list. A filter matches any part of its column, ignoring case; "" = all."""
+    """The filters, order and page of a list. A text filter matches any part of its column, ignoring case; "" = all."""
 
     topic: str = ""  # part of a name, or a full name: that topic and its partitions
     subscription: str = ""
@@ -137,7 +137,7 @@ class ClientsAsked:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether the list leaves clients out."""
+        """Whether a filter is set."""
         return any((self.topic, self.subscription, self.name, self.address, self.version, self.flag))
 
 
@@ -146,7 +146,7 @@ class ConsumerRow:
     """One connected consumer."""
 
     key: int
-    topic_name: str  # of the partition
+    topic_name: str  # of the partition, if the topic is partitioned
     partition: int  # -1 = the topic is not a partition
     subscription_id: int | None  # None = a reader, whose cursor is not stored
     subscription_name: str
@@ -186,7 +186,7 @@ class ProducerRow:
 
     key: int
     topic_id: int
-    topic_name: str  # of the partition
+    topic_name: str  # of the partition, if the topic is partitioned
     partition: int  # -1 = the topic is not a partition
     name: str
     address: str
@@ -228,7 +228,7 @@ def producers(asked: ClientsAsked, scope: Scope) -> ClientPage[ProducerRow]:
 
 
 def consumers_of(subscriptions: Sequence[int], *, limit: int = CONSUMERS_SHOWN) -> list[ConsumerRow]:
-    """Return the first consumers of these subscriptions by name, ordered by priority and name. One query."""
+    """Return the first `limit` consumers of these subscriptions by name, sorted by priority and name. One query."""
     asked = ClientsAsked(limit=limit)
     page = _page(ConsumerRow, "consumers", _BY_NAME, CONSUMER_FLAGS, asked, EVERYTHING, list(subscriptions))
     return sorted(page.rows, key=lambda row: (row.priority, row.name, row.key))

@@ -74,7 +74,7 @@ def acked_beyond_each(cursors: Mapping[int, tuple[Log, int]]) -> dict[int, Acked
 
 
 def _read(chunks: Sequence[_Chunk], log: Log, mark_delete: int) -> AckedBeyond:
-    # The log was read earlier, so the cursor may have acks in a ledger that is newer.
+    # The log was read earlier, so the cursor may have acks in a newer ledger, which the log lacks.
     known = [chunk for chunk in chunks[:CHUNKS_READ] if log.has_ledger(chunk.ledger_id)]
     found = (
         (first, last)

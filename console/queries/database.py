@@ -69,7 +69,7 @@ def parameters_of(alias: str) -> dict[str, Any]:
 
 
 def fetch(row_type: type[T], file: str, name: str, parameters: Mapping[str, Any]) -> list[T]:
-    """Run one named query whose columns are the fields of `row_type`. The connection is read-only.
+    """Run one named query whose columns are the fields of `row_type`.
 
     Raises django.db.OperationalError if the query exceeds the connection's statement timeout.
     """

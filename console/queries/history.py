@@ -30,7 +30,7 @@ __all__ = [
     "sparklines",
 ]
 
-PARTITIONS_CHARTED: Final = 100  # a chart looks up each of its steps for each partition
+PARTITIONS_CHARTED: Final = 100  # at most, because a chart looks up each of its steps for each partition
 _ACTS = 50
 _HOUR_MS = 3_600_000
 _LATE_MS = 300_000  # a sparkline is drawn if no more than this is missing at its end
@@ -130,8 +130,8 @@ def history_of_everything(window_name: str) -> History:
 def sparklines(backlogs: Mapping[tuple[int, int], int | None]) -> dict[tuple[int, int], Sparkline]:
     """Return the backlog of the last hour, for the rows of a list. One query.
 
-    `backlogs` has the current backlogs by (topic id, subscription id), with 0 for the topic itself. Without the points
-    of the last minutes the lines are unknown: the backlog may have changed.
+    `backlogs` has the current backlogs by (topic id, subscription id), with 0 for the topic itself. If more points
+    than those of the last 5 minutes are missing, returns {}: the backlogs may have changed in that time.
     """
     now_ms = time.time_ns() // 1_000_000
     to_ms = now_ms - now_ms % BUCKET_MS

@@ -1,7 +1,7 @@
-"""Numbers of topics and subscriptions for programs.
+"""Numbers of topics and subscriptions.
 
-A subscription's backlog is computed from its log and its cursor. The other numbers are the broker's last report, or
-None if the broker never reported.
+Except in `Totals`, a subscription's backlog is computed from its log and its cursor, and numbers that the broker
+reports, such as rates, are None if it never did.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class SubscriptionSums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Sums over all topics."""
+    """Sums over all topics in scope, as the broker last reported."""
 
     topics: int  # a partitioned one counts once
     producers: int
@@ -136,10 +136,10 @@ class Totals:
 class _FirstUnacked:
     name: str
     partition: int
-    ledger_id: int | None  # None = nothing is unacked, here and below
+    ledger_id: int | None  # None = nothing is unacked
     entry_id: int | None
-    segment_id: int | None
-    append_ms: int | None  # of an offloaded entry
+    segment_id: int | None  # also None if the entry is offloaded
+    append_ms: int | None  # only of an offloaded entry
 
 
 def topic_facts(name: str) -> TopicFacts | None:

@@ -1,4 +1,4 @@
-"""The numbers of the first page: the subscriptions with problems, over all topics."""
+"""The numbers of the overview: subscriptions with problems, the count of each state, and database connections."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class DatabaseConnections:
 
     @property
     def tone(self) -> Tone:
-        """Return bad if hardly any connection is left, warn if few are."""
+        """Return bad if hardly any connection is left, warn if few are, else good."""
         share = self.in_use / max(self.most, 1)
         return "bad" if share >= _FULL else "warn" if share >= _NEARLY_FULL else "good"
 
@@ -92,15 +92,12 @@ def worst_subscriptions(scope: Scope) -> list[WorstRow]:
 
 
 def poisoned_subscriptions(scope: Scope, listed: Sequence[int]) -> list[WorstRow]:
-    """Return at most 3 subscriptions, other than those listed, whose first message has been redelivered many times.
-
-    One query.
-    """
+    """Return up to 3 subscriptions outside `listed` whose first message was redelivered at least 3 times. One query."""
     return fetch(
         WorstRow, "overview", "poisoned", {"listed": list(listed), "limit": POISONED, **scope.of_topics}
     )
 
 
 def state_counts(scope: Scope) -> list[StateCount]:
-    """Count the subscriptions of each state, the worst first. One query, which reads a bounded part of an index."""
+    """Count the subscriptions of each state, the worst first. One query."""
     return fetch(StateCount, "overview", "states", {"limit": COUNTED + 1, **scope.of_topics})

@@ -44,7 +44,7 @@ class Past:
 
     frame: Frame  # around the moment
     steps: tuple[Step, ...]
-    step: Step | None  # the step that contains the moment; None = it is not stored
+    step: Step | None  # the step that contains the moment; its numbers are None if unknown
     acts: tuple[ActMark, ...]  # in the frame, newest first
     alerts: tuple[PastAlert, ...]  # at most 50, the oldest first
     # None = no act had paused or resumed the subscription, or the subject is a topic.

@@ -1,4 +1,4 @@
-"""The diagnosis of a subscription of a partitioned topic: the partitions that are worst off, together."""
+"""Diagnose a subscription of a partitioned topic on its worst partitions together."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _UNREPORTED: Final = 99  # sorts after every state
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionsDiagnosis:
-    """What the rules found on the partitions that are worst off."""
+    """The findings on the worst partitions."""
 
-    heads: Mapping[int, SubscriptionHead]  # the subscription on each of these partitions, by partition
+    heads: Mapping[int, SubscriptionHead]  # the subscription on each of them, by partition
     findings: Sequence[SharedFinding]  # empty if the subscription was just deleted
 
 

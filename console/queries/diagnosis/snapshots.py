@@ -1,7 +1,4 @@
-"""Build the snapshots for diagnoses.
-
-The number of queries depends on the number of subscriptions only if these have very many consumers.
-"""
+"""Build the snapshots for diagnoses."""
 
 from __future__ import annotations
 
@@ -189,7 +186,7 @@ def _share(rows: int, subscriptions: int) -> int:
 
 
 def _readable(wanted: Collection[tuple[Log, Place]]) -> dict[Place, EntryAt]:
-    """Return the entries that can be read. Leaves out those in offloaded ledgers whose storage does not answer.
+    """Return the entries that can be read. Leaves out those in offloaded ledgers whose file cannot be read.
 
     One query, and one read for each offloaded entry.
     """

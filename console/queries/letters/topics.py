@@ -1,4 +1,4 @@
-"""The list of dead-letter topics, those that nobody reads, and the ledgers of original messages."""
+"""Dead-letter topics: their list, those that nobody reads, and the ledgers of the original messages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ORDERS: Final = ("waiting", "name")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LettersAsked:
-    """The part of the list that an address asks for."""
+    """The filter, order and page of the list."""
 
     search: str = ""  # part of a name
     order: str = "waiting"  # one of ORDERS
@@ -45,22 +45,22 @@ class LettersAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterTopicRow:
-    """One dead-letter topic, or one partition of it. Numbers are None if the broker never reported on it."""
+    """One dead-letter topic, or one partition of it. None = the broker never reported on it."""
 
     id: int
     name: str
     messages_in: int | None  # letters ever published
-    waiting_messages: int | None  # of the worst subscription; None = not reported, or no subscription
+    waiting_messages: int | None  # of the worst subscription; also None without a subscription
     stored_bytes: int | None
     last_append_ms: int | None  # 0 = never
     updated_ms: int | None
     subscriptions: int
     consumers: int
-    worst_subscription: str | None
+    worst_subscription: str | None  # None = it has no subscription
     oldest_ms: int | None  # when the oldest waiting letter was stored; None = none, or unknown
     hour_messages: int | None
-    day_messages: int | None
-    origins: tuple[Origin, ...]  # pairs that fit the name; usually one
+    day_messages: int | None  # also None if not all points of the day were read
+    origins: tuple[Origin, ...]  # existing pairs that fit the name; usually one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ class _Published:
 
 
 def letter_topics(asked: LettersAsked, scope: Scope) -> LetterPage:
-    """Return one page of the dead-letter topics in scope. Six queries."""
+    """Return one page of the dead-letter topics in scope. At most six queries."""
     keys = fetch_text(
         _Key,
         over_letters(f"by_{asked.order}"),
@@ -197,7 +197,7 @@ def _row(
 
 
 def _oldest(rows: Sequence[_Numbers]) -> dict[int, int]:
-    """Return when each topic's oldest waiting letter was stored. One query.
+    """Return when each topic's oldest waiting letter was stored, by topic id. At most one query.
 
     Without a subscription, every letter counts as waiting.
     """

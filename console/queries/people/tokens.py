@@ -28,5 +28,5 @@ class TokenRow:
 
 
 def newest_tokens() -> list[TokenRow]:
-    """Return at most 200 tokens: valid ones, then expired ones, then revoked ones, the newest first. One query."""
+    """Return at most 200 tokens: valid, then expired, then revoked ones, the newest of each first. One query."""
     return fetch(TokenRow, "tokens", "newest", {"limit": TOKENS_MOST})

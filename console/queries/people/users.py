@@ -37,13 +37,13 @@ class UserRow:
     is_active: bool
     is_superuser: bool
     last_login: datetime | None
-    is_from_server: bool  # logs in at the login server, and has no password here
+    is_from_server: bool  # logs in at the login server, not with a password here
     factor_since: datetime | None  # when the second factor was set up; None = the user has no second factor
     grants: tuple[UserGrant, ...]
 
 
 def users_page(search: str, after: str) -> tuple[list[UserRow], str]:
-    """Return a page of users, ordered by name, and the `after` of the next page, "" on the last. Two queries."""
+    """Return a page of users by name, and the `after` of the next page, "" on the last. At most two queries."""
     found = User.objects.filter(username__icontains=search) if search else User.objects.all()
     if after:
         found = found.filter(username__gt=after)
@@ -57,9 +57,9 @@ def user_named(name: str) -> UserRow | None:
 
 
 def others_with(role: Role, namespaces: Iterable[str], *, without: str) -> list[str]:
-    """Return at most 5 names of active users other than `without`. One query.
+    """Return at most 5 names of active users with this role, or a higher one, in each of the namespaces. One query.
 
-    In each of the namespaces, they have the role or a higher one.
+    Leaves out the user `without`.
     """
     found = User.objects.filter(is_active=True).exclude(username=without)
     for namespace in set(namespaces):
