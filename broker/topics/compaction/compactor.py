@@ -250,12 +250,12 @@ class Compactor:
     async def empty(self, topic: Topic, through: Position) -> None:
         """Delete all compacted messages, because the topic is truncated up to `through`. Safe to repeat.
 
-        The horizon, the last compacted entry, moves to `through` if it was before that. Raises TopicFenced,
-        psycopg.Error.
+        The horizon, the last compacted entry, moves to `through`. If it is beyond that already, all copies stay: those
+        of later messages are among them. Raises TopicFenced, psycopg.Error.
         """
         async with topic.compacted.changing:
             stored = topic.compacted.stored
-            if stored is None:
+            if stored is None or stored.horizon.position > through:
                 return
             horizon = stored.horizon
             if through > horizon.position:

@@ -620,6 +620,25 @@ async def test_truncate_and_delete_remove_what_was_compacted(run: BrokerRun) -> 
     ) == (0, 0)
 
 
+async def test_a_truncate_keeps_what_a_later_compaction_keeps(run: BrokerRun) -> None:
+    producer = await run.producer()
+    await put(producer, "a=1", "b=1")
+    act_id, _ = await planned(run, "truncate", subscription=None)
+    positions = await put(producer, "f=1", "g=1")
+    await compact(run)
+    state, _, error = await apply(run, act_id)
+    assert (state, error.endswith("was compacted after this plan; plan again")) == ("refused", True)
+    await run.broker.compactor.empty(run.topic(), Position(positions[0].ledger_id, positions[0].entry_id - 1))
+    reader = await compacted_reader(run)
+    await reader.has(4)
+    assert values(reader) == ["a=1", "b=1", "f=1", "g=1"]
+    await done(run, "truncate", subscription=None)
+    await put(producer, "h=1")
+    again = await compacted_reader(run, subscription="again")
+    await again.has(1)
+    assert values(again) == ["h=1"]
+
+
 async def test_a_deleted_compaction_keeps_nothing_and_readers_get_the_log(broker_url: str) -> None:
     async with keeping(broker_url) as run:
         await put(await run.producer(), "a=1", "a=2", "a=3", "a=4", "b=1")

@@ -109,6 +109,9 @@ class TruncateTopic(DirectKind[NoParameters]):
         for name in names:
             topic = await context.topics.open(name, create=False)
             found = await context.tools.truncator.measure(topic, pinned.get(name.full))
+            compacted = topic.compacted.stored
+            if context.act.is_apply and compacted is not None and compacted.horizon.position > found.through:
+                raise ActConflict(f"{name} was compacted after this plan; plan again")
             through[name.full] = str(found.through)
             skipped += found.skipped_messages
             passed = counted(found.skipped_messages, "message not acked is", "messages not acked are")
