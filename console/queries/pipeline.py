@@ -87,7 +87,7 @@ class RunRow(RunHead):
 
     @property
     def without_messages(self) -> RunRow:
-        """The run without its log and its samples, which may contain messages that the user may not read."""
+        """The run for users who may not read messages: without its log and samples, which can contain some."""
         kept = {name: value for name, value in (self.result or {}).items() if name != "samples"}
         return replace(self, result=None if self.result is None else kept, log="")
 

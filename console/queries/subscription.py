@@ -48,8 +48,8 @@ class SubscriptionHead:
     consumers: int | None
     unacked_messages: int | None
     replay_entries: int | None
-    message_rate_out: float | None  # rates are per second
-    message_rate_acked: float | None
+    message_rate_out: float | None  # per second
+    message_rate_acked: float | None  # per second
     messages_redelivered: int | None
     updated_ms: int | None
     problems: dict[str, int] | None  # problem in words → how often it happened

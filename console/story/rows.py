@@ -59,6 +59,6 @@ def in_order(rows: Iterable[StoryRow]) -> list[StoryRow]:
 
 
 def moment_of(row: StoryRow) -> tuple[int, bool, int]:
-    """Return a row's key in this order. Within a millisecond, acks come last."""
+    """Return the key by which `in_order` sorts a row. Within a millisecond, acks come last."""
     is_ack = row.event in _ACKS
     return (row.until_ms if is_ack else row.at_ms), is_ack, row.id

@@ -47,7 +47,7 @@ def follow(head: TopicHead, asked: Asked, since: Since | None, bounds: Bounds = 
     """Look once, or without `since` return the newest messages.
 
     Of `asked`, only partition, subscription, filters and columns count. Raises AskedInvalid as `lanes_of` does, and if
-    `since` has more places than logs are read.
+    `since` has more places than there are logs to read.
     """
     asked = Asked(
         partition=asked.partition,

@@ -1,4 +1,4 @@
-"""The acts in the menu of a topic's page, in order. An act that is not possible now has the reason with it."""
+"""The acts in the menu of a topic's page, in order. If an act is not possible now, its offer says why."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def _keys(order: str, values: dict[str, Any]) -> list[_Key]:
 
 
 def _namespace_id(asked: TopicsAsked, scope: Scope) -> int | None:
-    """Return the id of the namespace if the list shows only one; 0 = it does not exist, None = not only one."""
+    """Return the id of the list's only namespace; 0 = it does not exist, None = the list is not limited to one."""
     if asked.namespace:
         tenant, _, namespace = asked.namespace.partition("/")
         found = fetch_one(_Id, "topics", "namespace_id", {"tenant": tenant, "namespace": namespace})

@@ -60,7 +60,7 @@ class NamespaceRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceNumbers:
-    """Sums over the topics of a namespace. A sum is None if the broker never reported on any of them."""
+    """Sums over the topics of a namespace. The last three are None if the broker never reported on any of them."""
 
     id: int
     topics: int  # partitions not counted
